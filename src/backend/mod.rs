@@ -1,0 +1,103 @@
+//! What runs batched tasks, and owns the clock while it does.
+
+pub mod sim;
+
+use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
+
+/// A set of workers that run tasks in order of submission, stream by stream.
+///
+/// A backend knows nothing of why a batch was formed. Recording, jitter and faults are wrappers around a backend, not
+/// options inside of one.
+pub trait Backend {
+    /// The present instant, from the start of the run.
+    fn now(&self) -> Nanos;
+
+    /// Takes a task; it runs when those before it on its stream are done. `members` is there if
+    /// [`Backend::wants_members`] says so.
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>);
+
+    /// Waits for the next completion, but not beyond `until`. Completions come in the order of their finish, those of
+    /// one instant in the order of submission. `None` says that `until` has come, or, without an `until`, that nothing
+    /// is running.
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
+
+    /// Whether the backend needs to know the nodes of a task. Listing them costs time in proportion to the batch, which
+    /// a simulated device has no use for.
+    fn wants_members(&self) -> bool {
+        false
+    }
+}
+
+/// A batched task, as a policy submits it.
+#[derive(Clone, Copy)]
+pub struct Task<'a> {
+    /// Where it runs.
+    pub worker: WorkerId,
+    /// The worker's stream that it runs on.
+    pub stream: StreamId,
+    /// What it runs, in this order.
+    pub steps: &'a [Step],
+    /// The size of the batch, as the task log shows it: nodes for a single step, requests for whole graphs.
+    pub batch: u32,
+    /// How many of the executed cells belong to a request; the others are padding.
+    pub useful_cells: u64,
+    /// The members are not those of the worker's task before, so that their states have to be brought together first
+    /// (BatchMaker, section 4.3, "gather"). Policies that hold a batch together from start to end say `false`.
+    pub gather: bool,
+    /// The requests that may begin with this task; the first task of a request to start gives its start. For a batch of
+    /// whole graphs these are all its requests. They come back with the completion.
+    pub requests: &'a [RequestId],
+    /// The nodes of the task.
+    pub members: Members<'a>,
+}
+
+/// The nodes that a task runs.
+#[derive(Clone, Copy)]
+pub enum Members<'a> {
+    /// All nodes of [`Task::requests`].
+    Requests,
+    /// The nodes that this function appends, in the order of the batch.
+    Nodes(&'a dyn Fn(&mut Vec<NodeRef>)),
+}
+
+/// The nodes of a task, for a backend that wants them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberList {
+    /// All nodes of these requests.
+    Requests(Vec<RequestId>),
+    /// These nodes, in the order of the batch.
+    Nodes(Vec<NodeRef>),
+}
+
+/// One node of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeRef {
+    /// The request.
+    pub request: RequestId,
+    /// Its node.
+    pub node: NodeId,
+}
+
+/// A batched cell, run one or more times in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The cell type.
+    pub cell: CellId,
+    /// How many nodes run at once.
+    pub batch: u32,
+    /// How often; a padded batch runs a cell as often as its bucket says.
+    pub times: u32,
+    /// The size of the input that the batch is padded to, for cells whose time depends on it, otherwise 0.
+    pub input: u32,
+}
+
+/// The report that a task is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The task.
+    pub task: TaskId,
+    /// When it began to execute.
+    pub start: Nanos,
+    /// When it was done.
+    pub finish: Nanos,
+}

@@ -1,0 +1,1 @@
+//! The simulated backend: a virtual clock, and workers whose tasks take what the cost model says.

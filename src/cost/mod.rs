@@ -1,0 +1,3 @@
+//! How long a task takes on the simulated device.
+
+pub mod table;

@@ -1,0 +1,1 @@
+//! The profiled cost table.

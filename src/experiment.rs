@@ -1,0 +1,1 @@
+//! A scenario run: its points, in parallel, and what they write.

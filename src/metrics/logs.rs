@@ -1,0 +1,1 @@
+//! The request, task and batch logs.

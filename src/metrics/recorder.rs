@@ -1,0 +1,170 @@
+//! Writes down what happens in a run: when each request arrived, started and finished, and what each task did.
+
+use std::time::Duration;
+
+use crate::backend::{Completion, Step};
+use crate::driver::OpenTask;
+use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
+
+/// What to keep of a run beside what every summary needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keep {
+    /// A row for each task.
+    pub tasks: bool,
+}
+
+/// The record of one run.
+#[derive(Debug)]
+pub struct Recorder {
+    keep: Keep,
+    /// When each request arrived; [`Nanos::MAX`] until then, like the two below.
+    pub arrival: Vec<Nanos>,
+    /// When the first task with a node of the request began to execute.
+    pub start: Vec<Nanos>,
+    /// When the request was done.
+    pub finish: Vec<Nanos>,
+    /// How many requests were turned away.
+    pub rejected: u64,
+    /// Each task in the order of submission, if kept.
+    pub tasks: Vec<TaskRow>,
+    /// How many tasks ran, and over how many members in sum.
+    pub task_count: u64,
+    /// The sum of all tasks' batch sizes.
+    pub batch_sum: u64,
+    /// For each cell type, how often a batch of each size was executed.
+    pub batches: Vec<Vec<u64>>,
+    /// Cells executed, padding included.
+    pub executed_cells: u64,
+    /// Cells executed for a request.
+    pub useful_cells: u64,
+    /// How long each worker was busy.
+    pub busy: Vec<Nanos>,
+    /// When the last task was done.
+    pub end: Nanos,
+    /// What the host's clock says of the policy; never part of a result that has to repeat.
+    pub decisions: Decisions,
+}
+
+/// One line of the task log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskRow {
+    /// Its number.
+    pub task: TaskId,
+    /// Where it ran.
+    pub worker: WorkerId,
+    /// The stream that it ran on.
+    pub stream: StreamId,
+    /// The cell types that it ran, in the order in which they first came.
+    pub cells: smallvec::SmallVec<[CellId; 2]>,
+    /// Its batch size.
+    pub batch: u32,
+    /// When it was submitted.
+    pub submit: Nanos,
+    /// When it began to execute.
+    pub start: Nanos,
+    /// When it was done.
+    pub finish: Nanos,
+}
+
+/// How long the policy took to decide, by the host's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decisions {
+    /// Calls of the policy that submitted something.
+    pub calls: u64,
+    /// Tasks that these submitted.
+    pub tasks: u64,
+    /// The time that they took.
+    pub time: Duration,
+}
+
+impl Recorder {
+    /// An empty record for so many requests, workers and cell types.
+    pub fn new(requests: usize, workers: usize, cells: usize, keep: Keep) -> Self {
+        Recorder {
+            keep,
+            arrival: vec![Nanos::MAX; requests],
+            start: vec![Nanos::MAX; requests],
+            finish: vec![Nanos::MAX; requests],
+            rejected: 0,
+            tasks: Vec::new(),
+            task_count: 0,
+            batch_sum: 0,
+            batches: vec![Vec::new(); cells],
+            executed_cells: 0,
+            useful_cells: 0,
+            busy: vec![Nanos::ZERO; workers],
+            end: Nanos::ZERO,
+            decisions: Decisions::default(),
+        }
+    }
+
+    pub(crate) fn arrived(&mut self, request: RequestId, at: Nanos) {
+        self.arrival[request.index()] = at;
+    }
+
+    pub(crate) fn finished(&mut self, request: RequestId, at: Nanos) {
+        let finish = &mut self.finish[request.index()];
+        assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");
+        *finish = at;
+    }
+
+    pub(crate) fn rejected(&mut self, request: RequestId) {
+        assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} was rejected after it had finished");
+        self.rejected += 1;
+    }
+
+    pub(crate) fn completed(&mut self, completion: &Completion, task: &OpenTask) {
+        for request in &task.requests {
+            let start = &mut self.start[request.index()];
+            *start = completion.start.min(*start);
+        }
+        self.task_count += 1;
+        self.batch_sum += u64::from(task.batch);
+        self.useful_cells += task.useful_cells;
+        self.busy[task.worker.index()] += completion.finish - completion.start;
+        self.end = self.end.max(completion.finish);
+        for step in &task.steps {
+            self.executed_cells += u64::from(step.batch) * u64::from(step.times);
+            let sizes = &mut self.batches[step.cell.index()];
+            if sizes.len() <= step.batch as usize {
+                sizes.resize(step.batch as usize + 1, 0);
+            }
+            sizes[step.batch as usize] += u64::from(step.times);
+        }
+        if self.keep.tasks {
+            self.keep_task(completion, task);
+        }
+    }
+
+    fn keep_task(&mut self, completion: &Completion, task: &OpenTask) {
+        let row = TaskRow {
+            task: completion.task,
+            worker: task.worker,
+            stream: task.stream,
+            cells: distinct_cells(&task.steps),
+            batch: task.batch,
+            submit: task.submit,
+            start: completion.start,
+            finish: completion.finish,
+        };
+        // Tasks of several workers finish out of order; the log is in order of submission.
+        let place = self.tasks.iter().rposition(|t| t.task < row.task).map_or(0, |p| p + 1);
+        self.tasks.insert(place, row);
+    }
+
+    pub(crate) fn decided(&mut self, time: Duration, tasks: u64) {
+        self.decisions.calls += 1;
+        self.decisions.tasks += tasks;
+        self.decisions.time += time;
+    }
+}
+
+fn distinct_cells(steps: &[Step]) -> smallvec::SmallVec<[CellId; 2]> {
+    let mut cells = smallvec::SmallVec::new();
+    for step in steps {
+        if !cells.contains(&step.cell) {
+            cells.push(step.cell);
+        }
+    }
+    cells
+}

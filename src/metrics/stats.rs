@@ -1,0 +1,1 @@
+//! Statistics: quantiles, intervals, warm-up.

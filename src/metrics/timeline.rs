@@ -1,0 +1,1 @@
+//! The Perfetto timeline of a run.

@@ -1,0 +1,114 @@
+//! The scheduling core: what a batching policy is, and what it may know.
+//!
+//! A policy is told of arrivals and completions and submits batched tasks through [`Dispatch`]. It reads no clock of
+//! its own, draws no unseeded random number and iterates no hash map, so that the same events give the same tasks,
+//! whichever backend the events came from.
+
+pub mod registry;
+
+use crate::backend::{Backend, Members, Task};
+use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
+use crate::workload::trace::Request;
+
+/// A batching policy.
+pub trait Policy {
+    /// A request has arrived. It is finished or rejected exactly once, now or later.
+    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes);
+
+    /// A task is done. Requests that are complete with it are finished through `outcomes`.
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes);
+
+    /// Submits whatever should run now. Called once for each instant at which something happened, when all that
+    /// happened is known; idle workers are to be offered work in the order of their numbers.
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
+
+    /// When the policy wants [`Policy::schedule`] to be called though nothing else happens, for batch windows and
+    /// time-outs. Asked after each `schedule`; a time that is not in the future counts as none.
+    fn wake_at(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+/// A task that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Completed<'a> {
+    /// The task.
+    pub task: TaskId,
+    /// The worker that ran it.
+    pub worker: WorkerId,
+    /// The stream that it ran on.
+    pub stream: StreamId,
+    /// When it began to execute.
+    pub start: Nanos,
+    /// When it was done.
+    pub finish: Nanos,
+    /// The requests that the task was submitted with, in that order.
+    pub requests: &'a [RequestId],
+}
+
+/// Where a policy says what became of requests.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    pub(crate) finished: Vec<RequestId>,
+    pub(crate) rejected: Vec<RequestId>,
+}
+
+impl Outcomes {
+    /// All nodes of the request have completed; it leaves.
+    pub fn finish(&mut self, request: RequestId) {
+        self.finished.push(request);
+    }
+
+    /// The request leaves without being served.
+    pub fn reject(&mut self, request: RequestId) {
+        self.rejected.push(request);
+    }
+}
+
+/// A policy's hand on the workers during one [`Policy::schedule`].
+pub struct Dispatch<'a> {
+    pub(crate) backend: &'a mut dyn Backend,
+    pub(crate) tasks: &'a mut crate::driver::TaskBook,
+    pub(crate) now: Nanos,
+}
+
+impl Dispatch<'_> {
+    /// The present instant.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The workers, in the order of their numbers.
+    pub fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
+        (0..self.tasks.workers() as u16).map(WorkerId)
+    }
+
+    /// Whether a worker has no unfinished task.
+    pub fn is_idle(&self, worker: WorkerId) -> bool {
+        self.tasks.unfinished(worker) == 0
+    }
+
+    /// How many tasks of a worker are not finished.
+    pub fn unfinished(&self, worker: WorkerId) -> usize {
+        self.tasks.unfinished(worker)
+    }
+
+    /// Submits a task to its worker's stream, behind those that are there already.
+    ///
+    /// # Panics
+    /// On a task without work: an empty batch is a mistake of the policy.
+    pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
+        assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
+        let id = self.tasks.open(self.now, task);
+        let members = self.backend.wants_members().then(|| match &task.members {
+            Members::Requests => crate::backend::MemberList::Requests(task.requests.to_vec()),
+            Members::Nodes(list) => {
+                let mut nodes = Vec::with_capacity(task.batch as usize);
+                list(&mut nodes);
+                crate::backend::MemberList::Nodes(nodes)
+            }
+        });
+        self.backend.submit(id, task, members);
+        id
+    }
+}

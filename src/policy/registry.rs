@@ -1,0 +1,1 @@
+//! The policies that a scenario can name.

@@ -1,0 +1,1 @@
+//! The scenario file: its keys, defaults and errors.

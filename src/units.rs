@@ -1,0 +1,198 @@
+//! Time, rates and identities as types: no bare integer crosses a seam.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+use serde::{Deserialize, Serialize};
+
+/// Whole nanoseconds: an instant since the run's start, or the length of a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The start of a run; no time at all.
+    pub const ZERO: Nanos = Nanos(0);
+    /// The end of time: later than anything that happens.
+    pub const MAX: Nanos = Nanos(u64::MAX);
+
+    /// The nearest whole number of nanoseconds; negative values and NaN become zero.
+    pub fn from_secs_f64(seconds: f64) -> Self {
+        // `as` saturates at both ends and maps NaN to zero.
+        Nanos((seconds * 1e9).round() as u64)
+    }
+
+    /// Seconds, for plots and summaries only.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Milliseconds, for plots and summaries only.
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The span since `earlier`, zero if `earlier` is later.
+    pub fn saturating_since(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The sum, or the end of time.
+    pub fn saturating_add(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(other.0))
+    }
+
+    /// This span `times` over, or the end of time.
+    pub fn saturating_mul(self, times: u64) -> Nanos {
+        Nanos(self.0.saturating_mul(times))
+    }
+
+    /// Parses a time with its unit: `2ms`, `1.5s`, `250us`, `40ns`.
+    ///
+    /// # Errors
+    /// Says what is allowed when the unit is missing or unknown, or the number is negative or none at all.
+    pub fn parse(text: &str) -> Result<Nanos, String> {
+        let text = text.trim();
+        let split = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let scale = match unit {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "" => return Err(format!("\"{text}\" has no unit; write it as 250us, 2ms or 1.5s")),
+            other => return Err(format!("unknown unit \"{other}\" in \"{text}\"; known: ns, us, ms, s")),
+        };
+        match number.trim().parse::<f64>() {
+            Ok(value) if value >= 0.0 && value * scale < u64::MAX as f64 => Ok(Nanos((value * scale).round() as u64)),
+            _ => Err(format!("\"{text}\" is not a time; write it as 250us, 2ms or 1.5s")),
+        }
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Nanos) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Nanos;
+    fn sub(self, other: Nanos) -> Nanos {
+        Nanos(self.0 - other.0)
+    }
+}
+
+impl Mul<u64> for Nanos {
+    type Output = Nanos;
+    fn mul(self, times: u64) -> Nanos {
+        Nanos(self.0 * times)
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Nanos>>(iter: I) -> Nanos {
+        iter.fold(Nanos::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// The largest unit that keeps the number at 1 or above: `1.25ms`, `40ns`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit) = match self.0 {
+            0..1_000 => (1.0, "ns"),
+            1_000..1_000_000 => (1e3, "us"),
+            1_000_000..1_000_000_000 => (1e6, "ms"),
+            _ => (1e9, "s"),
+        };
+        write!(f, "{}{unit}", self.0 as f64 / scale)
+    }
+}
+
+/// Requests per second.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rate(pub f64);
+
+impl fmt::Display for Rate {
+    /// As short as it can be read back: `5000`, `0.5`. Names the result folder of a rate.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// The position in a vector that holds one entry for each.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// A request: its line in the trace, from 0.
+    RequestId(u32)
+);
+id!(
+    /// A node of one request's cell graph, from 0.
+    NodeId(u32)
+);
+id!(
+    /// A batched task, in order of submission, from 0.
+    TaskId(u64)
+);
+id!(
+    /// A worker: one device with its streams, from 0.
+    WorkerId(u16)
+);
+id!(
+    /// A stream of a worker; tasks of one stream run in the order of their submission.
+    StreamId(u16)
+);
+id!(
+    /// A cell type of the workload's model; types are numbered in the order of their names.
+    CellId(u16)
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_carry_a_unit() {
+        assert_eq!(Nanos::parse("2ms"), Ok(Nanos(2_000_000)));
+        assert_eq!(Nanos::parse("1.5 s"), Ok(Nanos(1_500_000_000)));
+        assert_eq!(Nanos::parse("250us"), Ok(Nanos(250_000)));
+        for bad in ["2", "2 parsecs", "-1ms", "ms", "1e30s"] {
+            assert!(Nanos::parse(bad).is_err(), "{bad} should be refused");
+        }
+    }
+
+    #[test]
+    fn a_time_prints_in_its_largest_unit() {
+        assert_eq!(Nanos(1_250_000).to_string(), "1.25ms");
+        assert_eq!(Nanos(40).to_string(), "40ns");
+    }
+}

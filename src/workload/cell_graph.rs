@@ -1,0 +1,541 @@
+//! Cell graphs: what a request unfolds to, and how it is cut into subgraphs (BatchMaker, sections 3.1 and 4.3).
+//!
+//! A node is one invocation of a cell; an edge says that the later node takes the earlier one's output. Most requests are
+//! chains, and a chain is written as its length alone, so that it costs the same whatever that is. Trees share one
+//! [`Graph`] for all the requests of their shape, and store a parent for each node instead of an edge list.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::shape::Tree;
+use crate::units::CellId;
+
+/// A request's cells and what each of them needs.
+#[derive(Clone, Debug)]
+pub enum CellGraph {
+    /// Runs of one cell type each, one behind the other; every node needs the node before it. Neighbouring runs differ
+    /// in their cell type, so that each run is one subgraph.
+    Chains(SmallVec<[Run; 2]>),
+    /// Any other directed acyclic graph, trees among them.
+    Graph(Arc<Graph>),
+}
+
+/// A chain of equal cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The cell type of every node.
+    pub cell: CellId,
+    /// The number of nodes, at least 1.
+    pub length: u32,
+    /// The input's size, for cells whose time depends on it (the tokens of a feed-forward network), otherwise 0.
+    pub input: u32,
+}
+
+impl CellGraph {
+    /// One run of `length` cells.
+    pub fn chain(cell: CellId, length: u32) -> CellGraph {
+        CellGraph::chains([Run { cell, length, input: 0 }])
+    }
+
+    /// Several runs, one behind the other. Neighbours of one cell type become one run.
+    pub fn chains(runs: impl IntoIterator<Item = Run>) -> CellGraph {
+        let mut merged: SmallVec<[Run; 2]> = SmallVec::new();
+        for run in runs {
+            match merged.last_mut() {
+                Some(last) if last.cell == run.cell && last.input == run.input => last.length += run.length,
+                _ => merged.push(run),
+            }
+        }
+        CellGraph::Chains(merged)
+    }
+
+    /// The number of nodes.
+    pub fn nodes(&self) -> u64 {
+        match self {
+            CellGraph::Chains(runs) => runs.iter().map(|run| u64::from(run.length)).sum(),
+            CellGraph::Graph(graph) => graph.len() as u64,
+        }
+    }
+}
+
+/// A directed acyclic graph of typed cells, cut into subgraphs. Immutable, and shared by all requests of one shape.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    cells: Box<[CellId]>,
+    edges: Edges,
+    /// For each node, how many nodes of its own subgraph it needs.
+    inner_inputs: Box<[u32]>,
+    subgraph_of: Box<[u32]>,
+    subgraphs: Box<[Subgraph]>,
+    depths: Box<[u32]>,
+}
+
+/// A maximal connected set of nodes of one cell type, the unit that the scheduler queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subgraph {
+    /// The cell type of its nodes.
+    pub cell: CellId,
+    /// The number of its nodes.
+    pub nodes: u32,
+    /// How many edges lead into it from other subgraphs; it is released when all of them are satisfied.
+    pub outer_inputs: u32,
+    /// The nodes that need none of its own nodes, in the order of their indices: ready at its release.
+    pub entries: Box<[u32]>,
+}
+
+#[derive(Clone, Debug)]
+enum Edges {
+    /// A tree: the one node that takes this node's output, or [`Tree::NO_PARENT`].
+    Parents(Box<[u32]>),
+    /// The successors of node `n` are `targets[offsets[n]..offsets[n + 1]]`, ascending.
+    Lists { offsets: Box<[u32]>, targets: Box<[u32]> },
+}
+
+/// Why a list of nodes and edges is no cell graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GraphError {
+    /// There are no nodes.
+    Empty,
+    /// An edge names a node that is not there.
+    NoSuchNode(u32),
+    /// These nodes, each of which needs the one before it, close a cycle.
+    Cycle(Vec<u32>),
+}
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GraphError::Empty => f.write_str("a cell graph has at least one node"),
+            GraphError::NoSuchNode(node) => write!(f, "an edge names node {node}, which is not there"),
+            GraphError::Cycle(nodes) => {
+                f.write_str("the cell graph has a cycle: ")?;
+                for node in nodes {
+                    write!(f, "{node} -> ")?;
+                }
+                write!(f, "{}", nodes[0])
+            }
+        }
+    }
+}
+
+impl Graph {
+    /// A graph of the given cells, where each edge `(a, b)` says that node `b` needs node `a`. An edge given twice counts once.
+    ///
+    /// # Errors
+    /// An empty graph, an edge to a node that is not there, or a cycle, which is named.
+    pub fn new(cells: Vec<CellId>, edges: &[(u32, u32)]) -> Result<Graph, GraphError> {
+        if cells.is_empty() {
+            return Err(GraphError::Empty);
+        }
+        if let Some(&node) = edges.iter().flat_map(|(a, b)| [a, b]).find(|n| **n as usize >= cells.len()) {
+            return Err(GraphError::NoSuchNode(node));
+        }
+        let mut sorted = edges.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let mut offsets = vec![0u32; cells.len() + 1];
+        for (from, _) in &sorted {
+            offsets[*from as usize + 1] += 1;
+        }
+        for i in 0..cells.len() {
+            offsets[i + 1] += offsets[i];
+        }
+        let edges = Edges::Lists { offsets: offsets.into(), targets: sorted.iter().map(|(_, to)| *to).collect() };
+        let order = topological_order(&cells, &edges)?;
+        let depths = depths(&order, &edges);
+        let subgraph_of = cut(&cells, &edges, &order);
+        Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
+    }
+
+    /// A tree of `leaf` cells where a node has no children and `internal` cells elsewhere. Each leaf is a subgraph, and
+    /// so are all internal nodes together: a node's parent is internal, so that they hang together up to the root.
+    pub fn from_tree(tree: &Tree, leaf: CellId, internal: CellId) -> Graph {
+        assert_ne!(leaf, internal, "leaves and internal nodes are cells of two types");
+        let children = tree.child_counts();
+        let cells: Box<[CellId]> = children.iter().map(|&c| if c == 0 { leaf } else { internal }).collect();
+        let mut inner = None;
+        let mut count = 0;
+        let mut number = || {
+            count += 1;
+            count - 1
+        };
+        let subgraph_of = cells
+            .iter()
+            .map(|&cell| if cell == internal { *inner.get_or_insert_with(&mut number) } else { number() })
+            .collect();
+        let depths = heights(tree, &children);
+        Graph::assemble(cells, Edges::Parents(tree.parents().into()), subgraph_of, depths)
+    }
+
+    /// Counts what the cut implies: inputs inside and outside of each subgraph, and where each can begin.
+    fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
+        let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
+        let mut inner_inputs = vec![0u32; cells.len()];
+        let mut outer_inputs = vec![0u32; count];
+        for node in 0..cells.len() {
+            for &next in edges.of(node as u32) {
+                if subgraph_of[node] == subgraph_of[next as usize] {
+                    inner_inputs[next as usize] += 1;
+                } else {
+                    outer_inputs[subgraph_of[next as usize] as usize] += 1;
+                }
+            }
+        }
+        let mut nodes = vec![0u32; count];
+        let mut entries: Vec<Vec<u32>> = vec![Vec::new(); count];
+        let mut cell = vec![CellId(0); count];
+        for (node, &subgraph) in subgraph_of.iter().enumerate() {
+            nodes[subgraph as usize] += 1;
+            cell[subgraph as usize] = cells[node];
+            if inner_inputs[node] == 0 {
+                entries[subgraph as usize].push(node as u32);
+            }
+        }
+        let subgraphs = entries
+            .into_iter()
+            .enumerate()
+            .map(|(s, entries)| Subgraph {
+                cell: cell[s],
+                nodes: nodes[s],
+                outer_inputs: outer_inputs[s],
+                entries: entries.into(),
+            })
+            .collect();
+        Graph { cells, edges, inner_inputs: inner_inputs.into(), subgraph_of, subgraphs, depths }
+    }
+
+    /// The number of nodes.
+    #[allow(clippy::len_without_is_empty)] // a graph has at least one node
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// The cell type of each node.
+    pub fn cells(&self) -> &[CellId] {
+        &self.cells
+    }
+
+    /// The nodes that need this one, in the order of their indices.
+    pub fn successors(&self, node: u32) -> &[u32] {
+        self.edges.of(node)
+    }
+
+    /// For each node, how many nodes of its own subgraph it needs.
+    pub fn inner_inputs(&self) -> &[u32] {
+        &self.inner_inputs
+    }
+
+    /// The subgraph of each node.
+    pub fn subgraph_of(&self) -> &[u32] {
+        &self.subgraph_of
+    }
+
+    /// The subgraphs, numbered by their lowest node.
+    pub fn subgraphs(&self) -> &[Subgraph] {
+        &self.subgraphs
+    }
+
+    /// The depth of each node: 0 without inputs, otherwise 1 more than its deepest input.
+    pub fn depths(&self) -> &[u32] {
+        &self.depths
+    }
+}
+
+impl Edges {
+    fn of(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        match self {
+            Edges::Parents(parents) => match parents[node] {
+                Tree::NO_PARENT => &[],
+                _ => &parents[node..=node],
+            },
+            Edges::Lists { offsets, targets } => &targets[offsets[node] as usize..offsets[node + 1] as usize],
+        }
+    }
+}
+
+/// All nodes, each behind the nodes that it needs.
+fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphError> {
+    let mut missing = vec![0u32; cells.len()];
+    for node in 0..cells.len() as u32 {
+        for &next in edges.of(node) {
+            missing[next as usize] += 1;
+        }
+    }
+    let mut order: Vec<u32> = (0..cells.len() as u32).filter(|n| missing[*n as usize] == 0).collect();
+    let mut done = 0;
+    while done < order.len() {
+        for &next in edges.of(order[done]) {
+            missing[next as usize] -= 1;
+            if missing[next as usize] == 0 {
+                order.push(next);
+            }
+        }
+        done += 1;
+    }
+    if order.len() < cells.len() { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
+}
+
+/// A cycle among the nodes that still miss an input. Each of them has a predecessor among them, so walking backwards must
+/// come back to a node that was passed.
+fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
+    let stuck = |node: u32| missing[node as usize] > 0;
+    let mut before = vec![u32::MAX; missing.len()];
+    for node in (0..missing.len() as u32).filter(|n| stuck(*n)) {
+        for &next in edges.of(node).iter().filter(|n| stuck(**n)) {
+            before[next as usize] = node;
+        }
+    }
+    let mut seen = vec![false; missing.len()];
+    let mut node = (0..missing.len() as u32).find(|n| stuck(*n)).expect("a node is stuck");
+    while !seen[node as usize] {
+        seen[node as usize] = true;
+        node = before[node as usize];
+    }
+    let start = node;
+    let mut cycle = vec![start];
+    node = before[start as usize];
+    while node != start {
+        cycle.push(node);
+        node = before[node as usize];
+    }
+    cycle.reverse();
+    let lowest = (0..cycle.len()).min_by_key(|i| cycle[*i]).expect("a cycle has a node");
+    cycle.rotate_left(lowest);
+    cycle
+}
+
+fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
+    let mut depth = vec![0u32; order.len()];
+    for &node in order {
+        for &next in edges.of(node) {
+            depth[next as usize] = depth[next as usize].max(depth[node as usize] + 1);
+        }
+    }
+    depth.into()
+}
+
+/// The height of each node over its deepest leaf, by taking leaves off the tree one after another.
+fn heights(tree: &Tree, children: &[u32]) -> Box<[u32]> {
+    let mut missing = children.to_vec();
+    let mut height = vec![0u32; tree.len()];
+    for leaf in (0..tree.len()).filter(|n| children[*n] == 0) {
+        let mut node = leaf;
+        while let Some(parent) = Some(tree.parents()[node]).filter(|p| *p != Tree::NO_PARENT) {
+            let parent = parent as usize;
+            height[parent] = height[parent].max(height[node] + 1);
+            missing[parent] -= 1;
+            if missing[parent] > 0 {
+                break;
+            }
+            node = parent;
+        }
+    }
+    height.into()
+}
+
+/// Cuts a graph into subgraphs and numbers them by their lowest node.
+///
+/// First the maximal sets of nodes of one type that hang together by edges between nodes of that type. Where such sets
+/// would wait for each other (a cell of type A needs a B which needs an A of the same set), each set of that circle is
+/// split by the number of times that the cell type changes on the longest way to a node. Inside a part that number is
+/// constant, and an edge between two parts never lowers it: an edge between two types raises it, and so does one
+/// between two parts of one set, which would be one part otherwise. So no circle is left.
+fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> {
+    let whole = connected(cells.len(), edges, |a, b| cells[a] == cells[b]);
+    let circular = on_a_circle(&whole, edges);
+    if !circular.iter().any(|c| *c) {
+        return whole;
+    }
+    let mut changes = vec![0u32; cells.len()];
+    for &node in order {
+        for &next in edges.of(node) {
+            let step = u32::from(cells[node as usize] != cells[next as usize]);
+            changes[next as usize] = changes[next as usize].max(changes[node as usize] + step);
+        }
+    }
+    connected(cells.len(), edges, |a, b| {
+        cells[a] == cells[b] && (!circular[whole[a] as usize] || changes[a] == changes[b])
+    })
+}
+
+/// The sets of nodes that hang together by the edges for which `joins` holds, numbered by their lowest node.
+fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize) -> bool) -> Box<[u32]> {
+    // Union-find; the lower node is the root, so that sets come out numbered by their lowest node.
+    let mut root: Vec<u32> = (0..nodes as u32).collect();
+    fn find(root: &mut [u32], mut node: u32) -> u32 {
+        while root[node as usize] != node {
+            root[node as usize] = root[root[node as usize] as usize];
+            node = root[node as usize];
+        }
+        node
+    }
+    for node in 0..nodes as u32 {
+        for &next in edges.of(node) {
+            if joins(node as usize, next as usize) {
+                let (a, b) = (find(&mut root, node), find(&mut root, next));
+                root[a.max(b) as usize] = a.min(b);
+            }
+        }
+    }
+    let mut number = vec![0u32; nodes];
+    let mut count = 0;
+    for node in 0..nodes as u32 {
+        let lowest = find(&mut root, node);
+        if lowest == node {
+            number[node as usize] = count;
+            count += 1;
+        } else {
+            number[node as usize] = number[lowest as usize];
+        }
+    }
+    number.into()
+}
+
+/// For each set, whether it lies on a circle of sets that wait for each other: its strongly connected component among
+/// the sets has another member. (Tarjan's algorithm, without recursion.)
+fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
+    let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
+    let mut next_sets: Vec<Vec<u32>> = vec![Vec::new(); count];
+    for (node, &set) in set_of.iter().enumerate() {
+        for &next in edges.of(node as u32) {
+            if set_of[next as usize] != set {
+                next_sets[set as usize].push(set_of[next as usize]);
+            }
+        }
+    }
+    const UNSEEN: u32 = u32::MAX;
+    let (mut index, mut low) = (vec![UNSEEN; count], vec![0u32; count]);
+    let (mut on_stack, mut stack) = (vec![false; count], Vec::new());
+    let mut circular = vec![false; count];
+    let mut clock = 0;
+    for start in 0..count {
+        let mut calls: Vec<(usize, usize)> = if index[start] == UNSEEN { vec![(start, 0)] } else { vec![] };
+        while let Some((set, edge)) = calls.pop() {
+            if edge == 0 {
+                (index[set], low[set]) = (clock, clock);
+                clock += 1;
+                stack.push(set);
+                on_stack[set] = true;
+            }
+            if let Some(&next) = next_sets[set].get(edge) {
+                calls.push((set, edge + 1));
+                let next = next as usize;
+                if index[next] == UNSEEN {
+                    calls.push((next, 0));
+                } else if on_stack[next] {
+                    low[set] = low[set].min(index[next]);
+                }
+                continue;
+            }
+            if let Some(&(caller, _)) = calls.last() {
+                low[caller] = low[caller].min(low[set]);
+            }
+            if low[set] == index[set] {
+                let first =
+                    stack.iter().rposition(|s| *s == set).expect("a set is on the stack until its component is");
+                let component = stack.split_off(first);
+                for &member in &component {
+                    on_stack[member] = false;
+                    circular[member] = component.len() > 1;
+                }
+            }
+        }
+    }
+    circular
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cells by one letter each, edges by index.
+    fn graph(cells: &str, edges: &[(u32, u32)]) -> Graph {
+        Graph::new(cells.bytes().map(|c| CellId(u16::from(c - b'a'))).collect(), edges).unwrap()
+    }
+
+    fn assert_acyclic(graph: &Graph) {
+        let cells = graph.subgraphs().iter().map(|s| s.cell).collect();
+        let edges: Vec<(u32, u32)> = (0..graph.len() as u32)
+            .flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)))
+            .map(|(a, b)| (graph.subgraph_of()[a as usize], graph.subgraph_of()[b as usize]))
+            .filter(|(a, b)| a != b)
+            .collect();
+        Graph::new(cells, &edges).expect("no subgraph waits for itself");
+    }
+
+    #[test]
+    fn a_tree_is_cut_into_its_leaves_and_the_rest() {
+        // ((0 1) (2 3)): the complete tree of four leaves; BatchMaker, section 4.4.
+        let tree: Tree = "5 5 6 6 7 7 0".parse().unwrap();
+        let direct = Graph::from_tree(&tree, CellId(1), CellId(0));
+        let general = graph("bbbbaaa", &[(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]);
+        for graph in [&direct, &general] {
+            assert_eq!(graph.subgraph_of(), [0, 1, 2, 3, 4, 4, 4]);
+            assert_eq!(graph.subgraphs()[4].outer_inputs, 4);
+            assert_eq!(*graph.subgraphs()[4].entries, [4, 5]);
+            assert_eq!(graph.depths(), [0, 0, 0, 0, 1, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn a_single_leaf_is_a_tree() {
+        let graph = Graph::from_tree(&"0".parse().unwrap(), CellId(1), CellId(0));
+        assert_eq!(graph.cells(), [CellId(1)]);
+        assert_eq!(graph.subgraphs().len(), 1);
+    }
+
+    #[test]
+    fn two_layers_stay_whole() {
+        // a0 -> a1 -> a2 and b0 -> b1 -> b2, each b on its a.
+        let graph = graph("aaabbb", &[(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]);
+        assert_eq!(graph.subgraph_of(), [0, 0, 0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn sets_that_wait_for_each_other_are_split_where_they_do() {
+        // a -> b -> a with a short cut a -> a: one set of a would wait for the b that waits for it.
+        let back = graph("aba", &[(0, 1), (1, 2), (0, 2)]);
+        assert_eq!(back.subgraph_of(), [0, 1, 2]);
+        // Three more a's before the turn stay together.
+        let long = graph("aaaba", &[(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]);
+        assert_eq!(long.subgraph_of(), [0, 0, 0, 1, 2]);
+        // A diamond of b's between two a's that are joined directly.
+        let diamond = graph("abba", &[(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]);
+        assert_eq!(diamond.subgraph_of(), [0, 1, 2, 3]);
+        for graph in [&back, &long, &diamond] {
+            assert_acyclic(graph);
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_named() {
+        let error = Graph::new(vec![CellId(0); 4], &[(0, 1), (1, 2), (2, 3), (3, 1)]).unwrap_err();
+        assert_eq!(error, GraphError::Cycle(vec![1, 2, 3]));
+        assert_eq!(error.to_string(), "the cell graph has a cycle: 1 -> 2 -> 3 -> 1");
+        assert_eq!(Graph::new(vec![CellId(0)], &[(0, 5)]).unwrap_err(), GraphError::NoSuchNode(5));
+        assert_eq!(Graph::new(vec![], &[]).unwrap_err(), GraphError::Empty);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_acyclic_graph_is_cut_without_a_circle(
+            types in proptest::collection::vec(0u16..3, 1..24),
+            picks in proptest::collection::vec((0usize..24, 0usize..24), 0..60),
+        ) {
+            let n = types.len();
+            let edges: Vec<(u32, u32)> = picks.iter()
+                .map(|(a, b)| (a % n, b % n))
+                .filter(|(a, b)| a < b)
+                .map(|(a, b)| (a as u32, b as u32))
+                .collect();
+            let graph = Graph::new(types.iter().map(|t| CellId(*t)).collect(), &edges).unwrap();
+            assert_acyclic(&graph);
+            for (node, &subgraph) in graph.subgraph_of().iter().enumerate() {
+                proptest::prop_assert_eq!(graph.subgraphs()[subgraph as usize].cell, graph.cells()[node]);
+            }
+        }
+    }
+}

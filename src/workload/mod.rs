@@ -1,0 +1,9 @@
+//! What the system is asked to do: shapes and arrival times, and the cell graphs that shapes unfold to.
+
+pub mod arrivals;
+pub mod cell_graph;
+pub mod dataset;
+pub mod model;
+pub mod random;
+pub mod shape;
+pub mod trace;

@@ -1,0 +1,254 @@
+//! How large a request is, before any model unfolds it.
+//!
+//! The text form is that of the trace file: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`, `tokens:37`, `fixed`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The size of one request. A trace holds millions of them, so it is 16 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A sequence of this many steps.
+    Chain(u32),
+    /// A source sequence and the target sequence that is decoded from it.
+    Seq2Seq {
+        /// Steps of the encoder.
+        source: u32,
+        /// Steps of the decoder.
+        target: u32,
+    },
+    /// A tree; requests drawn from one dataset share it.
+    Tree(Arc<Tree>),
+    /// One pass over an input of this many tokens.
+    Tokens(u32),
+    /// One pass over an input of fixed size.
+    Fixed,
+}
+
+impl Shape {
+    /// The length by which shapes are compared: steps, source steps, nodes, tokens or 1.
+    pub fn length(&self) -> u32 {
+        match self {
+            Shape::Chain(n) | Shape::Tokens(n) => *n,
+            Shape::Seq2Seq { source, .. } => *source,
+            Shape::Tree(tree) => tree.len() as u32,
+            Shape::Fixed => 1,
+        }
+    }
+
+    /// The name of the kind, as in the text form.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Shape::Chain(_) => "chain",
+            Shape::Seq2Seq { .. } => "seq2seq",
+            Shape::Tree(_) => "tree",
+            Shape::Tokens(_) => "tokens",
+            Shape::Fixed => "fixed",
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Chain(n) => write!(f, "chain:{n}"),
+            Shape::Seq2Seq { source, target } => write!(f, "seq2seq:{source}>{target}"),
+            Shape::Tree(tree) => write!(f, "tree:{tree}"),
+            Shape::Tokens(n) => write!(f, "tokens:{n}"),
+            Shape::Fixed => f.write_str("fixed"),
+        }
+    }
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shape, String> {
+        let (kind, size) = text.split_once(':').unwrap_or((text, ""));
+        match kind {
+            "chain" => Ok(Shape::Chain(size_of(size, text)?)),
+            "tokens" => Ok(Shape::Tokens(size_of(size, text)?)),
+            "seq2seq" => {
+                let (source, target) = size
+                    .split_once('>')
+                    .ok_or_else(|| format!("bad shape \"{text}\": a seq2seq shape is written seq2seq:SOURCE>TARGET"))?;
+                Ok(Shape::Seq2Seq { source: size_of(source, text)?, target: size_of(target, text)? })
+            }
+            "tree" => size.parse::<Tree>().map(|tree| Shape::Tree(Arc::new(tree))),
+            "fixed" if size.is_empty() => Ok(Shape::Fixed),
+            _ => Err(format!(
+                "bad shape \"{text}\"; known: chain:N, seq2seq:S>T, tree:PARENTS, tokens:N, fixed (N, S and T at least 1)"
+            )),
+        }
+    }
+}
+
+/// The largest size of a shape: node numbers stay within 32 bits even for both halves of a seq2seq request.
+pub const MAX_LENGTH: u32 = 1 << 30;
+
+fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
+    match digits.parse::<u32>() {
+        Ok(n) if (1..=MAX_LENGTH).contains(&n) => Ok(n),
+        _ => Err(format!("bad shape \"{shape}\": \"{digits}\" is not a whole number from 1 to {MAX_LENGTH}")),
+    }
+}
+
+/// A rooted tree, as the parent of each node (the `.parents` convention of the tree-LSTM data sets).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Tree {
+    /// The parent of each node, 0-based; the root's is [`Tree::NO_PARENT`].
+    parents: Box<[u32]>,
+}
+
+impl Tree {
+    /// Stands for the parent that the root does not have.
+    pub const NO_PARENT: u32 = u32::MAX;
+
+    /// A tree from 1-based parents, 0 for the root.
+    ///
+    /// # Errors
+    /// Names the node that has no such parent, a second root, or a cycle.
+    pub fn from_parents(one_based: &[u32]) -> Result<Tree, String> {
+        let n = one_based.len();
+        if n == 0 {
+            return Err("a tree has at least one node".into());
+        }
+        let mut root = None;
+        for (i, &parent) in one_based.iter().enumerate() {
+            if parent as usize > n {
+                return Err(format!("node {} has parent {parent}, but the tree has {n} nodes", i + 1));
+            }
+            if parent == 0 {
+                if let Some(first) = root {
+                    return Err(format!("nodes {first} and {} both have parent 0; a tree has one root", i + 1));
+                }
+                root = Some(i + 1);
+            }
+        }
+        // A parent of 0 wraps to NO_PARENT, which is how the root is marked.
+        let parents: Box<[u32]> = one_based.iter().map(|p| p.wrapping_sub(1)).collect();
+        if root.is_none() {
+            return Err("no node has parent 0, so the parents form a cycle; a tree has one root".into());
+        }
+        if let Some(node) = node_off_the_root(&parents) {
+            return Err(format!("node {} never reaches the root: its parents form a cycle", node + 1));
+        }
+        Ok(Tree { parents })
+    }
+
+    /// The number of nodes.
+    #[allow(clippy::len_without_is_empty)] // a tree has at least one node
+    pub fn len(&self) -> usize {
+        self.parents.len()
+    }
+
+    /// The parent of each node, 0-based; [`Tree::NO_PARENT`] for the root.
+    pub fn parents(&self) -> &[u32] {
+        &self.parents
+    }
+
+    /// The number of children of each node.
+    pub fn child_counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.len()];
+        for &parent in &self.parents {
+            if parent != Tree::NO_PARENT {
+                counts[parent as usize] += 1;
+            }
+        }
+        counts
+    }
+
+    /// The number of nodes without children.
+    pub fn leaves(&self) -> usize {
+        self.child_counts().iter().filter(|&&children| children == 0).count()
+    }
+}
+
+/// A node from which the root can't be reached, if there is one. Each node is walked over once.
+fn node_off_the_root(parents: &[u32]) -> Option<usize> {
+    const UNSEEN: u32 = 0;
+    const REACHES_ROOT: u32 = u32::MAX;
+    let mut state = vec![UNSEEN; parents.len()];
+    for start in 0..parents.len() {
+        let walk = start as u32 + 1;
+        let mut node = start;
+        while state[node] == UNSEEN {
+            state[node] = walk;
+            match parents[node] {
+                Tree::NO_PARENT => break,
+                parent => node = parent as usize,
+            }
+        }
+        if state[node] == walk && parents[node] != Tree::NO_PARENT {
+            return Some(start);
+        }
+        let mut node = start;
+        while state[node] == walk {
+            state[node] = REACHES_ROOT;
+            match parents[node] {
+                Tree::NO_PARENT => break,
+                parent => node = parent as usize,
+            }
+        }
+    }
+    None
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, parent) in self.parents.iter().enumerate() {
+            let gap = if i == 0 { "" } else { " " };
+            write!(f, "{gap}{}", parent.wrapping_add(1))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Tree {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Tree, String> {
+        let parents = text
+            .split_whitespace()
+            .map(|p| p.parse::<u32>().map_err(|_| format!("\"{p}\" is not a parent: a whole number, 0 for the root")))
+            .collect::<Result<Vec<u32>, String>>()?;
+        Tree::from_parents(&parents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_read_back_as_they_print() {
+        for text in ["chain:24", "seq2seq:24>27", "tree:5 5 6 6 7 7 0", "tree:0", "tokens:37", "fixed"] {
+            assert_eq!(text.parse::<Shape>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn bad_shapes_say_what_is_allowed() {
+        for (text, part) in [
+            ("chain:0", "from 1"),
+            ("chain:x", "\"x\""),
+            ("seq2seq:3", "SOURCE>TARGET"),
+            ("ring:3", "known: chain:N"),
+            ("fixed:3", "known: chain:N"),
+            ("tree:", "at least one"),
+            ("tree:2 0 9", "parent 9"),
+            ("tree:0 0", "one root"),
+            ("tree:2 1", "cycle"),
+            ("tree:2 1 0", "node 1 never reaches the root"),
+        ] {
+            let error = text.parse::<Shape>().unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_shape_stays_small() {
+        assert_eq!(std::mem::size_of::<Shape>(), 16);
+    }
+}
