@@ -1,6 +1,18 @@
 //! When requests arrive.
+//!
+//! An open [`Process`] gives its arrival times before the run; a [`ClosedLoop`] finds them out while it runs. Gaps are drawn
+//! with mean 1 and scaled by the rate afterwards, so that one random stream gives the same pattern of requests at
+//! every rate (common random numbers).
 
-use crate::units::{Nanos, RequestId};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Gamma};
+
+use crate::error::{Error, Result};
+use crate::units::{Nanos, Rate, RequestId};
+use crate::workload::random::Stream;
 use crate::workload::trace::{Request, Requests};
 
 /// Where the driver takes requests from.
@@ -49,4 +61,342 @@ impl Source for OpenLoop<'_> {
     }
 
     fn left(&mut self, _: RequestId, _: Nanos) {}
+}
+
+/// The names of the open arrival processes.
+pub const PROCESSES: [&str; 6] = ["poisson", "uniform", "gamma", "mmpp", "stepping", "offline"];
+
+/// How requests arrive, whatever the system does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Process {
+    /// Independent, exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Uniform,
+    /// Independent gaps, gamma distributed: bursty above a coefficient of variation of 1, smoother below.
+    Gamma {
+        /// Standard deviation of the gaps over their mean. The shape parameter is 1 / cv².
+        cv: f64,
+    },
+    /// A Poisson process that changes between a low and a high rate (two-state Markov-modulated Poisson process). The mean over
+    /// a long time is the asked rate.
+    Mmpp {
+        /// The high rate over the low one.
+        ratio: f64,
+        /// How long it stays in the low state, in the mean; exponential.
+        low: Nanos,
+        /// How long it stays in the high state, in the mean; exponential.
+        high: Nanos,
+    },
+    /// A Poisson process whose rate changes step by step, with the same number of requests in each step (DVABatch, section 6:
+    /// 66 to 4,000 requests per second in 15 steps). It has its own rates.
+    Stepping {
+        /// The rate of the first step.
+        from: Rate,
+        /// The rate of the last step.
+        to: Rate,
+        /// The number of steps, at least 2; their rates are evenly spaced.
+        steps: u32,
+    },
+    /// All requests are there at the start.
+    Offline,
+}
+
+/// The parameters of arrival processes, as a user gives them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parameters {
+    /// For `gamma`.
+    pub cv: Option<f64>,
+    /// For `mmpp`.
+    pub ratio: Option<f64>,
+    /// For `mmpp`.
+    pub low: Option<Nanos>,
+    /// For `mmpp`.
+    pub high: Option<Nanos>,
+    /// For `stepping`.
+    pub from: Option<f64>,
+    /// For `stepping`.
+    pub to: Option<f64>,
+    /// For `stepping`.
+    pub steps: Option<u32>,
+}
+
+impl Process {
+    /// The process of this name, with parameters that [`Process::check`] has passed.
+    ///
+    /// # Errors
+    /// An unknown name, with the known ones; a parameter that is missing, out of range or not one of this process.
+    pub fn new(name: &str, parameters: &Parameters) -> Result<Process> {
+        let needs = |key: &str| Error::input(format!("{name} needs {key}"));
+        let Parameters { cv, ratio, low, high, from, to, steps } = *parameters;
+        let (process, taken): (Process, &[&str]) = match name {
+            "poisson" => (Process::Poisson, &[]),
+            "uniform" => (Process::Uniform, &[]),
+            "offline" => (Process::Offline, &[]),
+            "gamma" => (Process::Gamma { cv: cv.ok_or_else(|| needs("cv"))? }, &["cv"]),
+            "mmpp" => (
+                Process::Mmpp {
+                    ratio: ratio.ok_or_else(|| needs("ratio"))?,
+                    low: low.ok_or_else(|| needs("low"))?,
+                    high: high.ok_or_else(|| needs("high"))?,
+                },
+                &["ratio", "low", "high"],
+            ),
+            "stepping" => (
+                Process::Stepping {
+                    from: Rate(from.ok_or_else(|| needs("from"))?),
+                    to: Rate(to.ok_or_else(|| needs("to"))?),
+                    steps: steps.ok_or_else(|| needs("steps"))?,
+                },
+                &["from", "to", "steps"],
+            ),
+            _ => {
+                return Err(Error::input(format!(
+                    "unknown arrival process \"{name}\"; known: {}",
+                    PROCESSES.join(", ")
+                )));
+            }
+        };
+        let given = [
+            ("cv", cv.is_some()),
+            ("ratio", ratio.is_some()),
+            ("low", low.is_some()),
+            ("high", high.is_some()),
+            ("from", from.is_some()),
+            ("to", to.is_some()),
+            ("steps", steps.is_some()),
+        ];
+        for (key, there) in given {
+            if there && !taken.contains(&key) {
+                let takes = if taken.is_empty() { "no parameters".to_string() } else { taken.join(", ") };
+                return Err(Error::input(format!("{name} has no {key}; it takes {takes}")));
+            }
+        }
+        process.check()?;
+        Ok(process)
+    }
+
+    /// The name, as a scenario gives it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Process::Poisson => "poisson",
+            Process::Uniform => "uniform",
+            Process::Gamma { .. } => "gamma",
+            Process::Mmpp { .. } => "mmpp",
+            Process::Stepping { .. } => "stepping",
+            Process::Offline => "offline",
+        }
+    }
+
+    /// Whether the process takes a rate; the others have rates of their own, or none.
+    pub fn takes_rate(&self) -> bool {
+        !matches!(self, Process::Stepping { .. } | Process::Offline)
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// Names the parameter that is out of range and what is allowed.
+    pub fn check(&self) -> Result<()> {
+        let bounded = |key: &str, value: f64, least: f64, most: f64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::input(format!("{key} = {value} is out of range; it is a number from {least} to {most}")))
+        };
+        match *self {
+            Process::Poisson | Process::Uniform | Process::Offline => Ok(()),
+            Process::Gamma { cv } => bounded("cv", cv, 0.001, 1000.0),
+            Process::Mmpp { ratio, low, high } => {
+                bounded("ratio", ratio, 1.0, 1e6)?;
+                for (key, sojourn) in [("low", low), ("high", high)] {
+                    if sojourn < Nanos(1_000) {
+                        return Err(Error::input(format!(
+                            "{key} = {sojourn} is too short; it is a time of 1us or more"
+                        )));
+                    }
+                }
+                Ok(())
+            }
+            Process::Stepping { from, to, steps } => {
+                check_rate(from).map_err(|error| Error::input(format!("from: {error}")))?;
+                check_rate(to).map_err(|error| Error::input(format!("to: {error}")))?;
+                if steps < 2 {
+                    return Err(Error::input(format!(
+                        "steps = {steps} is too few; it is a whole number from 2, and poisson has a single rate"
+                    )));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The arrival times of `n` requests, not descending. The first comes a gap after the start.
+    ///
+    /// Each time is the exact sum of the gaps, rounded once, so that no error adds up over a long trace.
+    ///
+    /// # Panics
+    /// When the process takes a rate and there is none, or on parameters or a rate that [`Process::check`] or [`check_rate`] refuse.
+    pub fn times(&self, rate: Option<Rate>, n: usize, rng: &mut Stream) -> Vec<Nanos> {
+        self.check().expect("the parameters of an arrival process are checked before it is used");
+        let rate = || rate.filter(|rate| check_rate(*rate).is_ok()).expect("this arrival process has a rate above 0");
+        match *self {
+            Process::Offline => vec![Nanos::ZERO; n],
+            Process::Uniform => renewals(rate(), n, || 1.0),
+            Process::Poisson => renewals(rate(), n, || Exp1.sample(rng)),
+            Process::Gamma { cv } => {
+                let gap = Gamma::new(1.0 / (cv * cv), cv * cv).expect("a checked cv gives a gamma distribution");
+                renewals(rate(), n, || gap.sample(rng))
+            }
+            Process::Mmpp { ratio, low, high } => {
+                let (low, high) = (low.as_secs_f64(), high.as_secs_f64());
+                let low_rate = rate().0 * (low + high) / (low + ratio * high);
+                modulated([(low_rate, low), (low_rate * ratio, high)], n, rng)
+            }
+            Process::Stepping { from, to, steps } => stepping(from, to, steps, n, rng),
+        }
+    }
+}
+
+/// Checks a rate.
+///
+/// # Errors
+/// Says what is allowed.
+pub fn check_rate(rate: Rate) -> Result<()> {
+    const MOST: f64 = 1e9;
+    if rate.0 > 0.0 && rate.0 <= MOST {
+        return Ok(());
+    }
+    Err(Error::input(format!("{rate} is not a rate; it is a number of requests per second above 0, at most {MOST}")))
+}
+
+/// Arrivals whose gaps have mean 1 before the rate scales them.
+fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
+    let mut sum = Sum::default();
+    // Multiplied first: for whole sums the product is exact, and the quotient is rounded once.
+    (0..n).map(|_| Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)).collect()
+}
+
+/// A Poisson process that alternates between states, each of which has a rate and a mean sojourn in seconds.
+///
+/// The gaps pass in the time in which one request is expected per unit; a state covers `sojourn × rate` of these units.
+fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> {
+    // The states have a stream of their own: how many of them n requests need depends on the rate.
+    let mut sojourns = rng.fork();
+    let [(_, first), (_, second)] = states;
+    let mut state = usize::from(sojourns.random::<f64>() < second / (first + second));
+    let mut sojourn = |state: usize| -> f64 { states[state].1 * sojourns.sample::<f64, _>(Exp1) };
+
+    let mut passed = Sum::default();
+    let (mut begun_at, mut begun_units) = (Sum::default(), Sum::default());
+    let mut stays = sojourn(state);
+    (0..n)
+        .map(|_| {
+            let units = passed.add(Exp1.sample(rng));
+            while units > begun_units.value() + stays * states[state].0 {
+                begun_at.add(stays);
+                begun_units.add(stays * states[state].0);
+                state = 1 - state;
+                stays = sojourn(state);
+            }
+            Nanos::from_secs_f64(begun_at.value() + (units - begun_units.value()) / states[state].0)
+        })
+        .collect()
+}
+
+/// A Poisson process whose rate goes from `from` to `to` in even steps of equally many requests.
+fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec<Nanos> {
+    let rise = (to.0 - from.0) / f64::from(steps - 1);
+    let mut seconds = Sum::default();
+    (0..n as u64)
+        .map(|request| {
+            let step = request * u64::from(steps) / n as u64;
+            let gap: f64 = Exp1.sample(rng);
+            Nanos::from_secs_f64(seconds.add(gap / (from.0 + rise * step as f64)))
+        })
+        .collect()
+}
+
+/// A running sum that carries along what rounding takes from it (Kahan), so that ten million terms lose no more than one.
+#[derive(Default)]
+struct Sum {
+    value: f64,
+    excess: f64,
+}
+
+impl Sum {
+    fn add(&mut self, term: f64) -> f64 {
+        let corrected = term - self.excess;
+        let value = self.value + corrected;
+        self.excess = (value - self.value) - corrected;
+        self.value = value;
+        value
+    }
+
+    fn value(&self) -> f64 {
+        self.value
+    }
+}
+
+/// How long a client of a closed loop waits before its next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Think {
+    /// Always the same time; zero for none.
+    Constant(Nanos),
+    /// Exponentially distributed with this mean.
+    Exponential(Nanos),
+}
+
+/// Clients that send a request, wait until it has left the system, think, and send the next.
+///
+/// Requests are numbered as they are sent, and the loop ends when all of them are. Every client thinks with a random stream
+/// of its own, so that the order of completions shifts no draw.
+#[derive(Debug)]
+pub struct ClosedLoop<'a> {
+    requests: &'a Requests,
+    think: Think,
+    thoughts: Vec<Stream>,
+    /// When each waiting client sends; of equal times the lower client first.
+    due: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Who sent each request, in the order of the requests.
+    sender: Vec<u32>,
+}
+
+impl<'a> ClosedLoop<'a> {
+    /// So many clients, all of which send their first request at the start.
+    pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
+        ClosedLoop {
+            requests,
+            think,
+            thoughts: (0..clients).map(|_| rng.fork()).collect(),
+            due: (0..clients).map(|client| Reverse((Nanos::ZERO, client))).collect(),
+            sender: Vec::with_capacity(requests.len()),
+        }
+    }
+}
+
+impl Source for ClosedLoop<'_> {
+    fn peek(&self) -> Option<Nanos> {
+        let some_left = self.sender.len() < self.requests.len();
+        self.due.peek().filter(|_| some_left).map(|Reverse((at, _))| *at)
+    }
+
+    fn pop(&mut self) -> Request<'_> {
+        let Reverse((at, client)) = self.due.pop().expect("a request is taken only when there is one");
+        let id = RequestId(self.sender.len() as u32);
+        self.sender.push(client);
+        self.requests.request(id, at)
+    }
+
+    fn left(&mut self, request: RequestId, now: Nanos) {
+        let client = self.sender[request.index()];
+        let think = match self.think {
+            Think::Constant(time) => time,
+            Think::Exponential(mean) => {
+                let times: f64 = Exp1.sample(&mut self.thoughts[client as usize]);
+                Nanos((mean.0 as f64 * times).round() as u64)
+            }
+        };
+        self.due.push(Reverse((now.saturating_add(think), client)));
+    }
 }

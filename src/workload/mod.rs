@@ -3,6 +3,7 @@
 pub mod arrivals;
 pub mod cell_graph;
 pub mod dataset;
+pub mod generators;
 pub mod model;
 pub mod random;
 pub mod shape;
