@@ -400,3 +400,228 @@ impl Source for ClosedLoop<'_> {
         self.due.push(Reverse((now.saturating_add(think), client)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::model::Model;
+    use crate::workload::random;
+    use crate::workload::shape::Shape;
+
+    const RATE: Rate = Rate(5_000.0);
+    const N: usize = 200_000;
+
+    fn draw(process: Process, rate: Rate, n: usize) -> Vec<Nanos> {
+        process.times(process.takes_rate().then_some(rate), n, &mut random::stream(1, 0, "arrivals"))
+    }
+
+    /// The rate and the coefficient of variation of the gaps; the first gap is from the start.
+    fn rate_and_cv(times: &[Nanos]) -> (f64, f64) {
+        let gaps: Vec<f64> =
+            [Nanos::ZERO].iter().chain(times).zip(times).map(|(a, b)| (*b - *a).as_secs_f64()).collect();
+        let n = gaps.len() as f64;
+        let mean = gaps.iter().sum::<f64>() / n;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
+        (1.0 / mean, variance.sqrt() / mean)
+    }
+
+    fn mmpp(ratio: f64) -> Process {
+        Process::Mmpp { ratio, low: Nanos(200_000_000), high: Nanos(50_000_000) }
+    }
+
+    #[test]
+    fn gaps_have_the_asked_mean_and_variation() {
+        for (process, cv) in [
+            (Process::Poisson, 1.0),
+            (Process::Uniform, 0.0),
+            (Process::Gamma { cv: 0.5 }, 0.5),
+            (Process::Gamma { cv: 1.0 }, 1.0),
+            (Process::Gamma { cv: 4.0 }, 4.0),
+        ] {
+            let times = draw(process, RATE, N);
+            assert!(times.is_sorted());
+            let (rate, seen) = rate_and_cv(&times);
+            // Four standard errors of the mean gap; that of the variation is larger for bursts.
+            assert!((rate / RATE.0 - 1.0).abs() < 1e-9 + 4.0 * cv / (N as f64).sqrt(), "{process:?}: rate {rate}");
+            assert!((seen - cv).abs() < 0.001 + 0.05 * cv, "{process:?}: cv {seen}");
+        }
+    }
+
+    #[test]
+    fn uniform_arrivals_do_not_drift() {
+        let times = draw(Process::Uniform, Rate(3.0), 3_000_000);
+        assert_eq!(times[..3], [Nanos(333_333_333), Nanos(666_666_667), Nanos(1_000_000_000)]);
+        assert_eq!(*times.last().unwrap(), Nanos(1_000_000_000_000_000));
+    }
+
+    #[test]
+    fn a_modulated_process_keeps_its_long_run_rate() {
+        // A run of 100,000 requests holds about 80 cycles, so its rate is known to some percent only: average over seeds.
+        for ratio in [1.0, 4.0, 20.0] {
+            let mean = (0..40)
+                .map(|seed| {
+                    let times = mmpp(ratio).times(Some(RATE), N / 2, &mut random::stream(seed, 0, "arrivals"));
+                    assert!(times.is_sorted());
+                    times.last().unwrap().as_secs_f64()
+                })
+                .sum::<f64>()
+                / 40.0;
+            let expected = (N / 2) as f64 / RATE.0;
+            assert!((mean / expected - 1.0).abs() < 0.05, "ratio {ratio}: {mean} s, expected {expected} s");
+        }
+        let (_, calm) = rate_and_cv(&draw(mmpp(1.0), RATE, N));
+        let (_, bursty) = rate_and_cv(&draw(mmpp(20.0), RATE, N));
+        assert!((calm - 1.0).abs() < 0.02, "equal rates make a Poisson process: cv {calm}");
+        assert!(bursty > 1.2, "cv {bursty}");
+    }
+
+    #[test]
+    fn a_modulated_process_has_two_rates() {
+        // With long sojourns a window of 10 ms lies in one state nearly always.
+        let process = Process::Mmpp { ratio: 9.0, low: Nanos(2_000_000_000), high: Nanos(2_000_000_000) };
+        let times = draw(process, Rate(10_000.0), 400_000);
+        let mut counts = vec![0u32; (times.last().unwrap().0 / 10_000_000 + 1) as usize];
+        times.iter().for_each(|at| counts[(at.0 / 10_000_000) as usize] += 1);
+        // 2,000 and 18,000 requests per second: 20 and 180 in a window.
+        let between = counts.iter().filter(|count| (60..120).contains(*count)).count();
+        assert!(between * 50 < counts.len(), "{between} of {}", counts.len());
+        assert!(counts.iter().any(|count| *count < 40) && counts.iter().any(|count| *count > 140));
+    }
+
+    #[test]
+    fn a_stepping_load_rises_step_by_step() {
+        // DVABatch: 66 to 4,000 requests per second in 15 steps of 2,000 requests.
+        let process = Process::Stepping { from: Rate(66.0), to: Rate(4_000.0), steps: 15 };
+        let times = draw(process, RATE, 30_000);
+        assert!(times.is_sorted());
+        for (step, part) in times.chunks(2_000).enumerate() {
+            let span = (part[1_999] - part[0]).as_secs_f64();
+            let expected = 66.0 + (4_000.0 - 66.0) / 14.0 * step as f64;
+            assert!((1_999.0 / span / expected - 1.0).abs() < 0.1, "step {step}: {} of {expected}", 1_999.0 / span);
+        }
+        assert_eq!(draw(process, RATE, 7).len(), 7, "fewer requests than steps");
+    }
+
+    #[test]
+    fn offline_requests_are_there_at_the_start() {
+        assert_eq!(draw(Process::Offline, RATE, 3), [Nanos::ZERO; 3]);
+    }
+
+    #[test]
+    fn one_stream_gives_one_pattern_at_every_rate() {
+        for process in [Process::Poisson, Process::Uniform, Process::Gamma { cv: 2.0 }] {
+            let (slow, fast) = (draw(process, Rate(1_000.0), 1_000), draw(process, Rate(4_000.0), 1_000));
+            assert!(slow.iter().zip(&fast).all(|(slow, fast)| slow.0.abs_diff(fast.0 * 4) <= 4), "{process:?}");
+        }
+        for process in [Process::Poisson, Process::Gamma { cv: 2.0 }, mmpp(4.0)] {
+            assert_eq!(draw(process, RATE, 1_000), draw(process, RATE, 1_000));
+            assert_eq!(
+                draw(process, RATE, 1_000)[..500],
+                draw(process, RATE, 500),
+                "a longer run begins like a shorter one"
+            );
+        }
+    }
+
+    #[test]
+    fn a_process_is_made_from_its_name_and_parameters() {
+        let none = Parameters::default();
+        assert_eq!(Process::new("poisson", &none).unwrap(), Process::Poisson);
+        let cv = Parameters { cv: Some(2.0), ..none };
+        assert_eq!(Process::new("gamma", &cv).unwrap(), Process::Gamma { cv: 2.0 });
+        for (name, parameters, message) in [
+            (
+                "possion",
+                none,
+                "unknown arrival process \"possion\"; known: poisson, uniform, gamma, mmpp, stepping, offline",
+            ),
+            ("gamma", none, "gamma needs cv"),
+            ("poisson", cv, "poisson has no cv; it takes no parameters"),
+            ("mmpp", Parameters { ratio: Some(2.0), ..none }, "mmpp needs low"),
+            ("stepping", Parameters { from: Some(1.0), ..none }, "stepping needs to"),
+            ("gamma", Parameters { steps: Some(2), ..cv }, "gamma has no steps; it takes cv"),
+            (
+                "gamma",
+                Parameters { cv: Some(0.0), ..none },
+                "cv = 0 is out of range; it is a number from 0.001 to 1000",
+            ),
+            (
+                "mmpp",
+                Parameters { ratio: Some(0.5), low: Some(Nanos(1_000)), high: Some(Nanos(1_000)), ..none },
+                "ratio = 0.5 is out of range; it is a number from 1 to 1000000",
+            ),
+            (
+                "mmpp",
+                Parameters { ratio: Some(2.0), low: Some(Nanos(1_000)), high: Some(Nanos(0)), ..none },
+                "high = 0ns is too short; it is a time of 1us or more",
+            ),
+            (
+                "stepping",
+                Parameters { from: Some(1.0), to: Some(2.0), steps: Some(1), ..none },
+                "steps = 1 is too few; it is a whole number from 2, and poisson has a single rate",
+            ),
+            (
+                "stepping",
+                Parameters { from: Some(-1.0), to: Some(2.0), steps: Some(3), ..none },
+                "from: -1 is not a rate; it is a number of requests per second above 0, at most 1000000000",
+            ),
+        ] {
+            let error = Process::new(name, &parameters).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.exit_code()), (message, 2));
+        }
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(check_rate(Rate(bad)).is_err());
+        }
+    }
+
+    fn requests(n: usize) -> Requests {
+        Requests::unfold(vec![Shape::Chain(1); n].into(), &Model::Lstm).unwrap()
+    }
+
+    #[test]
+    fn clients_of_a_closed_loop_wait_for_their_answer() {
+        let requests = requests(5);
+        let mut source = ClosedLoop::new(&requests, 2, Think::Constant(Nanos(10)), &mut random::stream(1, 0, "think"));
+        let first = source.pop();
+        assert_eq!((first.id, first.arrival), (RequestId(0), Nanos::ZERO));
+        source.pop();
+        assert_eq!(source.peek(), None, "both clients wait");
+        source.left(RequestId(1), Nanos(7));
+        assert_eq!(source.peek(), Some(Nanos(17)));
+        source.left(RequestId(0), Nanos(7));
+        // Both are due at 17: client 0 sends first, though it was answered last.
+        assert_eq!((source.pop().id, source.pop().id), (RequestId(2), RequestId(3)));
+        assert_eq!(source.sender, [0, 1, 0, 1]);
+        source.left(RequestId(2), Nanos(20));
+        source.left(RequestId(3), Nanos(20));
+        assert_eq!(source.pop().arrival, Nanos(30));
+        assert_eq!(source.peek(), None, "all requests are sent, though a client would send more");
+    }
+
+    #[test]
+    fn the_order_of_answers_shifts_no_thought() {
+        let requests = requests(4);
+        let times = |order: [u32; 2]| {
+            let think = Think::Exponential(Nanos(1_000_000));
+            let mut source = ClosedLoop::new(&requests, 2, think, &mut random::stream(1, 0, "think"));
+            source.pop();
+            source.pop();
+            order.iter().for_each(|id| source.left(RequestId(*id), Nanos(5)));
+            [source.pop().arrival, source.pop().arrival]
+        };
+        assert_eq!(times([0, 1]), times([1, 0]));
+    }
+
+    #[test]
+    fn thoughts_have_the_asked_mean() {
+        let requests = requests(20_001);
+        let think = Think::Exponential(Nanos(1_000));
+        let mut source = ClosedLoop::new(&requests, 1, think, &mut random::stream(1, 0, "think"));
+        let mut now = source.pop().arrival;
+        for id in 0..20_000 {
+            source.left(RequestId(id), now);
+            now = source.pop().arrival;
+        }
+        assert!((now.0 as f64 / 20_000.0 - 1_000.0).abs() < 30.0, "{now}");
+    }
+}

@@ -345,3 +345,254 @@ pub fn tree_line(line: &str) -> Result<Tree> {
         Err(_) => Err(Error::input(format!("\"{leaves}\" is not a number of leaves"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+
+    use super::*;
+    use crate::workload::random;
+
+    fn open(spec: &str, model: &str) -> Result<Dataset> {
+        Dataset::open(spec, &Model::parse(model).unwrap(), &|path| PathBuf::from(path))
+    }
+
+    /// Opens a dataset file with this text.
+    fn open_text(text: &str, model: &str) -> Result<Dataset> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.csv");
+        fs::write(&path, text).unwrap();
+        Dataset::open("data.csv", &Model::parse(model).unwrap(), &|name| dir.path().join(name))
+    }
+
+    fn draw(dataset: &Dataset, n: usize, max_length: Option<u32>) -> Arc<[Shape]> {
+        dataset.sample(n, max_length, &mut random::stream(1, 0, "shapes")).unwrap()
+    }
+
+    #[test]
+    fn every_model_has_a_constant_dataset() {
+        for (spec, model, shape) in [
+            ("constant:24", "lstm", "chain:24"),
+            ("constant:24", "gru", "chain:24"),
+            ("constant:24", "dnn:bert", "tokens:24"),
+            ("constant:fixed", "dnn:resnet50", "fixed"),
+            ("constant:24>27", "seq2seq", "seq2seq:24>27"),
+            ("constant:24", "seq2seq", "seq2seq:24>24"),
+            ("constant:tree:3 3 0", "tree-lstm", "tree:3 3 0"),
+            ("complete-tree:2", "tree-lstm", "tree:3 3 0"),
+        ] {
+            let shapes = draw(&open(spec, model).unwrap(), 3, None);
+            assert_eq!(shapes.iter().map(Shape::to_string).collect::<Vec<_>>(), [shape; 3], "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_is_drawn_in_its_proportions_whatever_its_order() {
+        let dataset = open_text("length,count\n3,1\n7,0\n5,3\n", "lstm").unwrap();
+        assert_eq!(dataset.histogram(), [(3, 0.25), (5, 0.75), (7, 0.0)]);
+        let shapes = draw(&dataset, 40_000, None);
+        let fives = shapes.iter().filter(|shape| **shape == Shape::Chain(5)).count();
+        assert!(fives.abs_diff(30_000) < 350, "{fives}"); // four standard deviations
+        assert!(!shapes.contains(&Shape::Chain(7)));
+        assert_eq!(shapes, draw(&open_text("length,count\n5,3\n7,0\n3,1\n", "lstm").unwrap(), 40_000, None));
+    }
+
+    #[test]
+    fn max_length_leaves_the_others_in_proportion() {
+        let dataset = open_text("length,count\n3,1\n5,3\n9,96\n", "dnn:bert").unwrap();
+        let shapes = draw(&dataset, 40_000, Some(5));
+        let fives = shapes.iter().filter(|shape| **shape == Shape::Tokens(5)).count();
+        assert!(fives.abs_diff(30_000) < 350, "{fives}");
+        let error = dataset.sample(1, Some(2), &mut random::stream(1, 0, "shapes")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "max_length = 2 leaves nothing of the dataset data.csv: its shortest shape has length 3"
+        );
+        let pairs = open_text("src_len,tgt_len,count\n2,9,5\n9,2,5\n4,5,1\n", "seq2seq").unwrap();
+        assert!(draw(&pairs, 20, Some(5)).iter().all(|shape| shape.to_string() == "seq2seq:4>5"));
+        let trees = draw(&open("generator:treebank", "tree-lstm").unwrap(), 50, Some(4));
+        assert!(trees.iter().all(|shape| cut_length(shape) <= 4));
+    }
+
+    #[test]
+    fn trees_of_a_file_are_shared() {
+        let dataset = open_text("2\t3 3 0\n1\t0\n\n2\t3 3 0\n2\t3 3 0\n", "tree-lstm").unwrap();
+        assert_eq!(dataset.histogram(), [(1, 0.25), (3, 0.75)]);
+        let Shapes::Table(rows) = &dataset.shapes else { panic!("a table") };
+        for shape in draw(&dataset, 20, None).iter() {
+            let Shape::Tree(drawn) = shape else { panic!("a tree") };
+            assert!(rows.iter().any(|(row, _)| matches!(row, Shape::Tree(tree) if Arc::ptr_eq(tree, drawn))));
+        }
+    }
+
+    #[test]
+    fn the_shipped_histograms_have_the_published_statistics() {
+        let mean = |dataset: &Dataset| dataset.histogram().iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>();
+        let english = open("traces/europarl-en.csv", "lstm").unwrap();
+        assert!((mean(&english) - 24.6).abs() < 0.05);
+        let short: f64 = english.histogram().iter().filter(|(n, _)| *n < 100).map(|(_, share)| share).sum();
+        assert!((short - 0.9984).abs() < 0.00005);
+        assert_eq!(english.histogram().last().unwrap().0, 148);
+        let pairs = open("traces/europarl-de-en.csv", "seq2seq").unwrap();
+        assert!((mean(&pairs) - 23.1).abs() < 0.05);
+        let drawn = draw(&pairs, 100_000, None);
+        let target = drawn.iter().map(|shape| match shape {
+            Shape::Seq2Seq { target, .. } => f64::from(*target),
+            _ => panic!("a pair"),
+        });
+        assert!((target.sum::<f64>() / 1e5 - 25.5).abs() < 0.25);
+    }
+
+    #[test]
+    fn generators_draw_the_shapes_of_their_models() {
+        for (name, model, kind) in [
+            ("europarl-en", "lstm", "chain"),
+            ("europarl-de", "dnn:bert", "tokens"),
+            ("paper-lstm", "gru", "chain"),
+            ("europarl-de-en", "seq2seq", "seq2seq"),
+            ("treebank", "tree-lstm", "tree"),
+        ] {
+            let dataset = open(&format!("generator:{name}"), model).unwrap();
+            let shapes = draw(&dataset, 100, None);
+            assert!(shapes.iter().all(|shape| shape.kind() == kind));
+            assert_eq!(shapes, draw(&dataset, 100, None), "the same seed draws the same shapes");
+            let total: f64 = dataset.histogram().iter().map(|(_, share)| share).sum();
+            assert!((total - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_dataset_that_cannot_be_says_why() {
+        for (spec, model, message) in [
+            (
+                "generator:wmt",
+                "lstm",
+                "generator:wmt: unknown generator \"wmt\"; known: europarl-en, europarl-de, europarl-de-en, paper-lstm, treebank",
+            ),
+            (
+                "generator:europarl-en",
+                "seq2seq",
+                "generator:europarl-en: draws single lengths, but the model seq2seq takes a CSV file with the header \
+                 src_len,tgt_len,count, or constant:S>T, generator:europarl-de-en",
+            ),
+            (
+                "generator:treebank",
+                "lstm",
+                "generator:treebank: draws trees, but the model lstm takes a CSV file with the header length,count, or \
+                 constant:N, generator:europarl-en, -de or paper-lstm",
+            ),
+            (
+                "generator:europarl-de-en",
+                "tree-lstm",
+                "generator:europarl-de-en: draws pairs of lengths, but the model tree-lstm takes a file of trees, one a line, \
+                 written LEAVES<TAB>PARENTS, or complete-tree:N, generator:treebank",
+            ),
+            (
+                "no/such.csv",
+                "lstm",
+                "no/such.csv: no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME",
+            ),
+            (
+                "constant:0",
+                "lstm",
+                "constant:0: bad shape \"chain:0\": \"0\" is not a whole number from 1 to 1073741824",
+            ),
+            (
+                "constant:fixed",
+                "lstm",
+                "constant:fixed: the model lstm takes no fixed shapes; it takes: chain:N, tokens:N",
+            ),
+            (
+                "constant:5",
+                "tree-lstm",
+                "constant:5: the model tree-lstm takes trees; write complete-tree:5 or constant:tree:PARENTS",
+            ),
+            (
+                "complete-tree:0",
+                "tree-lstm",
+                "complete-tree:0: \"0\" is not a whole number of leaves from 1 to 1048576",
+            ),
+        ] {
+            let error = open(spec, model).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.exit_code()), (message, 2));
+        }
+        assert!(
+            open("complete-tree:4", "lstm").unwrap_err().to_string().contains("is a tree, but the model lstm takes")
+        );
+    }
+
+    #[test]
+    fn a_broken_file_is_named_with_its_line() {
+        for (text, model, message) in [
+            (
+                "len,n\n3,1\n",
+                "lstm",
+                "line 1: the header is \"len,n\", but the model lstm takes a CSV file with the header length,count",
+            ),
+            (
+                "length,count\n3,1\n",
+                "seq2seq",
+                "line 1: the header is \"length,count\", but the model seq2seq takes a CSV file with the header \
+                 src_len,tgt_len,count",
+            ),
+            (
+                "2\t3 3 0\n",
+                "lstm",
+                "line 1: is a tree, but the model lstm takes a CSV file with the header length,count, or",
+            ),
+            ("", "lstm", "line 1: the header is \"\", but"),
+            ("length,count\n3,1\n0,4\n", "lstm", "line 3: length: \"0\" is not a whole number from 1 to 1073741824"),
+            ("length,count\n\n3,-1\n", "lstm", "line 3: count: \"-1\" is not a whole number, 0 or more"),
+            ("length,count\n3\n", "lstm", "line 2: \"3\" has 1 fields; it takes 2: length,count"),
+            ("length,count\n", "lstm", "the counts sum to 0; at least one has to be above"),
+            ("length,count\n3,0\n", "lstm", "the counts sum to 0; at least one has to be above"),
+            (
+                "length,count\n3,18446744073709551615\n4,1\n",
+                "lstm",
+                "line 3: the counts sum to more than 18446744073709551615",
+            ),
+            ("src_len,tgt_len,count\n3,x,1\n", "seq2seq", "line 2: tgt_len: \"x\" is not a whole number from 1"),
+            (
+                "length,count\n3,1\n",
+                "tree-lstm",
+                "line 1: \"length,count\" is the header of a histogram, but the model",
+            ),
+            ("2\t3 3 0\n3\t3 3 0\n", "tree-lstm", "line 2: says 3 leaves, but 2 nodes have no children"),
+            ("2\t3 3 0\nx\t3 3 0\n", "tree-lstm", "line 2: \"x\" is not a number of leaves"),
+            ("2\t3 3 9\n", "tree-lstm", "line 1: node 3 has parent 9, but the tree has 3 nodes"),
+            ("3 3 0\n", "tree-lstm", "line 1: no tab; a tree is written LEAVES<TAB>PARENTS"),
+            ("\n", "tree-lstm", "holds no trees"),
+        ] {
+            let error = open_text(text, model).unwrap_err().to_string();
+            let (file, rest) = error.split_once("data.csv: ").unwrap();
+            assert!(!file.is_empty() && rest.starts_with(message), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn windows_line_ends_and_a_byte_order_mark_are_read() {
+        let dataset = open_text("\u{feff}length,count\r\n3,1\r\n", "lstm").unwrap();
+        assert_eq!(dataset.histogram(), [(3, 1.0)]);
+    }
+
+    /// The public tree files are not part of the repository; the variable names a folder that holds them under `trees/`.
+    #[test]
+    fn the_public_trees_are_read() {
+        let Some(folder) = env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {
+            println!("skipped: BATCHLAB_DATA is not set");
+            return;
+        };
+        for (file, trees, nodes) in [
+            ("sst_train.txt", 8_544.0, 318_582.0),
+            ("sst_dev.txt", 1_101.0, 41_447.0),
+            ("sick_train.txt", 9_000.0, 87_089.0),
+            ("sick_test.txt", 9_854.0, 95_218.0),
+        ] {
+            let path = folder.join("trees").join(file);
+            let dataset = Dataset::open(file, &Model::TreeLstm, &|_| path.clone()).unwrap();
+            let Shapes::Table(rows) = &dataset.shapes else { panic!("a table") };
+            assert_eq!(rows.iter().map(|(_, count)| count).sum::<f64>(), trees, "{file}");
+            assert_eq!(rows.iter().map(|(tree, count)| f64::from(tree.length()) * count).sum::<f64>(), nodes, "{file}");
+        }
+    }
+}

@@ -213,3 +213,135 @@ fn grow(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32, parents: &mut Vec<u3
     }
     root
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::describe::height;
+    use crate::workload::random;
+
+    struct Statistics {
+        mean: f64,
+        p90: u32,
+        p99: u32,
+        below_100: f64,
+    }
+
+    fn statistics(shares: impl IntoIterator<Item = (u32, f64)>) -> Statistics {
+        let mut shares: Vec<(u32, f64)> = shares.into_iter().collect();
+        shares.sort_by_key(|(length, _)| *length);
+        let total: f64 = shares.iter().map(|(_, share)| share).sum();
+        assert!((total - 1.0).abs() < 1e-8, "the shares sum to {total}");
+        let quantile = |q: f64| {
+            let mut sum = 0.0;
+            shares
+                .iter()
+                .find(|(_, share)| {
+                    sum += share;
+                    sum >= q
+                })
+                .unwrap()
+                .0
+        };
+        Statistics {
+            mean: shares.iter().map(|(length, share)| f64::from(*length) * share).sum(),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            below_100: shares.iter().filter(|(length, _)| *length < 100).map(|(_, share)| share).sum(),
+        }
+    }
+
+    #[test]
+    fn europarl_lengths_are_those_of_the_corpus() {
+        let en = statistics(europarl_en());
+        assert!((en.mean - 24.6).abs() < 0.05 && en.p90.abs_diff(44) <= 1 && en.p99.abs_diff(72) <= 1);
+        // 0.9984 in the corpus: the fit's tail above 100 words is less than half as heavy, see `paper_lstm`.
+        assert!((en.below_100 - 0.9993).abs() < 0.0001, "{}", en.below_100);
+        let de = statistics(europarl_de());
+        assert!((de.mean - 22.3).abs() < 0.05 && de.p90.abs_diff(41) <= 1 && de.p99.abs_diff(70) <= 1, "{}", de.p99);
+    }
+
+    #[test]
+    fn europarl_lengths_fit_the_measured_histogram() {
+        let file = include_str!("../../traces/europarl-en.csv");
+        let counts: Vec<(u32, f64)> = file
+            .lines()
+            .skip(1)
+            .map(|line| line.split_once(',').unwrap())
+            .map(|(length, count)| (length.parse().unwrap(), count.parse().unwrap()))
+            .collect();
+        let total: f64 = counts.iter().map(|(_, count)| count).sum();
+        assert_eq!(total, 20_397.0);
+        let shares = europarl_en();
+        let below = |rows: &[(u32, f64)], n: u32| rows.iter().filter(|row| row.0 <= n).map(|row| row.1).sum::<f64>();
+        let distance = (1..150).map(|n| (below(&counts, n) / total - below(&shares, n)).abs()).fold(0.0, f64::max);
+        assert!(distance < 0.01, "Kolmogorov-Smirnov distance {distance}");
+    }
+
+    #[test]
+    fn the_papers_lengths_reach_330_with_mean_24() {
+        let paper = statistics(paper_lstm());
+        assert!((paper.mean - 24.0).abs() < 0.05, "mean {}", paper.mean);
+        assert!((70..=71).contains(&paper.p99));
+        assert!((0.9983..=0.9986).contains(&paper.below_100), "{}", paper.below_100);
+        assert_eq!(paper_lstm().iter().rfind(|(_, share)| *share > 0.0).unwrap().0, 330);
+    }
+
+    #[test]
+    fn translations_follow_the_source() {
+        let pairs = europarl_de_en();
+        let source = statistics(pairs.iter().map(|((source, _), share)| (*source, *share)));
+        let target = statistics(pairs.iter().map(|((_, target), share)| (*target, *share)));
+        // The pairs of the corpus have means 23.1 and 25.5, a ratio of 1.10; the generator's German side is that of the
+        // larger, uncut corpus.
+        assert!((source.mean - 22.3).abs() < 0.05);
+        assert!((target.mean / source.mean - 25.5 / 23.1).abs() < 0.02, "{}", target.mean / source.mean);
+        let log = |length: u32| f64::from(length).ln();
+        let moment = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
+            pairs.iter().map(|((s, t), share)| f(log(*s), log(*t)) * share).sum()
+        };
+        let (s, t) = (moment(&|s, _| s), moment(&|_, t| t));
+        let covariance = moment(&|a, b| (a - s) * (b - t));
+        let correlation = covariance / (moment(&|a, _| (a - s).powi(2)) * moment(&|_, b| (b - t).powi(2))).sqrt();
+        assert!((correlation - 0.950).abs() < 0.02, "{correlation}");
+    }
+
+    #[test]
+    fn treebank_trees_are_as_high_as_real_ones() {
+        let leaves = Treebank::leaves();
+        let total: f64 = leaves.iter().map(|(_, share)| share).sum();
+        let mean = leaves.iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>() / total;
+        assert!((mean - 19.16).abs() < 0.2, "mean leaves {mean}");
+
+        let (treebank, mut rng) = (Treebank::new(), random::stream(1, 0, "shapes"));
+        let mut heights: Vec<u32> = Vec::new();
+        for (n, share) in leaves {
+            for _ in 0..(share / total * 20_000.0).round() as usize {
+                let tree = treebank.tree(n, &mut rng);
+                assert_eq!((tree.leaves(), tree.len()), (n as usize, 2 * n as usize - 1));
+                heights.push(height(&tree));
+            }
+        }
+        heights.sort_unstable();
+        let mean = heights.iter().sum::<u32>() as f64 / heights.len() as f64;
+        // 9.91 in data drawn at the fit; the standard error of 20,000 trees is 0.03.
+        assert!((mean - 9.88).abs() < 0.12, "mean height {mean}");
+        assert!(heights[heights.len() * 99 / 100].abs_diff(20) <= 1);
+    }
+
+    #[test]
+    fn trees_stand_in_post_order_left_before_right() {
+        assert_eq!(complete_tree(4).to_string(), "3 3 7 6 6 7 0");
+        assert_eq!(complete_tree(3).to_string(), "3 3 5 5 0");
+        assert_eq!(complete_tree(1).to_string(), "0");
+        for (leaves, edges) in [(2, 1), (16, 4), (17, 5), (1024, 10)] {
+            assert_eq!(height(&complete_tree(leaves)), edges);
+        }
+        let (treebank, mut rng) = (Treebank::new(), random::stream(1, 0, "shapes"));
+        for leaves in 1..60 {
+            let tree = treebank.tree(leaves, &mut rng);
+            let root = tree.len() - 1;
+            assert!(tree.parents()[..root].iter().enumerate().all(|(node, parent)| *parent as usize > node));
+        }
+    }
+}

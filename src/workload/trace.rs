@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::str;
 use std::sync::Arc;
 
 use super::cell_graph::CellGraph;
@@ -24,7 +23,7 @@ pub struct Trace {
 }
 
 /// The header of a trace file.
-const HEADER: [&str; 3] = ["id", "arrival_ns", "shape"];
+const HEADER: &str = "id,arrival_ns,shape";
 
 impl Trace {
     /// The number of requests.
@@ -52,35 +51,36 @@ impl Trace {
     /// # Errors
     /// Those of [`Trace::read`].
     pub fn read_from(input: impl Read) -> Result<Trace> {
-        let mut reader = csv::ReaderBuilder::new().flexible(true).buffer_capacity(1 << 18).from_reader(input);
-        let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
-        let header = reader.byte_headers().map_err(broken)?;
-        if !header.iter().eq(HEADER.map(str::as_bytes)) {
-            let header: Vec<_> = header.iter().map(String::from_utf8_lossy).collect();
-            return Err(Error::input(format!(
-                "line 1: the header is \"{}\"; that of a trace is {}",
-                header.join(","),
-                HEADER.join(",")
-            )));
+        let mut input = BufReader::with_capacity(1 << 18, input);
+        let mut line = String::new();
+        let mut next = |line: &mut String| {
+            line.clear();
+            input.read_line(line).map_err(|cause| cause.to_string())
+        };
+        next(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
+        let header = line.trim_start_matches('\u{feff}').trim_end();
+        if header != HEADER {
+            return Err(Error::input(format!("line 1: the header is \"{header}\"; that of a trace is {HEADER}")));
         }
-        let (mut arrivals, mut shapes) = (Vec::new(), Vec::new());
-        let mut trees = HashMap::new();
-        let mut last = Nanos::ZERO;
-        let mut record = csv::ByteRecord::new();
-        while reader.read_byte_record(&mut record).map_err(broken)? {
-            let id = arrivals.len();
-            let (arrival, shape) = row(&record, id, last, &mut trees).map_err(|message| {
-                let line = record.position().map_or(0, csv::Position::line);
-                Error::input(format!("line {line}: {message}"))
-            })?;
-            last = arrival;
-            arrivals.push(arrival);
-            shapes.push(shape);
+        let mut rows = Rows::default();
+        for number in 2u64.. {
+            let add = next(&mut line).map_err(|cause| format!("cannot be read: {cause}")).and_then(|bytes| {
+                let row = line.trim_end();
+                if !row.is_empty() {
+                    rows.add(row)?;
+                }
+                Ok(bytes > 0)
+            });
+            match add {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(message) => return Err(Error::input(format!("line {number}: {message}"))),
+            }
         }
-        if arrivals.is_empty() {
+        if rows.arrivals.is_empty() {
             return Err(Error::input("the trace holds no requests; it needs one at least"));
         }
-        Ok(Trace { arrivals: arrivals.into(), shapes: shapes.into() })
+        Ok(Trace { arrivals: rows.arrivals.into(), shapes: rows.shapes.into() })
     }
 
     /// Writes the trace file, whole or not at all.
@@ -96,7 +96,7 @@ impl Trace {
     /// # Errors
     /// Those of `out`.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{}", HEADER.join(","))?;
+        writeln!(out, "{HEADER}")?;
         for (id, (arrival, shape)) in self.arrivals.iter().zip(self.shapes.iter()).enumerate() {
             writeln!(out, "{id},{},{shape}", arrival.0)?;
         }
@@ -120,43 +120,56 @@ impl Trace {
     }
 }
 
-/// Parses one row of a trace; the message says what is wrong with which column.
-fn row(
-    record: &csv::ByteRecord,
-    id: usize,
-    last: Nanos,
-    trees: &mut HashMap<String, Arc<Tree>>,
-) -> Result<(Nanos, Shape), String> {
-    if record.len() != HEADER.len() {
-        return Err(format!("has {} fields; a row is {}", record.len(), HEADER.join(",")));
-    }
-    let text = |column: usize| {
-        str::from_utf8(&record[column]).map_err(|_| format!("{}: is not text in UTF-8", HEADER[column]))
-    };
-    let number = text(0)?;
-    if number.parse() != Ok(id) || id > u32::MAX as usize {
-        return Err(format!("id: \"{number}\" should be {id}; ids are 0, 1, 2 and so on, at most {}", u32::MAX));
-    }
-    let time = text(1)?;
-    let arrival = time.parse().map(Nanos).map_err(|_| {
-        format!("arrival_ns: \"{time}\" is not a time; it is a whole number of nanoseconds from 0 to {}", u64::MAX)
-    })?;
-    if arrival < last {
-        return Err(format!("arrival_ns: {} is before {}, the arrival before it; they may not descend", time, last.0));
-    }
-    Ok((arrival, shared_shape(text(2)?, trees).map_err(|error| format!("shape: {error}"))?))
+/// The rows of a trace that have been read.
+#[derive(Default)]
+struct Rows {
+    arrivals: Vec<Nanos>,
+    shapes: Vec<Shape>,
+    /// The trees so far, by their text.
+    trees: HashMap<String, Arc<Tree>>,
 }
 
-/// Parses a shape; a tree that was seen before is taken from there.
-fn shared_shape(text: &str, trees: &mut HashMap<String, Arc<Tree>>) -> Result<Shape, String> {
-    if let Some(tree) = text.strip_prefix("tree:").and_then(|_| trees.get(text)) {
-        return Ok(Shape::Tree(Arc::clone(tree)));
+impl Rows {
+    /// Parses a row; the message says what is wrong with which column.
+    fn add(&mut self, row: &str) -> Result<(), String> {
+        let id = self.arrivals.len();
+        let mut fields = row.split(',');
+        let (Some(number), Some(time), Some(shape), None) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            return Err(format!("\"{row}\" has {} fields; a row is {HEADER}", row.split(',').count()));
+        };
+        if number.parse() != Ok(id) || id > u32::MAX as usize {
+            return Err(format!("id: \"{number}\" should be {id}; ids are 0, 1, 2 and so on, at most {}", u32::MAX));
+        }
+        let arrival = time.parse().map(Nanos).map_err(|_| {
+            format!("arrival_ns: \"{time}\" is not a time; it is a whole number of nanoseconds from 0 to {}", u64::MAX)
+        })?;
+        if let Some(last) = self.arrivals.last().filter(|last| arrival < **last) {
+            return Err(format!(
+                "arrival_ns: {time} is before {}, the arrival before it; they may not descend",
+                last.0
+            ));
+        }
+        let shape = self.shape(shape).map_err(|error| format!("shape: {error}"))?;
+        self.arrivals.push(arrival);
+        self.shapes.push(shape);
+        Ok(())
     }
-    let shape: Shape = text.parse()?;
-    if let Shape::Tree(tree) = &shape {
-        trees.insert(text.to_string(), Arc::clone(tree));
+
+    /// Parses a shape; a tree that was seen before is taken from there.
+    fn shape(&mut self, text: &str) -> Result<Shape, String> {
+        if text.starts_with("tree:")
+            && let Some(tree) = self.trees.get(text)
+        {
+            return Ok(Shape::Tree(Arc::clone(tree)));
+        }
+        let shape: Shape = text.parse()?;
+        if let Shape::Tree(tree) = &shape {
+            self.trees.insert(text.to_string(), Arc::clone(tree));
+        }
+        Ok(shape)
     }
-    Ok(shape)
 }
 
 /// The requests of a run, unfolded. Cheap to clone: runs that differ only in their arrivals share the rest.
@@ -261,7 +274,7 @@ mod tests {
                 "0,7,fixed\n1,6,fixed\n",
                 "line 3: arrival_ns: 6 is before 7, the arrival before it; they may not descend",
             ),
-            ("0,7\n", "line 2: has 2 fields; a row is id,arrival_ns,shape"),
+            ("0,7\n", "line 2: \"0,7\" has 2 fields; a row is id,arrival_ns,shape"),
             ("0,7,chain:0\n", "line 2: shape: bad shape \"chain:0\": \"0\" is not a whole number from 1"),
             ("0,7,tree:1\n", "line 2: shape: no node has parent 0"),
         ] {
