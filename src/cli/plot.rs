@@ -113,7 +113,9 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         }
         (_, Place::Stem(stem)) => {
             let stem = stem.display();
-            Err(Error::input(format!("-o {stem}: is one file's name, but there may be several figures; name one --kind")))
+            Err(Error::input(format!(
+                "-o {stem}: is one file's name, but there may be several figures; name one --kind"
+            )))
         }
     }
 }

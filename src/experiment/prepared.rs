@@ -153,11 +153,8 @@ impl<'s> Prepared<'s> {
 
     fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
-        let setup = Setup {
-            model: &self.scenario.workload.model,
-            cells: &self.cells,
-            workers: self.scenario.device.workers,
-        };
+        let setup =
+            Setup { model: &self.scenario.workload.model, cells: &self.cells, workers: self.scenario.device.workers };
         entry.settings.build_policy(&setup).map_err(|error| {
             Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
         })

@@ -142,7 +142,8 @@ impl Canvas {
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
         let Rect { left, top, right, bottom } = *rect;
         // Half a side more, so that the corner where the line ends is closed.
-        let points = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top), ((left + right) / 2.0, top)];
+        let points =
+            [(left, top), (right, top), (right, bottom), (left, bottom), (left, top), ((left + right) / 2.0, top)];
         self.line(&points, stroke);
     }
 
@@ -300,10 +301,7 @@ mod tests {
     fn a_line_is_cut_at_the_border_and_goes_on_where_it_comes_back() {
         let area = Rect { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
         let line = [(5.0, 5.0), (5.0, -5.0), (7.0, -5.0), (7.0, 5.0), (8.0, 5.0)];
-        assert_eq!(
-            clipped(&line, &area),
-            vec![vec![(5.0, 5.0), (5.0, 0.0)], vec![(7.0, 0.0), (7.0, 5.0), (8.0, 5.0)]]
-        );
+        assert_eq!(clipped(&line, &area), vec![vec![(5.0, 5.0), (5.0, 0.0)], vec![(7.0, 0.0), (7.0, 5.0), (8.0, 5.0)]]);
     }
 
     #[test]

@@ -66,7 +66,8 @@ impl Cdf {
     /// The corners of the tail's staircase: the share above each value. It ends at the largest sample, above which
     /// there is none, with the share of the samples that are as large.
     pub fn falling(&self) -> Vec<(f64, f64)> {
-        let mut corners: Vec<(f64, f64)> = self.rising().into_iter().map(|(value, share)| (value, 1.0 - share)).collect();
+        let mut corners: Vec<(f64, f64)> =
+            self.rising().into_iter().map(|(value, share)| (value, 1.0 - share)).collect();
         corners.pop();
         corners
     }

@@ -156,7 +156,11 @@ impl Schedule {
             canvas.text(self.lane_label(lane), at, SMALL, Align::Right, INK);
             for task in self.tasks.iter().filter(|task| task.lane == lane) {
                 let (from, to) = (x(task.start), x(task.finish));
-                draw_task(canvas, &Rect { left: from, top: lane_top + 1.0, right: to, bottom: lane_top + LANE - 1.0 }, task);
+                draw_task(
+                    canvas,
+                    &Rect { left: from, top: lane_top + 1.0, right: to, bottom: lane_top + LANE - 1.0 },
+                    task,
+                );
             }
         }
         canvas.line(&[(left, top), (left, panel.area.bottom + 0.6)], Stroke::solid(INK, 1.2));
@@ -193,7 +197,10 @@ fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Resul
 fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Result<Vec<Request>, Nothing>> {
     let path = series.log(point, "requests.csv");
     let Some(mut rows) = series.open_log(point, "requests.csv")? else {
-        return Ok(Err(Nothing(format!("there is no {}; a run writes it with output.requests = true", path.display()))));
+        return Ok(Err(Nothing(format!(
+            "there is no {}; a run writes it with output.requests = true",
+            path.display()
+        ))));
     };
     let (id, arrival) = (rows.column("id")?, rows.column("arrival_ns")?);
     let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);

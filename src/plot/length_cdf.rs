@@ -23,7 +23,9 @@ const SHOWN: f64 = 0.999;
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     if inputs.files().is_empty() {
-        return Ok(Err(Nothing("needs a file: a histogram of lengths (length,count) or a trace (id,arrival_ns,shape)".into())));
+        return Ok(Err(Nothing(
+            "needs a file: a histogram of lengths (length,count) or a trace (id,arrival_ns,shape)".into(),
+        )));
     }
     let mut curves = Vec::new();
     for path in inputs.files() {

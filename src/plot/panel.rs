@@ -2,9 +2,7 @@
 
 use super::axis::{Axis, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke, fitted, text_width};
-use super::style::{
-    GRID, Hatch, INK, LARGE, MEDIUM, PAPER, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint,
-};
+use super::style::{GRID, Hatch, INK, LARGE, MEDIUM, PAPER, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
 
 /// The space between the border of a figure and what is in it.
 pub const PADDING: f64 = 8.0;
@@ -284,9 +282,8 @@ mod tests {
 
     #[test]
     fn a_legend_that_does_not_fit_on_one_row_takes_more() {
-        let entries: Vec<Entry> = (0..6)
-            .map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) })
-            .collect();
+        let entries: Vec<Entry> =
+            (0..6).map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) }).collect();
         let places = legend_places(&entries, 464.0);
         assert_eq!(places[0].0, 0);
         assert!(places[5].0 >= 2, "{places:?}");

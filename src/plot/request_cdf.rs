@@ -88,7 +88,10 @@ fn least(curves: &[(Series<'_>, Cdf)]) -> f64 {
 fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Result<Cdf, Nothing>> {
     let path = series.log(point, "requests.csv");
     let Some(mut rows) = series.open_log(point, "requests.csv")? else {
-        return Ok(Err(Nothing(format!("there is no {}; a run writes it with output.requests = true", path.display()))));
+        return Ok(Err(Nothing(format!(
+            "there is no {}; a run writes it with output.requests = true",
+            path.display()
+        ))));
     };
     let columns = [rows.column("arrival_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?];
     let mut warmup = series.warmup(point)?;

@@ -10,12 +10,13 @@ use super::section::{Field, Section, did_you_mean};
 use super::source::{Source, Span};
 use super::wording::reworded;
 use super::{
-    ArrivalSpec, Device, Input, Load, Metrics, Output, Overhead, PolicyEntry, Quantile, Scenario, ThinkTime, Warmup,
-    Workload, folder_name,
+    ArrivalSpec, Device, Input, Load, Metrics, Output, PolicyEntry, Quantile, Scenario, Warmup, Workload, folder_name,
 };
+use crate::cost::table::Overhead;
 use crate::error::Result;
 use crate::policy::registry::{Registry, Setup};
 use crate::units::{Nanos, Rate};
+use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::Model;
 
 /// The keys of each table; what is not here is an unknown key. `scenarios/reference.toml` shows all of them.
@@ -58,7 +59,10 @@ pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario>
         seed: root.take("seed").map_or(Ok(1), |seed| seed.whole(0..=u64::MAX))?,
         file: source.file().to_path_buf(),
         metrics: metrics(root.section("metrics")?)?,
-        output: output(root.section("output")?, &workload.load.points())?,
+        output: output(
+            root.section("output")?,
+            &workload.load.points().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        )?,
         policies: policies(&mut root, registry, &workload.model, &device, overhead)?,
         workload,
         device,
@@ -126,6 +130,8 @@ fn drawn(table: &mut Section<'_>, root: &mut Section<'_>) -> Result<Load> {
     })
 }
 
+const SOJOURN: &str = "a time of at least 1us, such as \"100ms\"";
+
 fn arrivals(mut table: Section<'_>) -> Result<ArrivalSpec> {
     let names: Vec<&str> = PROCESSES.iter().map(|(name, _)| *name).collect();
     let process = match table.take("process") {
@@ -136,40 +142,50 @@ fn arrivals(mut table: Section<'_>) -> Result<ArrivalSpec> {
     table.only(&format!(" of the process \"{process}\""), keys)?;
 
     const RATES: &str = "a list of requests per second, such as [1000, 2000]";
-    const POSITIVE: &str = "a time above 0, such as \"100ms\"";
-    let rates = |table: &mut Section<'_>| table.require("rates", RATES)?.set(RATES, rate);
-    Ok(match process {
-        "poisson" => ArrivalSpec::Poisson { rates: rates(&mut table)? },
-        "uniform" => ArrivalSpec::Uniform { rates: rates(&mut table)? },
+    if process == "closed" {
+        const CLIENTS: &str = "a list of numbers of clients, such as [1, 8]";
+        let distributions = [("constant", Think::Constant as fn(Nanos) -> Think), ("exponential", Think::Exponential)];
+        let clients = table.require("clients", CLIENTS)?.set(CLIENTS, Field::count)?;
+        let mean = table.take("think").map_or(Ok(Nanos::ZERO), |think| think.time())?;
+        let think = table.take("think_dist").map_or(Ok(distributions[0].1), |d| d.choice(&distributions))?;
+        return Ok(ArrivalSpec::Closed { clients, think: think(mean) });
+    }
+    let process = match process {
+        "poisson" => Process::Poisson,
+        "uniform" => Process::Uniform,
         "gamma" => {
-            let what = "the coefficient of variation of the gaps, a number above 0";
-            let cv = table.require("cv", what)?.number(what, |cv| cv > 0.0)?;
-            ArrivalSpec::Gamma { cv, rates: rates(&mut table)? }
+            let what = "the coefficient of variation of the gaps, a number from 0.001 to 1000";
+            Process::Gamma { cv: table.require("cv", what)?.number(what, |cv| (0.001..=1000.0).contains(&cv))? }
         }
         "mmpp" => {
-            let what = "the high rate over the low one, a number that is at least 1";
-            let ratio = table.require("ratio", what)?.number(what, |ratio| ratio >= 1.0)?;
-            let low = positive_time(&table.require("low", POSITIVE)?)?;
-            let high = positive_time(&table.require("high", POSITIVE)?)?;
-            ArrivalSpec::Mmpp { ratio, low, high, rates: rates(&mut table)? }
-        }
-        "stepping" => ArrivalSpec::Stepping {
-            from: rate(&table.require("from", "the first rate, in requests per second")?)?,
-            to: rate(&table.require("to", "the last rate, in requests per second")?)?,
-            steps: table.require("steps", "the number of steps")?.count()?,
-        },
-        "offline" => ArrivalSpec::Offline,
-        "closed" => {
-            const CLIENTS: &str = "a list of numbers of clients, such as [1, 8]";
-            let distributions = [("constant", ThinkTime::Constant), ("exponential", ThinkTime::Exponential)];
-            ArrivalSpec::Closed {
-                clients: table.require("clients", CLIENTS)?.set(CLIENTS, Field::count)?,
-                think: table.take("think").map_or(Ok(Nanos::ZERO), |think| think.time())?,
-                think_dist: table.take("think_dist").map_or(Ok(ThinkTime::default()), |d| d.choice(&distributions))?,
+            let what = "the high rate over the low one, a number from 1 to 1e6";
+            Process::Mmpp {
+                ratio: table.require("ratio", what)?.number(what, |ratio| (1.0..=1e6).contains(&ratio))?,
+                low: sojourn(&table.require("low", SOJOURN)?)?,
+                high: sojourn(&table.require("high", SOJOURN)?)?,
             }
         }
+        "stepping" => Process::Stepping {
+            from: rate(&table.require("from", "the first rate, in requests per second")?)?,
+            to: rate(&table.require("to", "the last rate, in requests per second")?)?,
+            steps: table.require("steps", "the number of steps")?.whole(2..=u64::from(u32::MAX))? as u32,
+        },
+        "offline" => Process::Offline,
         other => unreachable!("{other} is none of the processes"),
-    })
+    };
+    let rates = match process.takes_rate() {
+        true => table.require("rates", RATES)?.set(RATES, rate)?,
+        false => Vec::new(),
+    };
+    Ok(ArrivalSpec::Open { process, rates })
+}
+
+/// The time that a modulated process stays in one state.
+fn sojourn(field: &Field<'_>) -> Result<Nanos> {
+    match field.time()? {
+        time if time >= Nanos(1_000) => Ok(time),
+        _ => Err(field.refuse(format!("must be {SOJOURN}"))),
+    }
 }
 
 fn rate(field: &Field<'_>) -> Result<Rate> {
@@ -193,11 +209,9 @@ fn device(mut table: Section<'_>) -> Result<Device> {
 
 fn overhead(mut table: Section<'_>, default: Overhead) -> Result<Overhead> {
     table.only("", OVERHEAD)?;
-    let mut nanos = |key, default| match table.take(key) {
-        Some(field) => field.whole(0..=u64::MAX).map(Nanos),
-        None => Ok(default),
-    };
-    Ok(Overhead { task: nanos("task_ns", default.task)?, gather: nanos("gather_ns", default.gather)? })
+    let mut nanos = |key| table.take(key).map(|field| field.whole(0..=u64::MAX).map(Nanos)).transpose();
+    let (task, gather) = (nanos("task_ns")?, nanos("gather_ns")?);
+    Ok(Overhead { task: task.unwrap_or(default.task), gather: gather.or(default.gather) })
 }
 
 fn metrics(mut table: Section<'_>) -> Result<Metrics> {
@@ -237,7 +251,7 @@ fn output(mut table: Section<'_>, points: &[String]) -> Result<Output> {
     let plots = match table.take("plots") {
         Some(plots) => {
             let kinds = plots.list("a list of kinds of figures, such as [\"latency-throughput\"]")?;
-            kinds.iter().map(Field::text).collect::<Result<_>>()?
+            kinds.iter().map(|kind| kind.text()?.parse().map_err(|e: String| kind.refuse(e))).collect::<Result<_>>()?
         }
         None => default.plots,
     };

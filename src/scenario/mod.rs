@@ -17,9 +17,12 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
+use crate::plot;
 use crate::policy::registry::{Configured, Registry};
 use crate::units::{Nanos, Rate};
+use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::Model;
 
 /// A checked scenario, ready to run.
@@ -82,64 +85,57 @@ pub enum Load {
 /// How drawn requests arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrivalSpec {
-    /// Exponential gaps.
-    Poisson {
-        /// The rates to run at, one after the other.
+    /// Whatever the system does.
+    Open {
+        /// The process.
+        process: Process,
+        /// The rates to run at; empty for a process that has its own.
         rates: Vec<Rate>,
     },
-    /// Equal gaps.
-    Uniform {
-        /// The rates to run at.
-        rates: Vec<Rate>,
-    },
-    /// Gamma-distributed gaps.
-    Gamma {
-        /// The coefficient of variation of the gaps; 1 is Poisson, more is burstier.
-        cv: f64,
-        /// The rates to run at.
-        rates: Vec<Rate>,
-    },
-    /// A Poisson process that switches between a low and a high rate (two-state Markov-modulated).
-    Mmpp {
-        /// The high rate over the low one.
-        ratio: f64,
-        /// The mean time in the low state.
-        low: Nanos,
-        /// The mean time in the high state.
-        high: Nanos,
-        /// The mean rates to run at.
-        rates: Vec<Rate>,
-    },
-    /// A Poisson process whose rate climbs in steps of equally many requests.
-    Stepping {
-        /// The rate of the first step.
-        from: Rate,
-        /// The rate of the last step.
-        to: Rate,
-        /// The number of steps.
-        steps: u32,
-    },
-    /// All requests are there from the start.
-    Offline,
-    /// Clients that send a request, wait for its answer, think, and send the next.
+    /// From clients that send a request, wait for its answer, think, and send the next.
     Closed {
         /// The numbers of clients to run with.
         clients: Vec<u32>,
-        /// The (mean) time that a client thinks.
-        think: Nanos,
-        /// How thinking times are distributed.
-        think_dist: ThinkTime,
+        /// How long a client thinks.
+        think: Think,
     },
 }
 
-/// How the thinking times of closed-loop clients are distributed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ThinkTime {
-    /// Every one the same.
-    #[default]
-    Constant,
-    /// Exponential.
-    Exponential,
+/// One of the loads that every policy runs under. Its text names the folder of results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LoadPoint {
+    /// Requests at this rate: `1000`.
+    Rate(Rate),
+    /// The arrivals of a trace: `trace`.
+    Trace,
+    /// Rates that change step by step: `stepping`.
+    Stepping,
+    /// All requests at once: `offline`.
+    Offline,
+    /// So many clients: `clients-8`.
+    Clients(u32),
+}
+
+impl LoadPoint {
+    /// The rate, if it is one of a sweep.
+    pub fn rate(self) -> Option<Rate> {
+        match self {
+            LoadPoint::Rate(rate) => Some(rate),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for LoadPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadPoint::Rate(rate) => write!(f, "{rate}"),
+            LoadPoint::Trace => f.write_str("trace"),
+            LoadPoint::Stepping => f.write_str("stepping"),
+            LoadPoint::Offline => f.write_str("offline"),
+            LoadPoint::Clients(count) => write!(f, "clients-{count}"),
+        }
+    }
 }
 
 /// The device that tasks run on.
@@ -149,15 +145,6 @@ pub struct Device {
     pub workers: usize,
     /// The cost table that the simulator takes times from.
     pub costs: Input,
-}
-
-/// What a task costs besides its cells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Overhead {
-    /// For each task.
-    pub task: Nanos,
-    /// For each task whose members are not those of the worker's task before it.
-    pub gather: Nanos,
 }
 
 /// How results are summed up.
@@ -244,8 +231,8 @@ pub struct Output {
     pub tasks: bool,
     /// A timeline for trace viewers.
     pub timeline: bool,
-    /// The figures to draw, by the names of their kinds.
-    pub plots: Vec<String>,
+    /// The figures to draw.
+    pub plots: Vec<plot::Kind>,
     /// The point (see [`Scenario::points`]) that figures of a single one show.
     pub plot_point: Option<String>,
     /// The title of the figures.
@@ -335,9 +322,8 @@ impl Scenario {
         }
     }
 
-    /// The names of the points that every policy runs at, which name their folders too: rates (`1000`), numbers of
-    /// clients (`clients-8`), or the one of `trace`, `offline` and `stepping`.
-    pub fn points(&self) -> Vec<String> {
+    /// The loads that every policy runs under, in order.
+    pub fn points(&self) -> Vec<LoadPoint> {
         self.workload.load.points()
     }
 
@@ -348,17 +334,15 @@ impl Scenario {
 }
 
 impl Load {
-    fn points(&self) -> Vec<String> {
+    /// The loads that every policy runs under, in order.
+    pub fn points(&self) -> Vec<LoadPoint> {
         match self {
-            Load::Trace { .. } => vec!["trace".into()],
+            Load::Trace { .. } => vec![LoadPoint::Trace],
             Load::Drawn { arrivals, .. } => match arrivals {
-                ArrivalSpec::Poisson { rates }
-                | ArrivalSpec::Uniform { rates }
-                | ArrivalSpec::Gamma { rates, .. }
-                | ArrivalSpec::Mmpp { rates, .. } => rates.iter().map(Rate::to_string).collect(),
-                ArrivalSpec::Stepping { .. } => vec!["stepping".into()],
-                ArrivalSpec::Offline => vec!["offline".into()],
-                ArrivalSpec::Closed { clients, .. } => clients.iter().map(|n| format!("clients-{n}")).collect(),
+                ArrivalSpec::Open { process: Process::Stepping { .. }, .. } => vec![LoadPoint::Stepping],
+                ArrivalSpec::Open { process: Process::Offline, .. } => vec![LoadPoint::Offline],
+                ArrivalSpec::Open { rates, .. } => rates.iter().copied().map(LoadPoint::Rate).collect(),
+                ArrivalSpec::Closed { clients, .. } => clients.iter().copied().map(LoadPoint::Clients).collect(),
             },
         }
     }

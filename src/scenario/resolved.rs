@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ArrivalSpec, Load, Overhead, PolicyEntry, Scenario, ThinkTime, Warmup};
-use crate::units::Rate;
+use super::{ArrivalSpec, Load, PolicyEntry, Scenario, Warmup};
+use crate::cost::table::Overhead;
+use crate::workload::arrivals::{Process, Think};
 
 pub(super) fn scenario(scenario: &Scenario) -> Value {
     let Scenario { name, seed, file: _, workload, device, overhead: common, metrics, output, policies } = scenario;
@@ -47,7 +48,7 @@ pub(super) fn scenario(scenario: &Scenario) -> Value {
             "requests": output.requests,
             "tasks": output.tasks,
             "timeline": output.timeline,
-            "plots": output.plots,
+            "plots": output.plots.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "plot_point": output.plot_point,
             "title": output.title,
         }),
@@ -56,37 +57,42 @@ pub(super) fn scenario(scenario: &Scenario) -> Value {
     root.into()
 }
 
-fn arrivals(process: &ArrivalSpec) -> Value {
-    let all = |rates: &[Rate]| rates.iter().map(|rate| number(rate.0)).collect::<Value>();
-    match process {
-        ArrivalSpec::Poisson { rates } => json!({ "process": "poisson", "rates": all(rates) }),
-        ArrivalSpec::Uniform { rates } => json!({ "process": "uniform", "rates": all(rates) }),
-        ArrivalSpec::Gamma { cv, rates } => json!({ "process": "gamma", "cv": number(*cv), "rates": all(rates) }),
-        ArrivalSpec::Mmpp { ratio, low, high, rates } => json!({
-            "process": "mmpp",
-            "ratio": number(*ratio),
-            "low": low.to_string(),
-            "high": high.to_string(),
-            "rates": all(rates),
-        }),
-        ArrivalSpec::Stepping { from, to, steps } => {
-            json!({ "process": "stepping", "from": number(from.0), "to": number(to.0), "steps": steps })
+fn arrivals(arrivals: &ArrivalSpec) -> Value {
+    let mut table = Map::new();
+    match arrivals {
+        ArrivalSpec::Closed { clients, think } => {
+            let (mean, distribution) = match think {
+                Think::Constant(time) => (time, "constant"),
+                Think::Exponential(mean) => (mean, "exponential"),
+            };
+            table.insert("process".into(), json!("closed"));
+            table.insert("clients".into(), json!(clients));
+            table.insert("think".into(), json!(mean.to_string()));
+            table.insert("think_dist".into(), json!(distribution));
         }
-        ArrivalSpec::Offline => json!({ "process": "offline" }),
-        ArrivalSpec::Closed { clients, think, think_dist } => json!({
-            "process": "closed",
-            "clients": clients,
-            "think": think.to_string(),
-            "think_dist": match think_dist {
-                ThinkTime::Constant => "constant",
-                ThinkTime::Exponential => "exponential",
-            },
-        }),
+        ArrivalSpec::Open { process, rates } => {
+            table.insert("process".into(), json!(process.name()));
+            let parameters = match *process {
+                Process::Poisson | Process::Uniform | Process::Offline => vec![],
+                Process::Gamma { cv } => vec![("cv", number(cv))],
+                Process::Mmpp { ratio, low, high } => {
+                    vec![("ratio", number(ratio)), ("low", json!(low.to_string())), ("high", json!(high.to_string()))]
+                }
+                Process::Stepping { from, to, steps } => {
+                    vec![("from", number(from.0)), ("to", number(to.0)), ("steps", json!(steps))]
+                }
+            };
+            table.extend(parameters.into_iter().map(|(key, value)| (key.to_string(), value)));
+            if process.takes_rate() {
+                table.insert("rates".into(), rates.iter().map(|rate| number(rate.0)).collect());
+            }
+        }
     }
+    table.into()
 }
 
 fn overhead(overhead: Overhead) -> Value {
-    json!({ "task_ns": overhead.task.0, "gather_ns": overhead.gather.0 })
+    json!({ "task_ns": overhead.task.0, "gather_ns": overhead.gather.map(|time| time.0) })
 }
 
 fn policy(policy: &PolicyEntry) -> Value {

@@ -112,7 +112,7 @@ fn a_scenario_is_read_with_its_defaults() {
     let desk = Desk::new();
     let scenario = desk.read(GOOD, &[]).unwrap();
     assert_eq!((scenario.name.as_str(), scenario.seed, scenario.device.workers), ("s", 1, 1));
-    assert_eq!(scenario.points(), ["1000", "2000.5"]);
+    assert_eq!(scenario.points(), [1000.0, 2000.5].map(|rate| LoadPoint::Rate(Rate(rate))));
     assert_eq!(*scenario.device.costs, *desk.folder.path().join("costs.csv"));
     assert_eq!(
         scenario.resolved_json(),
@@ -471,31 +471,31 @@ fn bad_overrides_are_named() {
 #[test]
 fn processes_are_read_with_their_keys() {
     let desk = Desk::new();
-    let rates = vec![Rate(10.0)];
+    let open = |process, rated| ArrivalSpec::Open { process, rates: if rated { vec![Rate(10.0)] } else { vec![] } };
     for (table, expected, points) in [
-        ("{ process = 'uniform', rates = [10] }", ArrivalSpec::Uniform { rates: rates.clone() }, "10"),
-        ("{ process = 'gamma', cv = 2, rates = [10] }", ArrivalSpec::Gamma { cv: 2.0, rates: rates.clone() }, "10"),
+        ("{ process = 'uniform', rates = [10] }", open(Process::Uniform, true), "10"),
+        ("{ process = 'gamma', cv = 2, rates = [10] }", open(Process::Gamma { cv: 2.0 }, true), "10"),
         (
             "{ process = 'mmpp', ratio = 4, low = '1s', high = '20ms', rates = [10] }",
-            ArrivalSpec::Mmpp { ratio: 4.0, low: Nanos(1_000_000_000), high: Nanos(20_000_000), rates },
+            open(Process::Mmpp { ratio: 4.0, low: Nanos(1_000_000_000), high: Nanos(20_000_000) }, true),
             "10",
         ),
         (
             "{ process = 'stepping', from = 66, to = 4000, steps = 15 }",
-            ArrivalSpec::Stepping { from: Rate(66.0), to: Rate(4000.0), steps: 15 },
+            open(Process::Stepping { from: Rate(66.0), to: Rate(4000.0), steps: 15 }, false),
             "stepping",
         ),
-        ("{ process = 'offline' }", ArrivalSpec::Offline, "offline"),
+        ("{ process = 'offline' }", open(Process::Offline, false), "offline"),
         (
             "{ process = 'closed', clients = [8], think = '2ms', think_dist = 'exponential' }",
-            ArrivalSpec::Closed { clients: vec![8], think: Nanos(2_000_000), think_dist: ThinkTime::Exponential },
+            ArrivalSpec::Closed { clients: vec![8], think: Think::Exponential(Nanos(2_000_000)) },
             "clients-8",
         ),
     ] {
         let set = format!("arrivals={table}");
         let scenario = desk.read(GOOD, &[&set]).unwrap();
         assert_eq!(scenario.arrivals(), Some(&expected));
-        assert_eq!(scenario.points(), [points]);
+        assert_eq!(scenario.points().iter().map(LoadPoint::to_string).collect::<Vec<_>>(), [points]);
         // What the JSON says leads to the same process.
         let json = scenario.resolved_json()["arrivals"].to_string().replace("\":", "\"=");
         assert_eq!(desk.read(GOOD, &[&format!("arrivals={json}")]).unwrap().arrivals(), Some(&expected));
@@ -509,7 +509,7 @@ fn a_trace_takes_the_place_of_dataset_and_arrivals() {
     let after = &rest[rest.find("[device]").unwrap()..];
     let scenario = desk.read(&format!("{before}trace = \"trace.csv\"\ntime_scale = 0.5\n{after}"), &[]).unwrap();
     assert_eq!(scenario.arrivals(), None);
-    assert_eq!(scenario.points(), ["trace"]);
+    assert_eq!(scenario.points(), [LoadPoint::Trace]);
     let json = scenario.resolved_json();
     assert_eq!(
         json["workload"],
@@ -542,7 +542,11 @@ fn a_policy_keeps_to_its_own_costs_and_overhead() {
     let scenario = desk.read(GOOD, &own).unwrap();
     let [first, second] = &scenario.policies[..] else { panic!("two policies") };
     assert_eq!(first.overhead, scenario.overhead);
-    assert_eq!(second.overhead, Overhead { task: Nanos(5), gather: Nanos(7) }, "what it leaves out is the scenario's");
+    assert_eq!(
+        second.overhead,
+        Overhead { task: Nanos(5), gather: Some(Nanos(7)) },
+        "what it leaves out is the scenario's"
+    );
     assert_eq!((first.costs.given(), second.costs.given()), ("costs.csv", "trace.csv"));
 }
 

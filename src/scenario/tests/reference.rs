@@ -3,56 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::policy::registry::time_with_unit;
 use crate::scenario::check;
-
-/// The four kinds of policy that the reference names, with their keys and defaults.
-macro_rules! kind {
-    ($kind:literal, $name:ident { $($(#[$serde:meta])* $key:ident: $type:ty = $default:expr),* $(,)? }) => {
-        #[derive(Debug, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields, default)]
-        struct $name { $($(#[$serde])* $key: $type),* }
-
-        impl Default for $name {
-            fn default() -> Self {
-                $name { $($key: $default),* }
-            }
-        }
-
-        impl Settings for $name {
-            const KIND: &'static str = $kind;
-            const ABOUT: &'static str = "for the reference";
-
-            fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-                Ok(Box::new(Refuser))
-            }
-        }
-    };
-}
-
-kind!("cellular", Cellular { max_tasks: u32 = 5, max_batch: PerCell<u32> = PerCell::All(512), min_batch: u32 = 1 });
-kind!(
-    "padded",
-    Padded {
-        bucket_width: u32 = 10,
-        max_batch: u32 = 512,
-        pad_to: PadTo = PadTo::Bucket,
-        #[serde(with = "time_with_unit")]
-        window: Nanos = Nanos::ZERO,
-    }
-);
-kind!("merged", Merged { granularity: Granularity = Granularity::Cell, max_batch: u32 = 64 });
-kind!("immediate", Immediate {});
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Granularity {
-    Cell,
-}
-
-fn registry() -> Registry {
-    Registry::new().with::<Cellular>().with::<Padded>().with::<Merged>().with::<Immediate>()
-}
 
 /// What of the reference has no default.
 const MINIMAL: &str = r#"
@@ -82,7 +33,7 @@ impl Reference {
     }
 
     fn read(&self, text: &str) -> Result<Scenario> {
-        Scenario::parse(text.into(), &self.folder.path().join("reference.toml"), &[], &registry())
+        Scenario::parse(text.into(), &self.folder.path().join("reference.toml"), &[], &Registry::standard())
     }
 }
 
@@ -132,7 +83,7 @@ fn every_known_key_is_shown() {
     }
     // Shown once, at the first policy.
     add("policy cellular.", &check::POLICY[1..]);
-    let registry = registry();
+    let registry = Registry::standard();
     for kind in registry.kinds() {
         add(&format!("policy {kind}."), registry.keys(kind).unwrap());
     }
