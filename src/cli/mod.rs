@@ -1,1 +1,3 @@
 //! The command line: a file for each command.
+
+pub mod trace;
