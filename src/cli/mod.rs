@@ -7,6 +7,7 @@ pub mod find_knee;
 pub mod plot;
 pub mod policies;
 pub mod sim;
+pub mod trace;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ enum Command {
     Sim(sim::Args),
     FindKnee(find_knee::Args),
     Plot(plot::Args),
+    Trace(trace::Args),
     Policies(policies::Args),
 }
 
@@ -43,6 +45,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Sim(args) => sim::run(&args, registry),
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::Plot(args) => plot::run(args),
+        Command::Trace(args) => trace::run(&args),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {

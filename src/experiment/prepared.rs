@@ -123,7 +123,7 @@ impl<'s> Prepared<'s> {
         match (&self.origin, run.load) {
             (Origin::Trace { arrivals, .. }, _) => go(&mut OpenLoop::new(&requests, arrivals))?,
             (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
-                go(&mut ClosedLoop::new(&requests, clients, *think, &mut stream("thinking")))?;
+                go(&mut ClosedLoop::new(&requests, clients, *think, &mut stream("think")))?;
             }
             (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
                 let times = process.times(load.rate(), requests.len(), &mut stream("arrivals"));

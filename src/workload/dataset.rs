@@ -3,19 +3,19 @@
 //! A dataset is a file (a histogram of lengths, a joint histogram of source and target lengths, or a list of trees), a
 //! constant, or a generator. All but the generator of trees are a table of shapes with a weight each.
 
-use std::collections::HashMap;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+mod files;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rand_distr::Distribution;
 use rand_distr::weighted::WeightedIndex;
 
+pub use self::files::tree_line;
 use super::generators::{self, Shares, Treebank};
-use super::model::Model;
+use super::model::{Model, Unfolder};
 use super::random::Stream;
-use super::shape::{MAX_LENGTH, Shape, Tree};
+use super::shape::Shape;
 use crate::error::{Context, Error, Result};
 
 /// The most leaves of a `complete-tree`.
@@ -34,7 +34,7 @@ enum Shapes {
     /// Shapes and their weights, in an order that does not depend on the file's.
     Table(Shares<Shape>),
     /// Leaf counts and their weights; each draw grows a new tree.
-    Treebank { leaves: Shares<u32>, trees: Treebank },
+    Treebank { leaves: Shares<u32>, trees: Box<Treebank> },
 }
 
 /// Which family of shapes a model takes, and so which files.
@@ -67,15 +67,17 @@ impl Family {
 impl Dataset {
     /// Opens a dataset for a model. `spec` is one of
     ///
-    /// - a path, resolved with `find`: a CSV file with the header `length,count` (chains, or tokens for `dnn:NAME`), one
-    ///   with the header `src_len,tgt_len,count` (seq2seq), or a file of trees with a line
-    ///   `leaves<TAB>p1 p2 …` each (1-based parents, 0 for the root, nodes in any order);
-    /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or `constant:tree:3 3 0`;
+    /// - a path, resolved with `find`: a CSV file with the header `length,count` (chains, or tokens for `dnn:NAME`),
+    ///   one with the header `src_len,tgt_len,count` (seq2seq), or a file of trees with a line `leaves<TAB>p1 p2 …`
+    ///   each (1-based parents, 0 for the root, nodes in any order);
+    /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or
+    ///   `constant:tree:3 3 0`;
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
     /// - `generator:NAME`, one of [`generators::NAMES`].
     ///
     /// # Errors
-    /// A file that is missing, broken (with line and value) or for another model; an unknown generator; a size out of range.
+    /// A file that is missing, broken (with line and value) or for another model; an unknown generator; a size out of
+    /// range.
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
         let family = Family::of(model);
         let shapes = if let Some(size) = spec.strip_prefix("constant:") {
@@ -86,7 +88,7 @@ impl Dataset {
             generator(name, model, &family).within(spec)?
         } else {
             let path = find(spec);
-            read(&path, model, &family).within(path.display())?
+            Shapes::Table(files::read(&path, model, &family).within(path.display())?)
         };
         Ok(Dataset { spec: spec.to_string(), shapes })
     }
@@ -94,7 +96,8 @@ impl Dataset {
     /// Draws `n` shapes, with replacement. Shapes longer than `max_length` are left out, the others keep their
     /// proportions; the length is that of the longer side for seq2seq and the number of leaves for trees.
     ///
-    /// One number is drawn from `rng` for each shape of a table, so that datasets of equal length distribution give equal requests.
+    /// A table is sorted by length and takes one number of `rng` for each shape, so that one stream draws long
+    /// requests at the same places from any histogram.
     ///
     /// # Errors
     /// When no shape is short enough.
@@ -173,7 +176,7 @@ fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
         }
     };
     let shape: Shape = text.parse().map_err(Error::input)?;
-    super::model::Unfolder::new(model).unfold(&shape).map_err(Error::input)?;
+    Unfolder::new(model).unfold(&shape).map_err(Error::input)?;
     Ok(Shapes::Table(vec![(shape, 1.0)]))
 }
 
@@ -208,7 +211,7 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
         )),
         "europarl-de-en" => Err(not_for(model, family, "draws pairs of lengths")),
         "treebank" if matches!(family, Family::Trees) => {
-            Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Treebank::new() })
+            Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::new(Treebank::new()) })
         }
         "treebank" => Err(not_for(model, family, "draws trees")),
         _ => Err(Error::input(format!("unknown generator \"{name}\"; known: {}", generators::NAMES.join(", ")))),
@@ -225,130 +228,9 @@ fn not_for(model: &Model, family: &Family, what: &str) -> Error {
     Error::input(format!("{what}, but the model {} takes {}, or {way_out}", model.name(), family.file()))
 }
 
-fn read(path: &Path, model: &Model, family: &Family) -> Result<Shapes> {
-    let bytes = fs::read(path).map_err(|cause| match cause.kind() {
-        ErrorKind::NotFound => {
-            Error::input("no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
-        }
-        _ => Error::input(format!("cannot be read: {cause}")),
-    })?;
-    let text = String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))?;
-    let rows = match family {
-        Family::Trees => read_trees(&text, model, family)?,
-        Family::Lengths(shape) => read_histogram(&text, ["length", "count"], model, family, |[n]| shape(n))?,
-        Family::Pairs => read_histogram(&text, ["src_len", "tgt_len", "count"], model, family, |[source, target]| {
-            Shape::Seq2Seq { source, target }
-        })?,
-    };
-    Ok(Shapes::Table(rows))
-}
-
-/// Reads a histogram of N lengths and, in the last of its C columns, a count.
-fn read_histogram<const N: usize, const C: usize>(
-    text: &str,
-    columns: [&str; C],
-    model: &Model,
-    family: &Family,
-    shape: impl Fn([u32; N]) -> Shape,
-) -> Result<Shares<Shape>> {
-    let header: Vec<&str> = text.lines().next().unwrap_or("").trim_start_matches('\u{feff}').split(',').collect();
-    if !header.iter().map(|name| name.trim()).eq(columns) {
-        if header.len() == 1 && header[0].contains('\t') {
-            return Err(not_for(model, family, "line 1: is a tree"));
-        }
-        return Err(Error::input(format!(
-            "line 1: the header is \"{}\", but the model {} takes {}",
-            header.join(","),
-            model.name(),
-            family.file()
-        )));
-    }
-    let mut counts: Vec<([u32; N], u64)> = Vec::new();
-    let mut total: u64 = 0;
-    for (number, line) in (2..).zip(text.lines().skip(1)) {
-        if line.trim().is_empty() {
-            continue;
-        }
-        let row = histogram_row(line, columns).within(format_args!("line {number}"))?;
-        total = total
-            .checked_add(row.1)
-            .ok_or_else(|| Error::input(format!("line {number}: the counts sum to more than {}", u64::MAX)))?;
-        counts.push(row);
-    }
-    if total == 0 {
-        return Err(Error::input("the counts sum to 0; at least one has to be above"));
-    }
-    // The order of the rows is not part of what a histogram says.
-    counts.sort_unstable();
-    Ok(counts.into_iter().map(|(lengths, count)| (shape(lengths), count as f64)).collect())
-}
-
-fn histogram_row<const N: usize, const C: usize>(line: &str, columns: [&str; C]) -> Result<([u32; N], u64)> {
-    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    if fields.len() != C {
-        return Err(Error::input(format!(
-            "\"{line}\" has {} fields; it takes {C}: {}",
-            fields.len(),
-            columns.join(",")
-        )));
-    }
-    let mut lengths = [0; N];
-    for ((length, field), name) in lengths.iter_mut().zip(&fields).zip(columns) {
-        *length =
-            field.parse().ok().filter(|n| (1..=MAX_LENGTH).contains(n)).ok_or_else(|| {
-                Error::input(format!("{name}: \"{field}\" is not a whole number from 1 to {MAX_LENGTH}"))
-            })?;
-    }
-    let count = fields[C - 1];
-    let count =
-        count.parse().map_err(|_| Error::input(format!("count: \"{count}\" is not a whole number, 0 or more")))?;
-    Ok((lengths, count))
-}
-
-/// Reads trees; equal ones become one, with their number for its weight.
-fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
-    let first = text.lines().next().unwrap_or("");
-    if first.contains(',') {
-        return Err(Error::input(format!(
-            "line 1: \"{first}\" is the header of a histogram, but the model {} takes {}",
-            model.name(),
-            family.file()
-        )));
-    }
-    let mut counts: HashMap<Tree, u64> = HashMap::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        if !line.trim().is_empty() {
-            *counts.entry(tree_line(line).within(format_args!("line {number}"))?).or_insert(0) += 1;
-        }
-    }
-    if counts.is_empty() {
-        return Err(Error::input("holds no trees"));
-    }
-    let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();
-    // Sorted, because neither the order of the file nor that of the hash map may reach a result.
-    trees.sort_unstable_by(|(a, _), (b, _)| (a.len(), a.parents()).cmp(&(b.len(), b.parents())));
-    Ok(trees.into_iter().map(|(tree, count)| (Shape::Tree(Arc::new(tree)), count as f64)).collect())
-}
-
-/// Parses `leaves<TAB>p1 p2 …`. The leaves are the nodes without children, for constituency and dependency trees alike.
-///
-/// # Errors
-/// Says what is wrong with the parents, or with the number of leaves.
-pub fn tree_line(line: &str) -> Result<Tree> {
-    let (leaves, parents) = line
-        .split_once('\t')
-        .ok_or_else(|| Error::input("no tab; a tree is written LEAVES<TAB>PARENTS, as \"2<TAB>3 3 0\""))?;
-    let tree: Tree = parents.parse().map_err(Error::input)?;
-    match leaves.trim().parse::<usize>() {
-        Ok(n) if n == tree.leaves() => Ok(tree),
-        Ok(n) => Err(Error::input(format!("says {n} leaves, but {} nodes have no children", tree.leaves()))),
-        Err(_) => Err(Error::input(format!("\"{leaves}\" is not a number of leaves"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::env;
+    use std::{env, fs};
 
     use super::*;
     use crate::workload::random;
@@ -575,7 +457,8 @@ mod tests {
         assert_eq!(dataset.histogram(), [(3, 1.0)]);
     }
 
-    /// The public tree files are not part of the repository; the variable names a folder that holds them under `trees/`.
+    /// The public tree files are not part of the repository; the variable names a folder that holds them under
+    /// `trees/`.
     #[test]
     fn the_public_trees_are_read() {
         let Some(folder) = env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {

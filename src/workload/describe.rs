@@ -20,11 +20,20 @@ pub struct Description {
     /// The busiest window.
     pub peak: Option<Peak>,
     /// How many requests there are of each kind of shape, most first.
-    pub kinds: Vec<(&'static str, usize)>,
+    pub kinds: Vec<Kind>,
     /// What there is to say of lengths, by kind of shape.
     pub lengths: Vec<Lengths>,
     /// How many requests have a length within the bounds, for equal ranges of the [length](Shape::length).
     pub histogram: Vec<Bin>,
+}
+
+/// The requests of one kind of shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Kind {
+    /// The kind's name, as in the trace.
+    pub kind: &'static str,
+    /// How many requests are of it.
+    pub requests: usize,
 }
 
 /// The busiest window of a trace.
@@ -71,14 +80,18 @@ pub struct Bin {
 }
 
 impl Description {
-    /// Describes a trace. Without a `window` the busiest second is looked for, or the busiest tenth of a span under ten seconds.
+    /// Describes a trace. Without a `window` the busiest second is looked for; in a span of less than ten seconds the
+    /// longest of 100 ms, 10 ms and so on that it holds ten times.
     pub fn of(trace: &Trace, window: Option<Nanos>) -> Description {
         let span = match &trace.arrivals[..] {
             [first, .., last] => *last - *first,
             _ => Nanos::ZERO,
         };
         let rate = (span > Nanos::ZERO).then(|| (trace.len() - 1) as f64 / span.as_secs_f64());
-        let window = window.unwrap_or_else(|| Nanos((span.0 / 10).clamp(1, 1_000_000_000)));
+        let window = window.unwrap_or_else(|| {
+            let powers = (0..=9).rev().map(|power| 10u64.pow(power));
+            Nanos(powers.into_iter().find(|window| window * 10 <= span.0).unwrap_or(1))
+        });
         let mut lengths: Vec<u32> = trace.shapes.iter().map(Shape::length).collect();
         lengths.sort_unstable();
         Description {
@@ -115,20 +128,22 @@ fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
     Peak { window_s: window.as_secs_f64(), rate_rps, over_mean: rate_rps / mean_rate }
 }
 
-fn kinds(shapes: &[Shape]) -> Vec<(&'static str, usize)> {
-    let mut kinds: Vec<(&'static str, usize)> = Vec::new();
+fn kinds(shapes: &[Shape]) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
     for shape in shapes {
-        match kinds.iter_mut().find(|(kind, _)| *kind == shape.kind()) {
-            Some((_, count)) => *count += 1,
-            None => kinds.push((shape.kind(), 1)),
+        match kinds.iter_mut().find(|kind| kind.kind == shape.kind()) {
+            Some(kind) => kind.requests += 1,
+            None => kinds.push(Kind { kind: shape.kind(), requests: 1 }),
         }
     }
-    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.requests));
     kinds
 }
 
 fn length_statistics(shapes: &[Shape]) -> Vec<Lengths> {
-    let figures: [(&'static str, fn(&Shape) -> Option<u32>); 7] = [
+    /// What is measured, of the shapes that have it.
+    type Figure = (&'static str, fn(&Shape) -> Option<u32>);
+    let figures: [Figure; 7] = [
         ("chain steps", |shape| if let Shape::Chain(n) = shape { Some(*n) } else { None }),
         ("source steps", |shape| if let Shape::Seq2Seq { source, .. } = shape { Some(*source) } else { None }),
         ("target steps", |shape| if let Shape::Seq2Seq { target, .. } = shape { Some(*target) } else { None }),
@@ -245,6 +260,8 @@ mod tests {
     fn the_peak_is_found_between_the_seconds() {
         let about = Description::of(&trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]), Some(Nanos(1_000)));
         assert_eq!(about.peak.unwrap().rate_rps, 2e6);
+        let unasked = Description::of(&trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]), None);
+        assert_eq!(unasked.peak.unwrap().window_s, 1e-6);
     }
 
     #[test]
@@ -259,7 +276,7 @@ mod tests {
     fn lengths_are_told_apart_by_kind() {
         let about =
             Description::of(&trace(&[0, 1, 2, 3], &["seq2seq:2>4", "seq2seq:4>8", "tree:3 3 0", "seq2seq:4>9"]), None);
-        assert_eq!(about.kinds, [("seq2seq", 3), ("tree", 1)]);
+        assert_eq!(about.kinds, [Kind { kind: "seq2seq", requests: 3 }, Kind { kind: "tree", requests: 1 }]);
         let what: Vec<_> = about.lengths.iter().map(|l| (l.what, l.min, l.p50, l.max)).collect();
         assert_eq!(
             what,

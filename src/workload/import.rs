@@ -1,6 +1,7 @@
 //! Traces and shapes in the formats in which others publish them.
 //!
-//! Columns are found by their names, whatever their case and order, so that files with further columns are read as well.
+//! Columns are found by their names, whatever their case and order, so that files with further columns are read as
+//! well.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub enum Format {
     /// BurstGPT: Timestamp,Model,Request tokens,Response tokens,…
     #[value(name = "burstgpt")]
     BurstGpt,
-    /// Seconds and lengths: arrival_s,length_in[,length_out]
+    /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional
     Csv,
     /// A sentence a line; its length is the number of words between spaces
     Sentences,
@@ -85,7 +86,7 @@ impl Format {
             })
             .ok_or_else(|| {
                 Error::input(
-                    "line 1: not the header of azure, burstgpt or csv; name the format with --from, as sentences or parents",
+                    "line 1: not the header of azure, burstgpt or csv; name the format with --format, as sentences or parents",
                 )
             })
     }
@@ -118,7 +119,8 @@ impl Format {
         }
     }
 
-    /// Reads a file of this format. Without a `kind`, two lengths make seq2seq shapes, one makes a chain, parents make a tree.
+    /// Reads a file of this format. Without a `kind`, two lengths make seq2seq shapes, one makes a chain, parents make
+    /// a tree.
     ///
     /// # Errors
     /// A missing column, a broken row (with its line and value), a kind that the format can't give, no request at all.
@@ -249,7 +251,8 @@ fn seconds(text: &str) -> Option<i128> {
     (seconds >= 0.0 && seconds < u64::MAX as f64 / 1e9).then(|| (seconds * 1e9).round() as i128)
 }
 
-/// `2023-11-16 18:15:46.6805900`, with `T` for the space and a trailing `Z` or `+01:00` allowed, in nanoseconds since 1970.
+/// `2023-11-16 18:15:46.6805900`, with `T` for the space and a trailing `Z` or `+01:00` allowed, in nanoseconds since
+/// 1970.
 fn date_time(text: &str) -> Option<i128> {
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut date = date.split('-').map(|part| part.parse::<i64>().ok());
@@ -291,7 +294,8 @@ fn offset(text: &str) -> Option<i64> {
     Some(sign * (hours * 60 + minutes))
 }
 
-/// Days from the first of January 1970 in the Gregorian calendar. Years are counted from March, so that the leap day comes last.
+/// Days from the first of January 1970 in the Gregorian calendar. Years are counted from March, so that the leap day
+/// comes last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let leap_days = year / 4 - year / 100 + year / 400;
@@ -417,6 +421,6 @@ mod tests {
         ] {
             assert_eq!(read(format, text, kind).unwrap_err().to_string(), message);
         }
-        assert!(Format::of_header("some words").unwrap_err().to_string().contains("--from"));
+        assert!(Format::of_header("some words").unwrap_err().to_string().contains("--format"));
     }
 }

@@ -36,11 +36,12 @@ impl Trace {
         self.shapes.is_empty()
     }
 
-    /// Reads a trace file: `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Trees that are written alike become
-    /// one, so that the cell graphs that they unfold to are shared.
+    /// Reads a trace file: `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Trees that are written
+    /// alike become one, so that the cell graphs that they unfold to are shared.
     ///
     /// # Errors
-    /// A file that can't be read, a wrong header, a broken row (with its line, its value and what is allowed), no row at all.
+    /// A file that can't be read, a wrong header, a broken row (with its line, its value and what is allowed), no row
+    /// at all.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(file).within(path.display())
