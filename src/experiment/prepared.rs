@@ -71,6 +71,11 @@ impl<'s> Prepared<'s> {
                 Origin::Trace { requests: Arc::new(requests), arrivals: read.arrivals }
             }
         };
+        if let Origin::Dataset { dataset, max_length, .. } = &origin {
+            // Draws nothing, but tells when nothing is short enough to be drawn.
+            let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
+            none.within("workload").within(scenario.file.display())?;
+        }
         let prepared = Prepared { scenario, cells, devices, origin, shared: Mutex::new(Vec::new()) };
         for policy in 0..scenario.policies.len() {
             prepared.policy(policy)?;
