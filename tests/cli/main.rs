@@ -1,0 +1,14 @@
+//! The command line as a user calls it: what it prints, what it writes, how it ends.
+
+mod arrivals;
+mod desk;
+mod determinism;
+mod files;
+#[cfg(unix)]
+mod interruption;
+mod knee;
+mod mistakes;
+mod options;
+mod plots;
+mod shipped;
+mod traces;

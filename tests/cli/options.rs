@@ -1,0 +1,133 @@
+//! The options that all commands share, and what is printed.
+
+use std::fs::File;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::desk::{Desk, program};
+
+#[test]
+fn overrides_and_seed_reach_the_run() {
+    let desk = Desk::new();
+    desk.sim(&["--seed", "7", "--set", "policy.A.max_batch=3", "--set", "arrivals.rates=[50]"]).ok();
+    let run: serde_json::Value = serde_json::from_str(&desk.read("out/t/run.json")).unwrap();
+    assert_eq!((&run["seed"], &run["scenario"]["seed"]), (&json!(7), &json!(7)));
+    assert_eq!(run["scenario"]["policy"][0]["max_batch"], 3);
+    assert_eq!(run["scenario"]["arrivals"]["rates"], json!([50]));
+    let largest = desk.rows("out/t/A/50/batches.csv").iter().map(|row| row["batch"].parse::<u32>().unwrap()).max();
+    assert!(largest <= Some(3), "{largest:?}");
+}
+
+#[test]
+fn quiet_leaves_the_results() {
+    let desk = Desk::new();
+    let loud = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    assert!(loud.stderr.ends_with("results in out/t\n"), "{}", loud.stderr);
+    assert!(!loud.stderr.contains("runs,"), "no progress bar on a pipe: {}", loud.stderr);
+    let quiet = desk.sim(&[]).ok();
+    assert_eq!((quiet.stderr.as_str(), &quiet.stdout), ("", &loud.stdout));
+}
+
+#[test]
+fn the_table_has_a_row_for_each_point() {
+    let desk = Desk::new();
+    let text = desk.sim(&[]).ok().stdout;
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["t"]);
+    assert_eq!(lines[1][..3], ["policy", "offered", "throughput"]);
+    let rows: Vec<&[&str]> = lines[3..7].iter().map(|row| &row[..2]).collect();
+    assert_eq!(rows, [["A", "100.0"], ["A", "200.0"], ["B", "100.0"], ["B", "200.0"]]);
+    assert!(text.contains("n<1000"), "two hundred requests are too few for a 99th percentile: {text}");
+    let closed = "arrivals={ process = 'closed', clients = [1, 300] }";
+    let text = desk.sim(&["--set", closed]).ok().stdout;
+    assert!(text.contains("clients-1 ") && text.contains("clients-300 "), "{text}");
+}
+
+#[test]
+fn json_is_one_document() {
+    let desk = Desk::new();
+    let document = desk.sim(&["--format", "json"]).ok().json();
+    assert_eq!(document["scenario"], "t");
+    let rows = document["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        for key in ["offered_rps", "throughput_rps", "mean_ms", "p50_ms", "mean_batch", "padding", "utilization"] {
+            assert!(row[key].is_f64(), "{key}: {}", row[key]);
+        }
+        assert!(row["p999_ms"].is_null() && row["goodput_rps"].is_null());
+        assert!(row["completed"].is_u64());
+    }
+    desk.write("u.toml", desk.read("t.toml").replace("\"t\"", "\"u\""));
+    let several = desk.run(&["sim", "t.toml", "u.toml", "--out", "out", "--format", "json"]).ok().json();
+    assert_eq!((&several[0]["scenario"], &several[1]["scenario"]), (&json!("t"), &json!("u")));
+    assert_eq!(several[0]["rows"], several[1]["rows"], "a name changes no figure");
+}
+
+#[test]
+fn replications_bring_intervals() {
+    let desk = Desk::new();
+    let document = desk.sim(&["--replications", "3", "--format", "json"]).ok().json();
+    let row = &document["rows"][0];
+    assert!(row["mean_ms_ci"].as_f64().unwrap() > 0.0);
+    assert_eq!(row["replications"], 3);
+    let rows = desk.rows("out/t/summary.csv");
+    assert!(rows[0]["mean_ms_ci"].parse::<f64>().unwrap() > 0.0);
+    assert!(desk.path("out/t/A/100/point-3.json").is_file());
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let desk = Desk::new();
+    let version = desk.run(&["--version"]).ok().stdout;
+    assert_eq!(version, format!("batchlab {}\n", env!("CARGO_PKG_VERSION")));
+    for command in [
+        &[][..],
+        &["sim"],
+        &["find-knee"],
+        &["plot"],
+        &["policies"],
+        &["trace"],
+        &["trace", "gen"],
+        &["trace", "info"],
+        &["trace", "import"],
+        &["trace", "convert"],
+    ] {
+        let help = desk.run(&[command, &["--help"]].concat()).ok();
+        assert!(help.stdout.contains("Usage: batchlab") && help.stderr.is_empty(), "{command:?}: {help:?}");
+        assert!(help.stdout.lines().all(|line| line.chars().count() <= 100), "{command:?}: {}", help.stdout);
+    }
+    let policies = desk.run(&["policies"]).ok().stdout;
+    for kind in ["cellular", "padded", "merged", "immediate"] {
+        assert!(policies.lines().any(|line| line.starts_with(kind)), "{policies}");
+    }
+}
+
+/// Whether the program ends as if all had been read when nobody reads, and fails when nothing can be written.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_reader_that_goes_away_is_no_failure() {
+    let desk = Desk::new();
+    desk.sim(&[]).ok();
+    desk.run(&["trace", "gen", "--dataset", "constant:4", "-n", "2000", "--rate", "9", "-o", "trace.csv"]).ok();
+    for words in [
+        &["sim", "t.toml", "--out", "out", "-q"][..],
+        &["find-knee", "t.toml", "--out", "out", "-q", "--slo", "1ns", "--quantile", "p50"],
+        &["plot", "out/t", "--kind", "queue-cdf", "--format", "svg"],
+        &["policies"],
+        &["trace", "info", "trace.csv"],
+        &["trace", "convert", "trace.csv"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = desk.command(words).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{words:?}: {output:?}");
+
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = desk.command(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {message}");
+        assert!(message.starts_with("batchlab: standard output: cannot be written: No space left"), "{message}");
+    }
+    assert_eq!(program().arg("--help").stdout(Stdio::null()).status().unwrap().code(), Some(0));
+}

@@ -1,0 +1,99 @@
+//! `batchlab plot` on real results.
+
+use std::fs;
+
+use crate::desk::{Desk, same};
+
+const KINDS: [&str; 9] = [
+    "latency-throughput",
+    "latency-rate",
+    "goodput",
+    "queue-cdf",
+    "compute-cdf",
+    "latency-cdf",
+    "length-cdf",
+    "batch-histogram",
+    "gantt",
+];
+
+fn with_results() -> Desk {
+    let desk = Desk::new();
+    desk.sim(&["--set", "metrics.slo=20ms", "--set", "workload.requests=2000"]).ok();
+    desk
+}
+
+#[test]
+fn every_kind_is_drawn_and_the_same_twice() {
+    let desk = with_results();
+    let draw = |kind: &str, out: &str, format: &str| {
+        let input = if kind == "length-cdf" { "out/t/lengths.csv" } else { "out/t" };
+        let words = ["plot", input, "--kind", kind, "-o", out, "--slo", "20ms", "--first", "20", "--format", format];
+        let ran = desk.run(&words).ok();
+        assert_eq!(ran.stderr, "");
+        ran.stdout
+    };
+    for kind in KINDS {
+        assert_eq!(draw(kind, "one/", "both"), format!("one/{kind}.svg\none/{kind}.png\n"));
+        draw(kind, "two/", "svg"); // Both formats are rendered from the same marks.
+    }
+    draw("gantt", "two/", "png");
+    let (mut one, two) = (desk.files("one"), desk.files("two"));
+    assert_eq!(one.len(), 2 * KINDS.len());
+    for (name, bytes) in &one {
+        match name.ends_with(".svg") {
+            true => assert!(bytes.starts_with(b"<svg") && bytes.trim_ascii_end().ends_with(b"</svg>"), "{name}"),
+            false => assert!(bytes.starts_with(b"\x89PNG\r\n") && bytes.ends_with(b"IEND\xaeB`\x82"), "{name}"),
+        }
+    }
+    one.retain(|name, _| two.contains_key(name));
+    same(&one, &two);
+}
+
+#[test]
+fn without_a_kind_all_that_can_be_is_drawn_beside_the_results() {
+    let desk = with_results();
+    let ran = desk.run(&["plot", "out/t", "--format", "svg"]).ok();
+    assert!(ran.stdout.lines().count() >= 6, "{}", ran.stdout);
+    assert!(ran.stdout.lines().all(|file| file.starts_with("out/t/") && desk.path(file).is_file()), "{}", ran.stdout);
+    let all_figures = ran.stdout;
+    fs::remove_dir_all(desk.path("out/t/B")).unwrap();
+    desk.run(&["plot", "out/t", "--policies", "A", "--format", "svg", "--kind", "queue-cdf", "-o", "x/a.svg"]).ok();
+    assert!(desk.path("x/a.svg").is_file() && !desk.path("x/a.png").exists());
+    assert!(all_figures.contains("out/t/queue-cdf.svg\n"));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let desk = with_results();
+    for (words, message) in [
+        (&["none"][..], "none: cannot be read: No such file"),
+        (&["out"], "out: has no summary.csv; it holds the results of 1 scenarios: name one, such as out/t"),
+        (&["t.toml"], "t.toml: line 1: the header should be \"length,count\""),
+        (
+            &["out/t", "--kind", "queue-cdf", "--point", "300"],
+            "--point: no point \"300\" in these results; there are 100, 200",
+        ),
+        (&["out/t", "--policies", "C"], "--policies: unknown policy \"C\"; there are A, B"),
+        (
+            &["out/t", "--kind", "length-cdf"],
+            "length-cdf: needs a file: a histogram of lengths (length,count) or a trace",
+        ),
+        (&["out/t/lengths.csv", "--kind", "goodput"], "goodput: this kind of figure needs a results folder"),
+        (
+            &["out/t", "--kind", "goodput", "-o", "x.svg", "--format", "png"],
+            "-o x.svg: has another ending than --format",
+        ),
+        (
+            &["out/t", "--kind", "goodput", "--kind", "queue-cdf", "-o", "x.svg"],
+            "there may be several figures; name one --kind",
+        ),
+    ] {
+        desk.run(&[&["plot"], words].concat()).failed(2, message);
+    }
+    desk.write("out/t/A/100/requests.csv", "id,arrival_ns,start_ns,finish_ns\n0,1,2,x\n");
+    desk.run(&["plot", "out/t", "--kind", "queue-cdf", "--point", "100"])
+        .failed(2, "out/t/A/100/requests.csv: line 2: finish_ns: \"x\" is not");
+    desk.write("file", "");
+    desk.run(&["plot", "out/t", "--kind", "goodput", "-o", "file/x.svg"]).failed(1, "file: cannot be written: ");
+    assert!(desk.files("out").keys().all(|name| !name.ends_with(".svg")), "nothing was drawn");
+}

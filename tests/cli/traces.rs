@@ -1,0 +1,104 @@
+//! `batchlab trace` on the command line.
+
+use crate::desk::{Desk, Ran, SCENARIO};
+
+#[test]
+fn a_trace_is_what_the_scenario_replays() {
+    let desk = Desk::new();
+    for (process, options) in [
+        ("process = \"poisson\"\nrates = [100, 200]", &["--rate", "200"][..]),
+        ("process = \"gamma\"\ncv = 2.5\nrates = [200]", &["--rate", "200", "--process", "gamma", "--cv", "2.5"]),
+        (
+            "process = \"mmpp\"\nratio = 5\nlow = \"1s\"\nhigh = \"200ms\"\nrates = [200]",
+            &["--rate", "200", "--process", "mmpp", "--ratio", "5", "--low", "1s", "--high", "200ms"],
+        ),
+    ] {
+        desk.write("t.toml", SCENARIO.replace("process = \"poisson\"\nrates = [100, 200]", process));
+        desk.sim(&["--seed", "9"]).ok();
+        let gen_ = ["trace", "gen", "--dataset", "lengths.csv", "-n", "200", "--seed", "9", "-o", "trace.csv"];
+        desk.run(&[&gen_[..], options].concat()).ok();
+        let drawn = desk.read("out/t/B/200/requests.csv");
+        let lengths = desk.read("out/t/lengths.csv");
+        let (head, rest) = SCENARIO.split_once("dataset").unwrap();
+        let device = &rest[rest.find("[device]").unwrap()..];
+        desk.write("t.toml", format!("{head}trace = \"trace.csv\"\n{device}"));
+        desk.sim(&[]).ok();
+        assert_eq!(desk.read("out/t/B/trace/requests.csv"), drawn, "{process}");
+        assert_eq!(desk.read("out/t/lengths.csv"), lengths);
+    }
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let desk = Desk::new();
+    for (model, dataset) in [
+        ("lstm", "constant:24"),
+        ("seq2seq", "constant:24>27"),
+        ("tree-lstm", "generator:treebank"),
+        ("dnn:bert", "generator:europarl-en"),
+        ("dnn:resnet", "constant:fixed"),
+    ] {
+        let drawn = desk
+            .run(&["trace", "gen", "--model", model, "--dataset", dataset, "-n", "50", "--rate", "9", "-o", "a.csv"])
+            .ok();
+        assert!(drawn.stderr.starts_with("wrote 50 requests over "), "{drawn:?}");
+        assert_eq!(drawn.stdout, "");
+        let to_stdout = ["trace", "gen", "--model", model, "--dataset", dataset, "-n", "50", "--rate", "9"];
+        assert_eq!(desk.run(&to_stdout).ok().stdout, desk.read("a.csv"));
+        desk.run(&["trace", "convert", "a.csv", "-o", "b.csv"]).ok();
+        desk.run(&["trace", "convert", "b.csv", "--time-scale", "4", "-o", "c.csv"]).ok();
+        desk.run(&["trace", "convert", "c.csv", "--time-scale", "0.25", "-o", "d.csv"]).ok();
+        assert_eq!(desk.read("b.csv"), desk.read("d.csv"), "{dataset}");
+        let info = desk.run(&["trace", "info", "d.csv", "--format", "json"]).ok().json();
+        assert_eq!(info["requests"], 50, "{dataset}");
+    }
+    let input = std::fs::File::open(desk.path("a.csv")).unwrap();
+    let piped: Ran = desk.command(&["trace", "info", "-"]).stdin(input).output().unwrap().into();
+    assert!(piped.ok().stdout.starts_with("requests    50 (50 fixed)"));
+}
+
+#[test]
+fn public_formats_become_traces() {
+    let desk = Desk::new();
+    desk.write("in.csv", "arrival_s,length_in,length_out\r\n0.5,7,8\r\n0.25,3,0\r\n2.5,4,5\r\n");
+    let ran = desk.run(&["trace", "import", "in.csv"]).ok();
+    assert_eq!(ran.stdout, "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,2000000000,seq2seq:4>5\n");
+    assert!(ran.stderr.contains("in.csv: skipped 1 rows of length 0"), "{}", ran.stderr);
+    desk.write("words.txt", "one two three\nfour\n");
+    let ran = desk.run(&["trace", "import", "words.txt", "--format", "sentences", "--process", "offline"]).ok();
+    assert_eq!(ran.stdout, "id,arrival_ns,shape\n0,0,chain:3\n1,0,chain:1\n");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let desk = Desk::new();
+    desk.write("bad.csv", "id,arrival_ns,shape\n0,5,chain:3\n1,4,chain:3\n");
+    desk.write("in.csv", "arrival_s,length_in\n0,3\nsoon,4\n");
+    let gen_ = &["trace", "gen", "--dataset", "constant:4", "-n", "3"][..];
+    for (words, message) in [
+        (&["trace", "info", "bad.csv"][..], "bad.csv: line 3: arrival_ns: 4 is before 5"),
+        (&["trace", "convert", "bad.csv", "-o", "out.csv"], "bad.csv: line 3: arrival_ns: 4 is before 5"),
+        (&["trace", "info", "none.csv"], "none.csv: cannot be read: No such file"),
+        (&["trace", "info", "."], ".: line 1: cannot be read: Is a directory"),
+        (
+            &["trace", "import", "in.csv", "-o", "out.csv"],
+            "in.csv: line 3: arrival_s: \"soon\" is not a number of seconds",
+        ),
+        (&["trace", "import", "costs.csv"], "costs.csv: line 1: not the header of azure, burstgpt"),
+        (&[gen_, &["--rate", "0"]].concat(), "--rate: 0 is not a rate; it is a number of requests per second above 0"),
+        (&[gen_, &["--rate", "nan"]].concat(), "--rate: NaN is not a rate"),
+        (&[gen_, &["--rate", "1e-10"]].concat(), "requests arrives after 1.845e10 s; it may arrive up to 9.223e9 s"),
+        (&[gen_, &[]].concat(), "poisson needs --rate, in requests per second"),
+        (&[gen_, &["--rate", "3", "--model", "x"]].concat(), "--model: unknown model \"x\"; known: lstm, gru, seq2seq"),
+        (
+            &["trace", "gen", "--dataset", "x", "-n", "3", "--rate", "3"],
+            "x: no such file; a dataset is a file, constant:SIZE",
+        ),
+    ] {
+        desk.run(words).failed(2, message);
+    }
+    assert!(!desk.path("out.csv").exists());
+    desk.write("good.csv", "id,arrival_ns,shape\n0,5,chain:3\n");
+    desk.run(&["trace", "convert", "good.csv", "-o", "good.csv/x.csv"]).failed(1, "good.csv: cannot be written: ");
+    desk.run(&["trace", "convert", "good.csv", "-o", "."]).failed(1, ".: cannot be written: Is a directory");
+}
