@@ -69,7 +69,7 @@ pub struct Common {
     pub seed: Option<u64>,
 
     /// Threads over which runs are spread; the results do not depend on it [default: one for each core]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
     /// Folder for the results

@@ -266,6 +266,7 @@ fn of_the_words_of_a_call() {
         &["sim", "t.toml", "--sed", "3"],
         &["sim", "t.toml", "--seed", "x"],
         &["sim", "t.toml", "--threads", "0"],
+        &["sim", "t.toml", "--threads", "65535"],
         &["sim", "t.toml", "--replications", "0"],
         &["sim", "t.toml", "--format", "xml"],
         &["sim", "t.toml", "--out", ""],
