@@ -16,7 +16,7 @@ use crate::units::Nanos;
 /// Find the highest rate at which each policy of a scenario holds a latency objective
 ///
 /// Each replication brackets and bisects the rate with requests of its own; the interval is the 95 % confidence interval
-/// over the replications. Writes DIR/<scenario>/knee.csv.
+/// over the replications. Writes DIR/NAME/knee.csv, with the scenario's name.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenario file; its arrivals must have a rate

@@ -151,7 +151,7 @@ pub fn print(text: &str) -> Result<()> {
 /// Prints one JSON document: the value itself, or an array where there are several.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(mut values: Vec<Value>) -> Result<()> {
     let document = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
     print(&format!("{document:#}\n"))

@@ -13,8 +13,8 @@ use crate::scenario::{Scenario, folder_name};
 
 /// Run scenarios on the simulated GPU
 ///
-/// Every policy of a scenario replays the same requests at every load. Results go to DIR/<scenario>: summary.csv, a
-/// folder for each policy and load, and the figures that the scenario asks for.
+/// Every policy of a scenario replays the same requests at every load. Results go to DIR/NAME, with the scenario's name:
+/// summary.csv, a folder for each policy and load, and the figures that the scenario asks for.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenario files
