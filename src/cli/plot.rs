@@ -48,6 +48,10 @@ pub struct Args {
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
 
+    /// Leave out the bars from p50 to p99 in latency-throughput
+    #[arg(long)]
+    pub no_bars: bool,
+
     /// Linear axis for latency instead of a logarithmic one
     #[arg(long)]
     pub linear: bool,
@@ -97,6 +101,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         policies: args.policies.clone(),
         point: args.point.clone(),
         slo: args.slo,
+        bars: !args.no_bars,
         linear: args.linear,
         tail: args.tail,
         first: args.first,
@@ -113,7 +118,9 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         }
         (_, Place::Stem(stem)) => {
             let stem = stem.display();
-            Err(Error::input(format!("-o {stem}: is one file's name, but there may be several figures; name one --kind")))
+            Err(Error::input(format!(
+                "-o {stem}: is one file's name, but there may be several figures; name one --kind"
+            )))
         }
     }
 }

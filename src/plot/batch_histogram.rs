@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::axis::{Axis, Spread, Tick, number};
-use super::canvas::{Rect, text_width};
+use super::canvas::Rect;
+use super::font::text_width;
 use super::input::{Series, at_point, point};
 use super::panel::{Entry, Key, bar, figure as panel_figure};
 use super::style::SMALL;
@@ -29,7 +30,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let ends = bin_ends(all.iter().flat_map(|(_, cells)| cells.keys().copied()).collect());
     let shares: Vec<Vec<f64>> = all.iter().map(|(_, cells)| shares(cells, &ends)).collect();
     let exact = ends.windows(2).all(|pair| all.iter().all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none()));
-    let label = if exact { "Batch size" } else { "Batch size, up to" };
+    let label = if exact { "Batch size" } else { "Batch size (bin end)" };
     let x = bins_axis(format!("{label} {}", at_point(&point)), &ends);
     let highest = shares.iter().flatten().copied().fold(0.0, f64::max);
     let y = Axis::linear_to_tick("Share of executed cells (%)", 0.0, highest.min(100.0), 5);

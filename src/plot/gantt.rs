@@ -2,7 +2,8 @@
 //! policy, with one time axis.
 
 use super::axis::{Axis, Spread};
-use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke, fitted, text_width};
+use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
+use super::font::{fitted, text_width};
 use super::input::{Series, point};
 use super::panel::{Entry, Key, PADDING, Panel, header, header_height, overhang, x_axis_height};
 use super::style::{INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
@@ -121,7 +122,7 @@ impl Schedule {
 
     fn lane_label(&self, (worker, stream): (u64, u64)) -> String {
         match (self.lanes.len(), self.lanes.iter().any(|(_, stream)| *stream > 0)) {
-            (1, _) => "tasks".into(),
+            (1, _) => "batch".into(),
             (_, false) => format!("worker {worker}"),
             (_, true) => format!("worker {worker}.{stream}"),
         }
@@ -156,7 +157,11 @@ impl Schedule {
             canvas.text(self.lane_label(lane), at, SMALL, Align::Right, INK);
             for task in self.tasks.iter().filter(|task| task.lane == lane) {
                 let (from, to) = (x(task.start), x(task.finish));
-                draw_task(canvas, &Rect { left: from, top: lane_top + 1.0, right: to, bottom: lane_top + LANE - 1.0 }, task);
+                draw_task(
+                    canvas,
+                    &Rect { left: from, top: lane_top + 1.0, right: to, bottom: lane_top + LANE - 1.0 },
+                    task,
+                );
             }
         }
         canvas.line(&[(left, top), (left, panel.area.bottom + 0.6)], Stroke::solid(INK, 1.2));
@@ -193,7 +198,10 @@ fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Resul
 fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Result<Vec<Request>, Nothing>> {
     let path = series.log(point, "requests.csv");
     let Some(mut rows) = series.open_log(point, "requests.csv")? else {
-        return Ok(Err(Nothing(format!("there is no {}; a run writes it with output.requests = true", path.display()))));
+        return Ok(Err(Nothing(format!(
+            "there is no {}; a run writes it with output.requests = true",
+            path.display()
+        ))));
     };
     let (id, arrival) = (rows.column("id")?, rows.column("arrival_ns")?);
     let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);

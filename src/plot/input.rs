@@ -91,8 +91,12 @@ impl Inputs {
             .iter()
             .enumerate()
             .filter(|(_, (_, policy, _))| chosen.as_ref().is_none_or(|chosen| chosen.iter().any(|c| c == policy)))
-            .map(|(i, &(folder, policy, rows))| {
-                Series { label: label(folder, policy), style: Style::of(i), folder, policy, rows }
+            .map(|(i, &(folder, policy, rows))| Series {
+                label: label(folder, policy),
+                style: Style::of(i),
+                folder,
+                policy,
+                rows,
             })
             .collect();
         match series.is_empty() {
@@ -143,9 +147,10 @@ pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
         };
         return match known.iter().find(same) {
             Some(point) => Ok(point.to_string()),
-            None => {
-                Err(Error::input(format!("--point: no point \"{asked}\" in these results; there are {}", known.join(", "))))
-            }
+            None => Err(Error::input(format!(
+                "--point: no point \"{asked}\" in these results; there are {}",
+                known.join(", ")
+            ))),
         };
     }
     let mut best: Option<(f64, &str)> = None;

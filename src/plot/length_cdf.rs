@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::axis::{Axis, number};
 use super::canvas::Stroke;
-use super::cdf::{Cdf, thinned};
+use super::cdf::{Cdf, simplified};
 use super::panel::{Entry, Key, LINE, figure as panel_figure, room_for};
 use super::style::Style;
 use super::table::Rows;
@@ -23,7 +23,9 @@ const SHOWN: f64 = 0.999;
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     if inputs.files().is_empty() {
-        return Ok(Err(Nothing("needs a file: a histogram of lengths (length,count) or a trace (id,arrival_ns,shape)".into())));
+        return Ok(Err(Nothing(
+            "needs a file: a histogram of lengths (length,count) or a trace (id,arrival_ns,shape)".into(),
+        )));
     }
     let mut curves = Vec::new();
     for path in inputs.files() {
@@ -42,7 +44,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         }
     }
     let longest = curves.iter().map(|(_, cdf)| cdf.quantile(SHOWN)).fold(1.0, f64::max);
-    let x = Axis::linear_to_tick("Length (cells)", 0.0, longest, room_for(longest).min(8));
+    let x = Axis::linear_to_tick("Length", 0.0, longest, room_for(longest).min(8));
     let y = Axis::linear("Share of requests", 0.0, 1.0, 5);
     let legend: Vec<Entry> = curves
         .iter()
@@ -56,8 +58,9 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
     for (i, (_, cdf)) in curves.iter().enumerate() {
         let style = Style::of(i);
-        let points = thinned(cdf.rising().into_iter().map(|(length, share)| panel.at(length, share)));
-        canvas.line_within(&panel.area, &points, Stroke { color: style.color, width: LINE, dash: style.dash });
+        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
+        let points = simplified(cdf.rising().map(|(length, share)| panel.at(length, share)));
+        canvas.line_within(&panel.area, &points, stroke);
     }
     for (i, (_, cdf)) in curves.iter().enumerate() {
         for share in MARKED {

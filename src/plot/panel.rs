@@ -1,10 +1,9 @@
 //! A plot area with its axes, and what stands around it: title, legend, labels.
 
 use super::axis::{Axis, number};
-use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke, fitted, text_width};
-use super::style::{
-    GRID, Hatch, INK, LARGE, MEDIUM, PAPER, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint,
-};
+use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
+use super::font::{fitted, text_width};
+use super::style::{GRID, Hatch, INK, LARGE, MEDIUM, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
 
 /// The space between the border of a figure and what is in it.
 pub const PADDING: f64 = 8.0;
@@ -13,10 +12,15 @@ pub const LINE: f64 = 2.2;
 /// The height of a plot area, unless its content asks for another.
 const HEIGHT: f64 = 250.0;
 
+/// How reference lines are drawn.
+const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
+
 const LEGEND_ROW: f64 = 21.0;
 const LEGEND_GAP: f64 = 18.0;
-const KEY: f64 = 34.0;
 const KEY_GAP: f64 = 6.0;
+
+const WHISKER: f64 = 1.4;
+const CAP: f64 = 3.0;
 
 /// What a legend shows before a label.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,20 @@ pub enum Key {
     Area(Rgb),
     /// A reference line.
     Rule,
+    /// A whisker with its caps.
+    Whisker,
+    /// A marker that is not filled.
+    Hollow,
+}
+
+impl Key {
+    fn width(self) -> f64 {
+        match self {
+            Key::Line(_) | Key::Rule => 34.0,
+            Key::Bar(_) | Key::Area(_) => 22.0,
+            Key::Whisker | Key::Hollow => 12.0,
+        }
+    }
 }
 
 /// One entry of a legend.
@@ -38,6 +56,11 @@ pub struct Entry {
     pub label: String,
     /// What it looks like.
     pub key: Key,
+}
+
+/// The entry that says what a hollow marker is, if there is one.
+pub fn saturated_entry(any: bool) -> Option<Entry> {
+    any.then(|| Entry { label: "saturated".into(), key: Key::Hollow })
 }
 
 /// A plot area and its axes.
@@ -83,12 +106,12 @@ pub fn overhang(x: &Axis) -> f64 {
 
 /// How many labels as wide as this value's fit below a plot area.
 pub fn room_for(value: f64) -> usize {
-    (380.0 / (text_width(&number(value.round()), SMALL) + 26.0)) as usize
+    (380.0 / (text_width(&number(value.round()), SMALL) + 14.0)) as usize
 }
 
 /// The height of title and legend.
 pub fn header_height(title: Option<&str>, legend: &[Entry], width: f64) -> f64 {
-    let rows = legend_places(legend, width).last().map_or(0, |(row, _, _)| row + 1);
+    let rows = legend_places(legend, width).last().map_or(0, |place| place.row + 1);
     title.map_or(0.0, |_| LARGE + 9.0) + rows as f64 * LEGEND_ROW
 }
 
@@ -102,49 +125,61 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
         top += LARGE + 9.0;
     }
     let places = legend_places(legend, width);
-    for (entry, (row, x, label)) in legend.iter().zip(&places) {
-        let last = places.iter().rfind(|(r, _, _)| r == row).map_or(0.0, |(_, x, label)| entry_width(label) + x);
-        let x = PADDING + (width - last) / 2.0 + x;
-        let y = top + (*row as f64 + 0.5) * LEGEND_ROW;
+    for (entry, place) in legend.iter().zip(&places) {
+        let end = places.iter().rfind(|p| p.row == place.row).map_or(0.0, |last| last.end);
+        let x = PADDING + (width - end) / 2.0 + place.x;
+        let y = top + (place.row as f64 + 0.5) * LEGEND_ROW;
         draw_key(canvas, entry.key, x, y);
-        canvas.text(label, (x + KEY + KEY_GAP, y + HALF_DIGIT * SMALL), SMALL, Align::Left, INK);
+        let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
+        canvas.text(&place.label, at, SMALL, Align::Left, INK);
     }
 }
 
-/// The row, the place in it and the label of each entry.
-fn legend_places(legend: &[Entry], width: f64) -> Vec<(usize, f64, String)> {
+/// Where an entry of a legend stands.
+#[derive(Debug)]
+struct Place {
+    row: usize,
+    x: f64,
+    end: f64,
+    label: String,
+}
+
+fn legend_places(legend: &[Entry], width: f64) -> Vec<Place> {
     let (mut row, mut x) = (0, 0.0);
     let mut places = Vec::with_capacity(legend.len());
     for entry in legend {
-        let label = fitted(&entry.label, SMALL, width - KEY - KEY_GAP);
-        let wide = entry_width(&label);
+        let key = entry.key.width() + KEY_GAP;
+        let label = fitted(&entry.label, SMALL, width - key);
+        let wide = key + text_width(&label, SMALL);
         if x > 0.0 && x + wide > width {
             (row, x) = (row + 1, 0.0);
         }
-        places.push((row, x, label));
+        places.push(Place { row, x, end: x + wide, label });
         x += wide + LEGEND_GAP;
     }
     places
 }
 
-fn entry_width(label: &str) -> f64 {
-    KEY + KEY_GAP + text_width(label, SMALL)
-}
-
 fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
-    let block = Rect { left: x + KEY - 22.0, top: y - 6.0, right: x + KEY, bottom: y + 6.0 };
+    let (middle, right) = (x + key.width() / 2.0, x + key.width());
+    let block = Rect { left: x, top: y - 6.0, right, bottom: y + 6.0 };
     match key {
         Key::Line(style) => {
             let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
-            canvas.line(&[(x, y), (x + KEY, y)], stroke);
-            canvas.marker((x + KEY / 2.0, y), &style, false);
+            canvas.line(&[(x, y), (right, y)], stroke);
+            canvas.marker((middle, y), &style, false);
         }
         Key::Bar(style) => bar(canvas, &block, &style),
         Key::Area(color) => canvas.fill(&block, color),
-        Key::Rule => {
-            let stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
-            canvas.line(&[(x, y), (x + KEY, y)], stroke);
+        Key::Rule => canvas.line(&[(x, y), (right, y)], RULE),
+        Key::Whisker => {
+            let stroke = Stroke::solid(INK, WHISKER);
+            canvas.line(&[(middle, y - 7.0), (middle, y + 7.0)], stroke);
+            for end in [y - 7.0, y + 7.0] {
+                canvas.line(&[(middle - CAP, end), (middle + CAP, end)], stroke);
+            }
         }
+        Key::Hollow => canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, true),
     }
 }
 
@@ -252,23 +287,21 @@ impl Panel {
         }
     }
 
-    /// Draws a whisker from one value to another, with caps where these lie in the area.
-    pub fn whisker(&self, canvas: &mut Canvas, x: f64, (low, high): (f64, f64), color: Rgb) {
-        const CAP: f64 = 4.0;
-        let (lower, upper) = (self.at(x, low), self.at(x, high));
-        // A rim of paper keeps whiskers of several series at one place apart.
-        canvas.line_within(&self.area, &[lower, upper], Stroke::solid(PAPER, 3.2));
-        canvas.line_within(&self.area, &[lower, upper], Stroke::solid(color, 1.4));
+    /// Draws a whisker from one value to another, with caps where these lie in the area, so many units beside `x`.
+    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), color: Rgb) {
+        let shifted = |(x, y): Point| (x + beside, y);
+        let (lower, upper) = (shifted(self.at(x, low)), shifted(self.at(x, high)));
+        canvas.line_within(&self.area, &[lower, upper], Stroke::solid(color, WHISKER));
         for end in [lower, upper] {
             if self.area.holds(end) {
-                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], Stroke::solid(color, 1.4));
+                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], Stroke::solid(color, WHISKER));
             }
         }
     }
 
     /// Draws a dashed reference line.
     pub fn rule(&self, canvas: &mut Canvas, values: &[(f64, f64)]) {
-        self.line(canvas, values, Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH });
+        self.line(canvas, values, RULE);
     }
 }
 
@@ -284,15 +317,12 @@ mod tests {
 
     #[test]
     fn a_legend_that_does_not_fit_on_one_row_takes_more() {
-        let entries: Vec<Entry> = (0..6)
-            .map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) })
-            .collect();
+        let entries: Vec<Entry> =
+            (0..6).map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) }).collect();
         let places = legend_places(&entries, 464.0);
-        assert_eq!(places[0].0, 0);
-        assert!(places[5].0 >= 2, "{places:?}");
-        for (_, x, label) in &places {
-            assert!(x + entry_width(label) <= 464.0);
-        }
+        assert_eq!(places[0].row, 0);
+        assert!(places[5].row >= 2, "{places:?}");
+        assert!(places.iter().all(|place| place.end <= 464.0));
     }
 
     #[test]
