@@ -72,11 +72,11 @@ impl Cdf {
     }
 }
 
-/// A line with few points that nowhere lies farther than a quarter of a unit, an eighth of a point in print, from the
+/// A line with few points that nowhere lies farther than an eighth of a unit, a sixteenth of a point in print, from the
 /// one through all (Ramer, Douglas and Peucker's algorithm). Steps that can be seen stay steps, those that can't become
 /// a slope.
 pub fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
-    const TOLERANCE: f64 = 0.25;
+    const TOLERANCE: f64 = 0.125;
     // Most of a long log's points fall on one another; these need not be held.
     const SAME: f64 = 0.01;
     let mut kept: Vec<Point> = Vec::new();

@@ -34,5 +34,6 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     for (s, points) in series.iter().zip(&lines) {
         panel.series(&mut canvas, points, &s.style);
     }
+    panel.axes(&mut canvas);
     Ok(Ok(canvas))
 }

@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::canvas::Canvas;
 use super::input::{Series, line_legend};
-use super::panel::{Entry, Key, Panel, figure as panel_figure, room_for, saturated_entry};
+use super::panel::{Entry, Key, Panel, figure as panel_figure, log_y, room_for, saturated_entry};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 
 /// One run of a policy.
@@ -51,6 +51,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         let points: Vec<(f64, f64, bool)> = runs.iter().map(|r| (r.throughput, r.p90, r.saturated)).collect();
         panel.series(&mut canvas, &points, &s.style);
     }
+    panel.axes(&mut canvas);
     Ok(Ok(canvas))
 }
 
@@ -59,6 +60,8 @@ fn draw_bars(canvas: &mut Canvas, panel: &Panel, series: &[Series<'_>], lines: &
     /// Bars closer than this would touch.
     const WIDTH: f64 = 6.0;
     const STEP: f64 = 3.6;
+    /// What the bars beside each other take up at most.
+    const SPAN: f64 = 14.0;
     let mut bars: Vec<(usize, f64, f64, f64)> = Vec::new();
     for (i, runs) in lines.iter().enumerate() {
         bars.extend(runs.iter().filter_map(|run| Some((i, run.throughput, run.p50?, run.p99?))));
@@ -73,13 +76,13 @@ fn draw_bars(canvas: &mut Canvas, panel: &Panel, series: &[Series<'_>], lines: &
             true => (before + 1, after),
             false => (before, after + 1),
         });
-        let beside = f64::from(before - after) / 2.0 * STEP;
+        let beside = f64::from(before - after) / 2.0 * STEP.min(SPAN / f64::from(before + after).max(1.0));
         panel.whisker(canvas, bar.1, beside, (bar.2, bar.3), series[bar.0].style.color);
     }
 }
 
 /// An axis for latencies in ms that holds every value of the runs that were not saturated. The latency of a saturated
-/// run says only how long the run was, so it stretches the axis a little at most, and its line leaves at the top.
+/// run says only how long the run was, so it stretches the axis a little at most.
 pub(super) fn latency_axis(
     label: &str,
     low: impl Iterator<Item = f64>,
@@ -98,7 +101,7 @@ pub(super) fn latency_axis(
     match linear {
         true => Axis::linear_to_tick(label, 0.0, high, 5),
         // A little below the lowest, so that its marker does not stand on the axis.
-        false => Axis::log(label, low * 0.93, high, 10),
+        false => log_y(label, low * 0.93, high),
     }
 }
 
@@ -114,6 +117,6 @@ mod tests {
         let linear = latency_axis("", [5.0].into_iter(), high.into_iter(), true);
         assert_eq!((linear.low, linear.high), (0.0, 50.0));
         let only = latency_axis("", [5.0].into_iter(), [(90.0, true)].into_iter(), false);
-        assert_eq!(only.high, 100.0, "unless there is no other");
+        assert_eq!(only.high, 90.0, "unless there is no other");
     }
 }

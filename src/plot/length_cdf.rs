@@ -62,6 +62,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         let points = simplified(cdf.rising().map(|(length, share)| panel.at(length, share)));
         canvas.line_within(&panel.area, &points, stroke);
     }
+    panel.axes(&mut canvas);
     for (i, (_, cdf)) in curves.iter().enumerate() {
         for share in MARKED {
             canvas.marker(panel.at(cdf.quantile(share), share), &Style::of(i), false);
@@ -87,7 +88,7 @@ fn histograms(path: &Path) -> Result<Vec<(&'static str, Histogram)>> {
     };
     let count = rows.column("count")?;
     let mut histograms: Vec<(&str, Histogram)> = parts.iter().map(|(name, _)| (*name, Histogram::new())).collect();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         let times = row.needed(count)?;
         for ((_, histogram), (_, column)) in histograms.iter_mut().zip(&parts) {
             *histogram.entry(row.needed(*column)?).or_default() += times;
@@ -99,7 +100,7 @@ fn histograms(path: &Path) -> Result<Vec<(&'static str, Histogram)>> {
 fn trace_histograms(rows: &mut Rows) -> Result<Vec<(&'static str, Histogram)>> {
     let column = rows.column("shape")?;
     let (mut sources, mut targets) = (Histogram::new(), Histogram::new());
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         let shape: Shape = row.text(column).parse().map_err(|error: String| row.error(column, &error))?;
         *sources.entry(u64::from(shape.length())).or_default() += 1;
         if let Shape::Seq2Seq { target, .. } = shape {

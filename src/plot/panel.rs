@@ -1,6 +1,6 @@
 //! A plot area with its axes, and what stands around it: title, legend, labels.
 
-use super::axis::{Axis, number};
+use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
 use super::font::{fitted, text_width};
 use super::style::{GRID, Hatch, INK, LARGE, MEDIUM, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
@@ -74,18 +74,18 @@ pub struct Panel {
     pub y: Axis,
 }
 
-/// A figure with one panel: the title and the legend above it, so that no line runs below them.
+/// A figure with one panel: the title and the legend above it, so that no line runs below them. The axes are drawn last,
+/// with [`Panel::axes`], over what touches them.
 pub fn figure(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis) -> (Canvas, Panel) {
     let widest = y.ticks.iter().filter_map(|t| t.label.as_deref()).map(|l| text_width(l, SMALL)).fold(0.0, f64::max);
     let left = PADDING + MEDIUM + 8.0 + widest + 7.0;
     let right = WIDTH - PADDING - overhang(&x);
     let top = PADDING + header_height(title, legend, WIDTH - 2.0 * PADDING);
-    let area = Rect { left, top: top + 6.0, right, bottom: top + 6.0 + HEIGHT };
+    let area = Rect { left, top: top + 9.0, right, bottom: top + 9.0 + HEIGHT };
     let mut canvas = Canvas::new(WIDTH, (area.bottom + x_axis_height()).ceil());
     header(&mut canvas, title, legend);
     let panel = Panel { area, x, y };
     panel.grid(&mut canvas);
-    panel.axes(&mut canvas);
     (canvas, panel)
 }
 
@@ -107,6 +107,16 @@ pub fn overhang(x: &Axis) -> f64 {
 /// How many labels as wide as this value's fit below a plot area.
 pub fn room_for(value: f64) -> usize {
     (380.0 / (text_width(&number(value.round()), SMALL) + 14.0)) as usize
+}
+
+/// A logarithmic horizontal axis.
+pub fn log_x(label: impl Into<String>, low: f64, high: f64) -> Axis {
+    Axis::log(label, low, high, 380.0, |label| text_width(label, SMALL) + 10.0)
+}
+
+/// A logarithmic vertical axis.
+pub fn log_y(label: impl Into<String>, low: f64, high: f64) -> Axis {
+    Axis::log(label, low, high, HEIGHT, |_| SMALL + 3.0)
 }
 
 /// The height of title and legend.
@@ -192,9 +202,7 @@ pub fn bar(canvas: &mut Canvas, rect: &Rect, style: &Style) {
         canvas.fill(rect, tint(style.color, 0.3));
         let stroke = Stroke::solid(style.color, 1.4);
         let (width, height) = (rect.width(), rect.height());
-        // The strokes start at one corner of the figure's grid, not of the bar, so that neighbours agree.
-        let span = width + height;
-        for i in 1..(span / SPACING).ceil() as usize {
+        for i in 1..((width + height) / SPACING).ceil() as usize {
             let d = i as f64 * SPACING;
             let line = match style.hatch {
                 Hatch::Rising => [(rect.left + d - height, rect.bottom), (rect.left + d, rect.top)],
@@ -219,7 +227,7 @@ impl Panel {
     pub fn grid(&self, canvas: &mut Canvas) {
         let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
-        for tick in self.x.ticks.iter().filter(|t| t.label.is_some()) {
+        for tick in self.x.ticks.iter().filter(|t| t.label.is_some() && self.x.spread != Spread::Bins) {
             let (x, _) = self.at(tick.value, self.y.low);
             canvas.line(&[(x, top), (x, bottom)], stroke);
         }
@@ -275,12 +283,23 @@ impl Panel {
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// Draws a series: a line through its points and a marker at each that lies in the area, hollow where it says so.
+    /// Draws a series: a line through its points and a marker at each, hollow where it says so. A point above the area
+    /// is drawn on its upper border, where the line ends, so that its horizontal value can still be read.
     pub fn series(&self, canvas: &mut Canvas, points: &[(f64, f64, bool)], style: &Style) {
-        let values: Vec<(f64, f64)> = points.iter().map(|&(x, y, _)| (x, y)).collect();
-        self.line(canvas, &values, Stroke { color: style.color, width: LINE, dash: style.dash });
+        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
+        let top = self.y.high;
+        let mut line: Vec<(f64, f64)> = Vec::new();
+        for (i, &(x, y, _)) in points.iter().enumerate() {
+            if y > top && i > 0 && points[i - 1].1 > top {
+                // Two points above the area: a line between them would tell a latency that is not theirs.
+                self.line(canvas, &line, stroke);
+                line.clear();
+            }
+            line.push((x, y.min(top)));
+        }
+        self.line(canvas, &line, stroke);
         for &(x, y, hollow) in points {
-            let at = self.at(x, y);
+            let at = self.at(x, y.min(top));
             if self.area.holds(at) {
                 canvas.marker(at, style, hollow);
             }
@@ -314,6 +333,7 @@ fn centred(label: &str, x: f64, width: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::canvas::Mark;
 
     #[test]
     fn a_legend_that_does_not_fit_on_one_row_takes_more() {
@@ -330,5 +350,20 @@ mod tests {
         let (canvas, panel) = figure(None, &[], Axis::linear("", 0.0, 20_000.0, 4), Axis::linear("", 0.0, 1.0, 4));
         let (x, _) = panel.at(20_000.0, 0.0);
         assert!(x + text_width("20,000", SMALL) / 2.0 <= canvas.width);
+    }
+
+    #[test]
+    fn a_point_above_the_area_is_drawn_on_its_border() {
+        let (mut canvas, panel) = figure(None, &[], Axis::linear("", 0.0, 10.0, 4), Axis::linear("", 0.0, 1.0, 4));
+        canvas.marks.clear();
+        panel.series(&mut canvas, &[(2.0, 0.5, false), (4.0, 9.0, true), (6.0, 9.0, true)], &Style::of(0));
+        let lines: Vec<&Vec<Point>> = canvas
+            .marks
+            .iter()
+            .filter_map(|mark| if let Mark::Line(points, ..) = mark { Some(points) } else { None })
+            .collect();
+        assert_eq!(lines, [&vec![panel.at(2.0, 0.5), panel.at(4.0, 1.0)]], "no line from one to the next");
+        let areas = canvas.marks.iter().filter(|mark| matches!(mark, Mark::Area(..))).count();
+        assert_eq!(areas, 2 + 3 + 3, "a full marker and two hollow ones");
     }
 }

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::canvas::Stroke;
 use super::cdf::{Cdf, simplified};
 use super::input::{Series, at_point, line_legend, point};
-use super::panel::{LINE, figure as panel_figure};
+use super::panel::{LINE, figure as panel_figure, log_x, log_y};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 use crate::error::Result;
 use crate::units::Nanos;
@@ -43,13 +43,13 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
         Span::Compute => "Computation time",
         Span::Latency => "Latency",
     };
-    let label = format!("{name} {} (ms)", at_point(&point)).replace(") (ms)", ", ms)");
-    let x = Axis::log(label, least(&curves, largest), largest, 9);
+    let label = format!("{name}{} (ms)", at_point(&point));
+    let x = log_x(label, least(&curves, largest), largest);
     let y = match options.tail {
         false => Axis::linear("Share of requests", 0.0, 1.0, 5),
         true => {
             let requests = curves.iter().map(|(_, cdf)| cdf.count()).max().unwrap_or(1);
-            Axis::log("Share of slower requests", 0.5 / requests as f64, 1.0, 7)
+            log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
         }
     };
 
@@ -64,6 +64,7 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
         };
         canvas.line_within(&panel.area, &points, stroke);
     }
+    panel.axes(&mut canvas);
     for (s, cdf) in &curves {
         for share in MARKED {
             let at = panel.at(cdf.quantile(share), if options.tail { 1.0 - share } else { share });
@@ -93,7 +94,7 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Result<C
     let columns = [rows.column("arrival_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?];
     let mut warmup = series.warmup(point)?;
     let mut times = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         if warmup > 0 {
             warmup -= 1;
             continue;
