@@ -1,3 +1,20 @@
 //! How long a task takes on the simulated device.
 
+pub mod curve;
 pub mod table;
+
+use crate::backend::Step;
+use crate::units::Nanos;
+
+/// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.
+pub trait CostModel: Send + Sync {
+    /// The time of one run of a batched cell; [`Step::times`] plays no part.
+    fn cell(&self, step: &Step) -> Nanos;
+
+    /// The time to bring the states of a batch of so many nodes together.
+    fn gather(&self, batch: u32) -> Nanos;
+
+
+    /// What every task costs beside its cells.
+    fn task(&self) -> Nanos;
+}

@@ -1,1 +1,388 @@
-//! The policies that a scenario can name.
+//! The policies that a scenario can name, and how a `[[policy]]` table becomes one of them.
+//!
+//! A policy's file defines its [`Settings`]; one line in the registry makes the kind known to scenarios.
+
+use std::any::type_name;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
+use serde::{Serialize, Serializer};
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::Policy;
+use crate::workload::model::{CellType, Model};
+
+/// What a policy may know of the run that it is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// The network that all requests run through.
+    pub model: &'a Model,
+    /// Its cell types, in the order of their ids.
+    pub cells: &'a [CellType],
+    /// The number of workers.
+    pub workers: usize,
+}
+
+/// The settings of one kind of policy: the keys of its `[[policy]]` table.
+///
+/// A struct with named fields (or none: `struct Immediate {}`) that derives `Serialize` and `Deserialize` with
+/// `#[serde(deny_unknown_fields, default)]`, so that every key has a default and the result files can show it.
+/// `kind`, `label`, `costs` and `overhead` belong to every policy and are taken out before.
+pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 'static {
+    /// The value of `kind` that selects this policy.
+    const KIND: &'static str;
+    /// One line for `--help` and errors.
+    const ABOUT: &'static str;
+
+    /// Builds the policy.
+    ///
+    /// # Errors
+    /// Says what does not fit (padded batching refuses trees). A message that begins with a key and a colon is shown
+    /// with that key's line.
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String>;
+}
+
+/// The settings of some policy, whichever kind it is. Every [`Settings`] is one.
+pub trait Configured: Send + Sync + fmt::Debug {
+    /// The kind that was selected.
+    fn kind(&self) -> &'static str;
+
+    /// Builds a fresh policy.
+    ///
+    /// # Errors
+    /// As [`Settings::build`].
+    fn build_policy(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String>;
+
+    /// Every key with its effective value, defaults included, in the order of the struct's fields.
+    fn values(&self) -> serde_json::Map<String, serde_json::Value>;
+}
+
+impl<S: Settings> Configured for S {
+    fn kind(&self) -> &'static str {
+        S::KIND
+    }
+
+    fn build_policy(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        self.build(setup)
+    }
+
+    fn values(&self) -> serde_json::Map<String, serde_json::Value> {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(values)) => values,
+            other => panic!("{} must serialise to a table of its keys, not to {other:?}", type_name::<S>()),
+        }
+    }
+}
+
+/// The kinds of policy that scenarios can name, in the order in which they were added.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    kinds: Vec<Kind>,
+}
+
+#[derive(Clone, Debug)]
+struct Kind {
+    name: &'static str,
+    about: &'static str,
+    keys: &'static [&'static str],
+    parse: fn(Spanned<DeTable<'_>>) -> Result<Arc<dyn Configured>, toml::de::Error>,
+}
+
+impl Registry {
+    /// A registry that knows no policy.
+    pub fn new() -> Self {
+        Registry::default()
+    }
+
+    /// Adds a kind of policy.
+    ///
+    /// # Panics
+    /// When the kind is there already: which of the two a scenario means would depend on the order.
+    #[must_use]
+    pub fn with<S: Settings>(mut self) -> Self {
+        assert!(self.find(S::KIND).is_none(), "two policies of the kind \"{}\"", S::KIND);
+        let parse = |table: Spanned<DeTable<'_>>| -> Result<Arc<dyn Configured>, toml::de::Error> {
+            Ok(Arc::new(S::deserialize(toml::de::Deserializer::from(table))?))
+        };
+        self.kinds.push(Kind { name: S::KIND, about: S::ABOUT, keys: field_names::<S>(), parse });
+        self
+    }
+
+    /// The names of the kinds.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.kinds.iter().map(|kind| kind.name)
+    }
+
+    /// What a kind does, in one line.
+    pub fn about(&self, kind: &str) -> Option<&'static str> {
+        self.find(kind).map(|found| found.about)
+    }
+
+    /// The keys of a kind's own in its `[[policy]]` table.
+    pub fn keys(&self, kind: &str) -> Option<&'static [&'static str]> {
+        self.find(kind).map(|found| found.keys)
+    }
+
+    /// The settings of one policy, from its table without the keys that all policies share.
+    ///
+    /// # Errors
+    /// An unknown kind, with those that are known; or the key that is unknown or does not parse, with its span in the
+    /// table's source.
+    pub fn parse(&self, kind: &str, table: Spanned<DeTable<'_>>) -> Result<Arc<dyn Configured>, toml::de::Error> {
+        match self.find(kind) {
+            Some(found) => (found.parse)(table),
+            None => {
+                let known: Vec<&str> = self.kinds().collect();
+                Err(de::Error::custom(format!("unknown policy \"{kind}\"; known: {}", known.join(", "))))
+            }
+        }
+    }
+
+    fn find(&self, kind: &str) -> Option<&Kind> {
+        self.kinds.iter().find(|known| known.name == kind)
+    }
+}
+
+/// One value for all cell types (`512`), or a table by cell (`{ encoder = 512, decoder = 256 }`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PerCell<T> {
+    /// The same for every cell type.
+    All(T),
+    /// For each cell type its own, by name.
+    Each(BTreeMap<String, T>),
+}
+
+impl PerCell<u32> {
+    /// The value of each cell type, in the order of `cells`; `key` names the setting in messages.
+    ///
+    /// # Errors
+    /// A cell that the model does not have, one that has no value, or a value below 1, with the model's cells.
+    pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
+        let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
+        let checked = |place: &str, value: u32| match value {
+            0 => Err(format!("{place}: 0 is too small; at least 1 (the model's cells: {})", names())),
+            _ => Ok(value),
+        };
+        match self {
+            PerCell::All(value) => Ok(vec![checked(key, *value)?; cells.len()]),
+            PerCell::Each(by_cell) => {
+                if let Some(unknown) = by_cell.keys().find(|name| cells.iter().all(|cell| cell.name != **name)) {
+                    return Err(format!("{key}.{unknown}: the model has no such cell; its cells: {}", names()));
+                }
+                let value_of = |cell: &CellType| match by_cell.get(&cell.name) {
+                    Some(value) => checked(&format!("{key}.{}", cell.name), *value),
+                    None => {
+                        Err(format!("{key}: no value for the cell \"{}\"; the model's cells: {}", cell.name, names()))
+                    }
+                };
+                cells.iter().map(value_of).collect()
+            }
+        }
+    }
+}
+
+impl<T: Serialize> Serialize for PerCell<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            PerCell::All(value) => value.serialize(serializer),
+            PerCell::Each(by_cell) => by_cell.serialize(serializer),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for PerCell<T> {
+    // By hand, because an untagged enum would only say that no variant matched, and not where.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PerCellVisitor(PhantomData))
+    }
+}
+
+struct PerCellVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for PerCellVisitor<T> {
+    type Value = PerCell<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one value for all cells, or a table by cell such as { encoder = 512, decoder = 256 }")
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
+        T::deserialize(value.into_deserializer()).map(PerCell::All)
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        T::deserialize(value.into_deserializer()).map(PerCell::All)
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Self::Value, E> {
+        T::deserialize(value.into_deserializer()).map(PerCell::All)
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut by_cell = BTreeMap::new();
+        while let Some((cell, value)) = entries.next_entry()? {
+            by_cell.insert(cell, value);
+        }
+        Ok(PerCell::Each(by_cell))
+    }
+}
+
+/// Times with a unit in a policy's settings: `#[serde(with = "time_with_unit")] window: Nanos` reads `"2ms"`.
+pub mod time_with_unit {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::units::Nanos;
+
+    /// Writes the time in its largest unit.
+    ///
+    /// # Errors
+    /// None of its own.
+    pub fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(time)
+    }
+
+    /// Reads a time with its unit.
+    ///
+    /// # Errors
+    /// As [`Nanos::parse`].
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        Nanos::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// The names of a struct's fields as its file format has them. The derived `Deserialize` hands them to the
+/// deserialiser before it reads anything, so one that only listens learns them.
+fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
+    struct Listener<'a>(&'a mut &'static [&'static str]);
+
+    impl<'de> Deserializer<'de> for Listener<'_> {
+        type Error = de::value::Error;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(de::Error::custom("settings are a struct with named fields"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            *self.0 = fields;
+            self.deserialize_any(visitor)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    let mut names: &'static [&'static str] = &[];
+    let refused = T::deserialize(Listener(&mut names));
+    debug_assert!(refused.is_err(), "a listener gives no values");
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Toy {
+        max_batch: PerCell<u32>,
+        #[serde(with = "time_with_unit")]
+        window: crate::units::Nanos,
+    }
+
+    impl Default for Toy {
+        fn default() -> Self {
+            Toy { max_batch: PerCell::All(512), window: crate::units::Nanos(2_000_000) }
+        }
+    }
+
+    impl Settings for Toy {
+        const KIND: &'static str = "toy";
+        const ABOUT: &'static str = "for tests";
+
+        fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+            Err("a toy runs nothing".into())
+        }
+    }
+
+    fn parse(text: &str) -> Result<Arc<dyn Configured>, toml::de::Error> {
+        Registry::new().with::<Toy>().parse("toy", DeTable::parse(text).unwrap())
+    }
+
+    #[test]
+    fn a_kind_is_found_by_its_name() {
+        let registry = Registry::new().with::<Toy>();
+        assert_eq!(registry.kinds().collect::<Vec<_>>(), ["toy"]);
+        assert_eq!(registry.about("toy"), Some("for tests"));
+        assert_eq!(registry.keys("toy"), Some(&["max_batch", "window"][..]));
+        let error = registry.parse("toi", DeTable::parse("").unwrap()).unwrap_err();
+        assert_eq!(error.message(), "unknown policy \"toi\"; known: toy");
+    }
+
+    #[test]
+    fn values_show_the_defaults() {
+        let json = |text| serde_json::Value::from(parse(text).unwrap().values()).to_string();
+        assert_eq!(json(""), r#"{"max_batch":512,"window":"2ms"}"#);
+        assert_eq!(
+            json("window = '0ms'\nmax_batch = { encoder = 4, decoder = 2 }"),
+            r#"{"max_batch":{"decoder":2,"encoder":4},"window":"0ns"}"#
+        );
+    }
+
+    #[test]
+    fn errors_keep_their_place() {
+        for (text, place, part) in [
+            ("max_batch = -1", 12..14, "`-1`"),
+            ("max_batch = 'all'", 12..17, "table by cell"),
+            ("max_batch = { a = 1, b = 'x' }", 25..28, "string \"x\""),
+            ("\nwindow = '2'", 10..13, "no unit"),
+            ("\nwidow = '2ms'", 1..6, "unknown field `widow`"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.message().contains(part), "{text}: {error}");
+            assert_eq!(error.span(), Some(place), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_cell_gets_its_value_or_an_error() {
+        let cells = Model::Seq2Seq.cell_types();
+        let each = |pairs: &[(&str, u32)]| {
+            let by_cell = pairs.iter().map(|(cell, value)| (cell.to_string(), *value)).collect();
+            PerCell::Each(by_cell).resolve("max_batch", &cells)
+        };
+        assert_eq!(PerCell::All(7).resolve("max_batch", &cells), Ok(vec![7, 7]));
+        assert_eq!(each(&[("encoder", 512), ("decoder", 256)]), Ok(vec![256, 512]));
+        for (result, message) in [
+            (
+                PerCell::All(0).resolve("max_batch", &cells),
+                "max_batch: 0 is too small; at least 1 (the model's cells: decoder, encoder)",
+            ),
+            (
+                each(&[("encoder", 1)]),
+                "max_batch: no value for the cell \"decoder\"; the model's cells: decoder, encoder",
+            ),
+            (
+                each(&[("encoder", 1), ("decoder", 1), ("leaf", 1)]),
+                "max_batch.leaf: the model has no such cell; its cells: decoder, encoder",
+            ),
+            (
+                each(&[("encoder", 0), ("decoder", 1)]),
+                "max_batch.encoder: 0 is too small; at least 1 (the model's cells: decoder, encoder)",
+            ),
+        ] {
+            assert_eq!(result.unwrap_err(), message);
+        }
+    }
+}

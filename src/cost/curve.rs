@@ -1,0 +1,112 @@
+//! Time by batch size, through measured points.
+
+use crate::units::Nanos;
+
+/// Time as a function of the batch size: linear between points, flat below the first, and above the last on the line
+/// through the last two (in proportion to the batch where there is one point alone), never below zero. Rounded half up
+/// to a whole nanosecond, computed in integers, so that it is the same everywhere.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Batch and nanoseconds, by ascending batch; at least one, no batch twice.
+    points: Vec<(u32, u64)>,
+    /// The times of small batches, looked up instead of computed.
+    small: Vec<Nanos>,
+}
+
+/// Batches up to this one are tabulated.
+const TABULATED: u32 = 2048;
+
+impl Curve {
+    /// A curve through points of (batch, time), in any order.
+    ///
+    /// # Errors
+    /// No point at all, a batch of 0, or the batch that is given twice.
+    pub fn new(mut points: Vec<(u32, u64)>) -> Result<Curve, String> {
+        points.sort_unstable();
+        if points.is_empty() {
+            return Err("a cost curve has at least one point".into());
+        }
+        if points[0].0 == 0 {
+            return Err("a batch has at least one member".into());
+        }
+        if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(format!("batch {} is given twice", pair[0].0));
+        }
+        let mut curve = Curve { points, small: Vec::new() };
+        curve.small = (0..=TABULATED).map(|batch| curve.compute(batch)).collect();
+        Ok(curve)
+    }
+
+    /// A time that does not depend on the batch.
+    pub fn constant(time: Nanos) -> Curve {
+        Curve::new(vec![(1, time.0), (2, time.0)]).expect("two different batches")
+    }
+
+    /// The time of a batch.
+    pub fn at(&self, batch: u32) -> Nanos {
+        self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
+    }
+
+    /// The smallest and the largest batch that was measured.
+    pub fn measured(&self) -> (u32, u32) {
+        (self.points[0].0, self.points[self.points.len() - 1].0)
+    }
+
+    fn compute(&self, batch: u32) -> Nanos {
+        let points = &self.points;
+        let above = points.partition_point(|(b, _)| *b <= batch);
+        let (from, to) = match (above, points.len()) {
+            (0, _) => return Nanos(points[0].1),
+            // One point: the line from (0, 0) through it.
+            (1, 1) => ((0, 0), points[0]),
+            (_, count) => {
+                let to = above.min(count - 1);
+                (points[to - 1], points[to])
+            }
+        };
+        let (b0, t0) = (i128::from(from.0), i128::from(from.1));
+        let (b1, t1) = (i128::from(to.0), i128::from(to.1));
+        let run = b1 - b0;
+        let scaled = t0 * run + (t1 - t0) * (i128::from(batch) - b0);
+        // Half up: the floor of value + 1/2.
+        let rounded = (2 * scaled + run).div_euclid(2 * run);
+        Nanos(rounded.clamp(0, i128::from(u64::MAX)) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_linear_between_points_flat_below_and_goes_on_above() {
+        let curve = Curve::new(vec![(4, 100), (8, 201), (16, 301)]).unwrap();
+        assert_eq!(curve.at(1), Nanos(100));
+        assert_eq!(curve.at(4), Nanos(100));
+        assert_eq!(curve.at(6), Nanos(151), "150.5 is rounded up");
+        assert_eq!(curve.at(8), Nanos(201));
+        assert_eq!(curve.at(24), Nanos(401));
+        assert_eq!(curve.at(3_000), Nanos(301 + 2984 * 100 / 8));
+    }
+
+    #[test]
+    fn a_single_point_is_in_proportion_above() {
+        let curve = Curve::new(vec![(10, 7)]).unwrap();
+        assert_eq!(curve.at(3), Nanos(7));
+        assert_eq!(curve.at(25), Nanos(18), "17.5 is rounded up");
+    }
+
+    #[test]
+    fn a_falling_curve_stops_at_zero() {
+        let curve = Curve::new(vec![(1, 10), (2, 5)]).unwrap();
+        assert_eq!(curve.at(3), Nanos(0));
+        assert_eq!(curve.at(9_999), Nanos(0));
+    }
+
+    #[test]
+    fn bad_points_are_refused() {
+        assert!(Curve::new(vec![]).is_err());
+        assert!(Curve::new(vec![(0, 1)]).is_err());
+        assert_eq!(Curve::new(vec![(3, 1), (3, 2)]).unwrap_err(), "batch 3 is given twice");
+    }
+}
