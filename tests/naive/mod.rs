@@ -28,9 +28,19 @@ pub struct Case {
 #[derive(Clone, Debug)]
 pub enum Policy {
     /// Limits by cell type: name, max_batch, min_batch.
-    Cellular { max_tasks: u32, limits: Vec<(String, u32, u32)> },
-    Padded { bucket_width: u32, max_batch: u32, pad_to_longest: bool, window: u64 },
-    Merged { max_batch: u32 },
+    Cellular {
+        max_tasks: u32,
+        limits: Vec<(String, u32, u32)>,
+    },
+    Padded {
+        bucket_width: u32,
+        max_batch: u32,
+        pad_to_longest: bool,
+        window: u64,
+    },
+    Merged {
+        max_batch: u32,
+    },
     Immediate,
 }
 
