@@ -14,7 +14,6 @@ pub trait CostModel: Send + Sync {
     /// The time to bring the states of a batch of so many nodes together.
     fn gather(&self, batch: u32) -> Nanos;
 
-
     /// What every task costs beside its cells.
     fn task(&self) -> Nanos;
 }

@@ -67,7 +67,8 @@ impl CostTable {
     /// # Errors
     /// Names the line, the value and what is allowed.
     pub fn parse(text: &str, name: &str) -> Result<CostTable> {
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
+        let mut reader =
+            csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
         let headers = reader.headers().map_err(|e| bad_row(name, &e))?.clone();
         if let Some(missing) = ["cell", "batch", "ns"].iter().find(|column| !headers.iter().any(|h| h == **column)) {
             return Err(Error::input(format!(
@@ -177,9 +178,12 @@ fn bad_row(name: &str, error: &csv::Error) -> Error {
     let line = error.position().map(csv::Position::line);
     let place = line.map_or_else(|| name.to_string(), |line| format!("{name}:{line}"));
     let what = match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!("{len} fields where the header has {expected_len}"),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{len} fields where the header has {expected_len}")
+        }
         csv::ErrorKind::Deserialize { err, .. } => {
-            let column = err.field().and_then(|i| ["cell", "batch", "ns"].get(i as usize)).copied().unwrap_or("a field");
+            let column =
+                err.field().and_then(|i| ["cell", "batch", "ns"].get(i as usize)).copied().unwrap_or("a field");
             format!("{column}: {}", err.kind())
         }
         _ => error.to_string(),

@@ -6,6 +6,11 @@
 
 pub mod registry;
 
+pub mod cellular;
+pub mod immediate;
+pub mod merged;
+pub mod padded;
+
 use crate::backend::{Backend, Members, Task};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Request;

@@ -98,6 +98,15 @@ impl Registry {
         Registry::default()
     }
 
+    /// The policies that come with batchlab, a line each.
+    pub fn standard() -> Self {
+        Registry::new()
+            .with::<super::cellular::Cellular>()
+            .with::<super::padded::Padded>()
+            .with::<super::merged::Merged>()
+            .with::<super::immediate::Immediate>()
+    }
+
     /// Adds a kind of policy.
     ///
     /// # Panics

@@ -93,8 +93,8 @@ impl ChainQueue {
     /// Gives an idle worker a window of all that has run and is pinned nowhere.
     pub fn begin(&mut self, worker: WorkerId) {
         debug_assert!(self.held[worker.index()].is_none(), "an idle worker holds no window");
-        let alone = self.free.len() == 1
-            && self.waiting.front().is_none_or(|chain| chain.released > self.free[0].newest);
+        let alone =
+            self.free.len() == 1 && self.waiting.front().is_none_or(|chain| chain.released > self.free[0].newest);
         let window = if alone { self.free.pop() } else { None };
         if window.is_none() {
             self.return_to_line();

@@ -59,7 +59,14 @@ pub struct GraphQueue {
 impl GraphQueue {
     /// An empty queue for so many workers.
     pub fn new(workers: usize) -> Self {
-        GraphQueue { entries: Vec::new(), vacant: Vec::new(), first: NONE, last: NONE, unpinned: 0, pinned: vec![0; workers] }
+        GraphQueue {
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            first: NONE,
+            last: NONE,
+            unpinned: 0,
+            pinned: vec![0; workers],
+        }
     }
 
     /// Puts a released subgraph at the end.
