@@ -68,14 +68,14 @@ fn one_server_with_equal_requests_is_m_d_1() {
         exact: 1.0 + exact::mg1_wait(rate, 1.0, 1.0),
         device: Device::new("lstm", 1, "lstm,1,1000000", 0, None),
         policy: "kind = 'immediate'",
-        requests: 60_000,
+        requests: 180_000,
     };
     experiment.check(|_| 1);
 }
 
 #[test]
 fn several_servers_with_equal_requests_are_m_d_c() {
-    for (servers, load, requests) in [(2, 0.7, 60_000), (4, 0.7, 60_000)] {
+    for (servers, load, requests) in [(2, 0.7, 120_000), (4, 0.7, 70_000)] {
         let rate = load * servers as f64;
         let experiment = Experiment {
             name: &format!("M/D/{servers} at {load}"),
@@ -100,7 +100,7 @@ fn one_server_with_two_lengths_is_m_g_1() {
         exact: 1.0 + exact::mg1_wait(rate, 1.0, second_moment),
         device: Device::new("lstm", 1, "lstm,1,250000", 0, None),
         policy: "kind = 'immediate'",
-        requests: 60_000,
+        requests: 300_000,
     };
     experiment.check(|rng| if rng.random_bool(0.2) { 12 } else { 2 });
 }
@@ -119,7 +119,7 @@ fn one_server_with_geometric_lengths_is_m_g_1() {
         exact: service + exact::mg1_wait(rate, service, second_moment),
         device: Device::new("lstm", 1, "lstm,1,250000", 250_000, None),
         policy: "kind = 'immediate'",
-        requests: 60_000,
+        requests: 280_000,
     };
     experiment.check(|rng| 1 + (0..).take_while(|_| !rng.random_bool(stop)).count() as u32);
 }
@@ -127,7 +127,7 @@ fn one_server_with_geometric_lengths_is_m_g_1() {
 /// Requests of one cell under cellular batching with one task at a time: all who wait go together, up to the cap.
 #[test]
 fn cellular_with_single_cells_is_batch_service() {
-    for (cap, load, requests) in [(8, 0.5, 60_000), (32, 0.7, 60_000)] {
+    for (cap, load, requests) in [(8, 0.5, 20_000), (32, 0.7, 60_000)] {
         let rate = load * cap as f64 / linear(cap);
         let experiment = Experiment {
             name: &format!("batch service, cap {cap} at {load}, cellular"),
@@ -156,7 +156,7 @@ fn padded_with_one_length_is_batch_service() {
         exact: exact::batch_latency(rate, service, cap, 400),
         device: Device::new("lstm", 1, "lstm,4,200000\nlstm,8,360000", 100_000, None),
         policy: "kind = 'padded'\nbucket_width = 10\npad_to = 'longest'\nmax_batch = 16",
-        requests: 60_000,
+        requests: 230_000,
     };
     experiment.check(|_| 5);
 }
