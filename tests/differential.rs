@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use batchlab::units::Nanos;
 use batchlab::workload::random::{Stream, stream};
 use lab::Run;
-use naive::{Case, Costs, Policy, RequestRow, TaskRow};
+use naive::{Case, Costs, Graph, Policy, RequestRow, TaskRow};
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
 
@@ -31,6 +31,12 @@ fn cellular_serves_trees_as_the_reference_does() {
     agree("cellular", "tree-lstm", 250);
 }
 
+/// Any acyclic graph of four cell types: subgraphs that need several others, and several that one event releases.
+#[test]
+fn cellular_serves_graphs_as_the_reference_does() {
+    agree("cellular", "graphs", 250);
+}
+
 #[test]
 fn padded_agrees_with_the_reference() {
     agree("padded", "lstm", 250);
@@ -39,14 +45,14 @@ fn padded_agrees_with_the_reference() {
 
 #[test]
 fn merged_agrees_with_the_reference() {
-    for model in ["lstm", "seq2seq", "tree-lstm"] {
+    for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
         agree("merged", model, 100);
     }
 }
 
 #[test]
 fn immediate_agrees_with_the_reference() {
-    for model in ["lstm", "seq2seq", "tree-lstm"] {
+    for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
         agree("immediate", model, 60);
     }
 }
@@ -94,7 +100,7 @@ fn first_difference<T: PartialEq + std::fmt::Debug>(what: &str, ours: &[T], thei
 
 fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let recorder = run.run();
-    let names: Vec<String> = run.device().model.cell_types().into_iter().map(|cell| cell.name).collect();
+    let names: Vec<String> = run.device().cells.into_iter().map(|cell| cell.name).collect();
     let at = |times: &[Nanos], id: usize| times[id].0;
     let requests = (0..recorder.arrival.len())
         .map(|id| RequestRow {
@@ -129,11 +135,7 @@ fn case_of(run: &Run) -> Case {
     let table = &run.policy;
     // Where a table leaves a key out, its default is meant: no least batch, no window, whole buckets.
     let number = |key: &str| table.get(key).map_or(1, |value| value.as_integer().expect("a number") as u32);
-    let cells: &[&str] = match run.model.as_str() {
-        "lstm" => &["lstm"],
-        "seq2seq" => &["encoder", "decoder"],
-        _ => &["leaf", "internal"],
-    };
+    let cells = cells_of(&run.model);
     let limit = |key: &str, cell: &str| match table.get(key) {
         Some(toml::Value::Table(by_cell)) => by_cell[cell].as_integer().expect("a number") as u32,
         _ => number(key),
@@ -165,6 +167,16 @@ fn case_of(run: &Run) -> Case {
         gather_ns: run.gather_ns.unwrap_or(0),
         workers: run.workers,
         policy,
+    }
+}
+
+/// The cell types of a model.
+fn cells_of(model: &str) -> &'static [&'static str] {
+    match model {
+        "lstm" => &["lstm"],
+        "seq2seq" => &["encoder", "decoder"],
+        "tree-lstm" => &["leaf", "internal"],
+        _ => &["leaf", "internal", "encoder", "decoder"],
     }
 }
 
@@ -210,8 +222,17 @@ fn smaller_runs(run: &Run) -> Vec<Run> {
         }
     }
     for (place, line) in lines.iter().enumerate() {
-        for shape in ["chain:1", "chain:2", "chain:3", "seq2seq:1>1", "seq2seq:2>2", "tree:0", "tree:2 0", "tree:3 3 0"]
-        {
+        for shape in [
+            "chain:1",
+            "chain:2",
+            "chain:3",
+            "seq2seq:1>1",
+            "seq2seq:2>2",
+            "tree:0",
+            "tree:2 0",
+            "tree:3 3 0",
+            "graph:leaf",
+        ] {
             let (at, old) = line.split_once(' ').expect("an arrival and a shape");
             if shape.split(':').next() == old.split(':').next() && shape.len() < old.len() {
                 let mut trace = lines.clone();
@@ -241,11 +262,7 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
         })
         .collect();
 
-    let cells: &[&str] = match model {
-        "lstm" => &["lstm"],
-        "seq2seq" => &["encoder", "decoder"],
-        _ => &["leaf", "internal"],
-    };
+    let cells = cells_of(model);
     let mut costs: Vec<String> = cells.iter().flat_map(|cell| random_costs(rng, cell, dearest)).collect();
     let mut gather_ns = None;
     match rng.random_range(0..3) {
@@ -275,7 +292,36 @@ fn random_shape(rng: &mut Stream, model: &str) -> String {
         "lstm" if rng.random_bool(0.1) => format!("tokens:{}", rng.random_range(1..=longest)),
         "lstm" => format!("chain:{}", rng.random_range(1..=longest)),
         "seq2seq" => format!("seq2seq:{}>{}", rng.random_range(1..=longest), rng.random_range(1..=longest)),
-        _ => random_tree(rng, longest),
+        "tree-lstm" => random_tree(rng, longest),
+        _ => random_graph(rng, longest),
+    }
+}
+
+/// An acyclic graph whose subgraphs do not wait for each other; its nodes are numbered at random. Neighbours are often of
+/// one type, so that subgraphs are of several nodes.
+fn random_graph(rng: &mut Stream, most: usize) -> String {
+    let types = rng.random_range(1..=4);
+    loop {
+        let size = rng.random_range(1..=most);
+        let mut numbers: Vec<usize> = (0..size).collect();
+        numbers.shuffle(rng);
+        let mut words = vec![String::new(); size];
+        let mut cells: Vec<&str> = Vec::new();
+        for node in 0..size {
+            let needs: Vec<usize> = (0..node).filter(|_| rng.random_bool((1.5 / size as f64).min(0.5))).collect();
+            let cell = match needs.first() {
+                Some(input) if rng.random_bool(0.6) => cells[*input],
+                _ => *pick(rng, &cells_of("graphs")[..types]),
+            };
+            cells.push(cell);
+            let needs: Vec<String> = needs.iter().map(|need| numbers[*need].to_string()).collect();
+            let mark = if needs.is_empty() { "" } else { "<" };
+            words[numbers[node]] = format!("{cell}{mark}{}", needs.join(","));
+        }
+        let graph = format!("graph:{}", words.join(" "));
+        if !Graph::unfold(&graph).waits_in_a_circle() {
+            return graph;
+        }
     }
 }
 

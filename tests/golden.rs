@@ -39,7 +39,7 @@ fn schedules_are_as_drawn() {
 /// and is in the works (`#`) until its last cell is done. A task is its batch size, drawn out by `-`.
 fn draw(run: &Run) -> String {
     let record = run.run();
-    let cells = run.device().model.cell_types();
+    let cells = run.device().cells;
     let mut rows: Vec<(String, Vec<char>)> = vec![("time".into(), ruler(record.end))];
     for (id, (_, shape)) in run.requests().iter().enumerate() {
         rows.push((format!("request {id} {shape}"), lifetime(&record, id)));

@@ -14,9 +14,11 @@ use batchlab::policy::immediate::Immediate;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Configured, Settings, Setup};
+use batchlab::units::CellId;
 use batchlab::units::Nanos;
 use batchlab::workload::arrivals::OpenLoop;
-use batchlab::workload::model::Model;
+use batchlab::workload::cell_graph::{CellGraph, Graph};
+use batchlab::workload::model::{CellType, Model};
 use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
 use serde::{Deserialize, Serialize};
@@ -58,7 +60,10 @@ impl Run {
     pub fn run(&self) -> Recorder {
         let trace = self.requests();
         let device = self.device();
-        let requests = device.requests(trace.iter().map(|(_, shape)| shape.parse().expect("a shape")));
+        let requests = match self.model.as_str() {
+            "graphs" => device.graphs(trace.iter().map(|(_, shape)| shape.as_str())),
+            _ => device.requests(trace.iter().map(|(_, shape)| shape.parse().expect("a shape"))),
+        };
         let arrivals: Vec<Nanos> = trace.iter().map(|(at, _)| Nanos(*at)).collect();
         device.run(&*settings(&self.policy), &requests, &arrivals, Keep { tasks: true })
     }
@@ -88,6 +93,8 @@ pub fn policy(text: &str) -> Arc<dyn Configured> {
 /// A simulated device that serves one model.
 pub struct Device {
     pub model: Model,
+    /// The model's cell types, in the order of their ids.
+    pub cells: Vec<CellType>,
     pub workers: usize,
     pub costs: TableModel,
 }
@@ -95,11 +102,33 @@ pub struct Device {
 impl Device {
     /// A device with the costs of a table, whose header is added here.
     pub fn new(model: &str, workers: usize, costs: &str, task_ns: u64, gather_ns: Option<u64>) -> Device {
-        let model = Model::parse(model).expect("a model");
+        let (model, cells) = match model {
+            // Any graph of these four types, of which no model of the crate has more than two.
+            "graphs" => (Model::TreeLstm, four_cell_types()),
+            _ => Model::parse(model).map(|model| (model.clone(), model.cell_types())).expect("a model"),
+        };
         let table = CostTable::parse(&format!("cell,batch,ns\n{costs}"), "costs").expect("a cost table");
         let overhead = Overhead { task: Nanos(task_ns), gather: gather_ns.map(Nanos) };
-        let costs = table.device(&model.cell_types(), overhead).expect("costs of each cell");
-        Device { model, workers, costs }
+        let costs = table.device(&cells, overhead).expect("costs of each cell");
+        Device { model, cells, workers, costs }
+    }
+
+    /// Requests of any graphs: `graph:encoder encoder<0 decoder<0,1` has three nodes, with the nodes that each needs.
+    fn graphs<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Requests {
+        let graph = |text: &str| {
+            let (mut cells, mut edges) = (Vec::new(), Vec::new());
+            for (node, word) in text.trim_start_matches("graph:").split(' ').enumerate() {
+                let (name, needs) = word.split_once('<').unwrap_or((word, ""));
+                let cell = self.cells.iter().position(|cell| cell.name == name).expect("a cell type");
+                cells.push(CellId(cell as u16));
+                for input in needs.split(',').filter(|input| !input.is_empty()) {
+                    edges.push((input.parse().expect("a node"), node as u32));
+                }
+            }
+            CellGraph::Graph(Arc::new(Graph::new(cells, &edges).expect("an acyclic graph")))
+        };
+        let graphs: Arc<[CellGraph]> = texts.map(graph).collect();
+        Requests { shapes: vec![Shape::Fixed; graphs.len()].into(), graphs }
     }
 
     /// Requests of these shapes.
@@ -109,14 +138,19 @@ impl Device {
 
     /// Serves the requests, which arrive at these times, from an empty system until all are done.
     pub fn run(&self, policy: &dyn Configured, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
-        let cells = self.model.cell_types();
-        let setup = Setup { model: &self.model, cells: &cells, workers: self.workers };
+        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers };
         let mut policy = policy.build_policy(&setup).expect("settings that fit the model");
-        let mut recorder = Recorder::new(requests.len(), self.workers, cells.len(), keep);
+        let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);
         let mut backend = Sim::new(self.workers, self.costs.clone());
         drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &AtomicBool::new(false))
             .expect("nobody stops this run");
         recorder
     }
+}
+
+/// Two of either priority, in the order of their names; none promises that its subgraphs are chains.
+fn four_cell_types() -> Vec<CellType> {
+    let cell = |name: &str, priority| CellType { name: name.into(), priority, chain: false, sized: false };
+    vec![cell("decoder", 1), cell("encoder", 0), cell("internal", 1), cell("leaf", 0)]
 }

@@ -15,7 +15,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Unfolds `chain:N`, `tokens:N` (as a chain of that many steps), `seq2seq:S>T` or `tree:P P P …`.
+    /// Unfolds `chain:N`, `tokens:N` (as a chain of that many steps), `seq2seq:S>T`, `tree:P P P …`, or any graph, as
+    /// the cell type of each node with the nodes that it needs: `graph:encoder encoder<0 decoder<0,1`.
     pub fn unfold(shape: &str) -> Graph {
         let (kind, size) = shape.split_once(':').expect("the reference knows no shapes without a size");
         let mut graph = Graph { length: 0, target: 0, cells: vec![], needs: vec![], subgraphs: vec![] };
@@ -32,6 +33,14 @@ impl Graph {
                 graph.add_chain("decoder", graph.target);
             }
             "tree" => graph.add_tree(size),
+            "graph" => {
+                for node in size.split(' ') {
+                    let (cell, needs) = node.split_once('<').unwrap_or((node, ""));
+                    graph.cells.push(cell.to_string());
+                    let needs = needs.split(',').filter(|need| !need.is_empty());
+                    graph.needs.push(needs.map(|need| need.parse().expect("a node")).collect());
+                }
+            }
             other => panic!("the reference knows no {other} shapes"),
         }
         graph.cut();
@@ -60,7 +69,10 @@ impl Graph {
 
     /// Maximal sets of nodes of one cell type that are connected by edges between nodes of that type: each node begins
     /// with a set of its own, and sets grow together along such edges until nothing changes. Chains, seq2seq requests
-    /// and trees have no sets that wait for each other, so that nothing has to be split.
+    /// and trees have no sets that wait for each other.
+    ///
+    /// Choice: how sets that do are split further is left open by the text, so that the reference takes no graph that
+    /// has them; see [`Graph::waits_in_a_circle`].
     fn cut(&mut self) {
         let mut set: Vec<usize> = (0..self.cells.len()).collect();
         loop {
@@ -86,6 +98,20 @@ impl Graph {
         }
     }
 
+    /// Whether subgraphs wait for each other: taken away one by one as soon as nothing that is left has to be done
+    /// before, some stay.
+    pub fn waits_in_a_circle(&self) -> bool {
+        let mut left = self.subgraphs.clone();
+        loop {
+            let waits = |nodes: &Vec<usize>| {
+                let mut needs = nodes.iter().flat_map(|node| &self.needs[*node]).filter(|need| !nodes.contains(need));
+                needs.any(|need| left.iter().any(|others| others.contains(need)))
+            };
+            let Some(free) = left.iter().position(|nodes| !waits(nodes)) else { return !left.is_empty() };
+            left.remove(free);
+        }
+    }
+
     /// The depth of each node from the leaves: 0 without inputs, else one more than the deepest input.
     pub fn depths(&self) -> Vec<usize> {
         let mut depths = vec![0; self.cells.len()];
@@ -108,4 +134,6 @@ fn the_tree_of_four_leaves_has_five_subgraphs() {
     assert_eq!(tree.depths(), [0, 0, 0, 0, 1, 1, 2]);
     let pair = Graph::unfold("seq2seq:2>3");
     assert_eq!(pair.subgraphs, [vec![0, 1], vec![2, 3, 4]]);
+    assert!(!Graph::unfold("graph:leaf leaf<0 internal<1").waits_in_a_circle());
+    assert!(Graph::unfold("graph:leaf internal<0 leaf<0,1").waits_in_a_circle());
 }

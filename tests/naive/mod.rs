@@ -10,7 +10,7 @@ mod graph;
 mod whole;
 
 pub use costs::Costs;
-use graph::Graph;
+pub use graph::Graph;
 
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
