@@ -222,28 +222,36 @@ fn smaller_runs(run: &Run) -> Vec<Run> {
         }
     }
     for (place, line) in lines.iter().enumerate() {
-        for shape in [
-            "chain:1",
-            "chain:2",
-            "chain:3",
-            "seq2seq:1>1",
-            "seq2seq:2>2",
-            "tree:0",
-            "tree:2 0",
-            "tree:3 3 0",
-            "graph:leaf",
-        ] {
-            let (at, old) = line.split_once(' ').expect("an arrival and a shape");
-            if shape.split(':').next() == old.split(':').next() && shape.len() < old.len() {
-                let mut trace = lines.clone();
-                let line = format!("{at} {shape}");
-                trace[place] = &line;
-                variants.push(Run { trace: trace.join("\n"), ..run.clone() });
+        let (at, shape) = line.split_once(' ').expect("an arrival and a shape");
+        let mut simpler: Vec<String> = SMALL_SHAPES
+            .iter()
+            .filter(|small| small.split(':').next() == shape.split(':').next() && small.len() < shape.len())
+            .map(|small| format!("{at} {small}"))
+            .collect();
+        if let Some((rest, last)) = shape.rsplit_once(' ').filter(|_| shape.starts_with("graph:")) {
+            let needed = format!("{}", rest.split(' ').count());
+            if !rest.split(['<', ',', ' ']).any(|word| word == needed) {
+                simpler.push(format!("{at} {rest}"));
             }
+            if let Some((cell, _)) = last.split_once('<') {
+                simpler.push(format!("{at} {rest} {cell}"));
+            }
+        }
+        if place == 0 && lines.len() == 1 && at != "0" {
+            simpler.push(format!("0 {shape}"));
+        }
+        for line in simpler {
+            let mut trace = lines.clone();
+            trace[place] = &line;
+            variants.push(Run { trace: trace.join("\n"), ..run.clone() });
         }
     }
     variants
 }
+
+/// What a shape of the same kind may be replaced with.
+const SMALL_SHAPES: [&str; 8] =
+    ["chain:1", "chain:2", "chain:3", "seq2seq:1>1", "seq2seq:2>2", "tree:0", "tree:2 0", "tree:3 3 0"];
 
 /// A random run. All times come from one small range, so that many fall on the same instant.
 fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {

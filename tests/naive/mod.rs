@@ -121,8 +121,8 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let mut arrived = 0;
     let mut now = 0;
     loop {
-        // The next instant at which anything happens. A task of no duration ends at the instant at which it was
-        // submitted; then the instant is gone through once more. Wake-ups of the past are over.
+        // The next instant at which anything happens; wake-ups of the past are over. Choice: a task of no duration ends
+        // at the instant of its submission, which is then gone through once more, from its completions on.
         let ends = tasks.iter().filter(|task| !task.done).map(|task| task.row.finish);
         let arrival = arrivals.get(arrived).copied();
         let wakes = policy.wake_ups().into_iter().filter(|at| *at > now);

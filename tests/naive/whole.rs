@@ -60,7 +60,7 @@ impl Scheduler for Padded<'_> {
     fn complete(&mut self, _: &[(usize, usize)]) {}
 
     fn offer(&mut self, _: usize, now: u64) -> Vec<Batch> {
-        // One pointer serves all workers. From it on, and then once more from the first bucket.
+        // Choice: one pointer serves all workers. From it on, and then once more from the first bucket.
         let buckets = self.waiting.iter().map(|request| self.bucket(*request) + 1).max().unwrap_or(0);
         let Some(bucket) = (self.pointer..buckets).chain(0..buckets).find(|bucket| self.ready(*bucket, now)) else {
             return vec![];
