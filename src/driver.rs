@@ -88,7 +88,7 @@ fn settle(outcomes: &mut Outcomes, now: Nanos, source: &mut dyn Source, recorder
         source.left(request, now);
     }
     for request in outcomes.rejected.drain(..) {
-        recorder.rejected(request);
+        recorder.rejected(request, now);
         source.left(request, now);
     }
 }

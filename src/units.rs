@@ -117,23 +117,6 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Times in configuration files: text with a unit, as [`Nanos::parse`] takes it. For `#[serde(with = "…")]`.
-pub mod as_text {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use super::Nanos;
-
-    /// Writes `2ms`.
-    pub fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(time)
-    }
-
-    /// Reads `2ms`.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        Nanos::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
 /// Requests per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -1,1 +1,175 @@
 //! The command line: a file for each command.
+//!
+//! Results go to standard output and to files, messages to standard error. Exit codes: 0 done, 1 failed, 2 a user's
+//! mistake. A program that adds policies of its own calls [`main`] with its own registry and has all commands.
+
+pub mod find_knee;
+pub mod plot;
+pub mod policies;
+pub mod sim;
+pub mod trace;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::policy::registry::Registry;
+use crate::scenario::Scenario;
+
+/// The laboratory for batching policies in DNN inference serving.
+#[derive(Parser, Debug)]
+#[command(name = "batchlab", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Sim(sim::Args),
+    FindKnee(find_knee::Args),
+    Plot(plot::Args),
+    Trace(trace::Args),
+    Policies(policies::Args),
+}
+
+/// Runs the command line with the policies of a registry.
+pub fn main(registry: &Registry) -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Sim(args) => sim::run(&args, registry),
+        Command::FindKnee(args) => find_knee::run(&args, registry),
+        Command::Plot(args) => plot::run(args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Policies(args) => policies::run(&args, registry),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("batchlab: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Options of every command that runs scenarios.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Override a key of the scenario (repeatable), such as device.workers=2 or policy.BatchMaker.max_batch=64
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+
+    /// Seed of every random choice, in place of the scenario's
+    #[arg(long)]
+    pub seed: Option<u64>,
+
+    /// Threads over which runs are spread; the results do not depend on it [default: one for each core]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
+
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results/sim")]
+    pub out: PathBuf,
+
+    /// No progress bar and no notes, only results and errors
+    #[arg(long, short)]
+    pub quiet: bool,
+
+    /// How the results are printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+/// How results are printed.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For a reader
+    Table,
+    /// For a program
+    Json,
+}
+
+impl Common {
+    /// Reads a scenario with the overrides.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn scenario(&self, path: &std::path::Path, registry: &Registry) -> Result<Scenario> {
+        let mut scenario = Scenario::load(path, &self.overrides, registry)?;
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        Ok(scenario)
+    }
+
+    /// Does work on as many threads as the user wants.
+    ///
+    /// # Errors
+    /// The work's own, or threads that can't be started.
+    pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let threads = self.threads.map_or(0, usize::from);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.map_err(|cause| Error::failed(format!("threads can't be started: {cause}")))?.install(work)
+    }
+
+    /// A progress bar over so many runs: on a terminal only, and not when the user wants quiet.
+    pub fn progress(&self, runs: usize, name: &str) -> ProgressBar {
+        if self.quiet {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} runs, {eta} left")
+            .expect("the template is well-formed")
+            .progress_chars("=> ");
+        ProgressBar::new(runs as u64).with_style(style).with_message(name.to_string())
+    }
+
+    /// Says something on standard error, unless the user wants quiet.
+    pub fn note(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            eprintln!("{text}");
+        }
+    }
+}
+
+/// Prints a result. A reader that closes the pipe early is no error.
+///
+/// # Errors
+/// Standard output that can't be written for another reason.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::failed(format!("standard output: {cause}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints one JSON document: the value itself, or an array where there are several.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_json(mut values: Vec<Value>) -> Result<()> {
+    let document = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
+    print(&format!("{document:#}\n"))
+}
+
+/// Set when the user presses Ctrl-C; runs under way are then given up. A second time ends the program at once.
+///
+/// # Errors
+/// A system that lets no handler be set.
+pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let handler = || {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    match ctrlc::set_handler(handler) {
+        Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(&STOP),
+        Err(cause) => Err(Error::failed(format!("Ctrl-C can't be caught: {cause}"))),
+    }
+}

@@ -1,9 +1,23 @@
-//! What happened in a run, and what it comes to.
+//! What happened in a run, and what it comes to. docs/METRICS.md states every definition as a formula.
+//!
+//! The modules stand in the order in which a record passes through them.
 
 pub mod recorder;
 
 pub mod stats;
+pub mod warmup;
+
+pub mod saturation;
 pub mod summary;
 
+pub mod combined;
+pub mod figure;
+
 pub mod logs;
+pub mod table;
 pub mod timeline;
+
+pub mod laws;
+
+#[cfg(test)]
+mod records;

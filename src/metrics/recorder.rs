@@ -11,6 +11,8 @@ use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 pub struct Keep {
     /// A row for each task.
     pub tasks: bool,
+    /// The first task of each request, for the timeline's arrows.
+    pub first_tasks: bool,
 }
 
 /// The record of one run.
@@ -25,8 +27,12 @@ pub struct Recorder {
     pub finish: Vec<Nanos>,
     /// How many requests were turned away.
     pub rejected: u64,
+    /// Which requests were turned away and when, in that order.
+    pub rejections: Vec<(RequestId, Nanos)>,
     /// Each task in the order of submission, if kept.
     pub tasks: Vec<TaskRow>,
+    /// For each request the task that it started with, if kept; `None` until it has started.
+    pub first_task: Vec<Option<TaskId>>,
     /// How many tasks ran, and over how many members in sum.
     pub task_count: u64,
     /// The sum of all tasks' batch sizes.
@@ -86,7 +92,9 @@ impl Recorder {
             start: vec![Nanos::MAX; requests],
             finish: vec![Nanos::MAX; requests],
             rejected: 0,
+            rejections: Vec::new(),
             tasks: Vec::new(),
+            first_task: vec![None; if keep.first_tasks { requests } else { 0 }],
             task_count: 0,
             batch_sum: 0,
             batches: vec![Vec::new(); cells],
@@ -108,12 +116,16 @@ impl Recorder {
         *finish = at;
     }
 
-    pub(crate) fn rejected(&mut self, request: RequestId) {
+    pub(crate) fn rejected(&mut self, request: RequestId, at: Nanos) {
         assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} was rejected after it had finished");
         self.rejected += 1;
+        self.rejections.push((request, at));
     }
 
     pub(crate) fn completed(&mut self, completion: &Completion, task: &OpenTask) {
+        if self.keep.first_tasks {
+            self.keep_first_tasks(completion, task);
+        }
         for request in &task.requests {
             let start = &mut self.start[request.index()];
             *start = completion.start.min(*start);
@@ -133,6 +145,15 @@ impl Recorder {
         }
         if self.keep.tasks {
             self.keep_task(completion, task);
+        }
+    }
+
+    /// Is called before the starts are updated: a task that starts no earlier than one already seen is not the first.
+    fn keep_first_tasks(&mut self, completion: &Completion, task: &OpenTask) {
+        for request in &task.requests {
+            if completion.start < self.start[request.index()] {
+                self.first_task[request.index()] = Some(completion.task);
+            }
         }
     }
 

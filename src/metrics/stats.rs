@@ -1,1 +1,213 @@
-//! Statistics: quantiles, intervals, warm-up.
+//! Statistics: exact quantiles, and Student's t intervals over replications.
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// A quantile, in thousandths so that its rank is computed in integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Quantile {
+    per_mille: u16,
+}
+
+impl Quantile {
+    /// The median.
+    pub const P50: Quantile = Quantile { per_mille: 500 };
+    /// The 90th percentile.
+    pub const P90: Quantile = Quantile { per_mille: 900 };
+    /// The 95th percentile.
+    pub const P95: Quantile = Quantile { per_mille: 950 };
+    /// The 99th percentile.
+    pub const P99: Quantile = Quantile { per_mille: 990 };
+    /// The 99.9th percentile.
+    pub const P999: Quantile = Quantile { per_mille: 999 };
+
+    /// The quantiles that a summary reports, ascending.
+    pub const REPORTED: [Quantile; 5] = [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999];
+
+    /// A quantile of so many thousandths.
+    ///
+    /// # Panics
+    /// Unless it is from 1 to 999: the minimum and the maximum are no quantiles.
+    pub fn per_mille(per_mille: u16) -> Quantile {
+        assert!((1..1000).contains(&per_mille), "a quantile lies between the minimum and the maximum");
+        Quantile { per_mille }
+    }
+
+    /// How many samples it takes until ten of them are expected beyond the quantile: 10 / (1 - q). With fewer, the
+    /// number would say more about the last sample than about the system.
+    pub fn samples_needed(self) -> usize {
+        10_000usize.div_ceil(usize::from(1000 - self.per_mille))
+    }
+
+    /// The nearest rank, from 1: the smallest number of samples that is at least a share q of all.
+    fn rank(self, samples: usize) -> usize {
+        ((samples as u128 * u128::from(self.per_mille)).div_ceil(1000)).max(1) as usize
+    }
+}
+
+/// The exact quantiles of the samples by nearest rank: the smallest sample with at least a share q of all samples at or
+/// below it. `None` where there are fewer samples than [`Quantile::samples_needed`]. Reorders the samples.
+///
+/// # Panics
+/// Unless the quantiles ascend.
+pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
+    assert!(wanted.is_sorted(), "quantiles are asked for in ascending order");
+    let n = samples.len();
+    // What a selection leaves above its rank holds all higher quantiles, so that each one searches less than the one before.
+    let mut below = 0;
+    wanted.map(|quantile| {
+        if n < quantile.samples_needed() {
+            return None;
+        }
+        let index = quantile.rank(n) - 1;
+        let (_, value, _) = samples[below..].select_nth_unstable(index - below);
+        below = index;
+        Some(*value)
+    })
+}
+
+/// The mean of whole numbers, summed exactly. `None` without samples.
+pub fn mean(samples: &[u64]) -> Option<f64> {
+    let sum: u128 = samples.iter().map(|&x| u128::from(x)).sum();
+    (!samples.is_empty()).then(|| sum as f64 / samples.len() as f64)
+}
+
+/// A mean and how far the true mean may lie from it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The mean of the samples.
+    pub mean: f64,
+    /// Half the width of the 95 % confidence interval around it.
+    pub half_width: f64,
+}
+
+impl Interval {
+    /// Whether a value lies in the interval.
+    pub fn contains(&self, value: f64) -> bool {
+        (value - self.mean).abs() <= self.half_width
+    }
+}
+
+/// The 95 % confidence interval of the mean of independent samples, by Student's t. `None` with fewer than two.
+pub fn interval(samples: &[f64]) -> Option<Interval> {
+    if samples.len() < 2 {
+        return None;
+    }
+    let n = samples.len() as f64;
+    let mean = samples.iter().sum::<f64>() / n;
+    let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let freedom = StudentsT::new(0.0, 1.0, n - 1.0).expect("one degree of freedom or more");
+    Some(Interval { mean, half_width: freedom.inverse_cdf(0.975) * (variance / n).sqrt() })
+}
+
+/// The interval of the mean of `a - b`, sample by sample: what one system gains over another on the same traces. Noise
+/// that both share drops out of it. `None` with fewer than two pairs.
+///
+/// # Panics
+/// When there are not as many samples of each.
+pub fn paired_difference(a: &[f64], b: &[f64]) -> Option<Interval> {
+    assert_eq!(a.len(), b.len(), "paired samples come in pairs");
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    interval(&differences)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand_chacha::ChaCha8Rng;
+    use rand_distr::{Distribution, StandardNormal};
+
+    use super::*;
+
+    /// The definition read aloud: the smallest sample with at least a share q at or below it.
+    fn naive(samples: &[u64], quantile: Quantile) -> u64 {
+        let at_or_below = |x: u64| samples.iter().filter(|&&y| y <= x).count();
+        let share = usize::from(quantile.per_mille);
+        *samples.iter().filter(|&&x| at_or_below(x) * 1000 >= samples.len() * share).min().unwrap()
+    }
+
+    #[test]
+    fn a_quantile_is_the_nearest_rank() {
+        let mut samples: Vec<u64> = (1..=100).rev().collect();
+        assert_eq!(quantiles(&mut samples, [Quantile::P50, Quantile::P90]), [Some(50), Some(90)]);
+        let mut samples: Vec<u64> = (1..=10_001).collect();
+        let all = quantiles(&mut samples, Quantile::REPORTED);
+        assert_eq!(all, [5001, 9001, 9501, 9901, 9991].map(Some));
+    }
+
+    #[test]
+    fn a_quantile_needs_ten_samples_beyond_it() {
+        let needed = Quantile::REPORTED.map(Quantile::samples_needed);
+        assert_eq!(needed, [20, 100, 200, 1000, 10_000]);
+        for (quantile, n) in Quantile::REPORTED.into_iter().zip(needed) {
+            assert_eq!(quantiles(&mut vec![7; n - 1], [quantile]), [None]);
+            assert_eq!(quantiles(&mut vec![7; n], [quantile]), [Some(7)]);
+        }
+        assert_eq!(quantiles(&mut [], Quantile::REPORTED), [None; 5]);
+    }
+
+    proptest! {
+        #[test]
+        fn selection_finds_what_the_definition_says(samples in prop::collection::vec(0u64..50, 200..400)) {
+            let wanted = [Quantile::per_mille(7), Quantile::P50, Quantile::P50, Quantile::P90, Quantile::P95];
+            let found = quantiles(&mut samples.clone(), wanted);
+            for (quantile, value) in wanted.into_iter().zip(found) {
+                prop_assert_eq!(value, (samples.len() >= quantile.samples_needed()).then(|| naive(&samples, quantile)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_mean_is_summed_exactly() {
+        assert_eq!(mean(&[u64::MAX, u64::MAX]), Some(u64::MAX as f64));
+        assert_eq!(mean(&[1, 2]), Some(1.5));
+        assert_eq!(mean(&[]), None);
+    }
+
+    #[test]
+    fn intervals_have_the_width_of_the_table() {
+        // t(0.975) for 1, 4, 9, 29 and 99 degrees of freedom, from a printed table.
+        for (n, t) in [(2, 12.7062), (5, 2.7764), (10, 2.2622), (30, 2.0452), (100, 1.9842)] {
+            // Values of alternating sign around 3 with a known deviation.
+            let samples: Vec<f64> = (0..n).map(|i| if i % 2 == 0 { 2.0 } else { 4.0 }).collect();
+            let mean = samples.iter().sum::<f64>() / n as f64;
+            let deviation = (samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt();
+            let found = interval(&samples).unwrap();
+            let expected = t * deviation / (n as f64).sqrt();
+            assert!((found.half_width / expected - 1.0).abs() < 1e-4, "{n}: {found:?}, not {expected}");
+        }
+        assert_eq!(interval(&[1.0]), None);
+        assert_eq!(interval(&[]), None);
+        assert_eq!(interval(&[2.0; 4]), Some(Interval { mean: 2.0, half_width: 0.0 }));
+    }
+
+    #[test]
+    fn pairing_removes_what_both_share() {
+        let a = [11.0, 21.0, 31.0];
+        let b = [10.0, 20.0, 30.0];
+        assert_eq!(paired_difference(&a, &b), Some(Interval { mean: 1.0, half_width: 0.0 }));
+        assert!(interval(&a).unwrap().half_width > 20.0);
+    }
+
+    #[test]
+    fn nineteen_of_twenty_intervals_hold_the_true_mean() {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let experiments = 4000;
+        let covered = (0..experiments)
+            .filter(|_| {
+                let samples: Vec<f64> = (0..5)
+                    .map(|_| {
+                        3.0 + {
+                            let x: f64 = StandardNormal.sample(&mut random);
+                            x
+                        }
+                    })
+                    .collect();
+                interval(&samples).unwrap().contains(3.0)
+            })
+            .count();
+        // The count is binomial: 3800 with a standard deviation of 13.8; the bounds are four of these.
+        assert!((3745..=3855).contains(&covered), "{covered} of {experiments} cover the mean");
+    }
+}

@@ -1,1 +1,398 @@
-//! Summary of a run.
+//! What a run comes to. docs/METRICS.md states each figure as a formula.
+
+use serde::{Deserialize, Serialize};
+
+use super::recorder::Recorder;
+use super::saturation::saturated;
+use super::stats::{Quantile, mean, quantiles};
+use super::warmup::{Truncation, Warmup, mser5};
+use crate::units::{Nanos, Rate};
+
+/// How to measure a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measure {
+    /// The latency up to which a request counts for goodput.
+    pub slo: Option<Nanos>,
+    /// What to leave out at the beginning.
+    pub warmup: Warmup,
+    /// The rate that the load was asked to have; without it, the rate at which requests arrived.
+    pub offered: Option<Rate>,
+}
+
+/// The figures of one run. What can't be computed is `None`: a rate over no time, a quantile of too few samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The rate that was asked for, or else [`Summary::achieved`].
+    pub offered: Option<Rate>,
+    /// The rate at which the measured requests arrived.
+    pub achieved: Option<Rate>,
+    /// Completions per second of the window.
+    pub throughput: Option<Rate>,
+    /// Those of them within the SLO.
+    pub goodput: Option<Rate>,
+    /// Requests that were served, the warm-up included.
+    pub completed: u64,
+    /// Requests that arrived and neither finished nor were rejected.
+    pub failed: u64,
+    /// Requests that were turned away.
+    pub rejected: u64,
+    /// Requests that arrived and were left out of the times below.
+    pub warmup: u64,
+    /// Whether the latencies settle, where the rule for the warm-up looks for that.
+    pub steady: Option<bool>,
+    /// From arrival to finish.
+    pub latency: Times,
+    /// From arrival to start.
+    pub queue: Times,
+    /// From start to finish.
+    pub compute: Times,
+    /// The mean batch size over all tasks.
+    pub mean_batch: Option<f64>,
+    /// The share of the executed cells that belonged to no request.
+    pub padding: Option<f64>,
+    /// The share of the run's time in which the workers were busy.
+    pub utilization: Option<f64>,
+    /// The same for each worker.
+    pub worker_utilization: Vec<f64>,
+    /// Whether more arrived than could be served; `None` where the run is too short to tell.
+    pub saturated: Option<bool>,
+}
+
+/// A span of the measured requests that finished, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// How many requests stand behind the figures.
+    pub samples: u64,
+    /// The mean.
+    pub mean_ms: Option<f64>,
+    /// The median.
+    pub p50_ms: Option<f64>,
+    /// The 90th percentile.
+    pub p90_ms: Option<f64>,
+    /// The 95th percentile.
+    pub p95_ms: Option<f64>,
+    /// The 99th percentile.
+    pub p99_ms: Option<f64>,
+    /// The 99.9th percentile.
+    pub p999_ms: Option<f64>,
+    /// The longest.
+    pub max_ms: Option<f64>,
+}
+
+impl Times {
+    /// The figures of spans in nanoseconds, which end up in another order.
+    fn of(spans: &mut [u64]) -> Times {
+        let millis = |ns: u64| Nanos(ns).as_millis_f64();
+        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles(spans, Quantile::REPORTED).map(|q| q.map(millis));
+        Times {
+            samples: spans.len() as u64,
+            mean_ms: mean(spans).map(|ns| ns / 1e6),
+            p50_ms,
+            p90_ms,
+            p95_ms,
+            p99_ms,
+            p999_ms,
+            max_ms: spans.iter().max().copied().map(millis),
+        }
+    }
+}
+
+/// Summarizes the record of a run.
+pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
+    let run = Run::new(record);
+    let (warmup, steady) = run.warmup(measure.warmup);
+    let measured = &run.order[warmup..];
+    let achieved = run.arrival_rate(measured);
+    let window = run.window(measured);
+    let slo_ns = measure.slo.map(|slo| slo.0);
+    let (utilization, worker_utilization) = run.utilization();
+
+    // One buffer serves the three spans: a run may have ten million requests.
+    let mut spans = Vec::with_capacity(measured.len());
+    let mut times = |span: fn(&Run<'_>, usize) -> u64| {
+        spans.clear();
+        spans.extend(measured.iter().map(|&r| r as usize).filter(|&r| run.finished(r)).map(|r| span(&run, r)));
+        Times::of(&mut spans)
+    };
+    let completed = record.finish.iter().filter(|&&finish| finish != Nanos::MAX).count() as u64;
+    Summary {
+        offered: measure.offered.or(achieved),
+        achieved,
+        throughput: window.and_then(|w| run.completion_rate(w, u64::MAX)),
+        goodput: window.zip(slo_ns).and_then(|(w, slo_ns)| run.completion_rate(w, slo_ns)),
+        completed,
+        failed: (run.order.len() as u64).saturating_sub(completed + record.rejected),
+        rejected: record.rejected,
+        warmup: warmup as u64,
+        steady,
+        latency: times(|run, r| run.latency(r)),
+        queue: times(|run, r| run.queue(r)),
+        compute: times(|run, r| run.compute(r)),
+        mean_batch: share(record.batch_sum, record.task_count),
+        padding: share(record.useful_cells, record.executed_cells).map(|useful| 1.0 - useful),
+        utilization,
+        worker_utilization,
+        saturated: saturated(record, &run.order, |request| run.left[request as usize]),
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// The share of the completions behind the window's beginning that the window holds at least.
+const WINDOW_SHARE: (usize, usize) = (9, 10);
+
+/// From the first instant to the last, both included.
+#[derive(Clone, Copy)]
+struct Window {
+    from: Nanos,
+    to: Nanos,
+}
+
+/// A record with what several figures need.
+struct Run<'a> {
+    record: &'a Recorder,
+    /// The requests that arrived, in the order of arrival.
+    order: Vec<u32>,
+    /// When each request left, served or not.
+    left: Vec<Nanos>,
+}
+
+impl<'a> Run<'a> {
+    fn new(record: &'a Recorder) -> Self {
+        let mut order: Vec<u32> =
+            (0..record.arrival.len() as u32).filter(|&r| record.arrival[r as usize] != Nanos::MAX).collect();
+        // The sort is stable, and linear where the trace is in order already.
+        order.sort_by_key(|&r| record.arrival[r as usize]);
+        let mut left = record.finish.clone();
+        for &(request, at) in &record.rejections {
+            left[request.index()] = at;
+        }
+        Run { record, order, left }
+    }
+
+    fn finished(&self, request: usize) -> bool {
+        self.record.finish[request] != Nanos::MAX
+    }
+
+    fn latency(&self, request: usize) -> u64 {
+        self.record.finish[request].saturating_since(self.record.arrival[request]).0
+    }
+
+    fn queue(&self, request: usize) -> u64 {
+        self.latency(request) - self.compute(request)
+    }
+
+    /// A request that was finished without any task has not computed.
+    fn compute(&self, request: usize) -> u64 {
+        self.record.finish[request].saturating_since(self.record.start[request]).0
+    }
+
+    /// How many requests the rule leaves out, and whether it found the latencies to settle.
+    fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
+        let all = self.order.len();
+        match rule {
+            Warmup::None => (0, None),
+            Warmup::Requests(n) => ((n as usize).min(all), None),
+            // `as` maps NaN to zero and saturates; a share above 1 leaves out all.
+            Warmup::Share(share) => (((share * all as f64) as usize).min(all), None),
+            Warmup::Mser5 => {
+                let finished: Vec<usize> = (0..all).filter(|&rank| self.finished(self.order[rank] as usize)).collect();
+                let latencies: Vec<f64> =
+                    finished.iter().map(|&rank| self.latency(self.order[rank] as usize) as f64).collect();
+                match mser5(&latencies) {
+                    // The rule counts requests that finished; those between them go with them.
+                    Truncation::Steady(dropped) => (if dropped == 0 { 0 } else { finished[dropped] }, Some(true)),
+                    Truncation::NotSteady => (0, Some(false)),
+                    Truncation::TooFew => (0, None),
+                }
+            }
+        }
+    }
+
+    /// The gaps between the requests per second, `None` if there is none.
+    fn arrival_rate(&self, requests: &[u32]) -> Option<Rate> {
+        let at = |request: &u32| self.record.arrival[*request as usize];
+        let period = at(requests.last()?) - at(requests.first()?);
+        (period > Nanos::ZERO).then(|| Rate((requests.len() - 1) as f64 / period.as_secs_f64()))
+    }
+
+    /// The window in which completions are counted. It begins with the first measured arrival. It ends with the last
+    /// arrival, so that stragglers after it don't count as idle capacity; but not before nine tenths of the completions
+    /// from its beginning on have happened, so that an overloaded or an offline run is measured while it is at work.
+    fn window(&self, measured: &[u32]) -> Option<Window> {
+        let arrival = |request: &u32| self.record.arrival[*request as usize];
+        let (from, last) = (arrival(measured.first()?), arrival(measured.last()?));
+        let inside = |finish: &Nanos| *finish >= from && *finish != Nanos::MAX;
+        let finishes = || self.record.finish.iter().copied().filter(inside);
+        let all = finishes().count();
+        let needed = (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1);
+        if finishes().filter(|&finish| finish <= last).count() >= needed {
+            return Some(Window { from, to: last });
+        }
+        let mut finishes: Vec<Nanos> = finishes().collect();
+        let (_, &mut to, _) = finishes.select_nth_unstable(needed - 1);
+        Some(Window { from, to })
+    }
+
+    /// Completions per second of the window, of requests that took no longer than `slo_ns`.
+    fn completion_rate(&self, window: Window, slo_ns: u64) -> Option<Rate> {
+        let inside = |finish: Nanos| (window.from..=window.to).contains(&finish) && finish != Nanos::MAX;
+        let counts = |&&r: &&u32| inside(self.record.finish[r as usize]) && self.latency(r as usize) <= slo_ns;
+        let completions = self.order.iter().filter(counts).count();
+        let seconds = (window.to - window.from).as_secs_f64();
+        (seconds > 0.0).then(|| Rate(completions as f64 / seconds))
+    }
+
+    /// The busy share of all workers and of each, from the first arrival until nothing happens any more.
+    fn utilization(&self) -> (Option<f64>, Vec<f64>) {
+        let arrival = |request: &u32| self.record.arrival[*request as usize];
+        let Some((first, last)) = self.order.first().zip(self.order.last()) else { return (None, Vec::new()) };
+        let end = self.record.end.max(arrival(last));
+        let span = end.saturating_since(arrival(first)).as_secs_f64();
+        if span == 0.0 || self.record.busy.is_empty() {
+            return (None, Vec::new());
+        }
+        let by_worker: Vec<f64> = self.record.busy.iter().map(|busy| busy.as_secs_f64() / span).collect();
+        (Some(by_worker.iter().sum::<f64>() / by_worker.len() as f64), by_worker)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::{queue, record};
+    use super::*;
+    use crate::units::RequestId;
+
+    const MS: u64 = 1_000_000;
+
+    fn rate(rate: Option<Rate>) -> f64 {
+        rate.expect("there is a rate").0
+    }
+
+    fn assert_near(found: f64, expected: f64, relative: f64) {
+        assert!((found / expected - 1.0).abs() <= relative, "{found} is not {expected} within {relative}");
+    }
+
+    #[test]
+    fn three_requests_by_hand() {
+        // Two run as one batch, the third alone; a fourth is padding in the second batch.
+        let mut run = record(&[(0, 2 * MS, 6 * MS), (MS, 2 * MS, 6 * MS), (4 * MS, 6 * MS, 9 * MS)]);
+        run.busy[0] = Nanos(7 * MS);
+        (run.task_count, run.batch_sum) = (2, 3);
+        (run.executed_cells, run.useful_cells) = (4, 3);
+        let measure = Measure { slo: Some(Nanos(5 * MS)), ..Measure::default() };
+        let summary = summarize(&run, &measure);
+        assert_near(rate(summary.offered), 500.0, 1e-12);
+        // All three completions are needed for nine tenths, the last at 9 ms.
+        assert_near(rate(summary.throughput), 3.0 / 0.009, 1e-12);
+        assert_near(rate(summary.goodput), 2.0 / 0.009, 1e-12);
+        assert_eq!((summary.completed, summary.failed, summary.rejected), (3, 0, 0));
+        assert_near(summary.latency.mean_ms.unwrap(), 16.0 / 3.0, 1e-12);
+        assert_eq!(summary.queue.max_ms, Some(2.0));
+        assert_eq!(summary.queue.mean_ms, Some(5.0 / 3.0));
+        assert_near(summary.compute.mean_ms.unwrap(), 11.0 / 3.0, 1e-12);
+        assert_eq!(summary.latency.p50_ms, None, "three samples are no distribution");
+        assert_eq!(summary.mean_batch, Some(1.5));
+        assert_eq!(summary.padding, Some(0.25));
+        assert_near(summary.utilization.unwrap(), 7.0 / 9.0, 1e-12);
+        assert_eq!(summary.saturated, None);
+    }
+
+    #[test]
+    fn light_load_is_delivered_as_offered() {
+        let summary = summarize(&queue(20_000, 0.3, 1), &Measure::default());
+        assert_near(rate(summary.throughput), rate(summary.offered), 1e-3);
+        assert_near(summary.utilization.unwrap(), 0.3, 0.03);
+        assert_eq!(summary.saturated, Some(false));
+        assert!(summary.latency.p999_ms.is_some());
+    }
+
+    #[test]
+    fn overload_delivers_the_capacity_with_and_without_warmup() {
+        for load in [1.2, 3.0, 50.0] {
+            for warmup in [Warmup::None, Warmup::Share(0.5), Warmup::Mser5] {
+                let summary = summarize(&queue(20_000, load, 1), &Measure { warmup, ..Measure::default() });
+                assert_near(rate(summary.throughput), 1e6, 1e-3);
+                assert_eq!(summary.saturated, Some(true));
+                assert_eq!(summary.steady, (warmup == Warmup::Mser5).then_some(false));
+            }
+        }
+    }
+
+    #[test]
+    fn a_straggler_is_no_loss_of_throughput() {
+        let mut rows: Vec<_> = (0..1000).map(|i| (i * MS, i * MS, (i + 1) * MS)).collect();
+        rows[999].2 = 5000 * MS;
+        let summary = summarize(&record(&rows), &Measure::default());
+        assert_near(rate(summary.throughput), 1000.0, 1e-9);
+    }
+
+    #[test]
+    fn offline_throughput_is_that_of_the_batches() {
+        // Ten batches of 50, of a millisecond each.
+        let rows: Vec<_> = (0..500).map(|i| (0, i / 50 * MS, (i / 50 + 1) * MS)).collect();
+        let summary = summarize(&record(&rows), &Measure::default());
+        assert_eq!(summary.offered, None);
+        assert_near(rate(summary.throughput), 50_000.0, 1e-12);
+    }
+
+    #[test]
+    fn what_never_happened_leaves_no_figures() {
+        let nothing = summarize(&record(&[]), &Measure { slo: Some(Nanos(MS)), ..Measure::default() });
+        assert_eq!(nothing, Summary::default());
+
+        let never = u64::MAX;
+        let mut stuck = record(&[(0, never, never), (MS, MS, never), (2 * MS, never, never), (never, never, never)]);
+        stuck.rejected(RequestId(2), Nanos(3 * MS));
+        for warmup in [Warmup::None, Warmup::Mser5, Warmup::Share(0.5), Warmup::Share(1.0), Warmup::Requests(9)] {
+            let summary = summarize(&stuck, &Measure { warmup, ..Measure::default() });
+            assert_eq!((summary.completed, summary.failed, summary.rejected), (0, 2, 1));
+            assert_eq!(summary.latency, Times::default());
+        }
+        assert_eq!(summarize(&stuck, &Measure::default()).throughput, Some(Rate(0.0)));
+
+        let one = summarize(&record(&[(5 * MS, 6 * MS, 7 * MS)]), &Measure::default());
+        assert_eq!(one.throughput, Some(Rate(500.0)));
+        assert_eq!(one.offered, None);
+        let instant = summarize(&record(&[(5, 5, 5), (5, 5, 5)]), &Measure::default());
+        assert_eq!((instant.throughput, instant.utilization), (None, None));
+        assert_eq!(instant.latency.max_ms, Some(0.0));
+    }
+
+    #[test]
+    fn warmup_counts_requests_in_the_order_of_arrival() {
+        // The ids of a closed loop need not be in the order of arrival.
+        let rows = [(20 * MS, 20 * MS, 21 * MS), (0, 0, 9 * MS), (10 * MS, 10 * MS, 12 * MS)];
+        let summary = summarize(&record(&rows), &Measure { warmup: Warmup::Requests(1), ..Measure::default() });
+        assert_eq!((summary.warmup, summary.latency.samples, summary.completed), (1, 2, 3));
+        assert_eq!(summary.latency.max_ms, Some(2.0));
+        let half = summarize(&record(&rows), &Measure { warmup: Warmup::Share(0.5), ..Measure::default() });
+        assert_eq!(half.warmup, 1);
+    }
+
+    #[test]
+    fn mser_drops_the_slow_beginning() {
+        // The first hundred requests take twice as long, and every tenth is never served.
+        let rows: Vec<_> = (0..2000)
+            .map(|i| {
+                let time = if i < 100 { 20 } else { 10 } + i % 3;
+                let finish = if i % 10 == 3 { u64::MAX } else { 100 * i + time };
+                (100 * i, 100 * i, finish)
+            })
+            .collect();
+        let summary = summarize(&record(&rows), &Measure { warmup: Warmup::Mser5, ..Measure::default() });
+        assert_eq!(summary.steady, Some(true));
+        assert!((100..=150).contains(&summary.warmup), "{}", summary.warmup);
+        assert_eq!(summary.latency.max_ms, Some(12e-6));
+        assert_eq!((summary.completed, summary.failed), (1800, 200));
+    }
+
+    #[test]
+    fn a_summary_reads_back_as_it_was() {
+        let summary = summarize(&queue(3000, 0.7, 4), &Measure { slo: Some(Nanos(1500)), ..Measure::default() });
+        let text = serde_json::to_string(&summary).unwrap();
+        assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
+    }
+}

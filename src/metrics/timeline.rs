@@ -1,1 +1,429 @@
-//! The Perfetto timeline of a run.
+//! The timeline of a run as a Chrome trace, the JSON form that Perfetto and chrome://tracing open.
+//!
+//! There is a track for each worker's stream with its tasks, rows of requests that wait and compute, an arrow from each
+//! request to the task that it started with, and counters. The format takes microseconds; with three decimals these are
+//! exact nanoseconds.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::json;
+
+use super::logs::join_names;
+use super::recorder::Recorder;
+use crate::error::Result;
+use crate::files::write_whole;
+use crate::units::{Nanos, StreamId, WorkerId};
+use crate::workload::model::CellType;
+
+/// The trace's processes, which group its tracks.
+const WORKERS: u32 = 1;
+const REQUESTS: u32 = 2;
+
+/// Writes `timeline.json`. The tasks come from the record's task log and the arrows from its first tasks, both of which
+/// have to have been kept; what was not kept is not drawn.
+///
+/// # Errors
+/// Names the file that can't be written.
+pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
+    write_whole(path, |out| {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        let mut events = Events { out, first: true };
+        let tracks = tracks(record);
+        let stays = stays(record);
+        name_tracks(&mut events, record, &tracks, &stays)?;
+        // A viewer binds an arrow's end to a slice that it has read before, so that the arrows come behind the slices.
+        draw_tasks(&mut events, record, &tracks, cells)?;
+        draw_requests(&mut events, record, &tracks, &stays)?;
+        draw_arrows(&mut events, record, &tracks, &stays)?;
+        draw_counters(&mut events, record, &stays)?;
+        events.out.write_all(b"\n]}\n")
+    })
+}
+
+/// The workers' streams in order, each a track; a worker without any task has its first stream.
+fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
+    let mut tracks: Vec<_> = (0..record.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0))).collect();
+    let mut ran: Vec<_> = record.tasks.iter().map(|task| (task.worker, task.stream)).collect();
+    ran.sort_unstable();
+    ran.dedup();
+    tracks.retain(|(worker, _)| !ran.iter().any(|(other, _)| other == worker));
+    tracks.extend(ran);
+    tracks.sort_unstable();
+    tracks
+}
+
+/// A request's stay in the system, on a row of the timeline where it is alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stay {
+    request: usize,
+    row: usize,
+    arrival: Nanos,
+    /// When it started, if it did.
+    start: Option<Nanos>,
+    /// When it left; for one that never did, when the run ended.
+    end: Nanos,
+    outcome: &'static str,
+}
+
+/// The stays in the order of arrival, each on the first row that is free: as many rows as there ever were requests in
+/// the system at once.
+fn stays(record: &Recorder) -> Vec<Stay> {
+    let mut rejected = vec![None; record.arrival.len()];
+    for &(request, at) in &record.rejections {
+        rejected[request.index()] = Some(at);
+    }
+    let mut stays: Vec<Stay> = (0..record.arrival.len())
+        .filter(|&request| record.arrival[request] != Nanos::MAX)
+        .map(|request| {
+            let arrival = record.arrival[request];
+            let (end, outcome) = match (record.finish[request], rejected[request]) {
+                (Nanos::MAX, Some(at)) => (at, "rejected"),
+                (Nanos::MAX, None) => (record.end.max(arrival), "never finished"),
+                (finish, _) => (finish, "finished"),
+            };
+            let start = Some(record.start[request]).filter(|&start| start <= end);
+            Stay { request, row: 0, arrival, start, end, outcome }
+        })
+        .collect();
+    stays.sort_by_key(|stay| stay.arrival);
+
+    let mut taken: BinaryHeap<Reverse<(Nanos, usize)>> = BinaryHeap::new();
+    let mut free: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
+    for stay in &mut stays {
+        while let Some(Reverse((_, row))) = taken.peek().filter(|Reverse((end, _))| *end <= stay.arrival) {
+            free.push(Reverse(*row));
+            taken.pop();
+        }
+        stay.row = free.pop().map_or(taken.len(), |Reverse(row)| row);
+        taken.push(Reverse((stay.end, stay.row)));
+    }
+    stays
+}
+
+fn name_tracks(
+    events: &mut Events<'_>,
+    record: &Recorder,
+    tracks: &[(WorkerId, StreamId)],
+    stays: &[Stay],
+) -> io::Result<()> {
+    for (pid, name) in [(WORKERS, "workers"), (REQUESTS, "requests")] {
+        events.push(format_args!(r#""ph":"M","pid":{pid},"name":"process_name","args":{{"name":"{name}"}}"#))?;
+        events
+            .push(format_args!(r#""ph":"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}"#))?;
+    }
+    let several_streams = tracks.len() > record.busy.len();
+    for (tid, (worker, stream)) in tracks.iter().enumerate() {
+        let name =
+            if several_streams { format!("worker {worker} stream {stream}") } else { format!("worker {worker}") };
+        name_track(events, WORKERS, tid, &name)?;
+    }
+    let rows = stays.iter().map(|stay| stay.row + 1).max().unwrap_or(0);
+    (0..rows).try_for_each(|row| name_track(events, REQUESTS, tracks.len() + row, &format!("row {row}")))
+}
+
+fn name_track(events: &mut Events<'_>, pid: u32, tid: usize, name: &str) -> io::Result<()> {
+    let thread = format_args!(r#""ph":"M","pid":{pid},"tid":{tid}"#).to_string();
+    events.push(format_args!(r#"{thread},"name":"thread_name","args":{{"name":"{name}"}}"#))?;
+    events.push(format_args!(r#"{thread},"name":"thread_sort_index","args":{{"sort_index":{tid}}}"#))
+}
+
+fn draw_tasks(
+    events: &mut Events<'_>,
+    record: &Recorder,
+    tracks: &[(WorkerId, StreamId)],
+    cells: &[CellType],
+) -> io::Result<()> {
+    let mut name = String::new();
+    for task in &record.tasks {
+        join_names(&mut name, &task.cells, cells);
+        let label = json!(format!("{name} × {}", task.batch));
+        let args = json!({ "task": task.task.0, "cell": name, "batch": task.batch, "submit_ns": task.submit.0 });
+        let tid = track_of(tracks, task.worker, task.stream);
+        events.slice(WORKERS, tid, &label, task.start, task.finish, &args)?;
+    }
+    Ok(())
+}
+
+fn track_of(tracks: &[(WorkerId, StreamId)], worker: WorkerId, stream: StreamId) -> usize {
+    tracks.binary_search(&(worker, stream)).expect("every kept task has a track")
+}
+
+fn draw_requests(
+    events: &mut Events<'_>,
+    record: &Recorder,
+    tracks: &[(WorkerId, StreamId)],
+    stays: &[Stay],
+) -> io::Result<()> {
+    for stay in stays {
+        let tid = tracks.len() + stay.row;
+        let mut args = json!({ "request": stay.request, "outcome": stay.outcome });
+        if let Some(Some(task)) = record.first_task.get(stay.request) {
+            args["first_task"] = task.0.into();
+        }
+        let start = stay.start.unwrap_or(stay.end);
+        if start > stay.arrival || stay.start.is_none() {
+            events.slice(REQUESTS, tid, &json!("waiting"), stay.arrival, start, &args)?;
+        }
+        if stay.start.is_some() {
+            events.slice(REQUESTS, tid, &json!("computing"), start, stay.end, &args)?;
+        }
+    }
+    Ok(())
+}
+
+/// An arrow from the start of each request's computing to its first task, which starts at the same instant.
+fn draw_arrows(
+    events: &mut Events<'_>,
+    record: &Recorder,
+    tracks: &[(WorkerId, StreamId)],
+    stays: &[Stay],
+) -> io::Result<()> {
+    for stay in stays {
+        let (Some(start), Some(Some(first))) = (stay.start, record.first_task.get(stay.request)) else { continue };
+        let Ok(place) = record.tasks.binary_search_by_key(first, |task| task.task) else { continue };
+        let task = &record.tasks[place];
+        let (row, track) = (tracks.len() + stay.row, track_of(tracks, task.worker, task.stream));
+        let flow = format!(r#""name":"starts","cat":"request","id":{}"#, stay.request);
+        events.push(format_args!(r#""ph":"s",{flow},"pid":{REQUESTS},"tid":{row},"ts":{}"#, Micros(start)))?;
+        events.push(format_args!(
+            r#""ph":"f","bp":"e",{flow},"pid":{WORKERS},"tid":{track},"ts":{}"#,
+            Micros(task.start)
+        ))?;
+    }
+    Ok(())
+}
+
+/// The number of requests in the system and of those that wait, at each instant at which one of them changes.
+fn draw_counters(events: &mut Events<'_>, record: &Recorder, stays: &[Stay]) -> io::Result<()> {
+    let mut changes: Vec<(Nanos, i64, i64)> = Vec::with_capacity(3 * stays.len());
+    for stay in stays {
+        let stays_on = stay.outcome == "never finished";
+        changes.push((stay.arrival, 1, 1));
+        match stay.start {
+            Some(start) => changes.push((start, 0, -1)),
+            None if stays_on => {}
+            None => changes.push((stay.end, 0, -1)),
+        }
+        if !stays_on {
+            changes.push((stay.end, -1, 0));
+        }
+    }
+    changes.sort_unstable();
+    let (mut present, mut waiting) = (0, 0);
+    for instant in changes.chunk_by(|a, b| a.0 == b.0) {
+        let before = (present, waiting);
+        for (_, coming, queueing) in instant {
+            present += coming;
+            waiting += queueing;
+        }
+        let ts = Micros(instant[0].0);
+        for (name, count, earlier) in
+            [("requests in the system", present, before.0), ("requests waiting", waiting, before.1)]
+        {
+            if count != earlier {
+                events.push(format_args!(
+                    r#""ph":"C","name":"{name}","pid":{REQUESTS},"ts":{ts},"args":{{"requests":{count}}}"#
+                ))?;
+            }
+        }
+    }
+    debug_assert!(record.finish.contains(&Nanos::MAX) || (present, waiting) == (0, 0));
+    Ok(())
+}
+
+/// The list of events that is being written, one on a line.
+struct Events<'a> {
+    out: &'a mut dyn Write,
+    first: bool,
+}
+
+impl Events<'_> {
+    /// An event, given as the inside of its object.
+    fn push(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
+        let comma = if self.first { "" } else { "," };
+        self.first = false;
+        write!(self.out, "{comma}\n{{{fields}}}")
+    }
+
+    fn slice(
+        &mut self,
+        pid: u32,
+        tid: usize,
+        name: &serde_json::Value,
+        start: Nanos,
+        end: Nanos,
+        args: &serde_json::Value,
+    ) -> io::Result<()> {
+        let (ts, dur) = (Micros(start), Micros(end - start));
+        self.push(format_args!(r#""ph":"X","pid":{pid},"tid":{tid},"name":{name},"ts":{ts},"dur":{dur},"args":{args}"#))
+    }
+}
+
+/// A time as microseconds, exactly.
+struct Micros(Nanos);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.0;
+        write!(f, "{}.{:03}", ns / 1000, ns % 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+    use smallvec::smallvec;
+
+    use super::super::recorder::{Keep, TaskRow};
+    use super::super::records::record;
+    use super::*;
+    use crate::units::{CellId, RequestId, TaskId};
+    use crate::workload::model::Model;
+
+    fn written(record: &Recorder) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("timeline.json");
+        write_timeline(&path, record, &Model::Dnn("a \"quoted\" cell".into()).cell_types()).unwrap();
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    /// Requests that each run as a task of their own, on the first of three workers that is free, or never.
+    fn run(requests: &[(u64, u64)]) -> Recorder {
+        let mut run = Recorder::new(requests.len(), 3, 1, Keep { tasks: true, first_tasks: true });
+        let mut free = [0u64; 3];
+        let mut now = 0;
+        for (id, &(gap, work)) in requests.iter().enumerate() {
+            now += gap;
+            run.arrival[id] = Nanos(now);
+            match id % 7 {
+                5 => continue,
+                6 => {
+                    run.rejected(RequestId(id as u32), Nanos(now + gap));
+                    continue;
+                }
+                _ => {}
+            }
+            let worker = (0..3).min_by_key(|&w| free[w]).unwrap();
+            let start = now.max(free[worker]);
+            free[worker] = start + work;
+            let (task, finish) = (TaskId(run.tasks.len() as u64), Nanos(start + work));
+            run.start[id] = Nanos(start);
+            run.finish[id] = finish;
+            run.first_task[id] = Some(task);
+            run.end = run.end.max(finish);
+            run.tasks.push(TaskRow {
+                task,
+                worker: WorkerId(worker as u16),
+                stream: StreamId(0),
+                cells: smallvec![CellId(0)],
+                batch: 1,
+                submit: Nanos(start),
+                start: Nanos(start),
+                finish,
+            });
+        }
+        run
+    }
+
+    /// Nanoseconds of a time in microseconds.
+    fn ns(value: &Value) -> u64 {
+        (value.as_f64().unwrap() * 1000.0).round() as u64
+    }
+
+    /// What a viewer needs: slices of a track that do not overlap, arrows with both ends in a slice, named tracks.
+    fn check(text: &str) {
+        let trace: Value = serde_json::from_str(text).unwrap();
+        let mut tracks: BTreeMap<(u64, u64), Vec<(u64, u64)>> = BTreeMap::new();
+        let mut arrows: BTreeMap<u64, Vec<(&str, u64)>> = BTreeMap::new();
+        let mut names = Vec::new();
+        for event in trace["traceEvents"].as_array().unwrap() {
+            let track = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap_or(u64::MAX));
+            match event["ph"].as_str().unwrap() {
+                "X" => {
+                    let start = ns(&event["ts"]);
+                    tracks.entry(track).or_default().push((start, start + ns(&event["dur"])));
+                }
+                phase @ ("s" | "f") => {
+                    let ts = ns(&event["ts"]);
+                    assert!(tracks[&track].iter().any(|(start, end)| (*start..=*end).contains(&ts)), "{event}");
+                    assert_eq!(event.get("bp").is_some(), phase == "f");
+                    arrows.entry(event["id"].as_u64().unwrap()).or_default().push((phase, ts));
+                }
+                "C" => assert!(event["args"]["requests"].as_i64().unwrap() >= 0),
+                "M" if event["name"] == "thread_name" => names.push(track),
+                "M" => {}
+                other => panic!("unknown phase {other}"),
+            }
+        }
+        for (track, slices) in &mut tracks {
+            assert!(names.contains(track), "{track:?} has no name");
+            slices.sort_unstable();
+            assert!(slices.windows(2).all(|w| w[0].1 <= w[1].0), "slices of {track:?} overlap");
+        }
+        for (id, ends) in arrows {
+            assert!(matches!(ends[..], [("s", from), ("f", to)] if from <= to), "arrow {id}: {ends:?}");
+        }
+    }
+
+    #[test]
+    fn a_timeline_by_hand() {
+        let mut run = record(&[(1000, 1500, 4_000_001), (2000, u64::MAX, u64::MAX)]);
+        run.rejected(RequestId(1), Nanos(2500));
+        let text = written(&run);
+        check(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.contains(r#""ph":"M""#)).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"{"displayTimeUnit":"ns","traceEvents":["#,
+                r#"{"ph":"X","pid":2,"tid":1,"name":"waiting","ts":1.000,"dur":0.500,"args":{"request":0,"outcome":"finished"}},"#,
+                r#"{"ph":"X","pid":2,"tid":1,"name":"computing","ts":1.500,"dur":3998.501,"args":{"request":0,"outcome":"finished"}},"#,
+                r#"{"ph":"X","pid":2,"tid":2,"name":"waiting","ts":2.000,"dur":0.500,"args":{"request":1,"outcome":"rejected"}},"#,
+                r#"{"ph":"C","name":"requests in the system","pid":2,"ts":1.000,"args":{"requests":1}},"#,
+                r#"{"ph":"C","name":"requests waiting","pid":2,"ts":1.000,"args":{"requests":1}},"#,
+                r#"{"ph":"C","name":"requests waiting","pid":2,"ts":1.500,"args":{"requests":0}},"#,
+                r#"{"ph":"C","name":"requests in the system","pid":2,"ts":2.000,"args":{"requests":2}},"#,
+                r#"{"ph":"C","name":"requests waiting","pid":2,"ts":2.000,"args":{"requests":1}},"#,
+                r#"{"ph":"C","name":"requests in the system","pid":2,"ts":2.500,"args":{"requests":1}},"#,
+                r#"{"ph":"C","name":"requests waiting","pid":2,"ts":2.500,"args":{"requests":0}},"#,
+                r#"{"ph":"C","name":"requests in the system","pid":2,"ts":4000.001,"args":{"requests":0}}"#,
+                "]}",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_empty_run_is_a_trace_too() {
+        check(&written(&record(&[])));
+    }
+
+    #[test]
+    fn each_started_request_has_an_arrow() {
+        let text = written(&run(&[(1, 5); 14]));
+        check(&text);
+        assert_eq!(text.matches(r#""ph":"s""#).count(), 10);
+    }
+
+    #[test]
+    fn rows_are_as_many_as_requests_at_once() {
+        let stays = stays(&record(&[(0, 0, 10), (1, 1, 5), (5, 5, 7), (6, 6, 9), (10, 10, 11)]));
+        assert_eq!(stays.iter().map(|stay| stay.row).collect::<Vec<_>>(), [0, 1, 1, 2, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_timeline_is_sound(requests in prop::collection::vec((0u64..8, 1u64..30), 0..60)) {
+            let run = run(&requests);
+            let text = written(&run);
+            check(&text);
+            prop_assert_eq!(text, written(&run));
+        }
+    }
+}

@@ -89,8 +89,11 @@ struct Kind {
     name: &'static str,
     about: &'static str,
     keys: &'static [&'static str],
-    parse: fn(Spanned<DeTable<'_>>) -> Result<Arc<dyn Configured>, toml::de::Error>,
+    parse: fn(Spanned<DeTable<'_>>) -> Parsed,
 }
+
+/// Settings, or what is wrong with them and where.
+type Parsed = Result<Arc<dyn Configured>, toml::de::Error>;
 
 impl Registry {
     /// A registry that knows no policy.
@@ -114,7 +117,7 @@ impl Registry {
     #[must_use]
     pub fn with<S: Settings>(mut self) -> Self {
         assert!(self.find(S::KIND).is_none(), "two policies of the kind \"{}\"", S::KIND);
-        let parse = |table: Spanned<DeTable<'_>>| -> Result<Arc<dyn Configured>, toml::de::Error> {
+        let parse = |table: Spanned<DeTable<'_>>| -> Parsed {
             Ok(Arc::new(S::deserialize(toml::de::Deserializer::from(table))?))
         };
         self.kinds.push(Kind { name: S::KIND, about: S::ABOUT, keys: field_names::<S>(), parse });

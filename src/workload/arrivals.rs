@@ -1,6 +1,18 @@
 //! When requests arrive.
+//!
+//! An open [`Process`] gives its arrival times before the run; a [`ClosedLoop`] finds them out while it runs.
 
+mod process;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::SeedableRng;
+use rand_distr::{Distribution, Exp1};
+
+pub use self::process::{PROCESSES, Parameters, Process, check_rate};
 use crate::units::{Nanos, RequestId};
+use crate::workload::random::Stream;
 use crate::workload::trace::{Request, Requests};
 
 /// Where the driver takes requests from.
@@ -49,4 +61,126 @@ impl Source for OpenLoop<'_> {
     }
 
     fn left(&mut self, _: RequestId, _: Nanos) {}
+}
+
+/// How long a client of a closed loop waits before its next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Think {
+    /// Always the same time; zero for none.
+    Constant(Nanos),
+    /// Exponentially distributed with this mean.
+    Exponential(Nanos),
+}
+
+/// Clients that send a request, wait until it has left the system, think, and send the next.
+///
+/// Requests are numbered as they are sent, and the loop ends when all of them are. Every client thinks with a random
+/// stream of its own, so that the order of completions shifts no draw.
+#[derive(Debug)]
+pub struct ClosedLoop<'a> {
+    requests: &'a Requests,
+    think: Think,
+    thoughts: Vec<Stream>,
+    /// When each waiting client sends; of equal times the lower client first.
+    due: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Who sent each request, in the order of the requests.
+    sender: Vec<u32>,
+}
+
+impl<'a> ClosedLoop<'a> {
+    /// So many clients, all of which send their first request at the start.
+    pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
+        ClosedLoop {
+            requests,
+            think,
+            thoughts: (0..clients).map(|_| rng.fork()).collect(),
+            due: (0..clients).map(|client| Reverse((Nanos::ZERO, client))).collect(),
+            sender: Vec::with_capacity(requests.len()),
+        }
+    }
+}
+
+impl Source for ClosedLoop<'_> {
+    fn peek(&self) -> Option<Nanos> {
+        let some_left = self.sender.len() < self.requests.len();
+        self.due.peek().filter(|_| some_left).map(|Reverse((at, _))| *at)
+    }
+
+    fn pop(&mut self) -> Request<'_> {
+        let Reverse((at, client)) = self.due.pop().expect("a request is taken only when there is one");
+        let id = RequestId(self.sender.len() as u32);
+        self.sender.push(client);
+        self.requests.request(id, at)
+    }
+
+    fn left(&mut self, request: RequestId, now: Nanos) {
+        let client = self.sender[request.index()];
+        let think = match self.think {
+            Think::Constant(time) => time,
+            Think::Exponential(mean) => {
+                let times: f64 = Exp1.sample(&mut self.thoughts[client as usize]);
+                Nanos((mean.0 as f64 * times).round() as u64)
+            }
+        };
+        self.due.push(Reverse((now.saturating_add(think), client)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::model::Model;
+    use crate::workload::random;
+    use crate::workload::shape::Shape;
+
+    fn requests(n: usize) -> Requests {
+        Requests::unfold(vec![Shape::Chain(1); n].into(), &Model::Lstm).unwrap()
+    }
+
+    #[test]
+    fn clients_of_a_closed_loop_wait_for_their_answer() {
+        let requests = requests(5);
+        let mut source = ClosedLoop::new(&requests, 2, Think::Constant(Nanos(10)), &mut random::stream(1, 0, "think"));
+        let first = source.pop();
+        assert_eq!((first.id, first.arrival), (RequestId(0), Nanos::ZERO));
+        source.pop();
+        assert_eq!(source.peek(), None, "both clients wait");
+        source.left(RequestId(1), Nanos(7));
+        assert_eq!(source.peek(), Some(Nanos(17)));
+        source.left(RequestId(0), Nanos(7));
+        // Both are due at 17: client 0 sends first, though it was answered last.
+        assert_eq!((source.pop().id, source.pop().id), (RequestId(2), RequestId(3)));
+        assert_eq!(source.sender, [0, 1, 0, 1]);
+        source.left(RequestId(2), Nanos(20));
+        source.left(RequestId(3), Nanos(20));
+        assert_eq!(source.pop().arrival, Nanos(30));
+        assert_eq!(source.peek(), None, "all requests are sent, though a client would send more");
+    }
+
+    #[test]
+    fn the_order_of_answers_shifts_no_thought() {
+        let requests = requests(4);
+        let times = |order: [u32; 2]| {
+            let think = Think::Exponential(Nanos(1_000_000));
+            let mut source = ClosedLoop::new(&requests, 2, think, &mut random::stream(1, 0, "think"));
+            source.pop();
+            source.pop();
+            order.iter().for_each(|id| source.left(RequestId(*id), Nanos(5)));
+            [source.pop().arrival, source.pop().arrival]
+        };
+        assert_eq!(times([0, 1]), times([1, 0]));
+    }
+
+    #[test]
+    fn thoughts_have_the_asked_mean() {
+        let requests = requests(20_001);
+        let think = Think::Exponential(Nanos(1_000));
+        let mut source = ClosedLoop::new(&requests, 1, think, &mut random::stream(1, 0, "think"));
+        let mut now = source.pop().arrival;
+        for id in 0..20_000 {
+            source.left(RequestId(id), now);
+            now = source.pop().arrival;
+        }
+        assert!((now.0 as f64 / 20_000.0 - 1_000.0).abs() < 30.0, "{now}");
+    }
 }

@@ -1,1 +1,481 @@
+//! Datasets: where shapes are drawn from, without arrival times.
+//!
+//! A dataset is a file (a histogram of lengths, a joint histogram of source and target lengths, or a list of trees), a
+//! constant, or a generator. All but the generator of trees are a table of shapes with a weight each.
 
+mod files;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rand_distr::Distribution;
+use rand_distr::weighted::WeightedIndex;
+
+pub use self::files::tree_line;
+use super::generators::{self, Shares, Treebank};
+use super::model::{Model, Unfolder};
+use super::random::Stream;
+use super::shape::Shape;
+use crate::error::{Context, Error, Result};
+
+/// The most leaves of a `complete-tree`.
+const MAX_COMPLETE_LEAVES: u32 = 1 << 20;
+
+/// What shapes are drawn from.
+#[derive(Debug)]
+pub struct Dataset {
+    /// As the user named it, for messages.
+    spec: String,
+    shapes: Shapes,
+}
+
+#[derive(Debug)]
+enum Shapes {
+    /// Shapes and their weights, in an order that does not depend on the file's.
+    Table(Shares<Shape>),
+    /// Leaf counts and their weights; each draw grows a new tree.
+    Treebank { leaves: Shares<u32>, trees: Box<Treebank> },
+}
+
+/// Which family of shapes a model takes, and so which files.
+enum Family {
+    Lengths(fn(u32) -> Shape),
+    Pairs,
+    Trees,
+}
+
+impl Family {
+    fn of(model: &Model) -> Family {
+        match model {
+            Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
+            Model::Dnn(_) => Family::Lengths(Shape::Tokens),
+            Model::Seq2Seq => Family::Pairs,
+            Model::TreeLstm => Family::Trees,
+        }
+    }
+
+    /// What a file for this family holds.
+    fn file(&self) -> &'static str {
+        match self {
+            Family::Lengths(_) => "a CSV file with the header length,count",
+            Family::Pairs => "a CSV file with the header src_len,tgt_len,count",
+            Family::Trees => "a file of trees, one a line, written LEAVES<TAB>PARENTS",
+        }
+    }
+}
+
+impl Dataset {
+    /// Opens a dataset for a model. `spec` is one of
+    ///
+    /// - a path, resolved with `find`: a CSV file with the header `length,count` (chains, or tokens for `dnn:NAME`),
+    ///   one with the header `src_len,tgt_len,count` (seq2seq), or a file of trees with a line `leaves<TAB>p1 p2 …`
+    ///   each (1-based parents, 0 for the root, nodes in any order);
+    /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or
+    ///   `constant:tree:3 3 0`;
+    /// - `complete-tree:16`, the complete binary tree of 16 leaves;
+    /// - `generator:NAME`, one of [`generators::NAMES`].
+    ///
+    /// # Errors
+    /// A file that is missing, broken (with line and value) or for another model; an unknown generator; a size out of
+    /// range.
+    pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
+        let family = Family::of(model);
+        let shapes = if let Some(size) = spec.strip_prefix("constant:") {
+            constant(size, model, &family).within(spec)?
+        } else if let Some(leaves) = spec.strip_prefix("complete-tree:") {
+            complete_tree(leaves, model, &family).within(spec)?
+        } else if let Some(name) = spec.strip_prefix("generator:") {
+            generator(name, model, &family).within(spec)?
+        } else {
+            let path = find(spec);
+            Shapes::Table(files::read(&path, model, &family).within(path.display())?)
+        };
+        Ok(Dataset { spec: spec.to_string(), shapes })
+    }
+
+    /// Draws `n` shapes, with replacement. Shapes longer than `max_length` are left out, the others keep their
+    /// proportions; the length is that of the longer side for seq2seq and the number of leaves for trees.
+    ///
+    /// A table is sorted by length and takes one number of `rng` for each shape, so that one stream draws long
+    /// requests at the same places from any histogram.
+    ///
+    /// # Errors
+    /// When no shape is short enough.
+    pub fn sample(&self, n: usize, max_length: Option<u32>, rng: &mut Stream) -> Result<Arc<[Shape]>> {
+        let limit = max_length.unwrap_or(u32::MAX);
+        match &self.shapes {
+            Shapes::Table(rows) => {
+                let index = self.index(rows, limit, cut_length)?;
+                Ok((0..n).map(|_| rows[index.sample(rng)].0.clone()).collect())
+            }
+            Shapes::Treebank { leaves, trees } => {
+                let index = self.index(leaves, limit, |leaves| *leaves)?;
+                Ok((0..n)
+                    .map(|_| {
+                        let leaves = leaves[index.sample(rng)].0;
+                        Shape::Tree(Arc::new(trees.tree(leaves, rng)))
+                    })
+                    .collect())
+            }
+        }
+    }
+
+    /// The share of each [length](Shape::length), ascending by length; the shares sum to 1.
+    pub fn histogram(&self) -> Shares<u32> {
+        let mut shares: Shares<u32> = match &self.shapes {
+            Shapes::Table(rows) => rows.iter().map(|(shape, weight)| (shape.length(), *weight)).collect(),
+            // A binary tree of n leaves has n - 1 inner nodes.
+            Shapes::Treebank { leaves, .. } => leaves.iter().map(|(n, weight)| (2 * n - 1, *weight)).collect(),
+        };
+        shares.sort_by_key(|(length, _)| *length);
+        shares.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0.0 };
+            same
+        });
+        let total: f64 = shares.iter().map(|(_, weight)| weight).sum();
+        shares.iter_mut().for_each(|(_, weight)| *weight /= total);
+        shares
+    }
+
+    /// The rows that are short enough, by weight.
+    fn index<T>(&self, rows: &Shares<T>, limit: u32, length: impl Fn(&T) -> u32) -> Result<WeightedIndex<f64>> {
+        let weights = rows.iter().map(|(value, weight)| if length(value) <= limit { *weight } else { 0.0 });
+        WeightedIndex::new(weights).map_err(|_| {
+            let shortest = rows.iter().map(|(value, _)| length(value)).min().unwrap_or(0);
+            Error::input(format!(
+                "max_length = {limit} leaves nothing of the dataset {}: its shortest shape has length {shortest}",
+                self.spec
+            ))
+        })
+    }
+}
+
+/// The length that `max_length` limits.
+pub fn cut_length(shape: &Shape) -> u32 {
+    match shape {
+        Shape::Seq2Seq { source, target } => *source.max(target),
+        Shape::Tree(tree) => tree.leaves() as u32,
+        Shape::Chain(n) | Shape::Tokens(n) => *n,
+        Shape::Fixed => 1,
+    }
+}
+
+fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
+    let in_full = size.contains(|c: char| c.is_alphabetic());
+    let text = match family {
+        _ if in_full => size.to_string(),
+        Family::Lengths(shape) => format!("{}:{size}", shape(1).kind()),
+        Family::Pairs if size.contains('>') => format!("seq2seq:{size}"),
+        Family::Pairs => format!("seq2seq:{size}>{size}"),
+        Family::Trees => {
+            return Err(Error::input(format!(
+                "the model {} takes trees; write complete-tree:{size} or constant:tree:PARENTS",
+                model.name()
+            )));
+        }
+    };
+    let shape: Shape = text.parse().map_err(Error::input)?;
+    Unfolder::new(model).unfold(&shape).map_err(Error::input)?;
+    Ok(Shapes::Table(vec![(shape, 1.0)]))
+}
+
+fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes> {
+    if !matches!(family, Family::Trees) {
+        return Err(not_for(model, family, "is a tree"));
+    }
+    match leaves.parse::<u32>() {
+        Ok(n) if (1..=MAX_COMPLETE_LEAVES).contains(&n) => {
+            Ok(Shapes::Table(vec![(Shape::Tree(Arc::new(generators::complete_tree(n))), 1.0)]))
+        }
+        _ => Err(Error::input(format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}"))),
+    }
+}
+
+fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
+    let lengths = |shares: Shares<u32>| match family {
+        Family::Lengths(shape) => {
+            Ok(Shapes::Table(shares.into_iter().map(|(length, share)| (shape(length), share)).collect()))
+        }
+        _ => Err(not_for(model, family, "draws single lengths")),
+    };
+    match name {
+        "europarl-en" => lengths(generators::europarl_en()),
+        "europarl-de" => lengths(generators::europarl_de()),
+        "paper-lstm" => lengths(generators::paper_lstm()),
+        "europarl-de-en" if matches!(family, Family::Pairs) => Ok(Shapes::Table(
+            generators::europarl_de_en()
+                .into_iter()
+                .map(|((source, target), share)| (Shape::Seq2Seq { source, target }, share))
+                .collect(),
+        )),
+        "europarl-de-en" => Err(not_for(model, family, "draws pairs of lengths")),
+        "treebank" if matches!(family, Family::Trees) => {
+            Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::new(Treebank::new()) })
+        }
+        "treebank" => Err(not_for(model, family, "draws trees")),
+        _ => Err(Error::input(format!("unknown generator \"{name}\"; known: {}", generators::NAMES.join(", ")))),
+    }
+}
+
+/// The dataset is sound, but not for this model.
+fn not_for(model: &Model, family: &Family, what: &str) -> Error {
+    let way_out = match family {
+        Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
+        Family::Pairs => "constant:S>T, generator:europarl-de-en",
+        Family::Trees => "complete-tree:N, generator:treebank",
+    };
+    Error::input(format!("{what}, but the model {} takes {}, or {way_out}", model.name(), family.file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs};
+
+    use super::*;
+    use crate::workload::random;
+
+    fn open(spec: &str, model: &str) -> Result<Dataset> {
+        Dataset::open(spec, &Model::parse(model).unwrap(), &|path| PathBuf::from(path))
+    }
+
+    /// Opens a dataset file with this text.
+    fn open_text(text: &str, model: &str) -> Result<Dataset> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.csv");
+        fs::write(&path, text).unwrap();
+        Dataset::open("data.csv", &Model::parse(model).unwrap(), &|name| dir.path().join(name))
+    }
+
+    fn draw(dataset: &Dataset, n: usize, max_length: Option<u32>) -> Arc<[Shape]> {
+        dataset.sample(n, max_length, &mut random::stream(1, 0, "shapes")).unwrap()
+    }
+
+    #[test]
+    fn every_model_has_a_constant_dataset() {
+        for (spec, model, shape) in [
+            ("constant:24", "lstm", "chain:24"),
+            ("constant:24", "gru", "chain:24"),
+            ("constant:24", "dnn:bert", "tokens:24"),
+            ("constant:fixed", "dnn:resnet50", "fixed"),
+            ("constant:24>27", "seq2seq", "seq2seq:24>27"),
+            ("constant:24", "seq2seq", "seq2seq:24>24"),
+            ("constant:tree:3 3 0", "tree-lstm", "tree:3 3 0"),
+            ("complete-tree:2", "tree-lstm", "tree:3 3 0"),
+        ] {
+            let shapes = draw(&open(spec, model).unwrap(), 3, None);
+            assert_eq!(shapes.iter().map(Shape::to_string).collect::<Vec<_>>(), [shape; 3], "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_histogram_is_drawn_in_its_proportions_whatever_its_order() {
+        let dataset = open_text("length,count\n3,1\n7,0\n5,3\n", "lstm").unwrap();
+        assert_eq!(dataset.histogram(), [(3, 0.25), (5, 0.75), (7, 0.0)]);
+        let shapes = draw(&dataset, 40_000, None);
+        let fives = shapes.iter().filter(|shape| **shape == Shape::Chain(5)).count();
+        assert!(fives.abs_diff(30_000) < 350, "{fives}"); // four standard deviations
+        assert!(!shapes.contains(&Shape::Chain(7)));
+        assert_eq!(shapes, draw(&open_text("length,count\n5,3\n7,0\n3,1\n", "lstm").unwrap(), 40_000, None));
+    }
+
+    #[test]
+    fn max_length_leaves_the_others_in_proportion() {
+        let dataset = open_text("length,count\n3,1\n5,3\n9,96\n", "dnn:bert").unwrap();
+        let shapes = draw(&dataset, 40_000, Some(5));
+        let fives = shapes.iter().filter(|shape| **shape == Shape::Tokens(5)).count();
+        assert!(fives.abs_diff(30_000) < 350, "{fives}");
+        let error = dataset.sample(1, Some(2), &mut random::stream(1, 0, "shapes")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "max_length = 2 leaves nothing of the dataset data.csv: its shortest shape has length 3"
+        );
+        let pairs = open_text("src_len,tgt_len,count\n2,9,5\n9,2,5\n4,5,1\n", "seq2seq").unwrap();
+        assert!(draw(&pairs, 20, Some(5)).iter().all(|shape| shape.to_string() == "seq2seq:4>5"));
+        let trees = draw(&open("generator:treebank", "tree-lstm").unwrap(), 50, Some(4));
+        assert!(trees.iter().all(|shape| cut_length(shape) <= 4));
+    }
+
+    #[test]
+    fn trees_of_a_file_are_shared() {
+        let dataset = open_text("2\t3 3 0\n1\t0\n\n2\t3 3 0\n2\t3 3 0\n", "tree-lstm").unwrap();
+        assert_eq!(dataset.histogram(), [(1, 0.25), (3, 0.75)]);
+        let Shapes::Table(rows) = &dataset.shapes else { panic!("a table") };
+        for shape in draw(&dataset, 20, None).iter() {
+            let Shape::Tree(drawn) = shape else { panic!("a tree") };
+            assert!(rows.iter().any(|(row, _)| matches!(row, Shape::Tree(tree) if Arc::ptr_eq(tree, drawn))));
+        }
+    }
+
+    #[test]
+    fn the_shipped_histograms_have_the_published_statistics() {
+        let mean = |dataset: &Dataset| dataset.histogram().iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>();
+        let english = open("traces/europarl-en.csv", "lstm").unwrap();
+        assert!((mean(&english) - 24.6).abs() < 0.05);
+        let short: f64 = english.histogram().iter().filter(|(n, _)| *n < 100).map(|(_, share)| share).sum();
+        assert!((short - 0.9984).abs() < 0.00005);
+        assert_eq!(english.histogram().last().unwrap().0, 148);
+        let pairs = open("traces/europarl-de-en.csv", "seq2seq").unwrap();
+        assert!((mean(&pairs) - 23.1).abs() < 0.05);
+        let drawn = draw(&pairs, 100_000, None);
+        let target = drawn.iter().map(|shape| match shape {
+            Shape::Seq2Seq { target, .. } => f64::from(*target),
+            _ => panic!("a pair"),
+        });
+        assert!((target.sum::<f64>() / 1e5 - 25.5).abs() < 0.25);
+    }
+
+    #[test]
+    fn generators_draw_the_shapes_of_their_models() {
+        for (name, model, kind) in [
+            ("europarl-en", "lstm", "chain"),
+            ("europarl-de", "dnn:bert", "tokens"),
+            ("paper-lstm", "gru", "chain"),
+            ("europarl-de-en", "seq2seq", "seq2seq"),
+            ("treebank", "tree-lstm", "tree"),
+        ] {
+            let dataset = open(&format!("generator:{name}"), model).unwrap();
+            let shapes = draw(&dataset, 100, None);
+            assert!(shapes.iter().all(|shape| shape.kind() == kind));
+            assert_eq!(shapes, draw(&dataset, 100, None), "the same seed draws the same shapes");
+            let total: f64 = dataset.histogram().iter().map(|(_, share)| share).sum();
+            assert!((total - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_dataset_that_cannot_be_says_why() {
+        for (spec, model, message) in [
+            (
+                "generator:wmt",
+                "lstm",
+                "generator:wmt: unknown generator \"wmt\"; known: europarl-en, europarl-de, europarl-de-en, paper-lstm, treebank",
+            ),
+            (
+                "generator:europarl-en",
+                "seq2seq",
+                "generator:europarl-en: draws single lengths, but the model seq2seq takes a CSV file with the header \
+                 src_len,tgt_len,count, or constant:S>T, generator:europarl-de-en",
+            ),
+            (
+                "generator:treebank",
+                "lstm",
+                "generator:treebank: draws trees, but the model lstm takes a CSV file with the header length,count, or \
+                 constant:N, generator:europarl-en, -de or paper-lstm",
+            ),
+            (
+                "generator:europarl-de-en",
+                "tree-lstm",
+                "generator:europarl-de-en: draws pairs of lengths, but the model tree-lstm takes a file of trees, one a line, \
+                 written LEAVES<TAB>PARENTS, or complete-tree:N, generator:treebank",
+            ),
+            (
+                "no/such.csv",
+                "lstm",
+                "no/such.csv: no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME",
+            ),
+            (
+                "constant:0",
+                "lstm",
+                "constant:0: bad shape \"chain:0\": \"0\" is not a whole number from 1 to 1073741824",
+            ),
+            (
+                "constant:fixed",
+                "lstm",
+                "constant:fixed: the model lstm takes no fixed shapes; it takes: chain:N, tokens:N",
+            ),
+            (
+                "constant:5",
+                "tree-lstm",
+                "constant:5: the model tree-lstm takes trees; write complete-tree:5 or constant:tree:PARENTS",
+            ),
+            (
+                "complete-tree:0",
+                "tree-lstm",
+                "complete-tree:0: \"0\" is not a whole number of leaves from 1 to 1048576",
+            ),
+        ] {
+            let error = open(spec, model).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.exit_code()), (message, 2));
+        }
+        assert!(
+            open("complete-tree:4", "lstm").unwrap_err().to_string().contains("is a tree, but the model lstm takes")
+        );
+    }
+
+    #[test]
+    fn a_broken_file_is_named_with_its_line() {
+        for (text, model, message) in [
+            (
+                "len,n\n3,1\n",
+                "lstm",
+                "line 1: the header is \"len,n\", but the model lstm takes a CSV file with the header length,count",
+            ),
+            (
+                "length,count\n3,1\n",
+                "seq2seq",
+                "line 1: the header is \"length,count\", but the model seq2seq takes a CSV file with the header \
+                 src_len,tgt_len,count",
+            ),
+            (
+                "2\t3 3 0\n",
+                "lstm",
+                "line 1: is a tree, but the model lstm takes a CSV file with the header length,count, or",
+            ),
+            ("", "lstm", "line 1: the header is \"\", but"),
+            ("length,count\n3,1\n0,4\n", "lstm", "line 3: length: \"0\" is not a whole number from 1 to 1073741824"),
+            ("length,count\n\n3,-1\n", "lstm", "line 3: count: \"-1\" is not a whole number, 0 or more"),
+            ("length,count\n3\n", "lstm", "line 2: \"3\" has 1 fields; it takes 2: length,count"),
+            ("length,count\n", "lstm", "the counts sum to 0; at least one has to be above"),
+            ("length,count\n3,0\n", "lstm", "the counts sum to 0; at least one has to be above"),
+            (
+                "length,count\n3,18446744073709551615\n4,1\n",
+                "lstm",
+                "line 3: the counts sum to more than 18446744073709551615",
+            ),
+            ("src_len,tgt_len,count\n3,x,1\n", "seq2seq", "line 2: tgt_len: \"x\" is not a whole number from 1"),
+            (
+                "length,count\n3,1\n",
+                "tree-lstm",
+                "line 1: \"length,count\" is the header of a histogram, but the model",
+            ),
+            ("2\t3 3 0\n3\t3 3 0\n", "tree-lstm", "line 2: says 3 leaves, but 2 nodes have no children"),
+            ("2\t3 3 0\nx\t3 3 0\n", "tree-lstm", "line 2: \"x\" is not a number of leaves"),
+            ("2\t3 3 9\n", "tree-lstm", "line 1: node 3 has parent 9, but the tree has 3 nodes"),
+            ("3 3 0\n", "tree-lstm", "line 1: no tab; a tree is written LEAVES<TAB>PARENTS"),
+            ("\n", "tree-lstm", "holds no trees"),
+        ] {
+            let error = open_text(text, model).unwrap_err().to_string();
+            let (file, rest) = error.split_once("data.csv: ").unwrap();
+            assert!(!file.is_empty() && rest.starts_with(message), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn windows_line_ends_and_a_byte_order_mark_are_read() {
+        let dataset = open_text("\u{feff}length,count\r\n3,1\r\n", "lstm").unwrap();
+        assert_eq!(dataset.histogram(), [(3, 1.0)]);
+    }
+
+    /// The public tree files are not part of the repository; the variable names a folder that holds them under
+    /// `trees/`.
+    #[test]
+    fn the_public_trees_are_read() {
+        let Some(folder) = env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {
+            println!("skipped: BATCHLAB_DATA is not set");
+            return;
+        };
+        for (file, trees, nodes) in [
+            ("sst_train.txt", 8_544.0, 318_582.0),
+            ("sst_dev.txt", 1_101.0, 41_447.0),
+            ("sick_train.txt", 9_000.0, 87_089.0),
+            ("sick_test.txt", 9_854.0, 95_218.0),
+        ] {
+            let path = folder.join("trees").join(file);
+            let dataset = Dataset::open(file, &Model::TreeLstm, &|_| path.clone()).unwrap();
+            let Shapes::Table(rows) = &dataset.shapes else { panic!("a table") };
+            assert_eq!(rows.iter().map(|(_, count)| count).sum::<f64>(), trees, "{file}");
+            assert_eq!(rows.iter().map(|(tree, count)| f64::from(tree.length()) * count).sum::<f64>(), nodes, "{file}");
+        }
+    }
+}

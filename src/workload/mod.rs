@@ -3,6 +3,9 @@
 pub mod arrivals;
 pub mod cell_graph;
 pub mod dataset;
+pub mod describe;
+pub mod generators;
+pub mod import;
 pub mod model;
 pub mod random;
 pub mod shape;

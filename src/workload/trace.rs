@@ -1,11 +1,177 @@
 //! A trace: requests with their arrival times. Every policy and every backend replays the same one.
 
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::cell_graph::CellGraph;
 use super::model::{Model, Unfolder};
-use super::shape::Shape;
+use super::shape::{Shape, Tree};
+use crate::error::{Context, Error, Result};
+use crate::files::write_whole;
 use crate::units::{Nanos, RequestId};
+
+/// Arrival times and shapes: what a trace file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// When each request arrives, not descending.
+    pub arrivals: Arc<[Nanos]>,
+    /// The shape of each request.
+    pub shapes: Arc<[Shape]>,
+}
+
+/// The header of a trace file.
+const HEADER: &str = "id,arrival_ns,shape";
+
+impl Trace {
+    /// The number of requests.
+    pub fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+
+    /// Reads a trace file: `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Trees that are written
+    /// alike become one, so that the cell graphs that they unfold to are shared.
+    ///
+    /// # Errors
+    /// A file that can't be read, a wrong header, a broken row (with its line, its value and what is allowed), no row
+    /// at all.
+    pub fn read(path: &Path) -> Result<Trace> {
+        let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        Trace::read_from(file).within(path.display())
+    }
+
+    /// Reads a trace as [`Trace::read`] does. Messages begin with the line.
+    ///
+    /// # Errors
+    /// Those of [`Trace::read`].
+    pub fn read_from(input: impl Read) -> Result<Trace> {
+        let mut input = BufReader::with_capacity(1 << 18, input);
+        let mut line = String::new();
+        let mut next = |line: &mut String| {
+            line.clear();
+            input.read_line(line).map_err(|cause| cause.to_string())
+        };
+        next(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
+        let header = line.trim_start_matches('\u{feff}').trim_end();
+        if header != HEADER {
+            return Err(Error::input(format!("line 1: the header is \"{header}\"; that of a trace is {HEADER}")));
+        }
+        let mut rows = Rows::default();
+        for number in 2u64.. {
+            let add = next(&mut line).map_err(|cause| format!("cannot be read: {cause}")).and_then(|bytes| {
+                let row = line.trim_end();
+                if !row.is_empty() {
+                    rows.add(row)?;
+                }
+                Ok(bytes > 0)
+            });
+            match add {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(message) => return Err(Error::input(format!("line {number}: {message}"))),
+            }
+        }
+        if rows.arrivals.is_empty() {
+            return Err(Error::input("the trace holds no requests; it needs one at least"));
+        }
+        Ok(Trace { arrivals: rows.arrivals.into(), shapes: rows.shapes.into() })
+    }
+
+    /// Writes the trace file, whole or not at all.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        write_whole(path, |mut out| self.write_to(&mut out))
+    }
+
+    /// Writes the trace as [`Trace::write`] does.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{HEADER}")?;
+        for (id, (arrival, shape)) in self.arrivals.iter().zip(self.shapes.iter()).enumerate() {
+            writeln!(out, "{id},{},{shape}", arrival.0)?;
+        }
+        Ok(())
+    }
+
+    /// The same requests with every arrival time multiplied: above 1 the load is lower, below 1 higher.
+    ///
+    /// # Errors
+    /// A factor that is not above 0, or that moves the last arrival beyond the end of time.
+    pub fn scaled(&self, factor: f64) -> Result<Trace> {
+        if !(factor > 0.0 && factor.is_finite()) {
+            return Err(Error::input(format!("{factor} is not a time scale; it is a number above 0")));
+        }
+        let last = self.arrivals.last().map_or(0.0, |last| last.0 as f64 * factor);
+        if last >= u64::MAX as f64 {
+            return Err(Error::input(format!("a time scale of {factor} moves the last arrival beyond {}", Nanos::MAX)));
+        }
+        let arrivals = self.arrivals.iter().map(|at| Nanos((at.0 as f64 * factor).round() as u64)).collect();
+        Ok(Trace { arrivals, shapes: Arc::clone(&self.shapes) })
+    }
+}
+
+/// The rows of a trace that have been read.
+#[derive(Default)]
+struct Rows {
+    arrivals: Vec<Nanos>,
+    shapes: Vec<Shape>,
+    /// The trees so far, by their text.
+    trees: HashMap<String, Arc<Tree>>,
+}
+
+impl Rows {
+    /// Parses a row; the message says what is wrong with which column.
+    fn add(&mut self, row: &str) -> Result<(), String> {
+        let id = self.arrivals.len();
+        let mut fields = row.split(',');
+        let (Some(number), Some(time), Some(shape), None) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            return Err(format!("\"{row}\" has {} fields; a row is {HEADER}", row.split(',').count()));
+        };
+        if number.parse() != Ok(id) || id > u32::MAX as usize {
+            return Err(format!("id: \"{number}\" should be {id}; ids are 0, 1, 2 and so on, at most {}", u32::MAX));
+        }
+        let arrival = time.parse().map(Nanos).map_err(|_| {
+            format!("arrival_ns: \"{time}\" is not a time; it is a whole number of nanoseconds from 0 to {}", u64::MAX)
+        })?;
+        if let Some(last) = self.arrivals.last().filter(|last| arrival < **last) {
+            return Err(format!(
+                "arrival_ns: {time} is before {}, the arrival before it; they may not descend",
+                last.0
+            ));
+        }
+        let shape = self.shape(shape).map_err(|error| format!("shape: {error}"))?;
+        self.arrivals.push(arrival);
+        self.shapes.push(shape);
+        Ok(())
+    }
+
+    /// Parses a shape; a tree that was seen before is taken from there.
+    fn shape(&mut self, text: &str) -> Result<Shape, String> {
+        if text.starts_with("tree:")
+            && let Some(tree) = self.trees.get(text)
+        {
+            return Ok(Shape::Tree(Arc::clone(tree)));
+        }
+        let shape: Shape = text.parse()?;
+        if let Shape::Tree(tree) = &shape {
+            self.trees.insert(text.to_string(), Arc::clone(tree));
+        }
+        Ok(shape)
+    }
+}
 
 /// The requests of a run, unfolded. Cheap to clone: runs that differ only in their arrivals share the rest.
 #[derive(Clone, Debug)]
@@ -58,4 +224,78 @@ pub struct Request<'a> {
     pub shape: &'a Shape,
     /// What it unfolds to.
     pub graph: &'a CellGraph,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(rows: &str) -> Result<Trace> {
+        Trace::read_from(format!("id,arrival_ns,shape\n{rows}").as_bytes())
+    }
+
+    #[test]
+    fn a_trace_reads_back_as_it_was_written() {
+        let text = "id,arrival_ns,shape\n0,5,chain:3\n1,5,seq2seq:2>4\n2,9,tree:3 3 0\n3,18446744073709551615,tokens:7\n\
+                    4,18446744073709551615,fixed\n";
+        let trace = Trace::read_from(text.as_bytes()).unwrap();
+        assert_eq!(trace.arrivals[..2], [Nanos(5), Nanos(5)]);
+        let mut out = Vec::new();
+        trace.write_to(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), text);
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.csv");
+        trace.write(&path).unwrap();
+        assert_eq!(Trace::read(&path).unwrap(), trace);
+    }
+
+    #[test]
+    fn equal_trees_are_one() {
+        let trace = read("0,0,tree:3 3 0\n1,0,tree:0\n2,1,tree:3 3 0\n").unwrap();
+        let [Shape::Tree(a), Shape::Tree(b), Shape::Tree(c)] = &trace.shapes[..] else { panic!("three trees") };
+        assert!(Arc::ptr_eq(a, c) && !Arc::ptr_eq(a, b));
+    }
+
+    #[test]
+    fn a_broken_row_is_named_with_its_line() {
+        for (rows, message) in [
+            ("", "the trace holds no requests; it needs one at least"),
+            ("1,0,fixed\n", "line 2: id: \"1\" should be 0; ids are 0, 1, 2 and so on, at most 4294967295"),
+            (
+                "0,0,fixed\n\n2,0,fixed\n",
+                "line 4: id: \"2\" should be 1; ids are 0, 1, 2 and so on, at most 4294967295",
+            ),
+            (
+                "0,0,fixed\n1,1.5,fixed\n",
+                "line 3: arrival_ns: \"1.5\" is not a time; it is a whole number of nanoseconds",
+            ),
+            ("0,-1,fixed\n", "line 2: arrival_ns: \"-1\" is not a time"),
+            (
+                "0,7,fixed\n1,6,fixed\n",
+                "line 3: arrival_ns: 6 is before 7, the arrival before it; they may not descend",
+            ),
+            ("0,7\n", "line 2: \"0,7\" has 2 fields; a row is id,arrival_ns,shape"),
+            ("0,7,chain:0\n", "line 2: shape: bad shape \"chain:0\": \"0\" is not a whole number from 1"),
+            ("0,7,tree:1\n", "line 2: shape: no node has parent 0"),
+        ] {
+            let error = read(rows).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{rows:?}: {error}");
+        }
+        let error = Trace::read_from("id,arrival,shape\n".as_bytes()).unwrap_err().to_string();
+        assert_eq!(error, "line 1: the header is \"id,arrival,shape\"; that of a trace is id,arrival_ns,shape");
+        let error = Trace::read(Path::new("no/such.csv")).unwrap_err();
+        assert!(error.to_string().starts_with("no/such.csv: cannot be read"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn scaling_multiplies_the_times() {
+        let trace = read("0,3,fixed\n1,10,fixed\n").unwrap();
+        assert_eq!(trace.scaled(0.5).unwrap().arrivals[..], [Nanos(2), Nanos(5)]);
+        assert_eq!(trace.scaled(1.0).unwrap(), trace);
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
+            assert!(trace.scaled(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -1,0 +1,11 @@
+//! Tells the program which commit it is built from, so that results can name it.
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=.git/HEAD");
+    println!("cargo::rerun-if-changed=.git/logs/HEAD");
+    let commit = Command::new("git").args(["rev-parse", "HEAD"]).output().ok().filter(|output| output.status.success());
+    let commit = commit.and_then(|output| String::from_utf8(output.stdout).ok());
+    println!("cargo::rustc-env=BATCHLAB_COMMIT={}", commit.as_deref().map_or("unknown", str::trim));
+}

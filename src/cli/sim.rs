@@ -1,0 +1,101 @@
+//! `batchlab sim`: scenarios on the simulated backend.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::{Common, Format, print, print_json, stop_on_ctrl_c};
+use crate::error::{Error, Result};
+use crate::experiment::{self, Options, Report};
+use crate::metrics::table;
+use crate::policy::registry::Registry;
+use crate::scenario::{Scenario, folder_name};
+
+/// Run scenarios on the simulated GPU
+///
+/// Every policy of a scenario replays the same requests at every load. Results go to DIR/<scenario>: summary.csv, a
+/// folder for each policy and load, and the figures that the scenario asks for.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Scenario files
+    #[arg(required = true, value_name = "SCENARIO")]
+    pub scenarios: Vec<PathBuf>,
+
+    /// Runs of each point, each with its own random streams; from 2 on, figures come with 95 % confidence intervals
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub replications: u32,
+
+    /// Go on where an earlier run of the same scenario was stopped
+    #[arg(long)]
+    pub resume: bool,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Runs the scenarios one after the other.
+///
+/// # Errors
+/// A scenario with a mistake, before any of them is run; a file that can't be written; Ctrl-C.
+pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+    let common = &args.common;
+    let scenarios: Vec<Scenario> =
+        args.scenarios.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
+    refuse_equal_names(&scenarios)?;
+    let stop = stop_on_ctrl_c()?;
+    let mut documents = Vec::new();
+    for scenario in &scenarios {
+        let options = Options { out: common.out.clone(), replications: args.replications, resume: args.resume };
+        let runs = scenario.policies.len() * scenario.points().len() * args.replications as usize;
+        let bar = common.progress(runs, &scenario.name);
+        let report = common.on_threads(|| experiment::run(scenario, &options, stop, &|| bar.inc(1)))?;
+        bar.finish_and_clear();
+        match common.format {
+            Format::Table => print(&format!("{}\n{}\n", scenario.name, table::table(&report.rows)))?,
+            Format::Json => documents.push(table::to_json(&scenario.name, &report.rows)),
+        }
+        tell(common, scenario, &report);
+        if report.interrupted() {
+            if common.format == Format::Json {
+                print_json(documents)?;
+            }
+            let (done, all) = report.finished;
+            return Err(Error::failed(format!(
+                "interrupted: {done} of {all} runs are finished and kept in {}; go on with --resume",
+                report.folder.path().display()
+            )));
+        }
+    }
+    if common.format == Format::Json { print_json(documents) } else { Ok(()) }
+}
+
+/// Says where the results are, and what a reader should know of them.
+fn tell(common: &Common, scenario: &Scenario, report: &Report) {
+    let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.figures.runs).map(|run| run.warmup).max().unwrap_or(0);
+    if warmed_up > 0 {
+        common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
+    }
+    let figures: Vec<String> = report
+        .figures
+        .iter()
+        .filter_map(|path| path.file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
+    common.note(format!("results in {}{figures}", report.folder.path().display()));
+}
+
+/// Two scenarios of one name would write over each other's results.
+fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
+    let mut seen = BTreeMap::new();
+    for scenario in scenarios {
+        if let Some(other) = seen.insert(folder_name(&scenario.name), &scenario.file) {
+            return Err(Error::input(format!(
+                "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
+                scenario.file.display(),
+                scenario.name,
+                other.display()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! `batchlab trace convert`: cuts a trace and scales it in time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::open;
+use super::output::OutputArgs;
+use crate::error::{Context, Error, Result};
+use crate::units::{Nanos, Rate};
+use crate::workload::arrivals::check_rate;
+use crate::workload::dataset::cut_length;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Trace;
+
+/// The options of `convert`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The trace; `-` for standard input
+    file: PathBuf,
+    /// Multiply the time between requests by this: 0.5 doubles the load
+    #[arg(long, value_name = "FACTOR", conflicts_with = "rate")]
+    time_scale: Option<f64>,
+    /// Scale the time so that this is the mean rate, in requests per second
+    #[arg(long, value_name = "RPS")]
+    rate: Option<f64>,
+    /// Take so many requests
+    #[arg(long, value_name = "N")]
+    take: Option<usize>,
+    /// Leave out the first requests
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: usize,
+    /// Leave out longer requests (of seq2seq by the longer side, of trees by the leaves)
+    #[arg(long, value_name = "LENGTH")]
+    max_length: Option<u32>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    if let Some(rate) = args.rate {
+        check_rate(Rate(rate)).within("--rate")?;
+    }
+    let (input, name) = open(&args.file)?;
+    let trace = Trace::read_from(input).and_then(|trace| convert(&trace, args)).within(name)?;
+    args.output.write(&trace)
+}
+
+fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
+    let limit = args.max_length.unwrap_or(u32::MAX);
+    let kept: Vec<(Nanos, &Shape)> = trace
+        .arrivals
+        .iter()
+        .copied()
+        .zip(trace.shapes.iter())
+        .filter(|(_, shape)| limit == u32::MAX || cut_length(shape) <= limit)
+        .skip(args.skip)
+        .take(args.take.unwrap_or(usize::MAX))
+        .collect();
+    let Some(&(first, _)) = kept.first() else {
+        return Err(Error::input(format!("nothing is left of {} requests; take more or skip fewer", trace.len())));
+    };
+    let cut = Trace {
+        arrivals: kept.iter().map(|(at, _)| *at - first).collect(),
+        shapes: kept.iter().map(|(_, shape)| (*shape).clone()).collect::<Arc<[Shape]>>(),
+    };
+    match (args.time_scale, args.rate) {
+        (Some(factor), _) => cut.scaled(factor).within("--time-scale"),
+        (None, Some(rate)) => at_rate(&cut, Rate(rate)).within("--rate"),
+        (None, None) => Ok(cut),
+    }
+}
+
+/// Scales a trace that begins at 0 to a mean rate, counted as gaps over the time from first to last.
+fn at_rate(trace: &Trace, rate: Rate) -> Result<Trace> {
+    let span = trace.arrivals[trace.len() - 1];
+    if span == Nanos::ZERO {
+        return Err(Error::input("all requests arrive at once; no scale gives them a rate"));
+    }
+    trace.scaled((trace.len() - 1) as f64 / (span.as_secs_f64() * rate.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::tests::{fails, run};
+
+    const TRACE: &str = "id,arrival_ns,shape\n0,100,chain:9\n1,200,chain:5\n2,400,seq2seq:4>20\n3,1000,chain:6\n";
+
+    fn convert(text: &str, options: &str) -> Result<String, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("in.csv"), dir.path().join("out.csv"));
+        fs::write(&from, text).unwrap();
+        let mut command = vec!["convert", from.to_str().unwrap(), "-o", to.to_str().unwrap()];
+        command.extend(options.split_whitespace());
+        run(&command).map_err(|error| error.to_string())?;
+        Ok(fs::read_to_string(to).unwrap())
+    }
+
+    fn rows(options: &str) -> Vec<String> {
+        convert(TRACE, options).unwrap().lines().skip(1).map(String::from).collect()
+    }
+
+    #[test]
+    fn a_trace_is_cut_and_begins_at_zero() {
+        assert_eq!(rows("--skip 1 --take 2"), ["0,0,chain:5", "1,200,seq2seq:4>20"]);
+        assert_eq!(rows("--max-length 9 --skip 1"), ["0,0,chain:5", "1,800,chain:6"]);
+    }
+
+    #[test]
+    fn a_trace_is_scaled() {
+        assert_eq!(rows("--time-scale 0.5")[3], "3,450,chain:6");
+        // Three gaps at a thousand a second last three milliseconds.
+        assert_eq!(rows("--rate 1000")[1..], ["1,333333,chain:5", "2,1000000,seq2seq:4>20", "3,3000000,chain:6"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let fault = |options| {
+            let error = convert(TRACE, options).unwrap_err();
+            error.split_once("in.csv: ").map_or(error.clone(), |(_, rest)| rest.to_string())
+        };
+        assert_eq!(fault("--skip 4"), "nothing is left of 4 requests; take more or skip fewer");
+        assert_eq!(fault("--take 1 --rate 5"), "--rate: all requests arrive at once; no scale gives them a rate");
+        assert_eq!(fault("--time-scale 0"), "--time-scale: 0 is not a time scale; it is a number above 0");
+        assert!(fault("--rate 0").starts_with("--rate: 0 is not a rate"));
+        assert!(fails(&["convert", "no/such.csv"]).starts_with("no/such.csv: cannot be read"));
+    }
+}

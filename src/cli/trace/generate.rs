@@ -1,0 +1,93 @@
+//! `batchlab trace gen`: draws a trace.
+
+use std::path::PathBuf;
+
+use super::ArrivalArgs;
+use super::output::OutputArgs;
+use crate::error::{Error, Result};
+use crate::workload::dataset::Dataset;
+use crate::workload::model::Model;
+use crate::workload::trace::Trace;
+
+/// The options of `gen`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A file of lengths or trees, constant:24, constant:24>27, complete-tree:16 or generator:NAME
+    #[arg(long, value_name = "SPEC")]
+    dataset: String,
+    /// The model that the shapes are for: lstm, gru, seq2seq, tree-lstm, dnn:NAME
+    #[arg(long, default_value = "lstm")]
+    model: String,
+    /// How many requests to draw
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+    /// Draw only shapes up to this length (of seq2seq the longer side, of trees the leaves)
+    #[arg(long, value_name = "LENGTH")]
+    max_length: Option<u32>,
+    #[command(flatten)]
+    arrivals: ArrivalArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    args.output.write(&draw(args)?)
+}
+
+/// Arrivals and shapes come from streams of their own, so that two processes give requests of the same shapes.
+fn draw(args: &Args) -> Result<Trace> {
+    let (process, rate) = args.arrivals.process()?;
+    let model = Model::parse(&args.model).map_err(|error| Error::input(format!("--model: {error}")))?;
+    let dataset = Dataset::open(&args.dataset, &model, &|path| PathBuf::from(path))?;
+    let n = args.requests as usize;
+    Ok(Trace {
+        shapes: dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?,
+        arrivals: process.times(rate, n, &mut args.arrivals.stream("arrivals")).into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::tests::{fails, run};
+
+    #[test]
+    fn the_shipped_trace_is_what_its_readme_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.csv");
+        let command = "gen --dataset traces/europarl-en.csv --requests 1000 --rate 5000 --seed 1 -o";
+        run(&[&command.split(' ').collect::<Vec<_>>()[..], &[path.to_str().unwrap()]].concat()).unwrap();
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            fs::read_to_string("traces/europarl-en-1k.csv").unwrap(),
+            "one seed gives the same bytes"
+        );
+    }
+
+    #[test]
+    fn bad_options_say_what_is_allowed() {
+        for (options, message) in [
+            ("--rate 0", "--rate: 0 is not a rate; it is a number of requests per second above 0, at most 1000000000"),
+            ("", "poisson needs --rate, in requests per second"),
+            ("--process offline --rate 3", "offline has no --rate"),
+            ("--process gamma --rate 3", "gamma needs cv"),
+            ("--process closed", "--process: a closed loop has no trace: its arrivals depend on the answers"),
+            (
+                "--process mmpp --rate 3 --ratio 0.1 --low 1s --high 1s",
+                "ratio = 0.1 is out of range; it is a number from 1 to 1000000",
+            ),
+            (
+                "--rate 3 --model bert",
+                "--model: unknown model \"bert\"; known: lstm, gru, seq2seq, tree-lstm, dnn:NAME",
+            ),
+            (
+                "--rate 3 --max-length 5",
+                "max_length = 5 leaves nothing of the dataset constant:24: its shortest shape has length 24",
+            ),
+        ] {
+            let all = format!("gen --dataset constant:24 -n 3 {options}");
+            assert_eq!(fails(&all.split_whitespace().collect::<Vec<_>>()), message);
+        }
+    }
+}

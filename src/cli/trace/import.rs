@@ -1,0 +1,113 @@
+//! `batchlab trace import`: public formats.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+
+use super::output::OutputArgs;
+use super::{ArrivalArgs, open};
+use crate::error::{Context, Error, Result};
+use crate::workload::import::{Format, Imported, Kind};
+use crate::workload::trace::Trace;
+
+/// The options of `import`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The file; `-` for standard input
+    file: PathBuf,
+    /// The file's format [default: azure, burstgpt or csv, told by the header]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+    /// What requests become [default: seq2seq with two lengths, chain with one, tree with parents]
+    #[arg(long = "as", value_enum, value_name = "KIND")]
+    kind: Option<Kind>,
+    #[command(flatten)]
+    arrivals: ArrivalArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+pub(super) fn run(args: &Args) -> Result<()> {
+    args.output.write(&read(args)?)
+}
+
+fn read(args: &Args) -> Result<Trace> {
+    let timed = |format| !matches!(format, Format::Sentences | Format::Parents);
+    let draws_arrivals = args.format.is_some_and(|format| !timed(format));
+    let process = draws_arrivals.then(|| args.arrivals.process()).transpose()?;
+    if process.is_none() && args.arrivals.rate.is_some() {
+        return Err(Error::input("the format has arrival times of its own; rescale them with trace convert --rate"));
+    }
+    let (input, name) = open(&args.file)?;
+    let mut input = BufReader::new(input);
+    let (format, consumed) = match args.format {
+        Some(format) => (format, String::new()),
+        None => tell_format(&mut input).within(&name)?,
+    };
+    let imported = format.read(consumed.as_bytes().chain(input), args.kind).within(&name)?;
+    report(&imported, &name);
+    let Some((process, rate)) = process else {
+        return Ok(imported.into_trace().expect("a format with times gives arrivals"));
+    };
+    let times = process.times(rate, imported.shapes.len(), &mut args.arrivals.stream("arrivals"));
+    Ok(Trace { arrivals: times.into(), shapes: imported.shapes })
+}
+
+/// Tells the format by the first line, and gives that line back.
+fn tell_format(input: &mut impl BufRead) -> Result<(Format, String)> {
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
+    Ok((Format::of_header(line.trim_end())?, line))
+}
+
+fn report(imported: &Imported, name: &str) {
+    if imported.skipped > 0 {
+        eprintln!("{name}: skipped {} rows of length 0", imported.skipped);
+    }
+    if imported.sorted {
+        eprintln!("{name}: the rows were not in the order of their times and have been sorted");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::tests::{fails, run};
+
+    fn import(text: &str, options: &[&str]) -> Result<String, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("in.txt"), dir.path().join("out.csv"));
+        fs::write(&from, text).unwrap();
+        let command = [&["import", from.to_str().unwrap(), "-o", to.to_str().unwrap()], options].concat();
+        run(&command).map_err(|error| error.to_string())?;
+        Ok(fs::read_to_string(to).unwrap())
+    }
+
+    #[test]
+    fn the_format_is_told_by_the_header() {
+        let text = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.5,3,4\n2023-11-16 18:15:47,5,6\n";
+        assert_eq!(import(text, &[]).unwrap(), "id,arrival_ns,shape\n0,0,seq2seq:3>4\n1,500000000,seq2seq:5>6\n");
+        let chains = import(text, &["--as", "chain"]).unwrap();
+        assert_eq!(chains, "id,arrival_ns,shape\n0,0,chain:3\n1,500000000,chain:5\n");
+    }
+
+    #[test]
+    fn formats_without_times_arrive_by_a_process() {
+        let sentences = import("one\ntwo words\n", &["--format", "sentences", "--process", "uniform", "--rate", "2"]);
+        assert_eq!(sentences.unwrap(), "id,arrival_ns,shape\n0,500000000,chain:1\n1,1000000000,chain:2\n");
+        let trees = import("0\n3 3 0\n", &["--format", "parents", "--process", "offline"]);
+        assert_eq!(trees.unwrap(), "id,arrival_ns,shape\n0,0,tree:0\n1,0,tree:3 3 0\n");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(import("some words\n", &[]).unwrap_err().contains("in.txt: line 1: not the header of azure, burstgpt"));
+        assert_eq!(
+            import("some words\n", &["--format", "sentences"]).unwrap_err(),
+            "poisson needs --rate, in requests per second"
+        );
+        assert!(import("arrival_s,length_in\n0,3\n", &["--rate", "5"]).unwrap_err().contains("trace convert --rate"));
+        assert!(import("arrival_s,length_in\n0,x\n", &[]).unwrap_err().contains("in.txt: line 2: length_in: \"x\""));
+        assert!(fails(&["import", "no/such.csv"]).starts_with("no/such.csv: cannot be read"));
+    }
+}

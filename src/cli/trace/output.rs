@@ -1,0 +1,53 @@
+//! Where `batchlab trace` writes.
+
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::workload::trace::Trace;
+
+/// Where to write.
+#[derive(Debug, clap::Args)]
+pub(super) struct OutputArgs {
+    /// The trace file to write; `-` or none for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Writes the trace, and for a file says so on standard error.
+    pub(super) fn write(&self, trace: &Trace) -> Result<()> {
+        let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else {
+            return print(|out| trace.write_to(out));
+        };
+        if path.exists() && !path.is_file() {
+            // A device or a pipe is written to, not replaced.
+            return File::create(path)
+                .and_then(|file| {
+                    let mut out = BufWriter::new(file);
+                    trace.write_to(&mut out)?;
+                    out.flush()
+                })
+                .map_err(|cause| Error::unwritable(path, &cause));
+        }
+        trace.write(path)?;
+        let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
+        eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());
+        Ok(())
+    }
+}
+
+/// Prints to standard output. A reader that has seen enough, such as `head`, is no failure.
+pub(super) fn print(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match fill(&mut out).and_then(|()| out.flush()) {
+        Err(cause) if cause.kind() == ErrorKind::BrokenPipe => {
+            // What is still buffered has no reader either; dropping the buffer would only try to write it again.
+            let _ = out.into_parts();
+            Ok(())
+        }
+        Err(cause) => Err(Error::failed(format!("standard output: cannot be written: {cause}"))),
+        Ok(()) => Ok(()),
+    }
+}

@@ -1,1 +1,0 @@
-//! A scenario run: its points, in parallel, and what they write.

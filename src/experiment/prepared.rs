@@ -1,0 +1,181 @@
+//! A scenario with everything at hand that its runs need: devices, dataset, requests.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, Weak};
+
+use super::Run;
+use crate::backend::sim::Sim;
+use crate::cost::table::{CostTable, TableModel};
+use crate::driver::drive;
+use crate::error::{Context as _, Error, Result};
+use crate::metrics::recorder::{Keep, Recorder};
+use crate::metrics::summary::Measure;
+use crate::metrics::warmup::Warmup;
+use crate::policy::Policy;
+use crate::policy::registry::Setup;
+use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
+use crate::units::Nanos;
+use crate::workload::arrivals::{ClosedLoop, OpenLoop};
+use crate::workload::dataset::Dataset;
+use crate::workload::model::CellType;
+use crate::workload::random;
+use crate::workload::trace::{Requests, Trace};
+
+/// A scenario whose files have been read and whose policies fit.
+pub struct Prepared<'s> {
+    scenario: &'s Scenario,
+    cells: Vec<CellType>,
+    /// The device as each policy sees it, with its costs and overheads.
+    devices: Vec<TableModel>,
+    origin: Origin,
+    /// The requests of each replication, as long as some run uses them.
+    shared: Mutex<Vec<Weak<Requests>>>,
+}
+
+/// Where requests come from.
+enum Origin {
+    Dataset { dataset: Dataset, count: usize, max_length: Option<u32>, arrivals: ArrivalSpec },
+    Trace { requests: Arc<Requests>, arrivals: Arc<[Nanos]> },
+}
+
+impl<'s> Prepared<'s> {
+    /// Reads what the scenario names and tries each policy on it, so that whatever is wrong shows before the first run.
+    ///
+    /// # Errors
+    /// A file that is missing or broken, a cell without costs, a policy that does not fit the model.
+    pub fn new(scenario: &'s Scenario) -> Result<Prepared<'s>> {
+        let cells = scenario.workload.model.cell_types();
+        let devices = scenario
+            .policies
+            .iter()
+            .map(|policy| CostTable::read(&policy.costs)?.device(&cells, policy.overhead))
+            .collect::<Result<Vec<TableModel>>>()?;
+        let origin = match &scenario.workload.load {
+            Load::Drawn { dataset, requests, max_length, arrivals } => Origin::Dataset {
+                dataset: Dataset::open(&dataset.path().to_string_lossy(), &scenario.workload.model, &|p| {
+                    PathBuf::from(p)
+                })?,
+                count: *requests as usize,
+                max_length: *max_length,
+                arrivals: arrivals.clone(),
+            },
+            Load::Trace { trace, time_scale } => {
+                let read = Trace::read(trace)?.scaled(*time_scale)?;
+                let requests = Requests::unfold(read.shapes, &scenario.workload.model)
+                    .map_err(Error::input)
+                    .within(trace.display())?;
+                Origin::Trace { requests: Arc::new(requests), arrivals: read.arrivals }
+            }
+        };
+        let prepared = Prepared { scenario, cells, devices, origin, shared: Mutex::new(Vec::new()) };
+        for policy in 0..scenario.policies.len() {
+            prepared.policy(policy)?;
+        }
+        prepared.check_inputs()?;
+        Ok(prepared)
+    }
+
+    /// The model's cell types.
+    pub fn cells(&self) -> &[CellType] {
+        &self.cells
+    }
+
+    /// The requests of one replication, drawn when no other run has them at hand.
+    ///
+    /// # Errors
+    /// A dataset none of whose shapes is short enough.
+    pub fn requests(&self, replication: u32) -> Result<Arc<Requests>> {
+        let (dataset, count, max_length) = match &self.origin {
+            Origin::Trace { requests, .. } => return Ok(Arc::clone(requests)),
+            Origin::Dataset { dataset, count, max_length, .. } => (dataset, *count, *max_length),
+        };
+        // Held while drawing, so that runs which begin together draw once.
+        let mut shared = self.shared.lock().expect("drawing requests does not panic");
+        let slot = replication as usize;
+        if shared.len() <= slot {
+            shared.resize(slot + 1, Weak::new());
+        }
+        if let Some(requests) = shared[slot].upgrade() {
+            return Ok(requests);
+        }
+        let mut rng = random::stream(self.scenario.seed, replication, "shapes");
+        let shapes = dataset.sample(count, max_length, &mut rng)?;
+        let requests = Arc::new(Requests::unfold(shapes, &self.scenario.workload.model).map_err(Error::input)?);
+        shared[slot] = Arc::downgrade(&requests);
+        Ok(requests)
+    }
+
+    /// Simulates one run.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub fn simulate(&self, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<Recorder> {
+        let requests = self.requests(run.replication)?;
+        let workers = self.scenario.device.workers;
+        let mut policy = self.policy(run.policy)?;
+        let mut backend = Sim::new(workers, self.devices[run.policy].clone());
+        let mut record = Recorder::new(requests.len(), workers, self.cells.len(), keep);
+        let mut go = |source: &mut dyn crate::workload::arrivals::Source| {
+            drive(source, &mut *policy, &mut backend, &mut record, workers, stop)
+        };
+        let stream = |purpose| random::stream(self.scenario.seed, run.replication, purpose);
+        match (&self.origin, run.load) {
+            (Origin::Trace { arrivals, .. }, _) => go(&mut OpenLoop::new(&requests, arrivals))?,
+            (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
+                go(&mut ClosedLoop::new(&requests, clients, *think, &mut stream("think")))?;
+            }
+            (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
+                let times = process.times(load.rate(), requests.len(), &mut stream("arrivals"));
+                go(&mut OpenLoop::new(&requests, &times))?;
+            }
+            (Origin::Dataset { .. }, load) => unreachable!("a closed loop has no load {load}"),
+        }
+        Ok(record)
+    }
+
+    /// How a run under a load is summed up.
+    pub fn measure(&self, load: LoadPoint) -> Measure {
+        let settles = matches!(load, LoadPoint::Rate(_) | LoadPoint::Clients(_));
+        Measure {
+            slo: self.scenario.metrics.slo,
+            warmup: match self.scenario.metrics.warmup {
+                // A trace, a staircase of rates and a pile of work have no steady state to settle to.
+                scenario::Warmup::Auto if settles => Warmup::Mser5,
+                scenario::Warmup::Auto | scenario::Warmup::None => Warmup::None,
+                scenario::Warmup::Mser5 => Warmup::Mser5,
+                scenario::Warmup::Share(share) => Warmup::Share(share),
+                scenario::Warmup::Requests(count) => Warmup::Requests(count),
+            },
+            offered: load.rate(),
+        }
+    }
+
+    fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
+        let entry = &self.scenario.policies[index];
+        let setup =
+            Setup { model: &self.scenario.workload.model, cells: &self.cells, workers: self.scenario.device.workers };
+        entry.settings.build_policy(&setup).map_err(|error| {
+            Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
+        })
+    }
+
+    /// A cell whose time depends on the size of its input needs costs for the largest input.
+    fn check_inputs(&self) -> Result<()> {
+        let Some(cell) = self.cells.iter().find(|cell| cell.sized) else { return Ok(()) };
+        let requests = self.requests(0)?;
+        let largest = requests.shapes.iter().map(crate::workload::shape::Shape::length).max().unwrap_or(0);
+        for policy in &self.scenario.policies {
+            let table = CostTable::read(&policy.costs)?;
+            if let Some(limit) = table.largest_input(&cell.name).filter(|limit| *limit < largest) {
+                return Err(Error::input(format!(
+                    "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
+                     add rows for larger inputs or set workload.max_length = {limit}",
+                    policy.costs.display(),
+                    cell.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}

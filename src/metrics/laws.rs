@@ -1,0 +1,181 @@
+//! Laws that hold in every run, whatever the policy: a record that breaks one was not taken right.
+
+use super::recorder::Recorder;
+use crate::units::Nanos;
+
+/// The number of requests in the system over the time of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presence {
+    /// The integral of the number over time, in request-nanoseconds.
+    pub integral: u128,
+    /// From the first arrival until the last request has left, or the last task is done.
+    pub span: Nanos,
+    /// The largest number.
+    pub peak: u64,
+}
+
+impl Presence {
+    /// The mean number in the system; `None` if the run took no time.
+    pub fn mean(self) -> Option<f64> {
+        (self.span > Nanos::ZERO).then(|| self.integral as f64 / self.span.0 as f64)
+    }
+}
+
+/// Counts the requests in the system from event to event: up at an arrival, down when a request finishes or is turned
+/// away. No latency enters. Requests that never leave stay until the end.
+pub fn presence(record: &Recorder) -> Presence {
+    let happened = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter(|&t| t != Nanos::MAX).collect() };
+    let mut arrivals = happened(&record.arrival);
+    let mut departures = happened(&record.finish);
+    departures.extend(record.rejections.iter().map(|(_, at)| *at));
+    arrivals.sort_unstable();
+    departures.sort_unstable();
+
+    let Some(&first) = arrivals.first() else { return Presence { integral: 0, span: Nanos::ZERO, peak: 0 } };
+    let end = [arrivals.last(), departures.last(), Some(&record.end)].into_iter().flatten().max();
+    let end = *end.expect("one of three is there");
+    let mut presence = Presence { integral: 0, span: end.saturating_since(first), peak: 0 };
+    let (mut number, mut since) = (0u64, first);
+    let (mut arrivals, mut departures) = (arrivals.into_iter().peekable(), departures.into_iter().peekable());
+    loop {
+        // At one instant arrivals go first, so that a request that takes no time does not leave before it has come.
+        let arrival = arrivals.next_if(|a| departures.peek().is_none_or(|d| a <= d));
+        let arrives = arrival.is_some();
+        let Some(at) = arrival.or_else(|| departures.next()) else { break };
+        presence.integral += u128::from(number) * u128::from(at.saturating_since(since).0);
+        since = at;
+        number = if arrives { number + 1 } else { number.saturating_sub(1) };
+        presence.peak = presence.peak.max(number);
+    }
+    presence.integral += u128::from(number) * u128::from(end.saturating_since(since).0);
+    presence
+}
+
+/// Little's law, L = λW, exactly: over a run from empty to empty, the integral of the number in the system is the sum
+/// of the times that the requests spent in it.
+///
+/// # Errors
+/// Gives both numbers when they differ. Where a request never left, or left before it came, the law says nothing, which is
+/// an error too.
+pub fn littles_law(record: &Recorder) -> Result<(), String> {
+    let mut left = record.finish.clone();
+    for &(request, at) in &record.rejections {
+        left[request.index()] = at;
+    }
+    let mut sum = 0u128;
+    for (id, (&arrival, &left)) in record.arrival.iter().zip(&left).enumerate() {
+        match (arrival, left) {
+            (Nanos::MAX, Nanos::MAX) => {}
+            (_, Nanos::MAX) => return Err(format!("request {id} never left the system")),
+            (arrival, left) if left < arrival => return Err(format!("request {id} left before it came")),
+            (arrival, left) => sum += u128::from((left - arrival).0),
+        }
+    }
+    let integral = presence(record).integral;
+    if integral == sum {
+        Ok(())
+    } else {
+        Err(format!("the number in the system adds up to {integral} request-ns, but the times spent in it to {sum} ns"))
+    }
+}
+
+/// Causality: every request arrives, then starts, then finishes.
+///
+/// # Errors
+/// Names the first request that does not.
+pub fn causality(record: &Recorder) -> Result<(), String> {
+    for (id, &finish) in record.finish.iter().enumerate().filter(|(_, finish)| **finish != Nanos::MAX) {
+        let (arrival, start) = (record.arrival[id], record.start[id]);
+        if arrival > start || start > finish {
+            return Err(format!(
+                "request {id} arrived at {} ns, started at {} ns and finished at {} ns",
+                arrival.0, start.0, finish.0
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A worker's busy time is the sum of the times of its tasks, which have to have been kept.
+///
+/// # Errors
+/// Names the first worker for which it is not, or tasks that are missing from the log.
+pub fn busy_is_sum_of_tasks(record: &Recorder) -> Result<(), String> {
+    if record.tasks.len() as u64 != record.task_count {
+        return Err(format!("{} tasks ran, but the log has {}", record.task_count, record.tasks.len()));
+    }
+    let mut sums = vec![Nanos::ZERO; record.busy.len()];
+    for task in &record.tasks {
+        sums[task.worker.index()] += task.finish.saturating_since(task.start);
+    }
+    match sums.iter().zip(&record.busy).position(|(sum, busy)| sum != busy) {
+        None => Ok(()),
+        Some(worker) => Err(format!(
+            "worker {worker} was busy for {} ns, but its tasks took {} ns",
+            record.busy[worker].0, sums[worker].0
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use smallvec::smallvec;
+
+    use super::super::recorder::TaskRow;
+    use super::super::records::{queue, record};
+    use super::super::summary::{Measure, summarize};
+    use super::*;
+    use crate::units::{CellId, RequestId, StreamId, TaskId, WorkerId};
+
+    #[test]
+    fn presence_by_hand() {
+        // One is there from 2 to 6, one from 4 to 10, and one from 5 until it is turned away at 8.
+        let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
+        run.rejected(RequestId(2), Nanos(8));
+        assert_eq!(presence(&run), Presence { integral: 4 + 6 + 3, span: Nanos(8), peak: 3 });
+        assert_eq!(littles_law(&run), Ok(()));
+        assert_eq!(presence(&record(&[])).mean(), None);
+        assert_eq!(presence(&record(&[(4, 4, 4)])).peak, 1);
+    }
+
+    #[test]
+    fn little_agrees_with_the_summary() {
+        let run = queue(5000, 0.8, 2);
+        let mean_number = presence(&run).mean().unwrap();
+        let rate = 5000.0 / presence(&run).span.as_millis_f64();
+        let latency = summarize(&run, &Measure::default()).latency.mean_ms.unwrap();
+        assert!((mean_number / (rate * latency) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn broken_records_are_found() {
+        let never = u64::MAX;
+        assert_eq!(littles_law(&record(&[(1, 2, never)])), Err("request 0 never left the system".into()));
+        assert!(littles_law(&record(&[(1, 1, 20), (9, 9, 4)])).is_err());
+        assert!(causality(&record(&[(1, 0, 3)])).unwrap_err().contains("request 0 arrived at 1 ns, started at 0 ns"));
+        assert!(causality(&record(&[(1, never, 3)])).is_err());
+        assert_eq!(causality(&record(&[(1, 1, 1), (1, never, never)])), Ok(()));
+    }
+
+    #[test]
+    fn busy_time_is_checked_by_worker() {
+        let mut run = record(&[]);
+        (run.task_count, run.busy[0]) = (1, Nanos(5));
+        assert_eq!(busy_is_sum_of_tasks(&run), Err("1 tasks ran, but the log has 0".into()));
+        let (worker, stream, cells) = (WorkerId(0), StreamId(0), smallvec![CellId(0)]);
+        let (submit, start, finish) = (Nanos(0), Nanos(1), Nanos(6));
+        run.tasks.push(TaskRow { task: TaskId(0), worker, stream, cells, batch: 1, submit, start, finish });
+        assert_eq!(busy_is_sum_of_tasks(&run), Ok(()));
+        run.busy[0] = Nanos(6);
+        assert_eq!(busy_is_sum_of_tasks(&run), Err("worker 0 was busy for 6 ns, but its tasks took 5 ns".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn littles_law_is_exact(rows in prop::collection::vec((0u64..50, 0u64..20, 0u64..20), 0..40)) {
+            let rows: Vec<_> = rows.into_iter().map(|(a, wait, work)| (a, a + wait, a + wait + work)).collect();
+            prop_assert_eq!(littles_law(&record(&rows)), Ok(()));
+        }
+    }
+}

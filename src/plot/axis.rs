@@ -1,0 +1,183 @@
+//! Axes: which values lie where, and which of them get a label.
+
+/// How values are spread along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// Equal differences are equally long.
+    Linear,
+    /// Equal ratios are equally long.
+    Log,
+}
+
+/// A mark on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// Where it is.
+    pub value: f64,
+    /// What it says; nothing for a minor tick.
+    pub label: Option<String>,
+}
+
+/// An axis with its range, its ticks and its label.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What is measured, and its unit.
+    pub label: String,
+    /// How values are spread.
+    pub spread: Spread,
+    /// The value at its beginning.
+    pub low: f64,
+    /// The value at its end.
+    pub high: f64,
+    /// Its ticks, ascending.
+    pub ticks: Vec<Tick>,
+}
+
+impl Axis {
+    /// A linear axis from `low` to exactly `high`, with at most `room` labels or so.
+    pub fn linear(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
+        let high = if high > low { high } else { low + 1.0 };
+        let step = nice_step((high - low) / room.max(1) as f64);
+        // A little slack, so that an end that is a multiple of the step but for rounding gets its tick.
+        let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+        let ticks = (first..=last).map(|i| i as f64 * step).map(labelled).collect();
+        Axis { label: label.into(), spread: Spread::Linear, low, high, ticks }
+    }
+
+    /// A linear axis whose end is moved up to a tick.
+    pub fn linear_to_tick(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
+        let high = if high > low { high } else { low + 1.0 };
+        let step = nice_step((high - low) / room.max(1) as f64);
+        Axis::linear(label, low, (high / step - 1e-9).ceil() * step, room)
+    }
+
+    /// A logarithmic axis around `low` and `high`, both above 0, with its ends moved out to a 1, 2 or 5, and with at
+    /// most `room` labels where that is possible: at each 1, 2 and 5, or at the powers of ten, or at some of these.
+    pub fn log(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
+        let low = nice_below(low);
+        let high = nice_above(high.max(low * 2.0));
+        let (first, last) = (exponent(low), exponent(high));
+        let all: Vec<(i32, u32, f64)> = (first..=last)
+            .flat_map(|power| (1..10).map(move |digit| (power, digit, f64::from(digit) * 10f64.powi(power))))
+            .filter(|(_, _, value)| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(value))
+            .collect();
+        let mut choices: Vec<Box<dyn Fn(i32, u32) -> bool>> = vec![Box::new(|_, digit| matches!(digit, 1 | 2 | 5))];
+        for stride in 1..=last - first {
+            choices.push(Box::new(move |power, digit| digit == 1 && (power - last).rem_euclid(stride) == 0));
+        }
+        let chosen = |choice: &dyn Fn(i32, u32) -> bool| all.iter().filter(|(p, d, _)| choice(*p, *d)).count();
+        let choice = choices.iter().find(|choice| chosen(choice) <= room.max(2)).unwrap_or(&choices[choices.len() - 1]);
+        let minor = last - first <= 6;
+        let ticks = all
+            .iter()
+            .filter(|(power, digit, _)| choice(*power, *digit) || minor)
+            .map(|(power, digit, value)| match choice(*power, *digit) {
+                true => labelled(*value),
+                false => Tick { value: *value, label: None },
+            })
+            .collect();
+        Axis { label: label.into(), spread: Spread::Log, low, high, ticks }
+    }
+
+    /// Where a value lies: 0 at the beginning, 1 at the end. On a logarithmic axis a value of 0 or below lies far
+    /// before the beginning.
+    pub fn place(&self, value: f64) -> f64 {
+        match self.spread {
+            Spread::Linear => (value - self.low) / (self.high - self.low),
+            Spread::Log => (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln(),
+        }
+    }
+}
+
+fn labelled(value: f64) -> Tick {
+    Tick { value, label: Some(number(value)) }
+}
+
+/// The power of ten at or below a value.
+fn exponent(value: f64) -> i32 {
+    (value.log10() + 1e-9).floor() as i32
+}
+
+/// The least of 1, 2 and 5 times a power of ten that is not below the step.
+fn nice_step(least: f64) -> f64 {
+    nice_above(least)
+}
+
+fn nice_above(value: f64) -> f64 {
+    let power = exponent(value);
+    let scaled = value / 10f64.powi(power);
+    let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| scaled <= digit * (1.0 + 1e-9)).unwrap_or(10.0);
+    digit * 10f64.powi(power)
+}
+
+fn nice_below(value: f64) -> f64 {
+    let power = exponent(value);
+    let scaled = value / 10f64.powi(power);
+    let digit = [5.0, 2.0, 1.0].into_iter().find(|digit| scaled >= digit * (1.0 - 1e-9)).unwrap_or(1.0);
+    digit * 10f64.powi(power)
+}
+
+/// A number for a reader: `0.05`, `250`, `20,000`. What lies beyond the ninth decimal is rounding and is dropped.
+pub fn number(value: f64) -> String {
+    let text = format!("{:.9}", value.abs());
+    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    let decimals = decimals.trim_end_matches('0');
+    if !decimals.is_empty() {
+        grouped = format!("{grouped}.{decimals}");
+    }
+    if value < 0.0 && grouped != "0" { format!("−{grouped}") } else { grouped }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().filter_map(|tick| tick.label.as_deref()).collect()
+    }
+
+    #[test]
+    fn numbers_have_thousands_and_no_noise() {
+        for (value, text) in
+            [(0.0, "0"), (0.1 + 0.2, "0.3"), (20_000.0, "20,000"), (1_234_567.5, "1,234,567.5"), (-5.0, "−5")]
+        {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn a_linear_axis_has_round_ticks_within_its_ends() {
+        assert_eq!(labels(&Axis::linear("", 0.0, 21_500.0, 5)), ["0", "5,000", "10,000", "15,000", "20,000"]);
+        assert_eq!(labels(&Axis::linear("", 0.0, 1.0, 5)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert_eq!(labels(&Axis::linear_to_tick("", 0.0, 430.0, 5)), ["0", "100", "200", "300", "400", "500"]);
+        assert_eq!(labels(&Axis::linear("", 3.0, 3.0, 2)), ["3", "3.5", "4"]);
+    }
+
+    #[test]
+    fn a_log_axis_thins_its_labels_as_it_grows() {
+        assert_eq!(labels(&Axis::log("", 3.0, 420.0, 9)), ["2", "5", "10", "20", "50", "100", "200", "500"]);
+        assert_eq!(labels(&Axis::log("", 0.011, 9000.0, 9)), ["0.01", "0.1", "1", "10", "100", "1,000", "10,000"]);
+        assert_eq!(labels(&Axis::log("", 1e-5, 1.0, 4)), ["0.0001", "0.01", "1"]);
+        let narrow = Axis::log("", 12.0, 13.0, 9);
+        assert_eq!((narrow.low, narrow.high), (10.0, 20.0));
+        assert_eq!(labels(&narrow), ["10", "20"]);
+        assert_eq!(narrow.ticks.len(), 2, "a decade's minor ticks lie between its labels only where there are any");
+    }
+
+    #[test]
+    fn places_run_from_0_to_1() {
+        let axis = Axis::log("", 1.0, 100.0, 9);
+        for (value, place) in [(1.0, 0.0), (10.0, 0.5), (100.0, 1.0)] {
+            assert!((axis.place(value) - place).abs() < 1e-12);
+        }
+        assert!(axis.place(0.0) < -10.0);
+        assert_eq!(Axis::linear("", 0.0, 8.0, 4).place(2.0), 0.25);
+    }
+}

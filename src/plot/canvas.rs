@@ -1,0 +1,325 @@
+//! A drawing as a list of marks in units, from which each picture format is made. Lines are clipped and dashed here,
+//! so that every format shows the same.
+
+use std::sync::Once;
+
+use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
+
+use super::style::{Rgb, Style, outline};
+
+/// A place: units from the left and from the top.
+pub type Point = (f64, f64);
+
+/// The font, and what an SVG viewer without it takes instead; the second has the same widths.
+pub(super) const FONT: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
+
+/// A rectangle with its sides along the axes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rect {
+    /// The left side.
+    pub left: f64,
+    /// The upper side.
+    pub top: f64,
+    /// The right side.
+    pub right: f64,
+    /// The lower side.
+    pub bottom: f64,
+}
+
+impl Rect {
+    /// From left to right.
+    pub fn width(&self) -> f64 {
+        self.right - self.left
+    }
+
+    /// From top to bottom.
+    pub fn height(&self) -> f64 {
+        self.bottom - self.top
+    }
+
+    /// Whether the place is inside or on the border, to a hundredth of a unit.
+    pub fn holds(&self, (x, y): Point) -> bool {
+        const SLACK: f64 = 0.01;
+        x >= self.left - SLACK && x <= self.right + SLACK && y >= self.top - SLACK && y <= self.bottom + SLACK
+    }
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Stroke {
+    /// Its colour.
+    pub color: Rgb,
+    /// Its width in units.
+    pub width: f64,
+    /// Its dashes and gaps in units; none for a solid line.
+    pub dash: &'static [f64],
+}
+
+impl Stroke {
+    /// A solid line.
+    pub fn solid(color: Rgb, width: f64) -> Stroke {
+        Stroke { color, width, dash: &[] }
+    }
+}
+
+/// Which part of a text stands at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Its beginning.
+    Left,
+    /// Its middle.
+    Center,
+    /// Its end.
+    Right,
+}
+
+/// A piece of text on one line.
+#[derive(Clone, Debug)]
+pub struct Text {
+    /// The words.
+    pub words: String,
+    /// The place of its baseline.
+    pub at: Point,
+    /// The size of an em in units.
+    pub size: f64,
+    /// Which part of it stands at the place.
+    pub align: Align,
+    /// Whether it runs from bottom to top.
+    pub upright: bool,
+    /// Its colour.
+    pub color: Rgb,
+}
+
+/// One element of a drawing.
+#[derive(Clone, Debug)]
+pub enum Mark {
+    /// A solid line through points.
+    Line(Vec<Point>, Rgb, f64),
+    /// A filled polygon.
+    Area(Vec<Point>, Rgb),
+    /// A text.
+    Text(Text),
+}
+
+/// A drawing.
+#[derive(Clone, Debug)]
+pub struct Canvas {
+    /// From left to right, in units.
+    pub width: f64,
+    /// From top to bottom, in units.
+    pub height: f64,
+    /// What is drawn, the lowest first.
+    pub marks: Vec<Mark>,
+}
+
+impl Canvas {
+    /// A blank drawing.
+    pub fn new(width: f64, height: f64) -> Canvas {
+        Canvas { width, height, marks: Vec::new() }
+    }
+
+    /// A line through points.
+    pub fn line(&mut self, points: &[Point], stroke: Stroke) {
+        for piece in dashed(points, stroke.dash) {
+            self.marks.push(Mark::Line(piece, stroke.color, stroke.width));
+        }
+    }
+
+    /// The part of a line that lies in a rectangle.
+    pub fn line_within(&mut self, area: &Rect, points: &[Point], stroke: Stroke) {
+        for piece in clipped(points, area) {
+            self.line(&piece, stroke);
+        }
+    }
+
+    /// A filled rectangle.
+    pub fn fill(&mut self, rect: &Rect, color: Rgb) {
+        let Rect { left, top, right, bottom } = *rect;
+        self.marks.push(Mark::Area(vec![(left, top), (right, top), (right, bottom), (left, bottom)], color));
+    }
+
+    /// The border of a rectangle.
+    pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
+        let Rect { left, top, right, bottom } = *rect;
+        // Half a side more, so that the corner where the line ends is closed.
+        let points =
+            [(left, top), (right, top), (right, bottom), (left, bottom), (left, top), ((left + right) / 2.0, top)];
+        self.line(&points, stroke);
+    }
+
+    /// A marker with a thin border of paper that sets it off from what is below; a hollow one has a paper inside.
+    pub fn marker(&mut self, at: Point, style: &Style, hollow: bool) {
+        const RADIUS: f64 = 4.6;
+        let mut shape = |radius: f64, color: Rgb| {
+            let points = outline(style.marker, radius).into_iter().map(|(x, y)| (at.0 + x, at.1 + y)).collect();
+            self.marks.push(Mark::Area(points, color));
+        };
+        shape(RADIUS + 1.1, super::style::PAPER);
+        shape(RADIUS, style.color);
+        if hollow {
+            shape(RADIUS - 1.8, super::style::PAPER);
+        }
+    }
+
+    /// A text on one line.
+    pub fn text(&mut self, words: impl Into<String>, at: Point, size: f64, align: Align, color: Rgb) {
+        self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: false, color }));
+    }
+
+    /// A text that runs from bottom to top, its middle at the place.
+    pub fn upright_text(&mut self, words: impl Into<String>, at: Point, size: f64, color: Rgb) {
+        let align = Align::Center;
+        self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: true, color }));
+    }
+}
+
+/// How far the middle of a digit lies above the baseline, for one unit of text size.
+pub const HALF_DIGIT: f64 = 0.365;
+
+/// The width of a text in units.
+pub fn text_width(words: &str, size: f64) -> f64 {
+    register();
+    // Measured large, because the answer is in whole pixels.
+    let em = 1000.0;
+    let font = FontDesc::new(FontFamily::Name(FONT), em * BITMAP_EM, FontStyle::Normal);
+    font.layout_box(words).map_or(0.0, |((left, _), (right, _))| f64::from(right - left) / em * size)
+}
+
+/// The text, or as much of its beginning as fits, with an ellipsis.
+pub fn fitted(words: &str, size: f64, width: f64) -> String {
+    if text_width(words, size) <= width {
+        return words.to_string();
+    }
+    let mut kept: Vec<char> = words.chars().collect();
+    while kept.pop().is_some() {
+        let shorter = format!("{}…", kept.iter().collect::<String>().trim_end());
+        if text_width(&shorter, size) <= width {
+            return shorter;
+        }
+    }
+    String::new()
+}
+
+/// What the bitmap painter calls the size of a font, for one em: the height from the deepest to the highest letter.
+pub(super) const BITMAP_EM: f64 = 1.164;
+
+/// Makes the embedded font known to the painter.
+pub(super) fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let known = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
+        assert!(known.is_ok(), "the embedded font can be read");
+    });
+}
+
+/// The pieces of a line that are drawn when it is dashed.
+fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
+    if pattern.is_empty() {
+        return vec![points.to_vec()];
+    }
+    let mut pieces = Vec::new();
+    let mut piece: Vec<Point> = points.first().copied().into_iter().collect();
+    let (mut place, mut left) = (0, pattern[0]);
+    for pair in points.windows(2) {
+        let (mut from, to) = (pair[0], pair[1]);
+        let mut length = (to.0 - from.0).hypot(to.1 - from.1);
+        while length > left {
+            let share = left / length;
+            from = (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share);
+            length -= left;
+            if place % 2 == 0 {
+                piece.push(from);
+                pieces.push(std::mem::take(&mut piece));
+            } else {
+                piece = vec![from];
+            }
+            place = (place + 1) % pattern.len();
+            left = pattern[place];
+        }
+        left -= length;
+        if place % 2 == 0 {
+            piece.push(to);
+        }
+    }
+    if piece.len() > 1 {
+        pieces.push(piece);
+    }
+    pieces
+}
+
+/// The pieces of a line that lie in a rectangle.
+fn clipped(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
+    let mut pieces: Vec<Vec<Point>> = Vec::new();
+    let mut open = false;
+    for pair in points.windows(2) {
+        let Some((from, to)) = clipped_segment(pair[0], pair[1], area) else {
+            open = false;
+            continue;
+        };
+        match pieces.last_mut() {
+            Some(piece) if open => piece.push(to),
+            _ => pieces.push(vec![from, to]),
+        }
+        open = to == pair[1];
+    }
+    pieces
+}
+
+/// The part of a segment that lies in a rectangle (Liang and Barsky's parametric clipping).
+fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)> {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let (mut enter, mut leave) = (0.0f64, 1.0f64);
+    let sides =
+        [(-dx, from.0 - area.left), (dx, area.right - from.0), (-dy, from.1 - area.top), (dy, area.bottom - from.1)];
+    for (towards, room) in sides {
+        if towards == 0.0 {
+            if room < 0.0 {
+                return None;
+            }
+        } else if towards < 0.0 {
+            enter = enter.max(room / towards);
+        } else {
+            leave = leave.min(room / towards);
+        }
+    }
+    if enter > leave {
+        return None;
+    }
+    let at = |share: f64| match share {
+        0.0 => from,
+        1.0 => to,
+        _ => (from.0 + dx * share, from.1 + dy * share),
+    };
+    Some((at(enter), at(leave)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_at_the_border_and_goes_on_where_it_comes_back() {
+        let area = Rect { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
+        let line = [(5.0, 5.0), (5.0, -5.0), (7.0, -5.0), (7.0, 5.0), (8.0, 5.0)];
+        assert_eq!(clipped(&line, &area), vec![vec![(5.0, 5.0), (5.0, 0.0)], vec![(7.0, 0.0), (7.0, 5.0), (8.0, 5.0)]]);
+    }
+
+    #[test]
+    fn dashes_go_on_around_corners() {
+        let line = [(0.0, 0.0), (3.0, 0.0), (3.0, 4.0)];
+        assert_eq!(
+            dashed(&line, &[4.0, 2.0]),
+            vec![vec![(0.0, 0.0), (3.0, 0.0), (3.0, 1.0)], vec![(3.0, 3.0), (3.0, 4.0)]]
+        );
+    }
+
+    #[test]
+    fn text_is_as_wide_as_its_letters() {
+        let (one, two) = (text_width("0", 10.0), text_width("00", 10.0));
+        assert!((6.0..7.0).contains(&one), "{one}");
+        assert!((two - 2.0 * one).abs() < 0.05);
+        assert_eq!(fitted("cellular", 10.0, 100.0), "cellular");
+        let short = fitted("a label that is far too long", 10.0, 50.0);
+        assert!(short.ends_with('…') && text_width(&short, 10.0) <= 50.0);
+    }
+}

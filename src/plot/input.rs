@@ -1,0 +1,338 @@
+//! What figures are drawn from: results folders and single files, and what is chosen of them.
+
+use std::path::{Path, PathBuf};
+
+use super::axis::number;
+use super::panel::{Entry, Key};
+use super::style::Style;
+use super::table::{Row, Rows, Table};
+use super::{Nothing, Options};
+use crate::error::{Error, Result};
+
+/// The inputs of a figure.
+#[derive(Debug)]
+pub struct Inputs {
+    folders: Vec<Folder>,
+    files: Vec<PathBuf>,
+}
+
+/// The results of one scenario.
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    /// The last part of its path.
+    name: String,
+    summary: Table,
+    /// The policies in the order of the summary, each with its rows.
+    policies: Vec<(String, Vec<usize>)>,
+}
+
+/// One line of a figure: a policy's rows in the summary of one folder.
+#[derive(Clone, Debug)]
+pub struct Series<'a> {
+    /// What the legend calls it.
+    pub label: String,
+    /// How it is drawn. The same in every figure of the same inputs, whatever else is chosen.
+    pub style: Style,
+    folder: &'a Folder,
+    policy: &'a str,
+    rows: &'a [usize],
+}
+
+impl Inputs {
+    /// Opens results folders, and files of lengths or traces.
+    ///
+    /// # Errors
+    /// A path that is not there, a folder without `summary.csv`, a summary that can't be read.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Inputs> {
+        let mut inputs = Inputs { folders: Vec::new(), files: Vec::new() };
+        for path in paths.iter().map(AsRef::as_ref) {
+            let kind = std::fs::metadata(path).map_err(|cause| Error::unreadable(path, &cause))?;
+            match kind.is_dir() {
+                true => inputs.folders.push(Folder::open(path)?),
+                false => inputs.files.push(path.to_path_buf()),
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// The files that are no results folders.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// The results folder, if there is exactly one and nothing else.
+    pub fn only_folder(&self) -> Option<&Path> {
+        match (self.folders.as_slice(), self.files.as_slice()) {
+            ([folder], []) => Some(&folder.path),
+            _ => None,
+        }
+    }
+
+    /// The chosen policies, in the order of the summaries.
+    ///
+    /// # Errors
+    /// A policy that was chosen but is not there; the message lists those that are.
+    pub fn series(&self, options: &Options) -> Result<Result<Vec<Series<'_>>, Nothing>> {
+        if self.folders.is_empty() {
+            return Ok(Err(Nothing("this kind of figure needs a results folder, the one with summary.csv".into())));
+        }
+        let all: Vec<(&Folder, &str, &[usize])> = self
+            .folders
+            .iter()
+            .flat_map(|folder| folder.policies.iter().map(move |(policy, rows)| (folder, policy.as_str(), &rows[..])))
+            .collect();
+        let chosen = chosen_policies(&options.policies, &all.iter().map(|(_, p, _)| *p).collect::<Vec<_>>())?;
+        let label = |folder: &Folder, policy: &str| match all.iter().filter(|(_, other, _)| *other == policy).count() {
+            1 => policy.to_string(),
+            _ => format!("{}: {policy}", folder.name),
+        };
+        let series: Vec<Series<'_>> = all
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, policy, _))| chosen.as_ref().is_none_or(|chosen| chosen.iter().any(|c| c == policy)))
+            .map(|(i, &(folder, policy, rows))| Series {
+                label: label(folder, policy),
+                style: Style::of(i),
+                folder,
+                policy,
+                rows,
+            })
+            .collect();
+        match series.is_empty() {
+            true => Ok(Err(Nothing(format!("{}: has no rows", self.folders[0].path.join("summary.csv").display())))),
+            false => Ok(Ok(series)),
+        }
+    }
+}
+
+/// The policies that were asked for, or nothing if that is all of them.
+fn chosen_policies(asked: &[String], known: &[&str]) -> Result<Option<Vec<String>>> {
+    if asked.is_empty() {
+        return Ok(None);
+    }
+    let mut chosen = Vec::new();
+    for text in asked {
+        // A label may hold a comma, so the whole text is tried first.
+        let parts: Vec<&str> = match known.contains(&text.as_str()) {
+            true => vec![text],
+            false => text.split(',').map(str::trim).collect(),
+        };
+        for part in parts {
+            if !known.contains(&part) {
+                let known = distinct(known.iter().copied()).join(", ");
+                return Err(Error::input(format!("--policies: unknown policy \"{part}\"; there are {known}")));
+            }
+            chosen.push(part.to_string());
+        }
+    }
+    Ok(Some(chosen))
+}
+
+/// The point at which the requests of several policies are compared: the one that was asked for, or the one of the
+/// highest rate that no policy's run was saturated at.
+///
+/// # Errors
+/// A point that was asked for but is not there; the message lists those that are.
+pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
+    let mut known = Vec::new();
+    for s in series {
+        let column = s.folder.summary.column("point")?;
+        known.extend(s.rows().map(|row| row.text(column).to_string()));
+    }
+    let known = distinct(known.iter().map(String::as_str));
+    if let Some(asked) = &options.point {
+        let same = |point: &&&str| {
+            **point == asked || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
+        };
+        return match known.iter().find(same) {
+            Some(point) => Ok(point.to_string()),
+            None => Err(Error::input(format!(
+                "--point: no point \"{asked}\" in these results; there are {}",
+                known.join(", ")
+            ))),
+        };
+    }
+    let mut best: Option<(f64, &str)> = None;
+    for point in &known {
+        let mut held = true;
+        let mut rate = f64::NEG_INFINITY;
+        for s in series {
+            if let Some(row) = s.row_at(point)? {
+                held &= !s.saturated(row)?;
+                rate = rate.max(s.number(row, "offered_rps")?.unwrap_or(f64::NEG_INFINITY));
+            }
+        }
+        if held && best.is_none_or(|(highest, _)| rate > highest) {
+            best = Some((rate, point));
+        }
+    }
+    Ok(best.map_or(known[0], |(_, point)| point).to_string())
+}
+
+/// What an axis calls a point: `at 5,000 requests/s`, or its own name.
+pub fn at_point(point: &str) -> String {
+    match point.parse::<f64>() {
+        Ok(rate) => format!("at {} requests/s", number(rate)),
+        Err(_) => format!("({point})"),
+    }
+}
+
+/// The legend of lines.
+pub fn line_legend(series: &[Series<'_>]) -> Vec<Entry> {
+    series.iter().map(|s| Entry { label: s.label.clone(), key: Key::Line(s.style) }).collect()
+}
+
+impl Folder {
+    fn open(path: &Path) -> Result<Folder> {
+        let file = path.join("summary.csv");
+        if !file.is_file() {
+            return Err(Error::input(format!("{}: has no summary.csv{}", path.display(), scenarios_below(path))));
+        }
+        let summary = Table::read(&file)?;
+        let column = summary.column("policy")?;
+        let mut policies: Vec<(String, Vec<usize>)> = Vec::new();
+        for index in 0..summary.len() {
+            let policy = summary.row(index).text(column);
+            match policies.iter_mut().find(|(known, _)| known == policy) {
+                Some((_, rows)) => rows.push(index),
+                None => policies.push((policy.to_string(), vec![index])),
+            }
+        }
+        // `.` and `..` have no name of their own.
+        let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let name = full.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        Ok(Folder { path: path.to_path_buf(), name, summary, policies })
+    }
+}
+
+/// The way out for someone who named the folder above the scenarios'.
+fn scenarios_below(path: &Path) -> String {
+    let mut below: Vec<String> = std::fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().join("summary.csv").is_file())
+        .map(|entry| entry.path().display().to_string())
+        .collect();
+    below.sort();
+    match below.as_slice() {
+        [] => "; name the folder that a run wrote its results to".into(),
+        [first, ..] => format!("; it holds the results of {} scenarios: name one, such as {first}", below.len()),
+    }
+}
+
+fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for text in texts {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    seen
+}
+
+impl<'a> Series<'a> {
+    /// Its rows in the summary.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'a>> {
+        let folder = self.folder;
+        self.rows.iter().map(|&index| folder.summary.row(index))
+    }
+
+    /// Its rows by rate; those without a rate come last.
+    ///
+    /// # Errors
+    /// A rate that is not a number.
+    pub fn rows_by_rate(&self) -> Result<Vec<Row<'a>>> {
+        let mut rows = Vec::new();
+        for row in self.rows() {
+            rows.push((self.number(row, "offered_rps")?.unwrap_or(f64::INFINITY), row));
+        }
+        rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(rows.into_iter().map(|(_, row)| row).collect())
+    }
+
+    /// A figure of a row; nothing if the field is empty, as it is for a quantile with too few samples behind it.
+    ///
+    /// # Errors
+    /// A column that is not there, a field that is not a number.
+    pub fn number(&self, row: Row<'_>, name: &'static str) -> Result<Option<f64>> {
+        row.number(self.folder.summary.column(name)?)
+    }
+
+    /// Whether the system fell behind the load in this run. Without a column that says so: whether it delivered less
+    /// than 95 % of what was offered.
+    ///
+    /// # Errors
+    /// As [`Series::number`].
+    pub fn saturated(&self, row: Row<'_>) -> Result<bool> {
+        if let Ok(column) = self.folder.summary.column("saturated") {
+            return match row.text(column) {
+                "true" => Ok(true),
+                "false" | "" => Ok(false),
+                other => Err(row.error(column, &format!("\"{other}\" is neither true nor false"))),
+            };
+        }
+        let (offered, served) = (self.number(row, "offered_rps")?, self.number(row, "throughput_rps")?);
+        Ok(matches!((offered, served), (Some(offered), Some(served)) if served < 0.95 * offered))
+    }
+
+    /// The row of a point.
+    ///
+    /// # Errors
+    /// A summary without the column `point`.
+    pub fn row_at(&self, point: &str) -> Result<Option<Row<'a>>> {
+        let column = self.folder.summary.column("point")?;
+        Ok(self.rows().find(|row| row.text(column) == point))
+    }
+
+    /// How many requests of the warm-up the summary of a point leaves out.
+    ///
+    /// # Errors
+    /// A field that is not a number.
+    pub fn warmup(&self, point: &str) -> Result<u64> {
+        match (self.row_at(point)?, self.folder.summary.column("warmup")) {
+            (Some(row), Ok(column)) => Ok(row.number(column)?.map_or(0, |requests| requests.round() as u64)),
+            _ => Ok(0),
+        }
+    }
+
+    /// Where a log of a point is.
+    pub fn log(&self, point: &str, file: &str) -> PathBuf {
+        self.folder.path.join(folder_name(self.policy)).join(point).join(file)
+    }
+
+    /// A log of a point, if it was written.
+    ///
+    /// # Errors
+    /// A file that is there but can't be read.
+    pub fn open_log(&self, point: &str, file: &'static str) -> Result<Option<Rows>> {
+        let path = self.log(point, file);
+        if path.is_file() { Rows::open(&path).map(Some) } else { Ok(None) }
+    }
+}
+
+/// The folder of a policy: its label, with `_` for what a folder's name should not hold.
+fn folder_name(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() || "._-+()= ,".contains(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_with_a_comma_can_be_chosen() {
+        let known = ["padded (10, 512)", "cellular", "merged"];
+        let chosen = |asked: &[&str]| chosen_policies(&asked.iter().map(|a| a.to_string()).collect::<Vec<_>>(), &known);
+        assert_eq!(chosen(&["padded (10, 512)"]).unwrap().unwrap(), ["padded (10, 512)"]);
+        assert_eq!(chosen(&["merged,cellular"]).unwrap().unwrap(), ["merged", "cellular"]);
+        let error = chosen(&["celular"]).unwrap_err().to_string();
+        assert!(error.contains("\"celular\"; there are padded (10, 512), cellular, merged"), "{error}");
+    }
+
+    #[test]
+    fn a_label_becomes_a_folder_name() {
+        assert_eq!(folder_name("bw=10, 64/128 (é)"), "bw=10, 64_128 (_)");
+    }
+}

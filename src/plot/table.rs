@@ -1,0 +1,218 @@
+//! Result files, read by the names of their columns.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use csv::StringRecord;
+
+use crate::error::{Error, Result};
+
+/// A column that a figure needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    index: usize,
+    name: &'static str,
+}
+
+/// One row of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    path: &'a Path,
+    record: &'a StringRecord,
+}
+
+/// A CSV file that is read row by row.
+#[derive(Debug)]
+pub struct Rows {
+    path: PathBuf,
+    names: StringRecord,
+    reader: csv::Reader<File>,
+    record: StringRecord,
+}
+
+/// A CSV file that is held in memory.
+#[derive(Debug)]
+pub struct Table {
+    path: PathBuf,
+    names: StringRecord,
+    records: Vec<StringRecord>,
+}
+
+impl Rows {
+    /// Opens a file and reads its header. A line that begins with `#` is a comment.
+    ///
+    /// # Errors
+    /// A file that can't be read or has no header.
+    pub fn open(path: &Path) -> Result<Rows> {
+        let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(file);
+        let names = reader.headers().map_err(|cause| broken(path, &cause))?.clone();
+        if names.is_empty() {
+            return Err(Error::input(format!("{}: is empty; it should begin with a header", path.display())));
+        }
+        Ok(Rows { path: path.to_path_buf(), names, reader, record: StringRecord::new() })
+    }
+
+    /// The names of its columns.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter()
+    }
+
+    /// The column of this name.
+    ///
+    /// # Errors
+    /// Lists the columns that are there.
+    pub fn column(&self, name: &'static str) -> Result<Column> {
+        column(&self.path, &self.names, name)
+    }
+
+    /// The next row; nothing behind the last.
+    ///
+    /// # Errors
+    /// A row with more or fewer fields than the header, or one that can't be read.
+    pub fn next(&mut self) -> Result<Option<Row<'_>>> {
+        match self.reader.read_record(&mut self.record) {
+            Ok(true) => Ok(Some(Row { path: &self.path, record: &self.record })),
+            Ok(false) => Ok(None),
+            Err(cause) => Err(broken(&self.path, &cause)),
+        }
+    }
+}
+
+impl Table {
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    /// As [`Rows`].
+    pub fn read(path: &Path) -> Result<Table> {
+        let mut rows = Rows::open(path)?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next()? {
+            records.push(row.record.clone());
+        }
+        Ok(Table { path: rows.path, names: rows.names, records })
+    }
+
+    /// The column of this name.
+    ///
+    /// # Errors
+    /// Lists the columns that are there.
+    pub fn column(&self, name: &'static str) -> Result<Column> {
+        column(&self.path, &self.names, name)
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// One row.
+    pub fn row(&self, index: usize) -> Row<'_> {
+        Row { path: &self.path, record: &self.records[index] }
+    }
+}
+
+impl<'a> Row<'a> {
+    /// What stands in a column.
+    pub fn text(&self, column: Column) -> &'a str {
+        &self.record[column.index]
+    }
+
+    /// The number in a column; nothing if the field is empty.
+    ///
+    /// # Errors
+    /// Names file, line and column when there is something else in it.
+    pub fn number(&self, column: Column) -> Result<Option<f64>> {
+        self.parsed(column, "a number", |text| text.parse::<f64>().ok().filter(|value| value.is_finite()))
+    }
+
+    /// The whole number in a column; nothing if the field is empty.
+    ///
+    /// # Errors
+    /// Names file, line and column when there is something else in it.
+    pub fn whole(&self, column: Column) -> Result<Option<u64>> {
+        self.parsed(column, "a whole number", |text| text.parse::<u64>().ok())
+    }
+
+    /// The whole number in a column that has no empty fields.
+    ///
+    /// # Errors
+    /// As [`Row::whole`], and an empty field.
+    pub fn needed(&self, column: Column) -> Result<u64> {
+        self.whole(column)?.ok_or_else(|| self.error(column, "is empty; a whole number is needed"))
+    }
+
+    /// An error about a field of this row.
+    pub fn error(&self, column: Column, what: &str) -> Error {
+        let line = self.record.position().map_or(0, csv::Position::line);
+        Error::input(format!("{}: line {line}: {}: {what}", self.path.display(), column.name))
+    }
+
+    fn parsed<T>(&self, column: Column, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
+        match self.text(column) {
+            "" => Ok(None),
+            text => match parse(text) {
+                Some(value) => Ok(Some(value)),
+                None => Err(self.error(column, &format!("\"{text}\" is not {what}"))),
+            },
+        }
+    }
+}
+
+fn column(path: &Path, names: &StringRecord, name: &'static str) -> Result<Column> {
+    match names.iter().position(|known| known == name) {
+        Some(index) => Ok(Column { index, name }),
+        None => {
+            let known = names.iter().collect::<Vec<_>>().join(", ");
+            Err(Error::input(format!("{}: no column \"{name}\"; there are {known}", path.display())))
+        }
+    }
+}
+
+fn broken(path: &Path, cause: &csv::Error) -> Error {
+    let path = path.display();
+    match cause.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let line = pos.as_ref().map_or(0, csv::Position::line);
+            Error::input(format!("{path}: line {line}: has {len} fields, but the header has {expected_len}"))
+        }
+        csv::ErrorKind::Utf8 { pos, .. } => {
+            let line = pos.as_ref().map_or(0, csv::Position::line);
+            Error::input(format!("{path}: line {line}: is not UTF-8 text"))
+        }
+        _ => Error::input(format!("{path}: cannot be read: {cause}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> Result<Table> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.csv");
+        std::fs::write(&path, text).unwrap();
+        Table::read(&path)
+    }
+
+    #[test]
+    fn an_empty_field_is_no_number_and_no_error() {
+        let table = table("a,b\n1.5,\n").unwrap();
+        let (a, b) = (table.column("a").unwrap(), table.column("b").unwrap());
+        assert_eq!(table.row(0).number(a).unwrap(), Some(1.5));
+        assert_eq!(table.row(0).number(b).unwrap(), None);
+    }
+
+    #[test]
+    fn errors_name_line_and_column() {
+        let table_ = table("a,b\n1,2\n3,x\n").unwrap();
+        let b = table_.column("b").unwrap();
+        let error = table_.row(1).whole(b).unwrap_err().to_string();
+        assert!(error.ends_with("t.csv: line 3: b: \"x\" is not a whole number"), "{error}");
+        let error = table_.column("c").unwrap_err().to_string();
+        assert!(error.ends_with("no column \"c\"; there are a, b"), "{error}");
+        let error = table("a,b\n1\n").unwrap_err().to_string();
+        assert!(error.ends_with("line 2: has 1 fields, but the header has 2"), "{error}");
+        assert!(table("").unwrap_err().to_string().ends_with("is empty; it should begin with a header"));
+    }
+}

@@ -1,1 +1,0 @@
-//! The scenario file: its keys, defaults and errors.

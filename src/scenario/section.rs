@@ -1,0 +1,238 @@
+//! Typed reading of a scenario's tables: every refusal names the place, the key, the bad value and what is allowed.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::source::{Source, Span, shown};
+use crate::error::{Error, Result};
+use crate::units::Nanos;
+
+/// A table of a scenario, whose keys are taken out one after the other.
+#[derive(Debug)]
+pub(super) struct Section<'s> {
+    source: &'s Source,
+    /// What stands before a key's name in messages: `device.`, `policy[1] (padded): `.
+    prefix: String,
+    /// Where the table begins.
+    pub span: Span,
+    /// The keys that have not been taken.
+    pub entries: DeTable<'s>,
+}
+
+/// A value of a scenario.
+#[derive(Clone, Debug)]
+pub(super) struct Field<'s> {
+    source: &'s Source,
+    /// The full key, as messages show it.
+    key: String,
+    span: Span,
+    value: DeValue<'s>,
+}
+
+impl<'s> Section<'s> {
+    pub fn new(source: &'s Source, prefix: String, span: Span, entries: DeTable<'s>) -> Self {
+        Section { source, prefix, span, entries }
+    }
+
+    pub fn source(&self) -> &'s Source {
+        self.source
+    }
+
+    /// Whether the key is there and has not been taken.
+    pub fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// Takes a key out, if it is there.
+    pub fn take(&mut self, key: &str) -> Option<Field<'s>> {
+        let value = self.entries.remove(key)?;
+        let span = value.span();
+        Some(Field { source: self.source, key: format!("{}{key}", self.prefix), span, value: value.into_inner() })
+    }
+
+    /// Takes a key out that must be there; `what` it is, for the message.
+    pub fn require(&mut self, key: &str, what: &str) -> Result<Field<'s>> {
+        self.take(key).ok_or_else(|| self.refuse(key, format!("missing; {what}")))
+    }
+
+    /// Takes a table out; without it, an empty one that stands at the same place.
+    pub fn section(&mut self, key: &str) -> Result<Section<'s>> {
+        match self.take(key) {
+            Some(field) => field.table(),
+            None => Ok(Section {
+                source: self.source,
+                prefix: format!("{}{key}.", self.prefix),
+                span: self.span.clone(),
+                entries: DeTable::new(),
+            }),
+        }
+    }
+
+    /// Refuses keys that are not among the known ones; `of` says whose they are (`""`, or ` of the process "gamma"`).
+    pub fn only(&self, of: &str, known: &[&str]) -> Result<()> {
+        let mut strangers: Vec<_> =
+            self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
+        strangers.sort_by_key(|key| key.span().start);
+        match strangers.first() {
+            None => Ok(()),
+            Some(key) => {
+                let name = key.get_ref().as_ref();
+                let hint = did_you_mean(name, known);
+                let problem = format!("unknown key{of}{hint}; known: {}", known.join(", "));
+                Err(self.source.error(key.span(), &format!("{}{name}", self.prefix), problem))
+            }
+        }
+    }
+
+    /// An error about a key: at the key's place if it is there, else at that of the table.
+    pub fn refuse(&self, key: &str, problem: impl Display) -> Error {
+        let place = self.entries.get_key_value(key).map_or(self.span.clone(), |(key, _)| key.span());
+        self.source.error(place, &format!("{}{key}", self.prefix), problem)
+    }
+}
+
+impl<'s> Field<'s> {
+    /// An error about this value.
+    pub fn refuse(&self, problem: impl Display) -> Error {
+        self.source.error(self.span.clone(), &self.key, problem)
+    }
+
+    /// An error that says what this value must be, and is not.
+    pub fn must_be(&self, what: &str) -> Error {
+        self.refuse(format!("must be {what}, not {}", shown(&self.value)))
+    }
+
+    /// Some text, not empty.
+    pub fn text(&self) -> Result<String> {
+        match &self.value {
+            DeValue::String(text) if !text.trim().is_empty() => Ok(text.to_string()),
+            DeValue::String(_) => Err(self.refuse("must not be empty")),
+            _ => Err(self.must_be("a text in quotes")),
+        }
+    }
+
+    pub fn flag(&self) -> Result<bool> {
+        self.value.as_bool().ok_or_else(|| self.must_be("true or false"))
+    }
+
+    /// A whole number within a range.
+    pub fn whole(&self, range: RangeInclusive<u64>) -> Result<u64> {
+        let number = self.value.as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
+        number.filter(|n| range.contains(n)).ok_or_else(|| {
+            self.must_be(&match *range.end() {
+                u64::MAX => format!("a whole number, at least {}", range.start()),
+                end => format!("a whole number from {} to {end}", range.start()),
+            })
+        })
+    }
+
+    /// A whole number from 1 on that fits 32 bits.
+    pub fn count(&self) -> Result<u32> {
+        self.whole(1..=u64::from(u32::MAX)).map(|n| n as u32)
+    }
+
+    /// A number that the rule admits; `what` says which.
+    pub fn number(&self, what: &str, rule: impl Fn(f64) -> bool) -> Result<f64> {
+        let number = match &self.value {
+            DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n as f64),
+            DeValue::Float(n) => n.as_str().parse().ok(),
+            _ => None,
+        };
+        number.filter(|n: &f64| n.is_finite() && rule(*n)).ok_or_else(|| self.must_be(what))
+    }
+
+    /// A time with its unit.
+    pub fn time(&self) -> Result<Nanos> {
+        match &self.value {
+            DeValue::String(text) => Nanos::parse(text).map_err(|problem| self.refuse(problem)),
+            _ => Err(self.must_be("a time with its unit in quotes, such as \"100ms\"")),
+        }
+    }
+
+    /// One of some words.
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let Some(text) = self.value.as_str() else {
+            return Err(self.must_be(&format!("one of {}", names.join(", "))));
+        };
+        let found = choices.iter().find(|(name, _)| *name == text);
+        found.map(|(_, choice)| *choice).ok_or_else(|| {
+            let hint = did_you_mean(text, &names);
+            self.refuse(format!("unknown value \"{text}\"{hint}; known: {}", names.join(", ")))
+        })
+    }
+
+    /// The items of a list.
+    pub fn list(self, what: &str) -> Result<Vec<Field<'s>>> {
+        match self.value {
+            DeValue::Array(items) => {
+                let item = |(index, item): (usize, Spanned<DeValue<'s>>)| Field {
+                    source: self.source,
+                    key: format!("{}[{index}]", self.key),
+                    span: item.span(),
+                    value: item.into_inner(),
+                };
+                Ok(items.into_iter().enumerate().map(item).collect())
+            }
+            _ => Err(self.must_be(what)),
+        }
+    }
+
+    /// At least one item, none of them twice, since each names a folder of results.
+    pub fn set<T: PartialEq + Copy>(self, what: &str, read: impl Fn(&Field<'s>) -> Result<T>) -> Result<Vec<T>> {
+        let whole = self.clone();
+        let mut values = Vec::new();
+        for item in self.list(what)? {
+            let value = read(&item)?;
+            if values.contains(&value) {
+                return Err(item.refuse(format!("{} stands twice", shown(&item.value))));
+            }
+            values.push(value);
+        }
+        if values.is_empty() { Err(whole.refuse(format!("empty; must be {what}"))) } else { Ok(values) }
+    }
+
+    /// A table, whose keys continue this one's.
+    pub fn table(self) -> Result<Section<'s>> {
+        match self.value {
+            DeValue::Table(entries) => Ok(Section::new(self.source, format!("{}.", self.key), self.span, entries)),
+            _ => Err(self.must_be("a table")),
+        }
+    }
+
+    pub fn value(&self) -> &DeValue<'s> {
+        &self.value
+    }
+
+    pub fn source(&self) -> &'s Source {
+        self.source
+    }
+}
+
+/// `; did you mean workers?` when one of the known names is near.
+pub(super) fn did_you_mean(name: &str, known: &[&str]) -> String {
+    let near = known.iter().map(|candidate| (edits(name, candidate), candidate)).min();
+    match near {
+        Some((distance, candidate)) if distance <= 1 + name.len() / 4 => format!("; did you mean {candidate}?"),
+        _ => String::new(),
+    }
+}
+
+/// How many letters must be put in, left out or replaced to turn one word into the other (Levenshtein's distance).
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}

@@ -1,0 +1,220 @@
+//! The text of a scenario: the file and the `--set` overrides, as one document that knows where everything stands.
+//!
+//! The overrides lie behind the file's text as if they were written there, so that one number, an offset, tells the
+//! line of the file or the override that a key or a value came from.
+
+use std::fmt::Display;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use crate::error::{Error, Result};
+
+/// Where a key or a value stands, in bytes from the start of the document.
+pub(super) type Span = Range<usize>;
+
+/// A scenario as the user wrote it.
+#[derive(Debug)]
+pub(super) struct Source {
+    file: PathBuf,
+    text: String,
+    overrides: Vec<Override>,
+}
+
+/// One `--set key.path=value`.
+#[derive(Debug)]
+struct Override {
+    written: String,
+    /// Where the document would hold it.
+    offset: usize,
+    path: Vec<String>,
+    /// Where in `written` the value begins.
+    value_at: usize,
+}
+
+impl Source {
+    pub fn new(file: &Path, text: String, overrides: &[String]) -> Result<Source> {
+        let mut offset = text.len() + 1;
+        let mut parsed = Vec::with_capacity(overrides.len());
+        for written in overrides {
+            let (path, value_at) =
+                split_override(written).map_err(|problem| Error::input(format!("--set {written}: {problem}")))?;
+            parsed.push(Override { written: written.clone(), offset, path, value_at });
+            offset += written.len() + 1;
+        }
+        Ok(Source { file: file.to_path_buf(), text, overrides: parsed })
+    }
+
+    /// The scenario's file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// The document: the file's tables with the overrides in them.
+    pub fn parse(&self) -> Result<DeTable<'_>> {
+        let table = DeTable::parse(&self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            self.error(span, "", format!("no TOML: {}", error.message().replace('\n', ", ")))
+        })?;
+        let mut root = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
+        for set in &self.overrides {
+            self.apply(set, 0, &mut root)?;
+        }
+        match root.into_inner() {
+            DeValue::Table(table) => Ok(table),
+            _ => unreachable!("an override has a key, so it replaces no root"),
+        }
+    }
+
+    /// Sets what the rest of the path, from `depth` on, leads to within `value`. Tables that are not there are made.
+    fn apply<'s>(&self, set: &'s Override, depth: usize, value: &mut Spanned<DeValue<'s>>) -> Result<()> {
+        let (key, is_last) = (&set.path[depth], depth + 1 == set.path.len());
+        match value.get_mut() {
+            DeValue::Table(table) if is_last => {
+                // Removed first, since an insertion alone would keep the old key and its place.
+                table.remove(key.as_str());
+                table.insert(Spanned::new(set.span(), key.into()), set.value());
+                Ok(())
+            }
+            DeValue::Table(table) => {
+                let made = || Spanned::new(set.span(), DeValue::Table(DeTable::new()));
+                self.apply(set, depth + 1, table.entry(Spanned::new(set.span(), key.into())).or_insert_with(made))
+            }
+            DeValue::Array(items) => {
+                let items: &mut [_] = items;
+                let index = find_item(items, key)
+                    .map_err(|problem| self.error(set.span(), &set.path[..depth].join("."), problem))?;
+                if is_last {
+                    items[index] = set.value();
+                    return Ok(());
+                }
+                self.apply(set, depth + 1, &mut items[index])
+            }
+            scalar => {
+                let problem = format!("no table but {}, so it has no key \"{key}\"", shown(scalar));
+                Err(self.error(set.span(), &set.path[..depth].join("."), problem))
+            }
+        }
+    }
+
+    /// `FILE:LINE`, or the override that the place is in.
+    pub fn place(&self, span: &Span) -> String {
+        let file = self.file.display();
+        match self.overrides.iter().rev().find(|set| set.offset <= span.start) {
+            Some(set) => format!("{file}: --set {}", set.written),
+            None => {
+                let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
+                format!("{file}:{}", 1 + before.iter().filter(|byte| **byte == b'\n').count())
+            }
+        }
+    }
+
+    /// `FILE:LINE: key: problem`.
+    pub fn error(&self, span: Span, key: &str, problem: impl Display) -> Error {
+        match key {
+            "" => Error::input(format!("{}: {problem}", self.place(&span))),
+            _ => Error::input(format!("{}: {key}: {problem}", self.place(&span))),
+        }
+    }
+}
+
+impl Override {
+    fn span(&self) -> Span {
+        self.offset..self.offset + self.written.len()
+    }
+
+    /// The value; a bare word that is no TOML value is a text, as in `workload.dataset=constant:24`.
+    fn value(&self) -> Spanned<DeValue<'_>> {
+        let text = &self.written[self.value_at..];
+        match DeValue::parse(text) {
+            Ok(value) => moved(value, self.offset + self.value_at),
+            Err(_) => Spanned::new(self.span(), DeValue::String(text.into())),
+        }
+    }
+}
+
+/// A value and all within it, `by` bytes further on.
+fn moved(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
+    let shift = |span: Span| span.start + by..span.end + by;
+    let span = shift(value.span());
+    let value = match value.into_inner() {
+        DeValue::Array(items) => {
+            let mut array = DeArray::new();
+            for item in items {
+                array.push(moved(item, by));
+            }
+            DeValue::Array(array)
+        }
+        DeValue::Table(entries) => DeValue::Table(
+            entries
+                .into_iter()
+                .map(|(key, value)| (Spanned::new(shift(key.span()), key.into_inner()), moved(value, by)))
+                .collect(),
+        ),
+        scalar => scalar,
+    };
+    Spanned::new(span, value)
+}
+
+/// The position of the item that has this number from 0, else this label, else this kind.
+fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
+    if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
+        return Ok(index);
+    }
+    let text = |index: usize, key: &str| items[index].get_ref().get(key).and_then(|value| value.get_ref().as_str());
+    let kind = |index: usize| text(index, "kind");
+    // As everywhere, a policy without a label is called by its kind.
+    let label = |index: usize| text(index, "label").or(kind(index));
+    for by_label in [true, false] {
+        let name = |index: &usize| if by_label { label(*index) } else { kind(*index) };
+        let found: Vec<usize> = (0..items.len()).filter(|index| name(index) == Some(chosen)).collect();
+        match found[..] {
+            [] => {}
+            [index] => return Ok(index),
+            _ => return Err(format!("several are called \"{chosen}\"; choose one by its number: {found:?}")),
+        }
+    }
+    let known = (0..items.len()).map(|index| match label(index) {
+        Some(label) => format!("{index} ({label})"),
+        None => index.to_string(),
+    });
+    Err(format!("there is no \"{chosen}\"; known: {}", known.collect::<Vec<_>>().join(", ")))
+}
+
+/// Splits `key.path=value` at the first `=`; parts of the key that hold a dot or an equals sign stand in quotes.
+fn split_override(written: &str) -> Result<(Vec<String>, usize), String> {
+    let mut path = vec![String::new()];
+    let mut quoted = false;
+    for (at, letter) in written.char_indices() {
+        match letter {
+            '"' => quoted = !quoted,
+            '.' if !quoted => path.push(String::new()),
+            '=' if !quoted => {
+                let value = &written[at + 1..];
+                let value_at = at + 1 + (value.len() - value.trim_start().len());
+                let path: Vec<String> = path.iter().map(|key| key.trim().to_string()).collect();
+                if path.iter().any(String::is_empty) {
+                    return Err("a part of the key is empty; write it as --set key.path=value".into());
+                }
+                return Ok((path, value_at));
+            }
+            _ => path.last_mut().expect("a key has a part").push(letter),
+        }
+    }
+    Err("no value; write it as --set key.path=value".into())
+}
+
+/// A value as a message quotes it.
+pub(super) fn shown(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("\"{text}\""),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(flag) => flag.to_string(),
+        DeValue::Datetime(date) => date.to_string(),
+        DeValue::Array(_) => "a list".into(),
+        DeValue::Table(_) => "a table".into(),
+    }
+}

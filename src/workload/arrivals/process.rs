@@ -1,0 +1,461 @@
+//! Open arrival processes: requests come whatever the system does.
+//!
+//! Gaps are drawn with mean 1 and scaled by the rate afterwards, so that one random stream gives the same pattern of
+//! requests at every rate (common random numbers).
+
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Exp1, Gamma};
+
+use crate::error::{Error, Result};
+use crate::units::{Nanos, Rate};
+use crate::workload::random::Stream;
+
+/// The names of the open arrival processes.
+pub const PROCESSES: [&str; 6] = ["poisson", "uniform", "gamma", "mmpp", "stepping", "offline"];
+
+/// How requests arrive, whatever the system does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Process {
+    /// Independent, exponential gaps.
+    Poisson,
+    /// Equal gaps.
+    Uniform,
+    /// Independent gaps, gamma distributed: bursty above a coefficient of variation of 1, smoother below.
+    Gamma {
+        /// Standard deviation of the gaps over their mean. The shape parameter is 1 / cv².
+        cv: f64,
+    },
+    /// A Poisson process that changes between a low and a high rate (two-state Markov-modulated Poisson process). The
+    /// mean over a long time is the asked rate.
+    Mmpp {
+        /// The high rate over the low one.
+        ratio: f64,
+        /// How long it stays in the low state, in the mean; exponential.
+        low: Nanos,
+        /// How long it stays in the high state, in the mean; exponential.
+        high: Nanos,
+    },
+    /// A Poisson process whose rate changes step by step, with the same number of requests in each step (DVABatch:
+    /// 66 to 4,000 requests per second in 15 steps). It has its own rates.
+    Stepping {
+        /// The rate of the first step.
+        from: Rate,
+        /// The rate of the last step.
+        to: Rate,
+        /// The number of steps, at least 2; their rates are evenly spaced.
+        steps: u32,
+    },
+    /// All requests are there at the start.
+    Offline,
+}
+
+/// The parameters of arrival processes, as a user gives them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parameters {
+    /// For `gamma`.
+    pub cv: Option<f64>,
+    /// For `mmpp`.
+    pub ratio: Option<f64>,
+    /// For `mmpp`.
+    pub low: Option<Nanos>,
+    /// For `mmpp`.
+    pub high: Option<Nanos>,
+    /// For `stepping`.
+    pub from: Option<f64>,
+    /// For `stepping`.
+    pub to: Option<f64>,
+    /// For `stepping`.
+    pub steps: Option<u32>,
+}
+
+impl Process {
+    /// The process of this name, with parameters that [`Process::check`] has passed.
+    ///
+    /// # Errors
+    /// An unknown name, with the known ones; a parameter that is missing, out of range or not one of this process.
+    pub fn new(name: &str, parameters: &Parameters) -> Result<Process> {
+        let needs = |key: &str| Error::input(format!("{name} needs {key}"));
+        let Parameters { cv, ratio, low, high, from, to, steps } = *parameters;
+        let (process, taken): (Process, &[&str]) = match name {
+            "poisson" => (Process::Poisson, &[]),
+            "uniform" => (Process::Uniform, &[]),
+            "offline" => (Process::Offline, &[]),
+            "gamma" => (Process::Gamma { cv: cv.ok_or_else(|| needs("cv"))? }, &["cv"]),
+            "mmpp" => (
+                Process::Mmpp {
+                    ratio: ratio.ok_or_else(|| needs("ratio"))?,
+                    low: low.ok_or_else(|| needs("low"))?,
+                    high: high.ok_or_else(|| needs("high"))?,
+                },
+                &["ratio", "low", "high"],
+            ),
+            "stepping" => (
+                Process::Stepping {
+                    from: Rate(from.ok_or_else(|| needs("from"))?),
+                    to: Rate(to.ok_or_else(|| needs("to"))?),
+                    steps: steps.ok_or_else(|| needs("steps"))?,
+                },
+                &["from", "to", "steps"],
+            ),
+            _ => {
+                return Err(Error::input(format!(
+                    "unknown arrival process \"{name}\"; known: {}",
+                    PROCESSES.join(", ")
+                )));
+            }
+        };
+        let given = [
+            ("cv", cv.is_some()),
+            ("ratio", ratio.is_some()),
+            ("low", low.is_some()),
+            ("high", high.is_some()),
+            ("from", from.is_some()),
+            ("to", to.is_some()),
+            ("steps", steps.is_some()),
+        ];
+        for (key, there) in given {
+            if there && !taken.contains(&key) {
+                let takes = if taken.is_empty() { "no parameters".to_string() } else { taken.join(", ") };
+                return Err(Error::input(format!("{name} has no {key}; it takes {takes}")));
+            }
+        }
+        process.check()?;
+        Ok(process)
+    }
+
+    /// The name, as a scenario gives it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Process::Poisson => "poisson",
+            Process::Uniform => "uniform",
+            Process::Gamma { .. } => "gamma",
+            Process::Mmpp { .. } => "mmpp",
+            Process::Stepping { .. } => "stepping",
+            Process::Offline => "offline",
+        }
+    }
+
+    /// Whether the process takes a rate; the others have rates of their own, or none.
+    pub fn takes_rate(&self) -> bool {
+        !matches!(self, Process::Stepping { .. } | Process::Offline)
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// Names the parameter that is out of range and what is allowed.
+    pub fn check(&self) -> Result<()> {
+        let bounded = |key: &str, value: f64, least: f64, most: f64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::input(format!("{key} = {value} is out of range; it is a number from {least} to {most}")))
+        };
+        match *self {
+            Process::Poisson | Process::Uniform | Process::Offline => Ok(()),
+            Process::Gamma { cv } => bounded("cv", cv, 0.001, 1000.0),
+            Process::Mmpp { ratio, low, high } => {
+                bounded("ratio", ratio, 1.0, 1e6)?;
+                for (key, sojourn) in [("low", low), ("high", high)] {
+                    if sojourn < Nanos(1_000) {
+                        return Err(Error::input(format!(
+                            "{key} = {sojourn} is too short; it is a time of 1us or more"
+                        )));
+                    }
+                }
+                Ok(())
+            }
+            Process::Stepping { from, to, steps } => {
+                check_rate(from).map_err(|error| Error::input(format!("from: {error}")))?;
+                check_rate(to).map_err(|error| Error::input(format!("to: {error}")))?;
+                if steps < 2 {
+                    return Err(Error::input(format!(
+                        "steps = {steps} is too few; it is a whole number from 2, and poisson has a single rate"
+                    )));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The arrival times of `n` requests, not descending. The first comes a gap after the start.
+    ///
+    /// Each time is the exact sum of the gaps, rounded once, so that no error adds up over a long trace.
+    ///
+    /// # Panics
+    /// When the process takes a rate and there is none, or on parameters or a rate that [`Process::check`] or
+    /// [`check_rate`] refuse.
+    pub fn times(&self, rate: Option<Rate>, n: usize, rng: &mut Stream) -> Vec<Nanos> {
+        self.check().expect("the parameters of an arrival process are checked before it is used");
+        let rate = || rate.filter(|rate| check_rate(*rate).is_ok()).expect("this arrival process has a rate above 0");
+        match *self {
+            Process::Offline => vec![Nanos::ZERO; n],
+            Process::Uniform => renewals(rate(), n, || 1.0),
+            Process::Poisson => renewals(rate(), n, || Exp1.sample(rng)),
+            Process::Gamma { cv } => {
+                let gap = Gamma::new(1.0 / (cv * cv), cv * cv).expect("a checked cv gives a gamma distribution");
+                renewals(rate(), n, || gap.sample(rng))
+            }
+            Process::Mmpp { ratio, low, high } => {
+                let (low, high) = (low.as_secs_f64(), high.as_secs_f64());
+                let low_rate = rate().0 * (low + high) / (low + ratio * high);
+                modulated([(low_rate, low), (low_rate * ratio, high)], n, rng)
+            }
+            Process::Stepping { from, to, steps } => stepping(from, to, steps, n, rng),
+        }
+    }
+}
+
+/// Checks a rate.
+///
+/// # Errors
+/// Says what is allowed.
+pub fn check_rate(rate: Rate) -> Result<()> {
+    const MOST: f64 = 1e9;
+    if rate.0 > 0.0 && rate.0 <= MOST {
+        return Ok(());
+    }
+    Err(Error::input(format!("{rate} is not a rate; it is a number of requests per second above 0, at most {MOST}")))
+}
+
+/// Arrivals whose gaps have mean 1 before the rate scales them.
+fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
+    let mut sum = Sum::default();
+    // Multiplied first: for whole sums the product is exact, and the quotient is rounded once.
+    (0..n).map(|_| Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)).collect()
+}
+
+/// A Poisson process that alternates between states, each of which has a rate and a mean sojourn in seconds.
+///
+/// The gaps pass in the time in which one request is expected per unit; a state covers `sojourn × rate` of these units.
+fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> {
+    // The states have a stream of their own: how many of them n requests need depends on the rate.
+    let mut sojourns = rng.fork();
+    let [(_, first), (_, second)] = states;
+    let mut state = usize::from(sojourns.random::<f64>() < second / (first + second));
+    let mut sojourn = |state: usize| -> f64 { states[state].1 * sojourns.sample::<f64, _>(Exp1) };
+
+    let mut passed = Sum::default();
+    let (mut begun_at, mut begun_units) = (Sum::default(), Sum::default());
+    let mut stays = sojourn(state);
+    (0..n)
+        .map(|_| {
+            let units = passed.add(Exp1.sample(rng));
+            while units > begun_units.value() + stays * states[state].0 {
+                begun_at.add(stays);
+                begun_units.add(stays * states[state].0);
+                state = 1 - state;
+                stays = sojourn(state);
+            }
+            Nanos::from_secs_f64(begun_at.value() + (units - begun_units.value()) / states[state].0)
+        })
+        .collect()
+}
+
+/// A Poisson process whose rate goes from `from` to `to` in even steps of equally many requests.
+fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec<Nanos> {
+    let rise = (to.0 - from.0) / f64::from(steps - 1);
+    let mut seconds = Sum::default();
+    (0..n as u64)
+        .map(|request| {
+            let step = request * u64::from(steps) / n as u64;
+            let gap: f64 = Exp1.sample(rng);
+            Nanos::from_secs_f64(seconds.add(gap / (from.0 + rise * step as f64)))
+        })
+        .collect()
+}
+
+/// A running sum that carries along what rounding takes from it (Kahan), so that ten million terms lose no more than
+/// one.
+#[derive(Default)]
+struct Sum {
+    value: f64,
+    excess: f64,
+}
+
+impl Sum {
+    fn add(&mut self, term: f64) -> f64 {
+        let corrected = term - self.excess;
+        let value = self.value + corrected;
+        self.excess = (value - self.value) - corrected;
+        self.value = value;
+        value
+    }
+
+    fn value(&self) -> f64 {
+        self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::random;
+
+    const RATE: Rate = Rate(5_000.0);
+    const N: usize = 200_000;
+
+    fn draw(process: Process, rate: Rate, n: usize) -> Vec<Nanos> {
+        process.times(process.takes_rate().then_some(rate), n, &mut random::stream(1, 0, "arrivals"))
+    }
+
+    /// The rate and the coefficient of variation of the gaps; the first gap is from the start.
+    fn rate_and_cv(times: &[Nanos]) -> (f64, f64) {
+        let gaps: Vec<f64> =
+            [Nanos::ZERO].iter().chain(times).zip(times).map(|(a, b)| (*b - *a).as_secs_f64()).collect();
+        let n = gaps.len() as f64;
+        let mean = gaps.iter().sum::<f64>() / n;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
+        (1.0 / mean, variance.sqrt() / mean)
+    }
+
+    fn mmpp(ratio: f64) -> Process {
+        Process::Mmpp { ratio, low: Nanos(200_000_000), high: Nanos(50_000_000) }
+    }
+
+    #[test]
+    fn gaps_have_the_asked_mean_and_variation() {
+        for (process, cv) in [
+            (Process::Poisson, 1.0),
+            (Process::Uniform, 0.0),
+            (Process::Gamma { cv: 0.5 }, 0.5),
+            (Process::Gamma { cv: 1.0 }, 1.0),
+            (Process::Gamma { cv: 4.0 }, 4.0),
+        ] {
+            let times = draw(process, RATE, N);
+            assert!(times.is_sorted());
+            let (rate, seen) = rate_and_cv(&times);
+            // Four standard errors of the mean gap; that of the variation is larger for bursts.
+            assert!((rate / RATE.0 - 1.0).abs() < 1e-9 + 4.0 * cv / (N as f64).sqrt(), "{process:?}: rate {rate}");
+            assert!((seen - cv).abs() < 0.001 + 0.05 * cv, "{process:?}: cv {seen}");
+        }
+    }
+
+    #[test]
+    fn uniform_arrivals_do_not_drift() {
+        let times = draw(Process::Uniform, Rate(3.0), 3_000_000);
+        assert_eq!(times[..3], [Nanos(333_333_333), Nanos(666_666_667), Nanos(1_000_000_000)]);
+        assert_eq!(*times.last().unwrap(), Nanos(1_000_000_000_000_000));
+    }
+
+    #[test]
+    fn a_modulated_process_keeps_its_long_run_rate() {
+        // A run of 100,000 requests holds about 80 cycles, so its rate is known to some percent only: average over
+        // seeds.
+        for ratio in [1.0, 4.0, 20.0] {
+            let mean = (0..40)
+                .map(|seed| {
+                    let times = mmpp(ratio).times(Some(RATE), N / 2, &mut random::stream(seed, 0, "arrivals"));
+                    assert!(times.is_sorted());
+                    times.last().unwrap().as_secs_f64()
+                })
+                .sum::<f64>()
+                / 40.0;
+            let expected = (N / 2) as f64 / RATE.0;
+            assert!((mean / expected - 1.0).abs() < 0.05, "ratio {ratio}: {mean} s, expected {expected} s");
+        }
+        let (_, calm) = rate_and_cv(&draw(mmpp(1.0), RATE, N));
+        let (_, bursty) = rate_and_cv(&draw(mmpp(20.0), RATE, N));
+        assert!((calm - 1.0).abs() < 0.02, "equal rates make a Poisson process: cv {calm}");
+        assert!(bursty > 1.2, "cv {bursty}");
+    }
+
+    #[test]
+    fn a_modulated_process_has_two_rates() {
+        // With long sojourns a window of 10 ms lies in one state nearly always.
+        let process = Process::Mmpp { ratio: 9.0, low: Nanos(2_000_000_000), high: Nanos(2_000_000_000) };
+        let times = draw(process, Rate(10_000.0), 400_000);
+        let mut counts = vec![0u32; (times.last().unwrap().0 / 10_000_000 + 1) as usize];
+        times.iter().for_each(|at| counts[(at.0 / 10_000_000) as usize] += 1);
+        // 2,000 and 18,000 requests per second: 20 and 180 in a window.
+        let between = counts.iter().filter(|count| (60..120).contains(*count)).count();
+        assert!(between * 50 < counts.len(), "{between} of {}", counts.len());
+        assert!(counts.iter().any(|count| *count < 40) && counts.iter().any(|count| *count > 140));
+    }
+
+    #[test]
+    fn a_stepping_load_rises_step_by_step() {
+        // DVABatch: 66 to 4,000 requests per second in 15 steps of 2,000 requests.
+        let process = Process::Stepping { from: Rate(66.0), to: Rate(4_000.0), steps: 15 };
+        let times = draw(process, RATE, 30_000);
+        assert!(times.is_sorted());
+        for (step, part) in times.chunks(2_000).enumerate() {
+            let span = (part[1_999] - part[0]).as_secs_f64();
+            let expected = 66.0 + (4_000.0 - 66.0) / 14.0 * step as f64;
+            assert!((1_999.0 / span / expected - 1.0).abs() < 0.1, "step {step}: {} of {expected}", 1_999.0 / span);
+        }
+        assert_eq!(draw(process, RATE, 7).len(), 7, "fewer requests than steps");
+    }
+
+    #[test]
+    fn offline_requests_are_there_at_the_start() {
+        assert_eq!(draw(Process::Offline, RATE, 3), [Nanos::ZERO; 3]);
+    }
+
+    #[test]
+    fn one_stream_gives_one_pattern_at_every_rate() {
+        for process in [Process::Poisson, Process::Uniform, Process::Gamma { cv: 2.0 }] {
+            let (slow, fast) = (draw(process, Rate(1_000.0), 1_000), draw(process, Rate(4_000.0), 1_000));
+            assert!(slow.iter().zip(&fast).all(|(slow, fast)| slow.0.abs_diff(fast.0 * 4) <= 4), "{process:?}");
+        }
+        for process in [Process::Poisson, Process::Gamma { cv: 2.0 }, mmpp(4.0)] {
+            assert_eq!(draw(process, RATE, 1_000), draw(process, RATE, 1_000));
+            assert_eq!(
+                draw(process, RATE, 1_000)[..500],
+                draw(process, RATE, 500),
+                "a longer run begins like a shorter one"
+            );
+        }
+    }
+
+    #[test]
+    fn a_process_is_made_from_its_name_and_parameters() {
+        let none = Parameters::default();
+        assert_eq!(Process::new("poisson", &none).unwrap(), Process::Poisson);
+        let cv = Parameters { cv: Some(2.0), ..none };
+        assert_eq!(Process::new("gamma", &cv).unwrap(), Process::Gamma { cv: 2.0 });
+        for (name, parameters, message) in [
+            (
+                "possion",
+                none,
+                "unknown arrival process \"possion\"; known: poisson, uniform, gamma, mmpp, stepping, offline",
+            ),
+            ("gamma", none, "gamma needs cv"),
+            ("poisson", cv, "poisson has no cv; it takes no parameters"),
+            ("mmpp", Parameters { ratio: Some(2.0), ..none }, "mmpp needs low"),
+            ("stepping", Parameters { from: Some(1.0), ..none }, "stepping needs to"),
+            ("gamma", Parameters { steps: Some(2), ..cv }, "gamma has no steps; it takes cv"),
+            (
+                "gamma",
+                Parameters { cv: Some(0.0), ..none },
+                "cv = 0 is out of range; it is a number from 0.001 to 1000",
+            ),
+            (
+                "mmpp",
+                Parameters { ratio: Some(0.5), low: Some(Nanos(1_000)), high: Some(Nanos(1_000)), ..none },
+                "ratio = 0.5 is out of range; it is a number from 1 to 1000000",
+            ),
+            (
+                "mmpp",
+                Parameters { ratio: Some(2.0), low: Some(Nanos(1_000)), high: Some(Nanos(0)), ..none },
+                "high = 0ns is too short; it is a time of 1us or more",
+            ),
+            (
+                "stepping",
+                Parameters { from: Some(1.0), to: Some(2.0), steps: Some(1), ..none },
+                "steps = 1 is too few; it is a whole number from 2, and poisson has a single rate",
+            ),
+            (
+                "stepping",
+                Parameters { from: Some(-1.0), to: Some(2.0), steps: Some(3), ..none },
+                "from: -1 is not a rate; it is a number of requests per second above 0, at most 1000000000",
+            ),
+        ] {
+            let error = Process::new(name, &parameters).unwrap_err();
+            assert_eq!((error.to_string().as_str(), error.exit_code()), (message, 2));
+        }
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(check_rate(Rate(bad)).is_err());
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The files that a dataset is read from.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Family, not_for};
+use crate::error::{Context, Error, Result};
+use crate::workload::generators::Shares;
+use crate::workload::model::Model;
+use crate::workload::shape::{MAX_LENGTH, Shape, Tree};
+
+/// Reads a dataset file. Messages begin with the line, where there is one.
+///
+/// # Errors
+/// A file that is missing, broken or for another model.
+pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares<Shape>> {
+    let bytes = fs::read(path).map_err(|cause| match cause.kind() {
+        ErrorKind::NotFound => {
+            Error::input("no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
+        }
+        _ => Error::input(format!("cannot be read: {cause}")),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))?;
+    match family {
+        Family::Trees => read_trees(&text, model, family),
+        Family::Lengths(shape) => read_histogram(&text, ["length", "count"], model, family, |[n]| shape(n)),
+        Family::Pairs => read_histogram(&text, ["src_len", "tgt_len", "count"], model, family, |[source, target]| {
+            Shape::Seq2Seq { source, target }
+        }),
+    }
+}
+
+/// Reads a histogram of N lengths and, in the last of its C columns, a count.
+fn read_histogram<const N: usize, const C: usize>(
+    text: &str,
+    columns: [&str; C],
+    model: &Model,
+    family: &Family,
+    shape: impl Fn([u32; N]) -> Shape,
+) -> Result<Shares<Shape>> {
+    let header: Vec<&str> = text.lines().next().unwrap_or("").trim_start_matches('\u{feff}').split(',').collect();
+    if !header.iter().map(|name| name.trim()).eq(columns) {
+        if header.len() == 1 && header[0].contains('\t') {
+            return Err(not_for(model, family, "line 1: is a tree"));
+        }
+        return Err(Error::input(format!(
+            "line 1: the header is \"{}\", but the model {} takes {}",
+            header.join(","),
+            model.name(),
+            family.file()
+        )));
+    }
+    let mut counts: Vec<([u32; N], u64)> = Vec::new();
+    let mut total: u64 = 0;
+    for (number, line) in (2..).zip(text.lines().skip(1)) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let row = histogram_row(line, columns).within(format_args!("line {number}"))?;
+        total = total
+            .checked_add(row.1)
+            .ok_or_else(|| Error::input(format!("line {number}: the counts sum to more than {}", u64::MAX)))?;
+        counts.push(row);
+    }
+    if total == 0 {
+        return Err(Error::input("the counts sum to 0; at least one has to be above"));
+    }
+    // The order of the rows is not part of what a histogram says.
+    counts.sort_unstable();
+    Ok(counts.into_iter().map(|(lengths, count)| (shape(lengths), count as f64)).collect())
+}
+
+fn histogram_row<const N: usize, const C: usize>(line: &str, columns: [&str; C]) -> Result<([u32; N], u64)> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    if fields.len() != C {
+        return Err(Error::input(format!(
+            "\"{line}\" has {} fields; it takes {C}: {}",
+            fields.len(),
+            columns.join(",")
+        )));
+    }
+    let mut lengths = [0; N];
+    for ((length, field), name) in lengths.iter_mut().zip(&fields).zip(columns) {
+        *length =
+            field.parse().ok().filter(|n| (1..=MAX_LENGTH).contains(n)).ok_or_else(|| {
+                Error::input(format!("{name}: \"{field}\" is not a whole number from 1 to {MAX_LENGTH}"))
+            })?;
+    }
+    let count = fields[C - 1];
+    let count =
+        count.parse().map_err(|_| Error::input(format!("count: \"{count}\" is not a whole number, 0 or more")))?;
+    Ok((lengths, count))
+}
+
+/// Reads trees; equal ones become one, with their number for its weight.
+fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
+    let first = text.lines().next().unwrap_or("");
+    if first.contains(',') {
+        return Err(Error::input(format!(
+            "line 1: \"{first}\" is the header of a histogram, but the model {} takes {}",
+            model.name(),
+            family.file()
+        )));
+    }
+    let mut counts: HashMap<Tree, u64> = HashMap::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if !line.trim().is_empty() {
+            *counts.entry(tree_line(line).within(format_args!("line {number}"))?).or_insert(0) += 1;
+        }
+    }
+    if counts.is_empty() {
+        return Err(Error::input("holds no trees"));
+    }
+    let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();
+    // Sorted, because neither the order of the file nor that of the hash map may reach a result.
+    trees.sort_unstable_by(|(a, _), (b, _)| (a.len(), a.parents()).cmp(&(b.len(), b.parents())));
+    Ok(trees.into_iter().map(|(tree, count)| (Shape::Tree(Arc::new(tree)), count as f64)).collect())
+}
+
+/// Parses `leaves<TAB>p1 p2 …`. The leaves are the nodes without children, for constituency and dependency trees alike.
+///
+/// # Errors
+/// Says what is wrong with the parents, or with the number of leaves.
+pub fn tree_line(line: &str) -> Result<Tree> {
+    let (leaves, parents) = line
+        .split_once('\t')
+        .ok_or_else(|| Error::input("no tab; a tree is written LEAVES<TAB>PARENTS, as \"2<TAB>3 3 0\""))?;
+    let tree: Tree = parents.parse().map_err(Error::input)?;
+    match leaves.trim().parse::<usize>() {
+        Ok(n) if n == tree.leaves() => Ok(tree),
+        Ok(n) => Err(Error::input(format!("says {n} leaves, but {} nodes have no children", tree.leaves()))),
+        Err(_) => Err(Error::input(format!("\"{leaves}\" is not a number of leaves"))),
+    }
+}

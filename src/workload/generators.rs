@@ -1,0 +1,348 @@
+//! Shapes without data: distributions of lengths and trees, fitted to public corpora.
+//!
+//! A fitted distribution is written out as the share of each length, so that a generator is sampled, cut at a maximum
+//! length and plotted just as a measured histogram is. The parameters and how well they fit stand in
+//! `traces/README.md`.
+
+use rand::RngExt;
+use rand_distr::{Beta, Distribution};
+use statrs::function::erf::erf;
+
+use super::random::Stream;
+use super::shape::Tree;
+
+/// The names of the generators, as in `generator:NAME`.
+pub const NAMES: [&str; 5] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank"];
+
+/// A value and its share; the shares need not sum to 1.
+pub type Shares<T> = Vec<(T, f64)>;
+
+/// Shares below this are left out: no run draws enough requests to see one.
+const NEGLIGIBLE: f64 = 1e-12;
+
+/// Words of an English Europarl sentence: negative binomial, mean 24.6.
+pub fn europarl_en() -> Shares<u32> {
+    negative_binomial(2.837, 0.1073)
+}
+
+/// Words of a German Europarl sentence: negative binomial, mean 22.3.
+pub fn europarl_de() -> Shares<u32> {
+    negative_binomial(2.417, 0.1021)
+}
+
+/// Words of a German sentence and its English translation: the German side as in [`europarl_de`], and the logarithm of
+/// the ratio of the lengths normal, with parameters that depend on the German length.
+pub fn europarl_de_en() -> Shares<(u32, u32)> {
+    europarl_de()
+        .into_iter()
+        .flat_map(|(source, share)| {
+            translations(source).into_iter().map(move |(target, part)| ((source, target), share * part))
+        })
+        .filter(|(_, share)| *share > NEGLIGIBLE)
+        .collect()
+}
+
+/// Sentence lengths with the mean (24), the share below 100 words and the longest sentence (330) that BatchMaker's
+/// section 7.1 gives: one sentence in a thousand comes from an exponential tail above 100 words.
+pub fn paper_lstm() -> Shares<u32> {
+    const LONGEST: u32 = 330;
+    const TAIL_SHARE: f64 = 0.001;
+    const TAIL_START: u32 = 100;
+    const TAIL_MEAN: f64 = 45.0;
+    const BODY_R: f64 = 2.837;
+    const BODY_MEAN: f64 = 22.88;
+
+    let mut shares = vec![0.0; LONGEST as usize + 1];
+    for (length, share) in negative_binomial(BODY_R, BODY_R / (BODY_R + BODY_MEAN)) {
+        shares[length.min(LONGEST) as usize] += (1.0 - TAIL_SHARE) * share;
+    }
+    let survival = |excess: u32| (-f64::from(excess) / TAIL_MEAN).exp();
+    for length in TAIL_START..LONGEST {
+        let excess = length - TAIL_START;
+        shares[length as usize] += TAIL_SHARE * (survival(excess) - survival(excess + 1));
+    }
+    shares[LONGEST as usize] += TAIL_SHARE * survival(LONGEST - TAIL_START);
+    (0..).zip(shares).skip(1).collect()
+}
+
+/// 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)): lengths from 1, with their shares.
+fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
+    let mean = 1.0 + r * (1.0 - p) / p;
+    let mut share = p.powf(r);
+    let mut shares = Vec::new();
+    for excess in 0.. {
+        let length = excess + 1;
+        if f64::from(length) > mean && share < NEGLIGIBLE {
+            break;
+        }
+        shares.push((length, share));
+        share *= (r + f64::from(excess)) / f64::from(excess + 1) * (1.0 - p);
+    }
+    shares
+}
+
+/// Target lengths for one source length: `source × exp(N(mean, sd))`, rounded, at least 1.
+fn translations(source: u32) -> Shares<u32> {
+    let (mean, sd) = match source {
+        0..4 => (0.219, 0.462),
+        4..8 => (0.149, 0.304),
+        8..16 => (0.127, 0.235),
+        16..32 => (0.092, 0.186),
+        32..64 => (0.062, 0.155),
+        _ => (0.0, 0.114),
+    };
+    // The share of targets that round to less than `target + 1/2`.
+    let below = |target: u32| {
+        let z = ((f64::from(target) + 0.5) / f64::from(source)).ln() - mean;
+        0.5 * (1.0 + erf(z / (sd * std::f64::consts::SQRT_2)))
+    };
+    const REACH: f64 = 7.0; // Seven standard deviations leave out a share of 1e-12.
+    let last = (f64::from(source) * (mean + REACH * sd).exp()).ceil() as u32;
+    let mut before = 0.0;
+    (1..=last)
+        .map(|target| {
+            let after = below(target);
+            let share = after - before;
+            before = after;
+            (target, share)
+        })
+        .collect()
+}
+
+/// Binary constituency trees like those of the Stanford Sentiment Treebank.
+///
+/// A span of words is split at random until single words are left. Short constituents hang off long ones more often
+/// than an even split would have it, which makes the trees about twice as high as complete ones.
+#[derive(Debug)]
+pub struct Treebank {
+    splits: [Split; 7],
+}
+
+/// How a span of up to `up_to` leaves is split.
+#[derive(Debug)]
+struct Split {
+    up_to: u32,
+    /// The probability that the left part is a single leaf.
+    left_single: f64,
+    /// The probability that the right part is, and the left one is not.
+    right_single: f64,
+    /// Where the cut lies when neither part is a single leaf.
+    cut: Beta<f64>,
+}
+
+impl Default for Treebank {
+    fn default() -> Self {
+        Treebank::new()
+    }
+}
+
+impl Treebank {
+    /// The fitted splits.
+    pub fn new() -> Self {
+        let split = |up_to, left_single, right_single, a, b| Split {
+            up_to,
+            left_single,
+            right_single,
+            cut: Beta::new(a, b).expect("the fitted parameters are positive"),
+        };
+        Treebank {
+            splits: [
+                split(3, 0.773, 0.227, 1.0, 1.0), // three leaves leave nothing to cut between two singles
+                split(5, 0.649, 0.159, 1.43, 1.63),
+                split(8, 0.523, 0.165, 1.03, 1.59),
+                split(12, 0.478, 0.172, 0.77, 1.52),
+                split(18, 0.419, 0.194, 0.73, 1.60),
+                split(27, 0.342, 0.219, 0.76, 1.58),
+                split(u32::MAX, 0.237, 0.261, 0.82, 1.57),
+            ],
+        }
+    }
+
+    /// The numbers of leaves, with their shares: negative binomial from 2 to 56, mean 19.1.
+    pub fn leaves() -> Shares<u32> {
+        let mut shares = negative_binomial(4.334, 0.1926);
+        shares.retain(|(leaves, _)| (2..=56).contains(leaves));
+        shares
+    }
+
+    /// A tree of so many leaves, in post-order.
+    pub fn tree(&self, leaves: u32, rng: &mut Stream) -> Tree {
+        binary_tree(leaves, &mut |span| self.left_part(span, rng))
+    }
+
+    fn left_part(&self, span: u32, rng: &mut Stream) -> u32 {
+        if span == 2 {
+            return 1;
+        }
+        let split = self.splits.iter().find(|split| span <= split.up_to).expect("the last class is open");
+        let u: f64 = rng.random();
+        if u < split.left_single {
+            1
+        } else if u < split.left_single + split.right_single || span == 3 {
+            span - 1
+        } else {
+            let cut: f64 = split.cut.sample(rng);
+            2 + ((cut * f64::from(span - 3)) as u32).min(span - 4)
+        }
+    }
+}
+
+/// A binary tree of so many leaves, at least 1, whose halves differ by one leaf at most: complete where the number is a
+/// power of two. In post-order.
+pub fn complete_tree(leaves: u32) -> Tree {
+    binary_tree(leaves, &mut |span| span.div_ceil(2))
+}
+
+/// A binary tree in post-order; `left_part` says how many leaves of a span go to the left.
+fn binary_tree(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32) -> Tree {
+    let mut parents = Vec::with_capacity(2 * leaves as usize - 1);
+    grow(leaves, left_part, &mut parents);
+    Tree::from_parents(&parents).expect("a node grown in post-order has its parent behind it")
+}
+
+/// Appends a subtree and returns its root, 1-based.
+fn grow(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32, parents: &mut Vec<u32>) -> u32 {
+    let children = (leaves > 1).then(|| {
+        let left = left_part(leaves);
+        [grow(left, left_part, parents), grow(leaves - left, left_part, parents)]
+    });
+    parents.push(0);
+    let root = parents.len() as u32;
+    for child in children.into_iter().flatten() {
+        parents[child as usize - 1] = root;
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::describe::height;
+    use crate::workload::random;
+
+    struct Statistics {
+        mean: f64,
+        p90: u32,
+        p99: u32,
+        below_100: f64,
+    }
+
+    fn statistics(shares: impl IntoIterator<Item = (u32, f64)>) -> Statistics {
+        let mut shares: Vec<(u32, f64)> = shares.into_iter().collect();
+        shares.sort_by_key(|(length, _)| *length);
+        let total: f64 = shares.iter().map(|(_, share)| share).sum();
+        assert!((total - 1.0).abs() < 1e-8, "the shares sum to {total}");
+        let quantile = |q: f64| {
+            let mut sum = 0.0;
+            shares
+                .iter()
+                .find(|(_, share)| {
+                    sum += share;
+                    sum >= q
+                })
+                .unwrap()
+                .0
+        };
+        Statistics {
+            mean: shares.iter().map(|(length, share)| f64::from(*length) * share).sum(),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            below_100: shares.iter().filter(|(length, _)| *length < 100).map(|(_, share)| share).sum(),
+        }
+    }
+
+    #[test]
+    fn europarl_lengths_are_those_of_the_corpus() {
+        let en = statistics(europarl_en());
+        assert!((en.mean - 24.6).abs() < 0.05 && en.p90.abs_diff(44) <= 1 && en.p99.abs_diff(72) <= 1);
+        // 0.9984 in the corpus: the fit's tail above 100 words is less than half as heavy, see `paper_lstm`.
+        assert!((en.below_100 - 0.9993).abs() < 0.0001, "{}", en.below_100);
+        let de = statistics(europarl_de());
+        assert!((de.mean - 22.3).abs() < 0.05 && de.p90.abs_diff(41) <= 1);
+        assert!(de.p99.abs_diff(70) <= 2, "{}", de.p99); // 68: a lighter tail here as well
+    }
+
+    #[test]
+    fn europarl_lengths_fit_the_measured_histogram() {
+        let file = include_str!("../../traces/europarl-en.csv");
+        let counts: Vec<(u32, f64)> = file
+            .lines()
+            .skip(1)
+            .map(|line| line.split_once(',').unwrap())
+            .map(|(length, count)| (length.parse().unwrap(), count.parse().unwrap()))
+            .collect();
+        let total: f64 = counts.iter().map(|(_, count)| count).sum();
+        assert_eq!(total, 20_397.0);
+        let shares = europarl_en();
+        let below = |rows: &[(u32, f64)], n: u32| rows.iter().filter(|row| row.0 <= n).map(|row| row.1).sum::<f64>();
+        let distance = (1..150).map(|n| (below(&counts, n) / total - below(&shares, n)).abs()).fold(0.0, f64::max);
+        assert!(distance < 0.01, "Kolmogorov-Smirnov distance {distance}");
+    }
+
+    #[test]
+    fn the_papers_lengths_reach_330_with_mean_24() {
+        let paper = statistics(paper_lstm());
+        assert!((paper.mean - 24.0).abs() < 0.05, "mean {}", paper.mean);
+        assert!((70..=71).contains(&paper.p99));
+        assert!((0.9983..=0.9986).contains(&paper.below_100), "{}", paper.below_100);
+        assert_eq!(paper_lstm().iter().rfind(|(_, share)| *share > 0.0).unwrap().0, 330);
+    }
+
+    #[test]
+    fn translations_follow_the_source() {
+        let pairs = europarl_de_en();
+        let source = statistics(pairs.iter().map(|((source, _), share)| (*source, *share)));
+        let target = statistics(pairs.iter().map(|((_, target), share)| (*target, *share)));
+        // The pairs of the corpus have means 23.1 and 25.5, a ratio of 1.10; the generator's German side is that of the
+        // larger, uncut corpus.
+        assert!((source.mean - 22.3).abs() < 0.05);
+        assert!((target.mean / source.mean - 25.5 / 23.1).abs() < 0.02, "{}", target.mean / source.mean);
+        let log = |length: u32| f64::from(length).ln();
+        let moment = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
+            pairs.iter().map(|((s, t), share)| f(log(*s), log(*t)) * share).sum()
+        };
+        let (s, t) = (moment(&|s, _| s), moment(&|_, t| t));
+        let covariance = moment(&|a, b| (a - s) * (b - t));
+        let correlation = covariance / (moment(&|a, _| (a - s).powi(2)) * moment(&|_, b| (b - t).powi(2))).sqrt();
+        assert!((correlation - 0.950).abs() < 0.02, "{correlation}");
+    }
+
+    #[test]
+    fn treebank_trees_are_as_high_as_real_ones() {
+        let leaves = Treebank::leaves();
+        let total: f64 = leaves.iter().map(|(_, share)| share).sum();
+        let mean = leaves.iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>() / total;
+        assert!((mean - 19.16).abs() < 0.2, "mean leaves {mean}");
+
+        let (treebank, mut rng) = (Treebank::new(), random::stream(1, 0, "shapes"));
+        let mut heights: Vec<u32> = Vec::new();
+        for (n, share) in leaves {
+            for _ in 0..(share / total * 20_000.0).round() as usize {
+                let tree = treebank.tree(n, &mut rng);
+                assert_eq!((tree.leaves(), tree.len()), (n as usize, 2 * n as usize - 1));
+                heights.push(height(&tree));
+            }
+        }
+        heights.sort_unstable();
+        let mean = heights.iter().sum::<u32>() as f64 / heights.len() as f64;
+        // 9.91 in data drawn at the fit; the standard error of 20,000 trees is 0.03.
+        assert!((mean - 9.88).abs() < 0.12, "mean height {mean}");
+        assert!(heights[heights.len() * 99 / 100].abs_diff(20) <= 1);
+    }
+
+    #[test]
+    fn trees_stand_in_post_order_left_before_right() {
+        assert_eq!(complete_tree(4).to_string(), "3 3 7 6 6 7 0");
+        assert_eq!(complete_tree(3).to_string(), "3 3 5 5 0");
+        assert_eq!(complete_tree(1).to_string(), "0");
+        for (leaves, edges) in [(2, 1), (16, 4), (17, 5), (1024, 10)] {
+            assert_eq!(height(&complete_tree(leaves)), edges);
+        }
+        let (treebank, mut rng) = (Treebank::new(), random::stream(1, 0, "shapes"));
+        for leaves in 1..60 {
+            let tree = treebank.tree(leaves, &mut rng);
+            let root = tree.len() - 1;
+            assert!(tree.parents()[..root].iter().enumerate().all(|(node, parent)| *parent as usize > node));
+        }
+    }
+}

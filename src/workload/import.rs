@@ -1,0 +1,426 @@
+//! Traces and shapes in the formats in which others publish them.
+//!
+//! Columns are found by their names, whatever their case and order, so that files with further columns are read as
+//! well.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use super::dataset::tree_line;
+use super::shape::{MAX_LENGTH, Shape, Tree};
+use super::trace::Trace;
+use crate::error::{Context, Error, Result};
+use crate::units::Nanos;
+
+/// A public format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens
+    Azure,
+    /// BurstGPT: Timestamp,Model,Request tokens,Response tokens,…
+    #[value(name = "burstgpt")]
+    BurstGpt,
+    /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional
+    Csv,
+    /// A sentence a line; its length is the number of words between spaces
+    Sentences,
+    /// A tree a line: the 1-based parent of each node, 0 for the root
+    Parents,
+}
+
+/// The kind of shape that requests become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// A chain as long as the input
+    Chain,
+    /// The input's and the output's length
+    Seq2seq,
+    /// One pass over an input of this many tokens
+    Tokens,
+    /// A tree
+    Tree,
+}
+
+/// What an import read.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The shape of each request.
+    pub shapes: Arc<[Shape]>,
+    /// When each arrives, the first at zero; none for formats without times.
+    pub arrivals: Option<Arc<[Nanos]>>,
+    /// Rows left out because their input or output, where it is needed, has length 0.
+    pub skipped: usize,
+    /// Whether the rows had to be sorted by time.
+    pub sorted: bool,
+}
+
+impl Imported {
+    /// The trace, where the format has times.
+    pub fn into_trace(self) -> Option<Trace> {
+        Some(Trace { arrivals: self.arrivals?, shapes: self.shapes })
+    }
+}
+
+/// The columns of a timed format, and how its times are written.
+struct Columns {
+    time: &'static str,
+    input: &'static str,
+    output: &'static str,
+    parse_time: fn(&str) -> Option<i128>,
+    time_is: &'static str,
+}
+
+impl Format {
+    /// Tells a timed format by its header.
+    ///
+    /// # Errors
+    /// When no header fits; formats without one have to be named.
+    pub fn of_header(first_line: &str) -> Result<Format> {
+        let names: Vec<String> = first_line.split(',').map(normalized).collect();
+        [Format::Azure, Format::BurstGpt, Format::Csv]
+            .into_iter()
+            .find(|format| {
+                format.columns().is_some_and(|columns| {
+                    [columns.time, columns.input].iter().all(|needed| names.iter().any(|name| name == needed))
+                })
+            })
+            .ok_or_else(|| {
+                Error::input(
+                    "line 1: not the header of azure, burstgpt or csv; name the format with --format, as sentences or parents",
+                )
+            })
+    }
+
+    fn columns(self) -> Option<Columns> {
+        const SECONDS: &str = "a number of seconds, 0 or more";
+        match self {
+            Format::Azure => Some(Columns {
+                time: "timestamp",
+                input: "contexttokens",
+                output: "generatedtokens",
+                parse_time: date_time,
+                time_is: "a date and a time, as 2023-11-16 18:15:46.6805900",
+            }),
+            Format::BurstGpt => Some(Columns {
+                time: "timestamp",
+                input: "request tokens",
+                output: "response tokens",
+                parse_time: seconds,
+                time_is: SECONDS,
+            }),
+            Format::Csv => Some(Columns {
+                time: "arrival_s",
+                input: "length_in",
+                output: "length_out",
+                parse_time: seconds,
+                time_is: SECONDS,
+            }),
+            Format::Sentences | Format::Parents => None,
+        }
+    }
+
+    /// Reads a file of this format. Without a `kind`, two lengths make seq2seq shapes, one makes a chain, parents make
+    /// a tree.
+    ///
+    /// # Errors
+    /// A missing column, a broken row (with its line and value), a kind that the format can't give, no request at all.
+    pub fn read(self, input: impl Read, kind: Option<Kind>) -> Result<Imported> {
+        let imported = match self.columns() {
+            Some(columns) => read_timed(input, &columns, kind)?,
+            None => read_lines(input, self, kind)?,
+        };
+        if imported.shapes.is_empty() {
+            return Err(Error::input("holds no requests"));
+        }
+        Ok(imported)
+    }
+}
+
+fn normalized(name: &str) -> String {
+    name.trim_start_matches('\u{feff}').trim().to_ascii_lowercase()
+}
+
+fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result<Imported> {
+    let text = read_text(input)?;
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
+    let header: Vec<String> = reader.headers().map_err(broken)?.iter().map(normalized).collect();
+    let place = |name: &str| header.iter().position(|column| column == name);
+    let need = |name: &str| {
+        place(name)
+            .ok_or_else(|| Error::input(format!("line 1: no column \"{name}\" in the header \"{}\"", header.join(","))))
+    };
+    let (time, length) = (need(columns.time)?, need(columns.input)?);
+    let target = match kind {
+        None => place(columns.output),
+        Some(Kind::Seq2seq) => Some(need(columns.output)?),
+        Some(Kind::Chain | Kind::Tokens) => None,
+        Some(Kind::Tree) => return Err(Error::input("a length gives no tree; it becomes a chain, seq2seq or tokens")),
+    };
+    let shape = |input, output| match (kind, output) {
+        (_, Some(target)) => Shape::Seq2Seq { source: input, target },
+        (Some(Kind::Tokens), None) => Shape::Tokens(input),
+        _ => Shape::Chain(input),
+    };
+
+    let mut requests: Vec<(i128, Shape)> = Vec::new();
+    let mut skipped = 0;
+    let mut record = csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(broken)? {
+        let field = |column: usize| record.get(column).unwrap_or("").trim();
+        let place = |column: usize| format!("line {}: {}", line_of(&text, &record), header[column]);
+        let size = |column: usize| {
+            tokens(field(column)).ok_or_else(|| {
+                let value = field(column);
+                Error::input(format!("{}: \"{value}\" is not a whole number up to {MAX_LENGTH}", place(column)))
+            })
+        };
+        let at = (columns.parse_time)(field(time))
+            .ok_or_else(|| Error::input(format!("{}: \"{}\" is not {}", place(time), field(time), columns.time_is)))?;
+        let (input, output) = (size(length)?, target.map(size).transpose()?);
+        if input == 0 || output == Some(0) {
+            skipped += 1;
+        } else {
+            requests.push((at, shape(input, output)));
+        }
+    }
+
+    let sorted = !requests.is_sorted_by_key(|(at, _)| *at);
+    requests.sort_by_key(|(at, _)| *at); // stable: requests of one instant keep the file's order
+    let first = requests.first().map_or(0, |(at, _)| *at);
+    let arrivals = requests
+        .iter()
+        .map(|(at, _)| u64::try_from(at - first).map(Nanos))
+        .collect::<Result<Arc<[Nanos]>, _>>()
+        .map_err(|_| Error::input(format!("the arrivals span more than {}", Nanos::MAX)))?;
+    let shapes = requests.into_iter().map(|(_, shape)| shape).collect();
+    Ok(Imported { shapes, arrivals: Some(arrivals), skipped, sorted })
+}
+
+/// A number of tokens; 0 stands for a request that failed. Some files write whole numbers as `12.0`.
+fn tokens(text: &str) -> Option<u32> {
+    text.strip_suffix(".0").unwrap_or(text).parse().ok().filter(|n| *n <= MAX_LENGTH)
+}
+
+fn read_text(mut input: impl Read) -> Result<String> {
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).map_err(|cause| Error::input(format!("cannot be read: {cause}")))?;
+    String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
+}
+
+/// The line that a record stands on. The reader's own count does not see empty lines before it.
+fn line_of(text: &str, record: &csv::StringRecord) -> usize {
+    let start = record.position().map_or(0, |position| position.byte() as usize);
+    let empty = text[start..].len() - text[start..].trim_start_matches(['\r', '\n']).len();
+    1 + text.as_bytes()[..start + empty].iter().filter(|byte| **byte == b'\n').count()
+}
+
+fn read_lines(input: impl Read, format: Format, kind: Option<Kind>) -> Result<Imported> {
+    let parse: fn(&str) -> Result<Option<Shape>> = match (format, kind) {
+        (Format::Sentences, None | Some(Kind::Chain)) => |line| Ok(words(line).map(Shape::Chain)),
+        (Format::Sentences, Some(Kind::Tokens)) => |line| Ok(words(line).map(Shape::Tokens)),
+        (Format::Sentences, _) => return Err(Error::input("a sentence becomes a chain or tokens")),
+        (_, None | Some(Kind::Tree)) => |line| parents(line).map(|tree| Some(Shape::Tree(Arc::new(tree)))),
+        _ => return Err(Error::input("parents become a tree")),
+    };
+    let text = read_text(input)?;
+    let mut skipped = 0;
+    let mut shapes = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim().is_empty() {
+            skipped += 1;
+        } else if let Some(shape) = parse(line).within(format_args!("line {number}"))? {
+            shapes.push(shape);
+        }
+    }
+    Ok(Imported { shapes: shapes.into(), arrivals: None, skipped, sorted: false })
+}
+
+fn words(line: &str) -> Option<u32> {
+    u32::try_from(line.split_whitespace().count()).ok().filter(|n| *n > 0)
+}
+
+/// A line of parents, with or without the number of leaves and a tab before them.
+fn parents(line: &str) -> Result<Tree> {
+    if line.contains('\t') { tree_line(line) } else { line.parse().map_err(Error::input) }
+}
+
+/// Seconds, in nanoseconds.
+fn seconds(text: &str) -> Option<i128> {
+    let seconds: f64 = text.parse().ok()?;
+    (seconds >= 0.0 && seconds < u64::MAX as f64 / 1e9).then(|| (seconds * 1e9).round() as i128)
+}
+
+/// `2023-11-16 18:15:46.6805900`, with `T` for the space and a trailing `Z` or `+01:00` allowed, in nanoseconds since
+/// 1970.
+fn date_time(text: &str) -> Option<i128> {
+    let (date, time) = text.split_once([' ', 'T'])?;
+    let mut date = date.split('-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let (time, offset_minutes) = match time.find(['+', '-', 'Z']) {
+        None => (time, 0),
+        Some(at) => (&time[..at], offset(&time[at..])?),
+    };
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let mut clock = clock.split(':').map(|part| part.parse::<i64>().ok());
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    let in_range = (1970..10_000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && (0..24).contains(&hour)
+        && (0..60).contains(&minute)
+        && (0..=60).contains(&second);
+    let digits_only = fraction.len() <= 9 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if !in_range || !digits_only || date.next().is_some() || clock.next().is_some() {
+        return None;
+    }
+    let nanos: i128 = format!("{fraction:0<9}").parse().ok()?;
+    let minutes = (days_since_1970(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
+    Some(i128::from(minutes * 60 + second) * 1_000_000_000 + nanos)
+}
+
+/// `Z`, `+01:00` or `-0530`, in minutes.
+fn offset(text: &str) -> Option<i64> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let digits: String = text[1..].chars().filter(|c| *c != ':').collect();
+    let (hours, minutes) = match digits.len() {
+        2 => (digits.parse::<i64>().ok()?, 0),
+        4 => (digits.get(..2)?.parse::<i64>().ok()?, digits.get(2..)?.parse::<i64>().ok()?),
+        _ => return None,
+    };
+    Some(sign * (hours * 60 + minutes))
+}
+
+/// Days from the first of January 1970 in the Gregorian calendar. Years are counted from March, so that the leap day
+/// comes last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month > 2 { year } else { year - 1 };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let months_since_march = (month + 9) % 12;
+    let days_before_month = (153 * months_since_march + 2) / 5;
+    const EPOCH: i64 = 719_468; // the same sum for 1970-01-01, so that it becomes day 0
+    year * 365 + leap_days + days_before_month + day - 1 - EPOCH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(format: Format, text: &str, kind: Option<Kind>) -> Result<Imported> {
+        format.read(text.as_bytes(), kind)
+    }
+
+    fn shapes(imported: &Imported) -> Vec<String> {
+        imported.shapes.iter().map(Shape::to_string).collect()
+    }
+
+    const AZURE: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
+        2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50.9951690,396,109\n2023-11-16 18:15:51.2224670,879,0\n";
+
+    #[test]
+    fn azure_traces_have_dates() {
+        let imported = read(Format::of_header(AZURE.lines().next().unwrap()).unwrap(), AZURE, None).unwrap();
+        assert_eq!(shapes(&imported), ["seq2seq:374>44", "seq2seq:396>109"]);
+        assert_eq!(imported.arrivals.unwrap()[..], [Nanos(0), Nanos(4_314_579_000)]);
+        assert_eq!(imported.skipped, 1);
+        let chains = read(Format::Azure, AZURE, Some(Kind::Tokens)).unwrap();
+        assert_eq!(shapes(&chains), ["tokens:374", "tokens:396", "tokens:879"]);
+    }
+
+    #[test]
+    fn burstgpt_traces_have_seconds_and_further_columns() {
+        let text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+            5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,230,1317,API log\n118,ChatGPT,417,0,417,Conversation log\n";
+        assert_eq!(Format::of_header(text.lines().next().unwrap()).unwrap(), Format::BurstGpt);
+        let imported = read(Format::BurstGpt, text, None).unwrap();
+        assert_eq!(shapes(&imported), ["seq2seq:472>18", "seq2seq:1087>230"]);
+        assert_eq!(imported.arrivals.unwrap()[1], Nanos(40_500_000_000));
+        assert_eq!(imported.skipped, 1);
+    }
+
+    #[test]
+    fn plain_csv_takes_columns_in_any_order_and_sorts_by_time() {
+        let imported = read(Format::Csv, "Length_In, arrival_s\n7,2.5\n9,0.5\n", None).unwrap();
+        assert_eq!(shapes(&imported), ["chain:9", "chain:7"]);
+        assert_eq!(imported.arrivals.as_deref().unwrap(), [Nanos(0), Nanos(2_000_000_000)]);
+        assert!(imported.sorted);
+        let pairs = read(Format::Csv, "arrival_s,length_in,length_out\n0,7,8\n", None).unwrap();
+        assert_eq!(shapes(&pairs), ["seq2seq:7>8"]);
+        let chains = read(Format::Csv, "arrival_s,length_in,length_out\n0,7,8\n", Some(Kind::Chain)).unwrap();
+        assert_eq!(shapes(&chains), ["chain:7"]);
+    }
+
+    #[test]
+    fn sentences_are_counted_in_words_and_trees_read_by_parents() {
+        let imported = read(Format::Sentences, "Resumption of the session\n\n  I declare \n", None).unwrap();
+        assert_eq!(shapes(&imported), ["chain:4", "chain:2"]);
+        assert_eq!((imported.skipped, imported.arrivals.is_none()), (1, true));
+        let trees = read(Format::Parents, "3 3 0\n2\t3 3 0\n", None).unwrap();
+        assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:3 3 0"]);
+    }
+
+    #[test]
+    fn dates_are_counted_in_nanoseconds() {
+        assert_eq!(date_time("1970-01-01 00:00:00"), Some(0));
+        assert_eq!(date_time("2000-02-29 12:00:00.5"), Some(951_825_600_500_000_000));
+        assert_eq!(date_time("2024-05-10 01:30:00.009930+01:30"), Some(1_715_299_200_009_930_000));
+        assert_eq!(date_time("2024-05-10T00:00:00Z"), Some(1_715_299_200_000_000_000));
+        assert_eq!(date_time("2023-11-16 18:15:46-0100"), Some(1_700_162_146_000_000_000));
+        for bad in ["", "2023-11-16", "2023-13-01 00:00:00", "2023-11-16 18:15", "2023-11-16 18:15:46.x", "x y"] {
+            assert_eq!(date_time(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (format, text, kind, message) in [
+            (Format::Azure, "a,b\n1,2\n", None, "line 1: no column \"timestamp\" in the header \"a,b\""),
+            (
+                Format::Azure,
+                "TIMESTAMP,ContextTokens,GeneratedTokens\n5,1,1\n",
+                None,
+                "line 2: timestamp: \"5\" is not a date and a time, as 2023-11-16 18:15:46.6805900",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\r\n0,3\r\n\r\n1,-3\r\n",
+                None,
+                "line 4: length_in: \"-3\" is not a whole number up to 1073741824",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\nsoon,3\n",
+                None,
+                "line 2: arrival_s: \"soon\" is not a number of seconds, 0 or more",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\n0,3\n",
+                Some(Kind::Seq2seq),
+                "line 1: no column \"length_out\" in the header \"arrival_s,length_in\"",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\n0,3\n",
+                Some(Kind::Tree),
+                "a length gives no tree; it becomes a chain, seq2seq or tokens",
+            ),
+            (Format::Csv, "arrival_s,length_in\n0,0\n", None, "holds no requests"),
+            (Format::Sentences, "\n", None, "holds no requests"),
+            (Format::Sentences, "a\n", Some(Kind::Tree), "a sentence becomes a chain or tokens"),
+            (Format::Parents, "0\n", Some(Kind::Chain), "parents become a tree"),
+            (
+                Format::Parents,
+                "0\n2 2\n",
+                None,
+                "line 2: no node has parent 0, so the parents form a cycle; a tree has one root",
+            ),
+        ] {
+            assert_eq!(read(format, text, kind).unwrap_err().to_string(), message);
+        }
+        assert!(Format::of_header("some words").unwrap_err().to_string().contains("--format"));
+    }
+}

@@ -1,0 +1,62 @@
+//! The laws of the conformance kit, for every policy that comes with batchlab.
+
+use batchlab::conformance::{Promises, check};
+use batchlab::policy::cellular::Cellular;
+use batchlab::policy::immediate::Immediate;
+use batchlab::policy::merged::Merged;
+use batchlab::policy::padded::{PadTo, Padded};
+use batchlab::policy::registry::PerCell;
+use batchlab::units::Nanos;
+
+#[test]
+fn cellular_keeps_the_laws() {
+    for (max_tasks, max_batch) in [(1, 1), (1, 4), (3, 5), (5, 512)] {
+        let policy = Cellular { max_tasks, max_batch: PerCell::All(max_batch), ..Cellular::default() };
+        check(&policy, &Promises { max_batch, ..Promises::default() });
+    }
+}
+
+#[test]
+fn cellular_keeps_the_laws_with_a_smallest_batch() {
+    let policy = Cellular { max_tasks: 4, max_batch: PerCell::All(6), min_batch: PerCell::All(3) };
+    check(&policy, &Promises { max_batch: 6, ..Promises::default() });
+}
+
+#[test]
+fn padded_keeps_the_laws() {
+    for (bucket_width, max_batch, pad_to) in [(1, 2, PadTo::Bucket), (10, 512, PadTo::Bucket), (4, 3, PadTo::Longest)] {
+        let policy = Padded { bucket_width, max_batch, pad_to, ..Padded::default() };
+        check(&policy, &Promises { max_batch, ..Promises::default() });
+    }
+}
+
+#[test]
+fn padded_with_a_window_keeps_the_laws_but_may_idle() {
+    let policy = Padded { bucket_width: 5, max_batch: 4, window: Nanos(400), ..Padded::default() };
+    check(&policy, &Promises { max_batch: 4, work_conserving: false, ..Promises::default() });
+}
+
+#[test]
+#[should_panic(expected = "work conservation")]
+fn the_kit_notices_a_worker_that_idles() {
+    let policy = Padded { bucket_width: 5, max_batch: 4, window: Nanos(400), ..Padded::default() };
+    check(&policy, &Promises { max_batch: 4, ..Promises::default() });
+}
+
+#[test]
+#[should_panic(expected = "caps")]
+fn the_kit_notices_a_batch_that_is_too_large() {
+    check(&Merged { max_batch: 8, ..Merged::default() }, &Promises { max_batch: 7, ..Promises::default() });
+}
+
+#[test]
+fn merged_keeps_the_laws() {
+    for max_batch in [1, 3, 64] {
+        check(&Merged { max_batch, ..Merged::default() }, &Promises { max_batch, ..Promises::default() });
+    }
+}
+
+#[test]
+fn immediate_keeps_the_laws() {
+    check(&Immediate::default(), &Promises { max_batch: 1, ..Promises::default() });
+}
