@@ -7,7 +7,7 @@ pub mod recorder;
 pub mod stats;
 pub mod warmup;
 
-pub mod saturation;
+mod saturation;
 pub mod summary;
 
 pub mod combined;

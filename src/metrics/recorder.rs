@@ -189,3 +189,32 @@ fn distinct_cells(steps: &[Step]) -> smallvec::SmallVec<[CellId; 2]> {
     }
     cells
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_task_is_the_one_that_starts_first() {
+        let mut record = Recorder::new(2, 2, 1, Keep { tasks: true, first_tasks: true });
+        // Two tasks of one request finish in the order opposite to that of their starts.
+        for (task, worker, start, finish) in [(1, 1, 20, 30), (0, 0, 10, 40)] {
+            let open = OpenTask {
+                worker: WorkerId(worker),
+                stream: StreamId(0),
+                steps: vec![Step { cell: CellId(0), batch: 1, times: 1, input: 0 }],
+                batch: 1,
+                useful_cells: 1,
+                submit: Nanos(5),
+                requests: vec![RequestId(0)],
+            };
+            let (start, finish) = (Nanos(start), Nanos(finish));
+            record.completed(&Completion { task: TaskId(task), start, finish }, &open);
+        }
+        assert_eq!(record.start, [Nanos(10), Nanos::MAX]);
+        assert_eq!(record.first_task, [Some(TaskId(0)), None]);
+        assert_eq!(record.tasks.iter().map(|t| t.task.0).collect::<Vec<_>>(), [0, 1], "in order of submission");
+        assert_eq!(record.busy, [Nanos(30), Nanos(10)]);
+        assert!(Recorder::new(2, 2, 1, Keep::default()).first_task.is_empty());
+    }
+}

@@ -24,20 +24,35 @@ pub(super) fn record(rows: &[(u64, u64, u64)]) -> Recorder {
 
 /// Poisson arrivals at one server that takes a microsecond for each request, first come first served.
 pub(super) fn queue(requests: usize, load: f64, seed: u64) -> Recorder {
+    batch_server(requests, load, 1, |batch| 1000 * batch as u64, seed)
+}
+
+/// Poisson arrivals at one server that takes all requests that wait, up to a cap, and serves them in a time that depends
+/// on their number. A load of 1 is what it can just serve in full batches.
+pub(super) fn batch_server(requests: usize, load: f64, cap: usize, time: fn(usize) -> u64, seed: u64) -> Recorder {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (mut now, mut free) = (0.0, 0);
-    let rows: Vec<_> = (0..requests)
-        .map(|_| {
-            let gap: f64 = Exp1.sample(&mut random);
-            now += gap * 1000.0 / load;
-            let start = (now as u64).max(free);
-            free = start + 1000;
-            (now as u64, start, free)
-        })
-        .collect();
+    let mean_gap = time(cap) as f64 / cap as f64 / load;
+    let mut now = 0.0;
+    let mut next_arrival = || {
+        let gap: f64 = Exp1.sample(&mut random);
+        now += gap * mean_gap;
+        now as u64
+    };
+    let arrivals: Vec<u64> = (0..requests).map(|_| next_arrival()).collect();
+    let mut rows = Vec::with_capacity(requests);
+    let (mut free, mut busy, mut batches) = (0, 0, 0);
+    while let Some(&first) = arrivals.get(rows.len()) {
+        let start = first.max(free);
+        let waiting = &arrivals[rows.len()..];
+        let batch = waiting.iter().take(cap).take_while(|&&arrival| arrival <= start).count();
+        free = start + time(batch);
+        busy += time(batch);
+        batches += 1;
+        rows.extend(waiting[..batch].iter().map(|&arrival| (arrival, start, free)));
+    }
     let mut record = record(&rows);
-    record.busy[0] = Nanos(1000 * requests as u64);
-    record.task_count = requests as u64;
+    record.busy[0] = Nanos(busy);
+    record.task_count = batches;
     record.batch_sum = requests as u64;
     record.executed_cells = requests as u64;
     record.useful_cells = requests as u64;

@@ -8,24 +8,38 @@ use crate::units::Nanos;
 
 /// How many standard deviations of a random walk count as growth.
 const SIGNIFICANCE: f64 = 3.0;
-/// With fewer arrivals, an overload of a tenth can hide behind chance, and "not saturated" can't be said.
-const FEWEST_ARRIVALS: usize = 2000;
-/// The part of the requests, from the first on, that tells how long a request takes when the system has only begun to fill.
-const EARLY_PART: usize = 10;
+/// "Not saturated" can be said when an overload of this share of the load would be found more often than missed.
+const VISIBLE_OVERLOAD: f64 = 0.1;
+/// With fewer arrivals, nothing can be said.
+const FEWEST: usize = 200;
+/// A quarter of the arrival period has to be so many times as long as a request takes. A system that serves in batches
+/// breathes with them, and one that has just begun to fill grows whatever the load.
+const SERVICES_IN_A_QUARTER: u64 = 3;
+/// A wait of so many times as long as a request takes is no wait for the next batch alone.
+const SERVICES_IN_A_LONG_WAIT: u64 = 2;
+/// The first and the last of this many parts of the requests tell of the beginning and of the end.
+const PARTS: usize = 10;
 
 /// Whether the number in the system grew without end while requests arrived; `None` where the run is too short to tell.
 ///
 /// `order` is the requests that arrived, in the order of arrival, and `left` says when a request left the system
-/// ([`Nanos::MAX`] for never).
-///
-/// The arrival period is cut in four quarters with the mean numbers in the system N1 to N4. The run is saturated if
-/// N4 - N2 exceeds `3 max(1, c) sqrt(n / 2)`, with n arrivals of which the gaps have a coefficient of variation c, and
-/// both N3 - N2 and N4 - N3 are at least a quarter of it. If it is not, n decides between "no" and "can't tell".
+/// ([`Nanos::MAX`] for never). docs/METRICS.md states the rule.
 pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> Nanos) -> Option<bool> {
     let arrival = |request: u32| record.arrival[request as usize].0;
     let (first, last) = (arrival(*order.first()?), arrival(*order.last()?));
     let quarter = (last - first) / 4;
-    if quarter == 0 || fill_time(record, order)? > quarter {
+    if order.len() < FEWEST || quarter == 0 {
+        return None;
+    }
+    let part = order.len().div_ceil(PARTS);
+    let service = median(record, &order[..part], |r| record.finish[r].saturating_since(record.start[r]))?;
+    // So short a period may still tell of a great overload: what came last waited for longer than all had taken to come.
+    let last_wait =
+        median(record, &order[order.len() - part..], |r| record.start[r].saturating_since(record.arrival[r]));
+    if last_wait.is_some_and(|wait| wait > last - first && wait > SERVICES_IN_A_LONG_WAIT * service) {
+        return Some(true);
+    }
+    if quarter < SERVICES_IN_A_QUARTER * service {
         return None;
     }
     let mut presence = [0u128; 3];
@@ -38,30 +52,22 @@ pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> 
     }
     let [second, third, fourth] = presence.map(|sum| sum as f64 / quarter as f64);
     let growth = fourth - second;
-    let walk = gap_variation(record, order).max(1.0) * (order.len() as f64 / 2.0).sqrt();
-    let steady_growth = third - second >= growth / 4.0 && fourth - third >= growth / 4.0;
-    if growth > SIGNIFICANCE * walk && steady_growth {
-        Some(true)
-    } else {
-        (order.len() >= FEWEST_ARRIVALS).then_some(false)
-    }
+    // Half of the arrivals lie between the middles of the two quarters.
+    let arrivals = order.len() as f64 / 2.0;
+    let chance = SIGNIFICANCE * gap_variation(record, order).max(1.0) * arrivals.sqrt();
+    let lasting = third - second >= growth / 4.0 && fourth - third >= growth / 4.0;
+    if growth > chance && lasting { Some(true) } else { (chance <= VISIBLE_OVERLOAD * arrivals).then_some(false) }
 }
 
-/// How long the number in the system grows merely because the first requests are not done yet: the median time from
-/// start to finish of the earliest requests. `None` when fewer than half of these finished.
-fn fill_time(record: &Recorder, order: &[u32]) -> Option<u64> {
-    let early = &order[..order.len().div_ceil(EARLY_PART)];
-    let mut times: Vec<u64> = early
-        .iter()
-        .map(|&request| request as usize)
-        .filter(|&request| record.finish[request] != Nanos::MAX)
-        .map(|request| record.finish[request].saturating_since(record.start[request]).0)
-        .collect();
-    if times.is_empty() || 2 * times.len() < early.len() {
+/// The median of a span of requests; `None` when fewer than half of them finished.
+fn median(record: &Recorder, requests: &[u32], span: impl Fn(usize) -> Nanos) -> Option<u64> {
+    let finished = |r: &usize| record.finish[*r] != Nanos::MAX;
+    let mut spans: Vec<u64> = requests.iter().map(|&r| r as usize).filter(finished).map(|r| span(r).0).collect();
+    if spans.is_empty() || 2 * spans.len() < requests.len() {
         return None;
     }
-    let middle = times.len() / 2;
-    Some(*times.select_nth_unstable(middle).1)
+    let middle = spans.len() / 2;
+    Some(*spans.select_nth_unstable(middle).1)
 }
 
 /// The coefficient of variation of the gaps between arrivals.
@@ -75,7 +81,7 @@ fn gap_variation(record: &Recorder, order: &[u32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::{queue, record};
+    use super::super::records::{batch_server, queue, record};
     use super::*;
 
     fn verdict(record: &Recorder) -> Option<bool> {
@@ -94,10 +100,28 @@ mod tests {
             (1.5, 10_000, Some(true)),
             (2.0, 300, Some(true)),
             (1.05, 300, None),
+            (10.0, 199, None),
             (0.5, 300, None),
         ] {
             for seed in 0..20 {
                 let said = verdict(&queue(requests, load, seed));
+                assert_eq!(said, expected, "load {load}, {requests} requests, seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn batches_do_not_pass_for_growth() {
+        let time = |batch| 9_000_000 + 20_000 * batch as u64;
+        for (load, requests, expected) in [
+            (0.9, 2000, None), // as long as five full batches
+            (10.0, 2000, Some(true)),
+            (0.9, 20_000, Some(false)),
+            (1.2, 50_000, Some(true)),
+            (10.0, 50_000, Some(true)),
+        ] {
+            for seed in 0..10 {
+                let said = verdict(&batch_server(requests, load, 512, time, seed));
                 assert_eq!(said, expected, "load {load}, {requests} requests, seed {seed}");
             }
         }
@@ -109,7 +133,7 @@ mod tests {
         let rows: Vec<_> = (0..5000).map(|i| (i, i, i + 5000)).collect();
         assert_eq!(verdict(&record(&rows)), None);
         // The same with time enough to settle.
-        let rows: Vec<_> = (0..50_000).map(|i| (i, i, i + 5000)).collect();
+        let rows: Vec<_> = (0..100_000).map(|i| (i, i, i + 5000)).collect();
         assert_eq!(verdict(&record(&rows)), Some(false));
     }
 
