@@ -89,8 +89,8 @@ fn on_single_cells_cellular_and_padded_are_the_same() {
     let arrivals = random_arrivals(3, 2_000, 300);
     let cellular = policy("kind = 'cellular'\nmax_tasks = 1\nmax_batch = 8");
     let padded = policy("kind = 'padded'\nbucket_width = 1\nmax_batch = 8");
-    let one = device.run(&*cellular, &requests, &arrivals, Keep { tasks: true });
-    let other = device.run(&*padded, &requests, &arrivals, Keep { tasks: true });
+    let one = device.run(&*cellular, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
+    let other = device.run(&*padded, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
     assert_eq!(one.tasks, other.tasks);
     assert_eq!((one.start, one.finish), (other.start, other.finish));
 }

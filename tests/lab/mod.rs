@@ -65,7 +65,7 @@ impl Run {
             _ => device.requests(trace.iter().map(|(_, shape)| shape.parse().expect("a shape"))),
         };
         let arrivals: Vec<Nanos> = trace.iter().map(|(at, _)| Nanos(*at)).collect();
-        device.run(&*settings(&self.policy), &requests, &arrivals, Keep { tasks: true })
+        device.run(&*settings(&self.policy), &requests, &arrivals, Keep { tasks: true, ..Keep::default() })
     }
 }
 

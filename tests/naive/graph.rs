@@ -117,8 +117,8 @@ impl Graph {
         let mut depths = vec![0; self.cells.len()];
         loop {
             let before = depths.clone();
-            for node in 0..depths.len() {
-                depths[node] = self.needs[node].iter().map(|input| before[*input] + 1).max().unwrap_or(0);
+            for (node, needs) in self.needs.iter().enumerate() {
+                depths[node] = needs.iter().map(|input| before[*input] + 1).max().unwrap_or(0);
             }
             if depths == before {
                 return depths;
