@@ -18,8 +18,6 @@ type Histogram = BTreeMap<u64, u64>;
 
 /// The shares at which a line gets a marker.
 const MARKED: [f64; 3] = [0.1, 0.5, 0.9];
-/// The share of the lengths that the axis holds; the rest may be ten times as long.
-const SHOWN: f64 = 0.999;
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     if inputs.files().is_empty() {
@@ -43,7 +41,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
             }
         }
     }
-    let longest = curves.iter().map(|(_, cdf)| cdf.quantile(SHOWN)).fold(1.0, f64::max);
+    let longest = curves.iter().map(|(_, cdf)| cdf.largest()).fold(1.0, f64::max);
     let x = Axis::linear_to_tick("Length", 0.0, longest, room_for(longest).min(8));
     let y = Axis::linear("Share of requests", 0.0, 1.0, 5);
     let legend: Vec<Entry> = curves
