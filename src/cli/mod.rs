@@ -145,7 +145,7 @@ pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::failed(format!("standard output: {cause}")))
+            Err(Error::failed(format!("standard output: cannot be written: {cause}")))
         }
         _ => Ok(()),
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 
+use super::print;
 use crate::error::{Error, Result};
 use crate::plot::{Format, Inputs, Kind, Options, draw, draw_all};
 use crate::units::Nanos;
@@ -81,10 +82,8 @@ pub enum Formats {
 /// # Errors
 /// As [`draw`] and [`draw_all`].
 pub fn run(args: Args) -> Result<()> {
-    for file in written(&args)? {
-        println!("{}", file.display());
-    }
-    Ok(())
+    let names: Vec<String> = written(&args)?.iter().map(|file| format!("{}\n", file.display())).collect();
+    print(&names.concat())
 }
 
 fn written(args: &Args) -> Result<Vec<PathBuf>> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
+use crate::experiment::prepared::Prepared;
 use crate::experiment::{self, Options, Report};
 use crate::metrics::table;
 use crate::policy::registry::Registry;
@@ -41,6 +42,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let scenarios: Vec<Scenario> =
         args.scenarios.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
     refuse_equal_names(&scenarios)?;
+    if scenarios.len() > 1 {
+        // So that a mistake in the last does not show after hours of the first.
+        scenarios.iter().try_for_each(|scenario| Prepared::new(scenario).map(drop))?;
+    }
     let stop = stop_on_ctrl_c()?;
     let mut documents = Vec::new();
     for scenario in &scenarios {
@@ -86,9 +91,10 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
 
 /// Two scenarios of one name would write over each other's results.
 fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
+    // Compared without case, since some file systems do so.
     let mut seen = BTreeMap::new();
     for scenario in scenarios {
-        if let Some(other) = seen.insert(folder_name(&scenario.name), &scenario.file) {
+        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
             return Err(Error::input(format!(
                 "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
                 scenario.file.display(),

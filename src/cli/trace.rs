@@ -15,7 +15,7 @@ use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{Parameters, Process, check_rate};
 use crate::workload::random;
 
-/// Makes, describes, imports and converts traces
+/// Make, describe, import and convert traces
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -24,16 +24,16 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Draws a trace from a dataset and an arrival process
+    /// Draw a trace from a dataset and an arrival process
     Gen(generate::Args),
-    /// Describes a trace: rate, burstiness, lengths
+    /// Describe a trace: rate, burstiness, lengths
     Info(info::Args),
-    /// Turns a public trace, sentences or trees into a trace
+    /// Turn a public trace, sentences or trees into a trace
     ///
     /// Formats with times keep their gaps, and the first request arrives at 0. Sentences and trees have no times: they
     /// arrive, in the file's order, by --process and --rate.
     Import(import::Args),
-    /// Scales a trace in time, cuts and filters it
+    /// Scale a trace in time, cut and filter it
     ///
     /// In this order: requests that are too long are left out, of the others the first are skipped, then so many are
     /// taken. What is left is numbered from 0 and moved in time, so that its first request arrives at 0. Then the time

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use serde::Deserialize;
-
 use super::CostModel;
 use super::curve::Curve;
 use crate::backend::Step;
-use crate::error::{Error, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::units::Nanos;
 use crate::workload::model::CellType;
 
@@ -39,18 +37,9 @@ pub struct Overhead {
     pub gather: Option<Nanos>,
 }
 
-#[derive(Deserialize)]
-struct Row {
-    cell: String,
-    batch: u32,
-    ns: u64,
-    #[serde(default)]
-    input: Option<u32>,
-    /// The spread of the measurement; read to be checked, but a table's times are its means.
-    #[serde(default)]
-    #[allow(dead_code)]
-    stddev_ns: Option<f64>,
-}
+/// The columns of a cost table; the first three are needed.
+const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
+const NEEDED: usize = 3;
 
 impl CostTable {
     /// Reads a table from its file.
@@ -67,28 +56,15 @@ impl CostTable {
     /// # Errors
     /// Names the line, the value and what is allowed.
     pub fn parse(text: &str, name: &str) -> Result<CostTable> {
-        let mut reader =
-            csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
-        let headers = reader.headers().map_err(|e| bad_row(name, &e))?.clone();
-        if let Some(missing) = ["cell", "batch", "ns"].iter().find(|column| !headers.iter().any(|h| h == **column)) {
-            return Err(Error::input(format!(
-                "{name}:1: no column \"{missing}\"; a cost table has the columns cell,batch,ns and may have input,stddev_ns"
-            )));
-        }
-        if let Some(unknown) = headers.iter().find(|h| !["cell", "batch", "ns", "input", "stddev_ns"].contains(h)) {
-            return Err(Error::input(format!(
-                "{name}:1: unknown column \"{unknown}\"; known: cell, batch, ns, input, stddev_ns"
-            )));
-        }
+        let mut lines = (1..)
+            .zip(text.trim_start_matches('\u{feff}').lines())
+            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+        let (line, header) = lines.next().unwrap_or((1, ""));
+        let header = Header::parse(header).within(format_args!("{name}:{line}"))?;
         let mut points: BTreeMap<(String, u32), Vec<(u32, u64)>> = BTreeMap::new();
-        for record in reader.records() {
-            let record = record.map_err(|e| bad_row(name, &e))?;
-            let line = record.position().map_or(0, csv::Position::line);
-            let row: Row = record.deserialize(Some(&headers)).map_err(|e| bad_row(name, &e))?;
-            if row.batch == 0 {
-                return Err(Error::input(format!("{name}:{line}: batch 0; a batch is a whole number from 1")));
-            }
-            let curve = points.entry((row.cell.clone(), row.input.unwrap_or(0))).or_default();
+        for (line, text) in lines {
+            let row = header.row(text).within(format_args!("{name}:{line}"))?;
+            let curve = points.entry((row.cell.clone(), row.input)).or_default();
             if curve.iter().any(|(batch, _)| *batch == row.batch) {
                 return Err(Error::input(format!(
                     "{name}:{line}: a second time for cell \"{}\" at batch {}; each batch stands once",
@@ -174,21 +150,84 @@ impl CostModel for TableModel {
     }
 }
 
-fn bad_row(name: &str, error: &csv::Error) -> Error {
-    let line = error.position().map(csv::Position::line);
-    let place = line.map_or_else(|| name.to_string(), |line| format!("{name}:{line}"));
-    let what = match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("{len} fields where the header has {expected_len}")
+/// One row of a table.
+struct Row {
+    cell: String,
+    batch: u32,
+    ns: u64,
+    /// 0 where the cell's time does not depend on its input.
+    input: u32,
+}
+
+/// Where each of [`COLUMNS`] stands in a file.
+struct Header {
+    places: [Option<usize>; COLUMNS.len()],
+    columns: usize,
+}
+
+impl Header {
+    fn parse(line: &str) -> Result<Header> {
+        let names = fields(line)?;
+        let places = COLUMNS.map(|column| names.iter().position(|name| name == column));
+        if let Some(missing) = (0..NEEDED).find(|i| places[*i].is_none()) {
+            return Err(Error::input(format!(
+                "no column \"{}\"; a cost table has the columns cell,batch,ns and may have input,stddev_ns",
+                COLUMNS[missing]
+            )));
         }
-        csv::ErrorKind::Deserialize { err, .. } => {
-            let column =
-                err.field().and_then(|i| ["cell", "batch", "ns"].get(i as usize)).copied().unwrap_or("a field");
-            format!("{column}: {}", err.kind())
+        if let Some(unknown) = names.iter().find(|name| !COLUMNS.contains(&name.as_str())) {
+            return Err(Error::input(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", "))));
         }
-        _ => error.to_string(),
-    };
-    Error::input(format!("{place}: {what}; a row is cell,batch,ns with a name and two whole numbers"))
+        Ok(Header { places, columns: names.len() })
+    }
+
+    fn row(&self, line: &str) -> Result<Row> {
+        let fields = fields(line)?;
+        if fields.len() != self.columns {
+            return Err(Error::input(format!(
+                "\"{}\" has {} fields where the header has {}",
+                line.trim(),
+                fields.len(),
+                self.columns
+            )));
+        }
+        // A column that may be left out may also be empty.
+        let text = |column: usize| self.places[column].map_or("", |place| fields[place].as_str());
+        let refuse = |column: usize, what: &str| {
+            Error::input(format!("{}: \"{}\" is not {what}", COLUMNS[column], text(column)))
+        };
+        if text(0).is_empty() {
+            return Err(refuse(0, "the name of a cell"));
+        }
+        // The spread of a measurement is checked, but a table's times are its means.
+        if !text(4).is_empty() && !text(4).parse().is_ok_and(|spread: f64| spread >= 0.0) {
+            return Err(refuse(4, "a number of nanoseconds, 0 or more"));
+        }
+        let batch = text(1).parse().ok().filter(|batch| *batch > 0);
+        Ok(Row {
+            cell: text(0).to_string(),
+            batch: batch.ok_or_else(|| refuse(1, &format!("a whole number from 1 to {}", u32::MAX)))?,
+            ns: text(2).parse().map_err(|_| refuse(2, "a whole number of nanoseconds, 0 or more"))?,
+            input: match text(3) {
+                "" => 0,
+                size => size.parse().map_err(|_| refuse(3, "a whole number, 0 or more"))?,
+            },
+        })
+    }
+}
+
+/// The fields of one line, without the blanks around them. A field may stand in quotes.
+fn fields(line: &str) -> Result<Vec<String>> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .trim(csv::Trim::All)
+        .buffer_capacity(line.len() + 1)
+        .from_reader(line.as_bytes());
+    match reader.records().next() {
+        Some(Ok(record)) => Ok(record.iter().map(str::to_string).collect()),
+        Some(Err(error)) => Err(Error::input(error)),
+        None => Ok(Vec::new()),
+    }
 }
 
 #[cfg(test)]
@@ -199,7 +238,9 @@ mod tests {
 
     #[test]
     fn a_table_is_read_whatever_the_order_of_its_rows_and_columns() {
-        let table = CostTable::parse("batch,cell,ns\n# measured\n8,lstm,20\n4,lstm,10\n1,gather,3\n", "t.csv").unwrap();
+        let table =
+            CostTable::parse("\u{feff}batch, cell,ns\n# measured\n8,\"lstm\",20\n4,lstm,10\n\n1,gather,3\n", "t.csv")
+                .unwrap();
         let device = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
         let step = |batch| Step { cell: CellId(0), batch, times: 1, input: 0 };
         assert_eq!(device.cell(&step(6)), Nanos(15));
@@ -219,14 +260,18 @@ mod tests {
     #[test]
     fn broken_tables_are_named_by_line() {
         for (text, part) in [
+            ("", "t.csv:1: no column \"cell\""),
             ("cell,batch\nlstm,1\n", "t.csv:1: no column \"ns\""),
             ("cell,batch,ns,colour\n", "unknown column \"colour\""),
             ("cell,batch,ns\n", "no rows"),
-            ("cell,batch,ns\nlstm,1,5\nlstm,x,5\n", "t.csv:3: batch: invalid digit"),
-            ("cell,batch,ns\nlstm,0,5\n", "t.csv:2: batch 0"),
-            ("cell,batch,ns\nlstm,1\n", "t.csv:2: 2 fields where the header has 3"),
-            ("cell,batch,ns\nlstm,1,5\nlstm,1,6\n", "t.csv:3: a second time"),
-            ("cell,batch,ns\nlstm,1,-5\n", "t.csv:2: ns: invalid digit"),
+            ("# measured\r\n\r\ncell,batch,ns\r\nlstm,1,5\r\n\r\nlstm,x,5\r\n", "t.csv:6: batch: \"x\" is not a whole"),
+            ("cell,batch,ns\nlstm,0,5\n", "t.csv:2: batch: \"0\" is not a whole number from 1"),
+            ("cell,batch,ns\nlstm,1\n", "t.csv:2: \"lstm,1\" has 2 fields where the header has 3"),
+            ("cell,batch,ns\n\nlstm,1,5\nlstm,1,6\n", "t.csv:4: a second time"),
+            ("cell,batch,ns\nlstm,1,-5\n", "t.csv:2: ns: \"-5\" is not a whole number of nanoseconds"),
+            ("cell,batch,ns\n,1,5\n", "t.csv:2: cell: \"\" is not the name"),
+            ("cell,batch,ns,input\nlstm,1,5,x\n", "t.csv:2: input: \"x\""),
+            ("cell,batch,ns,stddev_ns\nlstm,1,5,nan\n", "t.csv:2: stddev_ns: \"nan\""),
         ] {
             let error = CostTable::parse(text, "t.csv").unwrap_err().to_string();
             assert!(error.contains(part), "{text:?} gave {error:?}");

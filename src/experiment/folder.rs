@@ -17,6 +17,9 @@ use crate::scenario::{Load, Scenario, folder_name};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
+/// The logs of a point.
+const LOGS: &[&str] = &["requests.csv", "tasks.csv", "batches.csv", "timeline.json"];
+
 /// The folder of one scenario's results.
 #[derive(Clone, Debug)]
 pub struct Folder {
@@ -97,6 +100,19 @@ impl Folder {
         let text = fs::read_to_string(self.point_file(run)).ok()?;
         let point: Point = serde_json::from_str(&text).ok()?;
         (point.fingerprint == self.fingerprint).then_some(point.summary)
+    }
+
+    /// Removes what runs of another scenario under this name left in the folders of these runs: a log that is not written
+    /// this time must not be taken for one of this scenario.
+    pub fn remove_stale(&self, runs: &[Run]) {
+        for run in runs.iter().filter(|run| self.finished(run, true).is_none()) {
+            let logs = if run.replication == 0 { LOGS } else { &[] };
+            let logs = logs.iter().map(|log| self.point(run).join(log));
+            for file in logs.chain([self.point_file(run)]) {
+                // Most often there is none; one that can't be removed can't be written over either, which is told then.
+                let _ = fs::remove_file(file);
+            }
+        }
     }
 
     /// Writes that a run is finished.

@@ -60,10 +60,12 @@ const HIGHEST: f64 = 1e9;
 /// Finds the knee of every policy of a scenario.
 ///
 /// Each replication brackets its knee by doubling and halving from the scenario's first rate, then bisects the rate in
-/// proportion. The requests and the gaps between them are the same at every rate but for their scale.
+/// proportion. The requests and the gaps between them are the same at every rate but for their scale. A rate at which the
+/// system falls behind does not hold, even if the run ends before the quantile shows it.
 ///
 /// # Errors
-/// A scenario whose arrivals have no rate, or with too few requests for the quantile; [`Error::Interrupted`].
+/// A scenario whose arrivals have no rate, with too few requests for the quantile, or so few that all of them keep the
+/// objective at any rate; [`Error::Interrupted`].
 pub fn find(
     scenario: &Scenario,
     objective: &Objective,
@@ -90,9 +92,13 @@ pub fn find(
                 let run = Run { policy, load: LoadPoint::Rate(Rate(rate)), replication };
                 holds(&prepared, &run, objective, scenario, stop)
             };
-            let rate = search(holds, first.0, objective.tolerance)?;
+            let found = search(holds, first.0, objective.tolerance)?;
             progress();
-            Ok(rate.map(Rate))
+            match found {
+                Found::Knee(rate) => Ok(Some(Rate(rate))),
+                Found::HoldsNowhere => Ok(None),
+                Found::HoldsEverywhere => Err(holds_everywhere(scenario, policy, objective)),
+            }
         })
         .collect::<Result<Vec<Option<Rate>>>>()?;
     let per_policy = objective.replications as usize;
@@ -102,6 +108,18 @@ pub fn find(
         .zip(rates.chunks(per_policy))
         .map(|(policy, rates)| Knee { policy: policy.label.clone(), rates: rates.to_vec() })
         .collect())
+}
+
+/// A burst of all requests at once keeps the objective, so that no rate of so few tells of the system.
+fn holds_everywhere(scenario: &Scenario, policy: usize, objective: &Objective) -> Error {
+    Error::input(format!(
+        "{}: workload.requests: \"{}\" keeps {} within {} even when all of them arrive at once; draw more, or lower the \
+         objective",
+        scenario.file.display(),
+        scenario.policies[policy].label,
+        objective.quantile.name(),
+        objective.slo,
+    ))
 }
 
 fn holds(
@@ -130,23 +148,40 @@ fn holds(
             objective.quantile.name(),
         ))
     })?;
-    Ok(value <= objective.slo.as_millis_f64())
+    Ok(value <= objective.slo.as_millis_f64() && summary.saturated != Some(true))
 }
 
-/// The highest rate that holds, as far as the tolerance goes; `None` when not even the lowest does.
-fn search(mut holds: impl FnMut(f64) -> Result<bool>, first: f64, tolerance: f64) -> Result<Option<f64>> {
-    let (mut low, mut high);
+/// What a search came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Found {
+    /// The highest rate that holds, as far as the tolerance goes.
+    Knee(f64),
+    /// Not even the lowest rate holds.
+    HoldsNowhere,
+    /// Even the highest rate holds.
+    HoldsEverywhere,
+}
+
+fn search(mut holds: impl FnMut(f64) -> Result<bool>, first: f64, tolerance: f64) -> Result<Found> {
+    let (mut low, mut high) = (first, first);
     if holds(first)? {
-        (low, high) = (first, first * 2.0);
-        while high < HIGHEST && holds(high)? {
-            (low, high) = (high, high * 2.0);
+        loop {
+            if high >= HIGHEST {
+                return Ok(Found::HoldsEverywhere);
+            }
+            (low, high) = (high, (high * 2.0).min(HIGHEST));
+            if !holds(high)? {
+                break;
+            }
         }
     } else {
-        (low, high) = (first / 2.0, first);
-        while !holds(low)? {
-            (low, high) = (low / 2.0, low);
-            if low < LOWEST {
-                return Ok(None);
+        loop {
+            if low <= LOWEST {
+                return Ok(Found::HoldsNowhere);
+            }
+            (low, high) = ((low / 2.0).max(LOWEST), low);
+            if holds(low)? {
+                break;
             }
         }
     }
@@ -158,7 +193,7 @@ fn search(mut holds: impl FnMut(f64) -> Result<bool>, first: f64, tolerance: f64
             high = middle;
         }
     }
-    Ok(Some(low))
+    Ok(Found::Knee(low))
 }
 
 #[cfg(test)]
@@ -169,14 +204,20 @@ mod tests {
     fn the_search_closes_in_from_either_side() {
         for knee in [0.02, 7.0, 1_000.0, 123_456.0] {
             for first in [1.0, 1_000.0, 1e6] {
-                let found = search(|rate| Ok(rate <= knee), first, 0.001).unwrap().unwrap();
+                let found = search(|rate| Ok(rate <= knee), first, 0.001).unwrap();
+                let Found::Knee(found) = found else { panic!("{found:?} for {knee} from {first}") };
                 assert!(found <= knee && found * 1.001 >= knee, "{found} for {knee} from {first}");
             }
         }
     }
 
     #[test]
-    fn a_policy_that_never_holds_has_no_knee() {
-        assert_eq!(search(|_| Ok(false), 100.0, 0.01).unwrap(), None);
+    fn the_search_ends_where_there_is_no_knee() {
+        for first in [1e-3, 100.0, 6e8, 1e9] {
+            let tried = |rate: f64| assert!((LOWEST..=HIGHEST).contains(&rate), "{rate}");
+            let nowhere = search(|rate| (tried(rate), Ok(false)).1, first, 0.01).unwrap();
+            let everywhere = search(|rate| (tried(rate), Ok(true)).1, first, 0.01).unwrap();
+            assert_eq!((nowhere, everywhere), (Found::HoldsNowhere, Found::HoldsEverywhere));
+        }
     }
 }

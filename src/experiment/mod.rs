@@ -87,6 +87,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     let prepared = Prepared::new(scenario)?;
     let folder = Folder::open(scenario, &prepared, options)?;
     let runs = runs(scenario, options.replications);
+    folder.remove_stale(&runs);
 
     let failure = Mutex::new(None);
     let finished: Vec<Option<Finished>> = runs

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::Run;
+use crate::backend::Backend as _;
 use crate::backend::sim::Sim;
 use crate::cost::table::{CostTable, TableModel};
 use crate::driver::drive;
@@ -16,7 +17,7 @@ use crate::policy::Policy;
 use crate::policy::registry::Setup;
 use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
 use crate::units::Nanos;
-use crate::workload::arrivals::{ClosedLoop, OpenLoop};
+use crate::workload::arrivals::{ClosedLoop, OpenLoop, within_the_clock};
 use crate::workload::dataset::Dataset;
 use crate::workload::model::CellType;
 use crate::workload::random;
@@ -61,7 +62,9 @@ impl<'s> Prepared<'s> {
                 arrivals: arrivals.clone(),
             },
             Load::Trace { trace, time_scale } => {
-                let read = Trace::read(trace)?.scaled(*time_scale)?;
+                let read = Trace::read(trace)?;
+                let read = read.scaled(*time_scale).within("workload.time_scale").within(scenario.file.display())?;
+                within_the_clock(&read.arrivals).within(trace.display())?;
                 let requests = Requests::unfold(read.shapes, &scenario.workload.model)
                     .map_err(Error::input)
                     .within(trace.display())?;
@@ -109,7 +112,7 @@ impl<'s> Prepared<'s> {
     /// Simulates one run.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] once `stop` is set.
+    /// [`Error::Interrupted`] once `stop` is set; a run that does not end before its clock does.
     pub fn simulate(&self, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<Recorder> {
         let requests = self.requests(run.replication)?;
         let workers = self.scenario.device.workers;
@@ -127,9 +130,21 @@ impl<'s> Prepared<'s> {
             }
             (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
                 let times = process.times(load.rate(), requests.len(), &mut stream("arrivals"));
+                within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
                 go(&mut OpenLoop::new(&requests, &times))?;
             }
             (Origin::Dataset { .. }, load) => unreachable!("a closed loop has no load {load}"),
+        }
+        if backend.now() == Nanos::MAX {
+            let entry = &self.scenario.policies[run.policy];
+            return Err(Error::input(format!(
+                "{}: \"{}\" at {} is not done when the clock ends, after {}; are the costs in {} in nanoseconds?",
+                self.scenario.file.display(),
+                entry.label,
+                run.load,
+                Nanos::MAX,
+                entry.costs.display(),
+            )));
         }
         Ok(record)
     }

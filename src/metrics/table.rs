@@ -46,7 +46,8 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let offered = row.figures.estimate(Figure::Offered).value;
+    // A closed loop has no rate of its own: what it offers follows from what is served.
+    let offered = row.figures.estimate(Figure::Offered).value.filter(|_| !row.point.starts_with("clients-"));
     let mut line = vec![shortened(&row.policy), offered.map_or_else(|| row.point.clone(), significant)];
     for (figure, _) in COLUMNS {
         let mut cell = cell(row, figure);

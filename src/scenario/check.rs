@@ -44,6 +44,10 @@ pub(super) const PROCESSES: &[(&str, &[&str])] = &[
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
 /// More requests per second than this would leave less than a nanosecond between two.
 const MAX_RATE: f64 = 1e9;
+/// Fewer than one in eleven days; the clock would end before a run has enough of them.
+const MIN_RATE: f64 = 1e-6;
+/// Of a name of a folder; file systems take 255 bytes, of which some are left for what stands around it.
+const MAX_NAME: usize = 200;
 /// More workers than anyone simulates; a slip of the keyboard beyond.
 const MAX_WORKERS: u64 = 1024;
 
@@ -76,7 +80,20 @@ fn folder_safe(field: &Field<'_>) -> Result<String> {
     if text.contains(['/', '\\']) || text == "." || text == ".." {
         return Err(field.refuse(format!("\"{text}\" cannot name a folder of results; leave out slashes")));
     }
-    Ok(text)
+    match folder_name(&text).len() {
+        0..=MAX_NAME => Ok(text),
+        bytes => Err(field.refuse(format!("names a folder of results in {bytes} letters; at most {MAX_NAME}"))),
+    }
+}
+
+/// A text that can name a folder beside the files of a scenario's results, which all have an ending.
+fn label(field: &Field<'_>) -> Result<String> {
+    let text = folder_safe(field)?;
+    let folder = folder_name(&text).to_lowercase();
+    match [".csv", ".json", ".svg", ".png"].iter().any(|ending| folder.ends_with(ending)) {
+        true => Err(field.refuse(format!("\"{text}\" could be a file of results; leave out the ending"))),
+        false => Ok(text),
+    }
 }
 
 fn workload(root: &mut Section<'_>) -> Result<Workload> {
@@ -108,7 +125,7 @@ fn traced(table: &mut Section<'_>, root: &Section<'_>) -> Result<Load> {
     let trace = table.require("trace", "a trace file")?;
     let above_zero = |scale: &Field<'_>| scale.number("a number above 0", |n| n > 0.0);
     Ok(Load::Trace {
-        trace: file(&trace)?,
+        trace: file(&trace, "")?,
         time_scale: table.take("time_scale").map_or(Ok(1.0), |scale| above_zero(&scale))?,
     })
 }
@@ -122,7 +139,7 @@ fn drawn(table: &mut Section<'_>, root: &mut Section<'_>) -> Result<Load> {
     Ok(Load::Drawn {
         dataset: match GENERATORS.iter().any(|generator| name.starts_with(generator)) {
             true => Input::from(name.as_str()),
-            false => file(&dataset)?,
+            false => file(&dataset, "; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")?,
         },
         requests: table.take("requests").map_or(Ok(100_000), |requests| requests.count())?,
         max_length: table.take("max_length").map(|length| length.count()).transpose()?,
@@ -189,7 +206,8 @@ fn sojourn(field: &Field<'_>) -> Result<Nanos> {
 }
 
 fn rate(field: &Field<'_>) -> Result<Rate> {
-    field.number("a number of requests per second above 0, at most 1e9", |n| n > 0.0 && n <= MAX_RATE).map(Rate)
+    let what = "a number of requests per second from 1e-6 to 1e9";
+    field.number(what, |n| (MIN_RATE..=MAX_RATE).contains(&n)).map(Rate)
 }
 
 fn positive_time(field: &Field<'_>) -> Result<Nanos> {
@@ -203,7 +221,7 @@ fn device(mut table: Section<'_>) -> Result<Device> {
     table.only("", DEVICE)?;
     Ok(Device {
         workers: table.take("workers").map_or(Ok(1), |workers| workers.whole(1..=MAX_WORKERS))? as usize,
-        costs: file(&table.require("costs", "a cost table (a CSV file with the columns cell,batch,ns)")?)?,
+        costs: file(&table.require("costs", "a cost table (a CSV file with the columns cell,batch,ns)")?, "")?,
     })
 }
 
@@ -272,8 +290,8 @@ fn plot_point(field: &Field<'_>, points: &[String]) -> Result<String> {
     }
 }
 
-/// Finds a file in the current folder, else beside the scenario.
-fn file(field: &Field<'_>) -> Result<Input> {
+/// Finds a file in the current folder, else beside the scenario. `or_else` says in messages what else it can be.
+fn file(field: &Field<'_>, or_else: &str) -> Result<Input> {
     let given = field.text()?;
     let beside = field.source().file().parent().map(|folder| folder.join(&given));
     let mut places = vec![PathBuf::from(&given)];
@@ -281,8 +299,11 @@ fn file(field: &Field<'_>) -> Result<Input> {
     if let Some(found) = places.iter().find(|path| path.exists() && !path.is_dir()) {
         return Ok(Input { found: found.clone(), given });
     }
-    let tried: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-    Err(field.refuse(format!("no such file: {}", tried.join(", nor "))))
+    let tried: Vec<String> = places
+        .iter()
+        .map(|path| format!("{}{}", path.display(), if path.is_dir() { " (a folder)" } else { "" }))
+        .collect();
+    Err(field.refuse(format!("no such file: {}{or_else}", tried.join(", nor "))))
 }
 
 fn policies(
@@ -328,14 +349,14 @@ impl PolicyReader<'_> {
         table.only("", &[POLICY, own].concat())?;
 
         let label_field = table.take("label");
-        let label = label_field.as_ref().map_or_else(|| Ok(kind.clone()), folder_safe)?;
+        let label = label_field.as_ref().map_or_else(|| Ok(kind.clone()), label)?;
         // Folders are compared without case, since some file systems do so.
         if let Some(other) = self.folders.insert(folder_name(&label).to_lowercase(), index) {
             let problem =
                 format!("\"{label}\" names the same folder as the label of policy[{other}]; add a `label` of its own");
             return Err(label_field.map_or_else(|| table.refuse("label", &problem), |field| field.refuse(&problem)));
         }
-        let costs = table.take("costs").map_or_else(|| Ok(self.device.costs.clone()), |costs| file(&costs))?;
+        let costs = table.take("costs").map_or_else(|| Ok(self.device.costs.clone()), |costs| file(&costs, ""))?;
         let overhead = overhead(table.section("overhead")?, self.overhead)?;
 
         // What remains are the kind's own keys. Its errors carry a span or begin with a key; both lead to the line.

@@ -124,7 +124,7 @@ fn a_scenario_is_read_with_its_defaults() {
             },
             "arrivals": { "process": "poisson", "rates": [1000, 2000.5] },
             "device": { "workers": 1, "costs": "costs.csv" },
-            "overhead": { "task_ns": 0, "gather_ns": 0 },
+            "overhead": { "task_ns": 0, "gather_ns": null },
             "metrics": { "slo": null, "quantile": "p99", "warmup": "auto" },
             "output": {
                 "requests": true, "tasks": true, "timeline": false, "plots": [], "plot_point": null, "title": null,
@@ -132,11 +132,11 @@ fn a_scenario_is_read_with_its_defaults() {
             "policy": [
                 {
                     "kind": "toy", "label": "toy", "costs": "costs.csv",
-                    "overhead": { "task_ns": 0, "gather_ns": 0 }, "max_batch": 512, "pad_to": "bucket",
+                    "overhead": { "task_ns": 0, "gather_ns": null }, "max_batch": 512, "pad_to": "bucket",
                 },
                 {
                     "kind": "toy", "label": "Big (1.5)", "costs": "costs.csv",
-                    "overhead": { "task_ns": 0, "gather_ns": 0 },
+                    "overhead": { "task_ns": 0, "gather_ns": null },
                     "max_batch": { "decoder": 2, "encoder": 4 }, "pad_to": "bucket",
                 },
             ],
@@ -227,14 +227,18 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             poisson,
             "process = \"mmpp\"\nratio = 0.5",
-            "s.toml:7: arrivals.ratio: must be the high rate over the low one, a number that is at least 1, not 0.5",
+            "s.toml:7: arrivals.ratio: must be the high rate over the low one, a number from 1 to 1e6, not 0.5",
         ),
         (
             poisson,
             "process = \"mmpp\"\nratio = 2\nlow = 100",
             "s.toml:8: arrivals.low: must be a time with its unit in quotes, such as \"100ms\", not 100",
         ),
-        (poisson, "process = \"mmpp\"\nratio = 2\nlow = \"0s\"", "s.toml:8: arrivals.low: must be longer than 0"),
+        (
+            poisson,
+            "process = \"mmpp\"\nratio = 2\nlow = \"0s\"",
+            "s.toml:8: arrivals.low: must be a time of at least 1us",
+        ),
         (poisson, "process = \"closed\"\nclients = [8, 8]", "s.toml:7: arrivals.clients[1]: 8 stands twice"),
         (
             poisson,
@@ -254,12 +258,12 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             rates,
             "rates = [\n  1000,\n  0,\n]",
-            "s.toml:9: arrivals.rates[1]: must be a number of requests per second above 0, at most 1e9, not 0",
+            "s.toml:9: arrivals.rates[1]: must be a number of requests per second from 1e-6 to 1e9, not 0",
         ),
         (
             rates,
             "rates = [1000, \"2k\"]",
-            "s.toml:7: arrivals.rates[1]: must be a number of requests per second above 0",
+            "s.toml:7: arrivals.rates[1]: must be a number of requests per second from 1e-6",
         ),
         // Of the other tables.
         (
@@ -532,7 +536,7 @@ fn paths_are_found_from_here_before_beside_the_scenario() {
     let missing = desk.refusal(GOOD, &["device.costs=/none.csv"]);
     assert_eq!(missing, "s.toml: --set device.costs=/none.csv: device.costs: no such file: /none.csv");
     let folder = desk.refusal(GOOD, &["device.costs=src"]);
-    assert!(folder.contains("no such file: src, nor "), "a folder is no file: {folder}");
+    assert!(folder.contains("no such file: src (a folder), nor "), "a folder is no file: {folder}");
 }
 
 #[test]

@@ -11,9 +11,30 @@ use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 
 pub use self::process::{PROCESSES, Parameters, Process, check_rate};
+use crate::error::{Error, Result};
 use crate::units::{Nanos, RequestId};
 use crate::workload::random::Stream;
 use crate::workload::trace::{Request, Requests};
+
+/// The last instant at which a request may arrive, half way to the end of the clock (292 years).
+pub const LAST_ARRIVAL: Nanos = Nanos(u64::MAX / 2);
+
+/// Checks that requests arrive while the clock runs, and early enough to be served; `times` do not descend.
+///
+/// # Errors
+/// Says when the last request arrives and what is allowed.
+pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
+    match times.last() {
+        Some(last) if *last > LAST_ARRIVAL => Err(Error::input(format!(
+            "the last of {} requests arrives after {:.3e} s; it may arrive up to {:.3e} s, so take fewer requests or a \
+             higher rate",
+            times.len(),
+            last.as_secs_f64(),
+            LAST_ARRIVAL.as_secs_f64()
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// Where the driver takes requests from.
 pub trait Source {

@@ -112,6 +112,9 @@ impl Trace {
         if !(factor > 0.0 && factor.is_finite()) {
             return Err(Error::input(format!("{factor} is not a time scale; it is a number above 0")));
         }
+        if factor == 1.0 {
+            return Ok(self.clone()); // An f64 has no room for every time.
+        }
         let last = self.arrivals.last().map_or(0.0, |last| last.0 as f64 * factor);
         if last >= u64::MAX as f64 {
             return Err(Error::input(format!("a time scale of {factor} moves the last arrival beyond {}", Nanos::MAX)));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::ArrivalArgs;
 use super::output::OutputArgs;
 use crate::error::{Error, Result};
+use crate::workload::arrivals::within_the_clock;
 use crate::workload::dataset::Dataset;
 use crate::workload::model::Model;
 use crate::workload::trace::Trace;
@@ -40,10 +41,10 @@ fn draw(args: &Args) -> Result<Trace> {
     let model = Model::parse(&args.model).map_err(|error| Error::input(format!("--model: {error}")))?;
     let dataset = Dataset::open(&args.dataset, &model, &|path| PathBuf::from(path))?;
     let n = args.requests as usize;
-    Ok(Trace {
-        shapes: dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?,
-        arrivals: process.times(rate, n, &mut args.arrivals.stream("arrivals")).into(),
-    })
+    let arrivals = process.times(rate, n, &mut args.arrivals.stream("arrivals"));
+    within_the_clock(&arrivals)?;
+    let shapes = dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?;
+    Ok(Trace { arrivals: arrivals.into(), shapes })
 }
 
 #[cfg(test)]
@@ -69,6 +70,11 @@ mod tests {
     fn bad_options_say_what_is_allowed() {
         for (options, message) in [
             ("--rate 0", "--rate: 0 is not a rate; it is a number of requests per second above 0, at most 1000000000"),
+            (
+                "--process uniform --rate 1e-10",
+                "the last of 3 requests arrives after 1.845e10 s; it may arrive up to 9.223e9 s, so take fewer requests \
+                 or a higher rate",
+            ),
             ("", "poisson needs --rate, in requests per second"),
             ("--process offline --rate 3", "offline has no --rate"),
             ("--process gamma --rate 3", "gamma needs cv"),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::output::OutputArgs;
 use super::{ArrivalArgs, open};
 use crate::error::{Context, Error, Result};
+use crate::workload::arrivals::within_the_clock;
 use crate::workload::import::{Format, Imported, Kind};
 use crate::workload::trace::Trace;
 
@@ -49,6 +50,7 @@ fn read(args: &Args) -> Result<Trace> {
         return Ok(imported.into_trace().expect("a format with times gives arrivals"));
     };
     let times = process.times(rate, imported.shapes.len(), &mut args.arrivals.stream("arrivals"));
+    within_the_clock(&times)?;
     Ok(Trace { arrivals: times.into(), shapes: imported.shapes })
 }
 
