@@ -19,6 +19,8 @@ pub mod cost;
 pub mod metrics;
 pub mod plot;
 
-pub mod cli;
 pub mod conformance;
 pub mod experiment;
+pub mod figures;
+
+pub mod cli;

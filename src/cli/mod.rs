@@ -6,6 +6,7 @@
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
+pub mod reproduce;
 pub mod sim;
 pub mod trace;
 
@@ -36,6 +37,7 @@ enum Command {
     FindKnee(find_knee::Args),
     Plot(plot::Args),
     Trace(trace::Args),
+    Reproduce(reproduce::Args),
     Policies(policies::Args),
 }
 
@@ -46,6 +48,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Trace(args) => trace::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {

@@ -49,6 +49,10 @@ pub struct Args {
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
 
+    /// Leave out the bars from p50 to p99 in latency-throughput
+    #[arg(long)]
+    pub no_bars: bool,
+
     /// Linear axis for latency instead of a logarithmic one
     #[arg(long)]
     pub linear: bool,
@@ -96,6 +100,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         policies: args.policies.clone(),
         point: args.point.clone(),
         slo: args.slo,
+        bars: !args.no_bars,
         linear: args.linear,
         tail: args.tail,
         first: args.first,
@@ -145,5 +150,54 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Formats>)> {
             Err(Error::input(format!("-o {}: has another ending than --format asks for", output.display())))
         }
         (Some(_), _) => Ok((Place::Stem(output.with_extension("")), format)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn files(arguments: &[&str]) -> Result<Vec<PathBuf>> {
+        let cli = Cli::try_parse_from([&["plot"], arguments].concat()).map_err(Error::input)?;
+        written(&cli.args)
+    }
+
+    #[test]
+    fn the_output_is_a_stem_a_file_or_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(at("lengths.csv"), "length,count\n3,10\n24,20\n").unwrap();
+        let written = |output: &str, more: &[&str]| {
+            let (input, output) = (at("lengths.csv"), at(output));
+            let files = files(&[&[input.as_str(), "-o", output.as_str()], more].concat())?;
+            let names = files.iter().map(|file| file.strip_prefix(folder.path()).unwrap().display().to_string());
+            Ok::<_, Error>(names.collect::<Vec<_>>())
+        };
+        let kind = ["--kind", "length-cdf"];
+        assert_eq!(written("a/fig.10", &kind).unwrap(), ["a/fig.10.svg", "a/fig.10.png"]);
+        assert_eq!(written("b.png", &kind).unwrap(), ["b.png"]);
+        assert_eq!(written("c.svg", &[&kind[..], &["--format", "both"]].concat()).unwrap(), ["c.svg", "c.png"]);
+        assert_eq!(written("d/", &[&kind[..], &["--format", "svg"]].concat()).unwrap(), ["d/length-cdf.svg"]);
+        assert_eq!(written("e", &["--format", "png"]).unwrap(), ["e/length-cdf.png"]);
+        let error = written("f.svg", &[]).unwrap_err();
+        assert!(error.to_string().contains("there may be several figures; name one --kind"), "{error}");
+        let error = written("g.svg", &[&kind[..], &["--format", "png"]].concat()).unwrap_err();
+        assert!(error.to_string().contains("has another ending than --format asks for"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn an_unknown_kind_is_answered_with_the_known_ones() {
+        let error = files(&["results", "--kind", "pie"]).unwrap_err().to_string();
+        assert!(error.contains("unknown kind of figure \"pie\"; known: latency-throughput,"), "{error}");
+        let error = files(&["results", "--slo", "100"]).unwrap_err().to_string();
+        assert!(error.contains("has no unit"), "{error}");
     }
 }

@@ -220,19 +220,20 @@ impl<'a> Run<'a> {
 
     /// The window in which completions are counted. It begins with the first measured arrival. It ends with the last
     /// arrival, so that stragglers after it don't count as idle capacity; but not before nine tenths of the completions
-    /// from its beginning on have happened, so that an overloaded or an offline run is measured while it is at work.
+    /// from its beginning on have happened, so that an overloaded run is measured while it is at work. Where all requests
+    /// are there at one instant it is the whole run: throughput is then requests over makespan.
     fn window(&self, measured: &[u32]) -> Option<Window> {
         let arrival = |request: &u32| self.record.arrival[*request as usize];
         let (from, last) = (arrival(measured.first()?), arrival(measured.last()?));
         let inside = |finish: &Nanos| *finish >= from && *finish != Nanos::MAX;
         let finishes = || self.record.finish.iter().copied().filter(inside);
         let all = finishes().count();
-        let needed = (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1);
+        let needed = if from == last { all } else { (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1) };
         if finishes().filter(|&finish| finish <= last).count() >= needed {
             return Some(Window { from, to: last });
         }
         let mut finishes: Vec<Nanos> = finishes().collect();
-        let (_, &mut to, _) = finishes.select_nth_unstable(needed - 1);
+        let (_, &mut to, _) = finishes.select_nth_unstable(needed.checked_sub(1)?);
         Some(Window { from, to })
     }
 

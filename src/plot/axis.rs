@@ -7,6 +7,8 @@ pub enum Spread {
     Linear,
     /// Equal ratios are equally long.
     Log,
+    /// The values are the numbers of bins of one width.
+    Bins,
 }
 
 /// A mark on an axis.
@@ -51,39 +53,57 @@ impl Axis {
         Axis::linear(label, low, (high / step - 1e-9).ceil() * step, room)
     }
 
-    /// A logarithmic axis around `low` and `high`, both above 0, with its ends moved out to a 1, 2 or 5, and with at
-    /// most `room` labels where that is possible: at each 1, 2 and 5, or at the powers of ten, or at some of these.
-    pub fn log(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
-        let low = nice_below(low);
-        let high = nice_above(high.max(low * 2.0));
+    /// A logarithmic axis around `low` and `high`, both above 0. Its ends are moved out, the lower to a 1, 2 or 5, the
+    /// upper to the next digit. It is `length` long, and a label takes up `extent` of that: labels stand at each 1, 2
+    /// and 5 if there is room for these, or at the powers of ten, or at some of them.
+    pub fn log(label: impl Into<String>, low: f64, high: f64, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
+        let low = round_down(low, &[1.0, 2.0, 5.0]);
+        let high = round_up(high.max(low * 2.0), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+        let mut axis = Axis { label: label.into(), spread: Spread::Log, low, high, ticks: Vec::new() };
         let (first, last) = (exponent(low), exponent(high));
-        let all: Vec<(i32, u32, f64)> = (first..=last)
+        let digits: Vec<(i32, u32, f64)> = (first..=last)
             .flat_map(|power| (1..10).map(move |digit| (power, digit, f64::from(digit) * 10f64.powi(power))))
             .filter(|(_, _, value)| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(value))
             .collect();
-        let mut choices: Vec<Box<dyn Fn(i32, u32) -> bool>> = vec![Box::new(|_, digit| matches!(digit, 1 | 2 | 5))];
-        for stride in 1..=last - first {
-            choices.push(Box::new(move |power, digit| digit == 1 && (power - last).rem_euclid(stride) == 0));
+        // A stride of 0 stands for each 1, 2 and 5.
+        for stride in 0..=last - first + 1 {
+            let shown = |power: i32, digit: u32| match stride {
+                0 => matches!(digit, 1 | 2 | 5),
+                _ => digit == 1 && (power - last).rem_euclid(stride) == 0,
+            };
+            let ticks = digits.iter().map(|&(power, digit, value)| match shown(power, digit) {
+                true => labelled(value),
+                false => Tick { value, label: None },
+            });
+            axis.ticks = ticks.collect();
+            if axis.has_room(length, &extent) {
+                break;
+            }
         }
-        let chosen = |choice: &dyn Fn(i32, u32) -> bool| all.iter().filter(|(p, d, _)| choice(*p, *d)).count();
-        let choice = choices.iter().find(|choice| chosen(choice) <= room.max(2)).unwrap_or(&choices[choices.len() - 1]);
-        let minor = last - first <= 6;
-        let ticks = all
+        // Over many decades, minor ticks would be a smear.
+        const MOST_MINOR: i32 = 6;
+        axis.ticks.retain(|tick| tick.label.is_some() || last - first <= MOST_MINOR);
+        axis
+    }
+
+    /// Whether no two labels touch.
+    fn has_room(&self, length: f64, extent: impl Fn(&str) -> f64) -> bool {
+        let ends: Vec<(f64, f64)> = self
+            .ticks
             .iter()
-            .filter(|(power, digit, _)| choice(*power, *digit) || minor)
-            .map(|(power, digit, value)| match choice(*power, *digit) {
-                true => labelled(*value),
-                false => Tick { value: *value, label: None },
+            .filter_map(|tick| {
+                let (place, half) = (self.place(tick.value) * length, extent(tick.label.as_deref()?) / 2.0);
+                Some((place - half, place + half))
             })
             .collect();
-        Axis { label: label.into(), spread: Spread::Log, low, high, ticks }
+        ends.windows(2).all(|pair| pair[0].1 <= pair[1].0)
     }
 
     /// Where a value lies: 0 at the beginning, 1 at the end. On a logarithmic axis a value of 0 or below lies far
     /// before the beginning.
     pub fn place(&self, value: f64) -> f64 {
         match self.spread {
-            Spread::Linear => (value - self.low) / (self.high - self.low),
+            Spread::Linear | Spread::Bins => (value - self.low) / (self.high - self.low),
             Spread::Log => (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln(),
         }
     }
@@ -100,21 +120,19 @@ fn exponent(value: f64) -> i32 {
 
 /// The least of 1, 2 and 5 times a power of ten that is not below the step.
 fn nice_step(least: f64) -> f64 {
-    nice_above(least)
+    round_up(least, &[1.0, 2.0, 5.0])
 }
 
-fn nice_above(value: f64) -> f64 {
-    let power = exponent(value);
-    let scaled = value / 10f64.powi(power);
-    let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| scaled <= digit * (1.0 + 1e-9)).unwrap_or(10.0);
-    digit * 10f64.powi(power)
+/// The least of these digits times a power of ten that is not below the value, but for rounding.
+fn round_up(value: f64, digits: &[f64]) -> f64 {
+    let scale = 10f64.powi(exponent(value));
+    digits.iter().find(|digit| value / scale <= *digit * (1.0 + 1e-9)).unwrap_or(&10.0) * scale
 }
 
-fn nice_below(value: f64) -> f64 {
-    let power = exponent(value);
-    let scaled = value / 10f64.powi(power);
-    let digit = [5.0, 2.0, 1.0].into_iter().find(|digit| scaled >= digit * (1.0 - 1e-9)).unwrap_or(1.0);
-    digit * 10f64.powi(power)
+/// The largest of these digits, of which 1 is the first, times a power of ten that is not above the value.
+fn round_down(value: f64, digits: &[f64]) -> f64 {
+    let scale = 10f64.powi(exponent(value));
+    digits.iter().rfind(|digit| value / scale >= *digit * (1.0 - 1e-9)).unwrap_or(&1.0) * scale
 }
 
 /// A number for a reader: `0.05`, `250`, `20,000`. What lies beyond the ninth decimal is rounding and is dropped.
@@ -162,18 +180,25 @@ mod tests {
 
     #[test]
     fn a_log_axis_thins_its_labels_as_it_grows() {
-        assert_eq!(labels(&Axis::log("", 3.0, 420.0, 9)), ["2", "5", "10", "20", "50", "100", "200", "500"]);
-        assert_eq!(labels(&Axis::log("", 0.011, 9000.0, 9)), ["0.01", "0.1", "1", "10", "100", "1,000", "10,000"]);
-        assert_eq!(labels(&Axis::log("", 1e-5, 1.0, 4)), ["0.0001", "0.01", "1"]);
-        let narrow = Axis::log("", 12.0, 13.0, 9);
-        assert_eq!((narrow.low, narrow.high), (10.0, 20.0));
-        assert_eq!(labels(&narrow), ["10", "20"]);
-        assert_eq!(narrow.ticks.len(), 2, "a decade's minor ticks lie between its labels only where there are any");
+        let log = |low, high, length| Axis::log("", low, high, length, |label| 10.0 * label.len() as f64);
+        assert_eq!(labels(&log(3.0, 420.0, 300.0)), ["2", "5", "10", "20", "50", "100", "200", "500"]);
+        assert_eq!(labels(&log(3.0, 420.0, 100.0)), ["10", "100"]);
+        assert_eq!(labels(&log(0.011, 9000.0, 400.0)), ["0.01", "0.1", "1", "10", "100", "1,000"]);
+        assert_eq!(labels(&log(1e-5, 1.0, 200.0)), ["0.0001", "0.01", "1"]);
+        assert_eq!(labels(&log(1e-9, 1.0, 10.0)), ["1"], "one label at least");
+    }
+
+    #[test]
+    fn a_log_axis_ends_around_its_values() {
+        for (low, high, ends) in [(3.0, 420.0, (2.0, 500.0)), (10.0, 10.0, (10.0, 20.0)), (0.5, 0.91, (0.5, 1.0))] {
+            let axis = Axis::log("", low, high, 300.0, |_| 10.0);
+            assert!((axis.low / ends.0 - 1.0).abs() < 1e-9 && (axis.high / ends.1 - 1.0).abs() < 1e-9, "{axis:?}");
+        }
     }
 
     #[test]
     fn places_run_from_0_to_1() {
-        let axis = Axis::log("", 1.0, 100.0, 9);
+        let axis = Axis::log("", 1.0, 100.0, 300.0, |_| 10.0);
         for (value, place) in [(1.0, 0.0), (10.0, 0.5), (100.0, 1.0)] {
             assert!((axis.place(value) - place).abs() < 1e-12);
         }

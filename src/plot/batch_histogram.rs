@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::axis::{Axis, Spread, Tick, number};
-use super::canvas::{Rect, text_width};
+use super::canvas::Rect;
+use super::font::text_width;
 use super::input::{Series, at_point, point};
 use super::panel::{Entry, Key, bar, figure as panel_figure};
 use super::style::SMALL;
@@ -29,8 +30,8 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let ends = bin_ends(all.iter().flat_map(|(_, cells)| cells.keys().copied()).collect());
     let shares: Vec<Vec<f64>> = all.iter().map(|(_, cells)| shares(cells, &ends)).collect();
     let exact = ends.windows(2).all(|pair| all.iter().all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none()));
-    let label = if exact { "Batch size" } else { "Batch size, up to" };
-    let x = bins_axis(format!("{label} {}", at_point(&point)), &ends);
+    let label = if exact { "Batch size" } else { "Batch size (bin end)" };
+    let x = bins_axis(format!("{label}{}", at_point(&point)), &ends);
     let highest = shares.iter().flatten().copied().fold(0.0, f64::max);
     let y = Axis::linear_to_tick("Share of executed cells (%)", 0.0, highest.min(100.0), 5);
 
@@ -47,7 +48,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
             bar(&mut canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &s.style);
         }
     }
-    panel.x_axis(&mut canvas);
+    panel.axes(&mut canvas);
     Ok(Ok(canvas))
 }
 
@@ -58,7 +59,7 @@ fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Result<Cells, Noth
     };
     let (batch, tasks) = (rows.column("batch")?, rows.column("tasks")?);
     let mut cells = Cells::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         let (batch, tasks) = (row.needed(batch)?, row.needed(tasks)?);
         if batch > 0 && tasks > 0 {
             *cells.entry(batch).or_default() += batch * tasks;
@@ -95,11 +96,11 @@ fn bins_axis(label: String, ends: &[u64]) -> Axis {
     let stride = (widest / (390.0 / ends.len() as f64)).ceil().max(1.0) as usize;
     // Counted from the last, whose label matters most: it is the cap.
     let ticks = texts.into_iter().enumerate().map(|(bin, text)| {
-        let shown = (ends.len() - 1 - bin) % stride == 0;
+        let shown = (ends.len() - 1 - bin).is_multiple_of(stride);
         Tick { value: bin as f64, label: shown.then_some(text) }
     });
     let high = ends.len() as f64 - 0.5;
-    Axis { label, spread: Spread::Linear, low: -0.5, high, ticks: ticks.collect() }
+    Axis { label, spread: Spread::Bins, low: -0.5, high, ticks: ticks.collect() }
 }
 
 #[cfg(test)]

@@ -1,17 +1,10 @@
 //! A drawing as a list of marks in units, from which each picture format is made. Lines are clipped and dashed here,
 //! so that every format shows the same.
 
-use std::sync::Once;
-
-use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
-
-use super::style::{Rgb, Style, outline};
+use super::style::{PAPER, Rgb, Style, outline};
 
 /// A place: units from the left and from the top.
 pub type Point = (f64, f64);
-
-/// The font, and what an SVG viewer without it takes instead; the second has the same widths.
-pub(super) const FONT: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
 
 /// A rectangle with its sides along the axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,6 +64,17 @@ pub enum Align {
     Center,
     /// Its end.
     Right,
+}
+
+impl Align {
+    /// The share of the text that stands before its place.
+    pub fn share_before(self) -> f64 {
+        match self {
+            Align::Left => 0.0,
+            Align::Center => 0.5,
+            Align::Right => 1.0,
+        }
+    }
 }
 
 /// A piece of text on one line.
@@ -141,10 +145,14 @@ impl Canvas {
     /// The border of a rectangle.
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
         let Rect { left, top, right, bottom } = *rect;
-        // Half a side more, so that the corner where the line ends is closed.
-        let points =
-            [(left, top), (right, top), (right, bottom), (left, bottom), (left, top), ((left + right) / 2.0, top)];
-        self.line(&points, stroke);
+        // Half a width more at both ends closes the corners.
+        let half = stroke.width / 2.0;
+        for y in [top, bottom] {
+            self.line(&[(left - half, y), (right + half, y)], stroke);
+        }
+        for x in [left, right] {
+            self.line(&[(x, top - half), (x, bottom + half)], stroke);
+        }
     }
 
     /// A marker with a thin border of paper that sets it off from what is below; a hollow one has a paper inside.
@@ -154,10 +162,10 @@ impl Canvas {
             let points = outline(style.marker, radius).into_iter().map(|(x, y)| (at.0 + x, at.1 + y)).collect();
             self.marks.push(Mark::Area(points, color));
         };
-        shape(RADIUS + 1.1, super::style::PAPER);
+        shape(RADIUS + 1.1, PAPER);
         shape(RADIUS, style.color);
         if hollow {
-            shape(RADIUS - 1.8, super::style::PAPER);
+            shape(RADIUS - 1.8, PAPER);
         }
     }
 
@@ -175,42 +183,6 @@ impl Canvas {
 
 /// How far the middle of a digit lies above the baseline, for one unit of text size.
 pub const HALF_DIGIT: f64 = 0.365;
-
-/// The width of a text in units.
-pub fn text_width(words: &str, size: f64) -> f64 {
-    register();
-    // Measured large, because the answer is in whole pixels.
-    let em = 1000.0;
-    let font = FontDesc::new(FontFamily::Name(FONT), em * BITMAP_EM, FontStyle::Normal);
-    font.layout_box(words).map_or(0.0, |((left, _), (right, _))| f64::from(right - left) / em * size)
-}
-
-/// The text, or as much of its beginning as fits, with an ellipsis.
-pub fn fitted(words: &str, size: f64, width: f64) -> String {
-    if text_width(words, size) <= width {
-        return words.to_string();
-    }
-    let mut kept: Vec<char> = words.chars().collect();
-    while kept.pop().is_some() {
-        let shorter = format!("{}…", kept.iter().collect::<String>().trim_end());
-        if text_width(&shorter, size) <= width {
-            return shorter;
-        }
-    }
-    String::new()
-}
-
-/// What the bitmap painter calls the size of a font, for one em: the height from the deepest to the highest letter.
-pub(super) const BITMAP_EM: f64 = 1.164;
-
-/// Makes the embedded font known to the painter.
-pub(super) fn register() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let known = register_font(FONT, FontStyle::Normal, dejavu::sans::regular());
-        assert!(known.is_ok(), "the embedded font can be read");
-    });
-}
 
 /// The pieces of a line that are drawn when it is dashed.
 fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
@@ -311,15 +283,5 @@ mod tests {
             dashed(&line, &[4.0, 2.0]),
             vec![vec![(0.0, 0.0), (3.0, 0.0), (3.0, 1.0)], vec![(3.0, 3.0), (3.0, 4.0)]]
         );
-    }
-
-    #[test]
-    fn text_is_as_wide_as_its_letters() {
-        let (one, two) = (text_width("0", 10.0), text_width("00", 10.0));
-        assert!((6.0..7.0).contains(&one), "{one}");
-        assert!((two - 2.0 * one).abs() < 0.05);
-        assert_eq!(fitted("cellular", 10.0, 100.0), "cellular");
-        let short = fitted("a label that is far too long", 10.0, 50.0);
-        assert!(short.ends_with('…') && text_width(&short, 10.0) <= 50.0);
     }
 }

@@ -1,5 +1,7 @@
 //! Distributions: what share of the samples is at most so large.
 
+use super::canvas::Point;
+
 /// A sample's distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cdf {
@@ -33,9 +35,12 @@ impl Cdf {
         self.count
     }
 
-    /// The least sample above 0, if there is one.
-    pub fn least_positive(&self) -> Option<f64> {
-        self.steps.iter().map(|(value, _)| *value).find(|value| *value > 0.0)
+    /// The value that one in a hundred of the samples above 0 is at or below; nothing if none is above 0.
+    pub fn low_end(&self) -> Option<f64> {
+        let zeros = self.steps.first().map_or(0, |&(value, below)| if value > 0.0 { 0 } else { below });
+        let rank = zeros + (self.count - zeros).div_ceil(100);
+        let place = self.steps.partition_point(|(_, below)| *below < rank);
+        self.steps.get(place).map(|(value, _)| *value).filter(|value| *value > 0.0)
     }
 
     /// The largest sample.
@@ -51,44 +56,67 @@ impl Cdf {
     }
 
     /// The corners of the distribution's staircase: the share at or below each value.
-    pub fn rising(&self) -> Vec<(f64, f64)> {
-        let mut corners = Vec::with_capacity(2 * self.steps.len());
+    pub fn rising(&self) -> impl Iterator<Item = (f64, f64)> {
         let mut before = 0.0;
-        for &(value, below) in &self.steps {
-            let share = below as f64 / self.count as f64;
-            corners.push((value, before));
-            corners.push((value, share));
-            before = share;
-        }
-        corners
+        self.steps.iter().flat_map(move |&(value, below)| {
+            let from = before;
+            before = below as f64 / self.count as f64;
+            [(value, from), (value, before)]
+        })
     }
 
     /// The corners of the tail's staircase: the share above each value. It ends at the largest sample, above which
     /// there is none, with the share of the samples that are as large.
-    pub fn falling(&self) -> Vec<(f64, f64)> {
-        let mut corners: Vec<(f64, f64)> =
-            self.rising().into_iter().map(|(value, share)| (value, 1.0 - share)).collect();
-        corners.pop();
-        corners
+    pub fn falling(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.rising().take(2 * self.steps.len() - 1).map(|(value, share)| (value, 1.0 - share))
     }
 }
 
-/// A line without the points that hardly move it: at most a twentieth of a unit, less than any printer shows.
-pub fn thinned(points: impl IntoIterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
-    const LEAST: f64 = 0.05;
-    let mut kept: Vec<(f64, f64)> = Vec::new();
-    let mut skipped = None;
+/// A line with few points that nowhere lies farther than an eighth of a unit, a sixteenth of a point in print, from the
+/// one through all (Ramer, Douglas and Peucker's algorithm). Steps that can be seen stay steps, those that can't become
+/// a slope.
+pub fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
+    const TOLERANCE: f64 = 0.125;
+    // Most of a long log's points fall on one another; these need not be held.
+    const SAME: f64 = 0.01;
+    let mut kept: Vec<Point> = Vec::new();
+    let mut dropped = None;
     for point in points {
-        match kept.last() {
-            Some(last) if (point.0 - last.0).abs() < LEAST && (point.1 - last.1).abs() < LEAST => skipped = Some(point),
-            _ => {
-                kept.push(point);
-                skipped = None;
-            }
+        dropped = kept.last().filter(|k| (k.0 - point.0).abs() < SAME && (k.1 - point.1).abs() < SAME).map(|_| point);
+        if dropped.is_none() {
+            kept.push(point);
         }
     }
-    kept.extend(skipped);
-    kept
+    kept.extend(dropped);
+    simplified_slice(&kept, TOLERANCE)
+}
+
+fn simplified_slice(points: &[Point], tolerance: f64) -> Vec<Point> {
+    let Some(last) = points.len().checked_sub(1) else {
+        return Vec::new();
+    };
+    let mut kept = vec![false; points.len()];
+    (kept[0], kept[last]) = (true, true);
+    let mut spans = vec![(0, last)];
+    while let Some((from, to)) = spans.pop() {
+        let farthest = (from + 1..to)
+            .map(|i| (distance(points[i], points[from], points[to]), i))
+            .max_by(|(a, _), (b, _)| a.total_cmp(b));
+        if let Some((_, place)) = farthest.filter(|(far, _)| *far > tolerance) {
+            kept[place] = true;
+            spans.extend([(from, place), (place, to)]);
+        }
+    }
+    points.iter().zip(kept).filter_map(|(point, kept)| kept.then_some(*point)).collect()
+}
+
+/// How far a point is from a segment.
+fn distance(point: Point, from: Point, to: Point) -> f64 {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let squared = dx * dx + dy * dy;
+    let along = if squared > 0.0 { ((point.0 - from.0) * dx + (point.1 - from.1) * dy) / squared } else { 0.0 };
+    let along = along.clamp(0.0, 1.0);
+    (point.0 - from.0 - along * dx).hypot(point.1 - from.1 - along * dy)
 }
 
 #[cfg(test)]
@@ -98,8 +126,11 @@ mod tests {
     #[test]
     fn shares_count_equal_samples_together() {
         let cdf = Cdf::of(vec![3.0, 1.0, 2.0, 2.0]).unwrap();
-        assert_eq!(cdf.rising(), [(1.0, 0.0), (1.0, 0.25), (2.0, 0.25), (2.0, 0.75), (3.0, 0.75), (3.0, 1.0)]);
-        assert_eq!(cdf.falling(), [(1.0, 1.0), (1.0, 0.75), (2.0, 0.75), (2.0, 0.25), (3.0, 0.25)]);
+        assert_eq!(
+            cdf.rising().collect::<Vec<_>>(),
+            [(1.0, 0.0), (1.0, 0.25), (2.0, 0.25), (2.0, 0.75), (3.0, 0.75), (3.0, 1.0)]
+        );
+        assert_eq!(cdf.falling().collect::<Vec<_>>(), [(1.0, 1.0), (1.0, 0.75), (2.0, 0.75), (2.0, 0.25), (3.0, 0.25)]);
         assert_eq!(Cdf::of(vec![]), None);
         assert_eq!(Cdf::weighted([(1.0, 0)]), None);
     }
@@ -115,15 +146,21 @@ mod tests {
         for (share, value) in [(0.0, 0.0), (0.5, 50.0), (0.99, 99.0), (1.0, 100.0)] {
             assert_eq!(cdf.quantile(share), value);
         }
-        assert_eq!(cdf.least_positive(), Some(1.0));
+        assert_eq!(cdf.low_end(), Some(1.0), "the zero does not count");
+        assert_eq!(Cdf::of(vec![0.0]).unwrap().low_end(), None);
     }
 
     #[test]
-    fn thinning_keeps_ends_and_corners() {
-        let line = (0..1000).map(|i| (f64::from(i) * 0.001, 0.0)).chain([(0.999, 5.0)]);
-        let thin = thinned(line);
-        assert!(thin.len() < 30);
-        assert_eq!((thin[0], thin[thin.len() - 1]), ((0.0, 0.0), (0.999, 5.0)));
-        assert_eq!(thinned([(0.0, 0.0), (0.01, 0.0)]), [(0.0, 0.0), (0.01, 0.0)]);
+    fn a_simpler_line_keeps_steps_that_can_be_seen() {
+        let fine =
+            |i: u32| [(f64::from(i) * 0.01, f64::from(i) * 0.01), (f64::from(i + 1) * 0.01, f64::from(i) * 0.01)];
+        let mut line: Vec<Point> = (0..1000).flat_map(fine).collect();
+        assert_eq!(simplified(line.iter().copied()), [line[0], line[line.len() - 1]], "invisible steps become a slope");
+        line.extend([(15.0, 9.99), (15.0, 20.0)]);
+        let simple = simplified(line.iter().copied());
+        assert_eq!(simple.len(), 4, "{simple:?}");
+        assert_eq!(simple[2..], [(15.0, 9.99), (15.0, 20.0)]);
+        assert_eq!(simplified([].into_iter()), []);
+        assert_eq!(simplified([(1.0, 2.0)].into_iter()), [(1.0, 2.0)]);
     }
 }

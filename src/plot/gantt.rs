@@ -2,7 +2,8 @@
 //! policy, with one time axis.
 
 use super::axis::{Axis, Spread};
-use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke, fitted, text_width};
+use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
+use super::font::{fitted, text_width};
 use super::input::{Series, point};
 use super::panel::{Entry, Key, PADDING, Panel, header, header_height, overhang, x_axis_height};
 use super::style::{INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
@@ -121,7 +122,7 @@ impl Schedule {
 
     fn lane_label(&self, (worker, stream): (u64, u64)) -> String {
         match (self.lanes.len(), self.lanes.iter().any(|(_, stream)| *stream > 0)) {
-            (1, _) => "tasks".into(),
+            (1, _) => "batch".into(),
             (_, false) => format!("worker {worker}"),
             (_, true) => format!("worker {worker}.{stream}"),
         }
@@ -154,29 +155,30 @@ impl Schedule {
             let lane_top = rows_end + 6.0 + i as f64 * LANE;
             let at = (left - 7.0, lane_top + LANE / 2.0 + HALF_DIGIT * SMALL);
             canvas.text(self.lane_label(lane), at, SMALL, Align::Right, INK);
-            for task in self.tasks.iter().filter(|task| task.lane == lane) {
-                let (from, to) = (x(task.start), x(task.finish));
-                draw_task(
-                    canvas,
-                    &Rect { left: from, top: lane_top + 1.0, right: to, bottom: lane_top + LANE - 1.0 },
-                    task,
-                );
-            }
+            let boxes = self.tasks.iter().filter(|task| task.lane == lane).map(|task| {
+                let (left, right) = (x(task.start), x(task.finish));
+                (Rect { left, top: lane_top + 1.0, right, bottom: lane_top + LANE - 1.0 }, task.batch.to_string())
+            });
+            draw_tasks(canvas, &boxes.collect::<Vec<_>>());
         }
         canvas.line(&[(left, top), (left, panel.area.bottom + 0.6)], Stroke::solid(INK, 1.2));
     }
 }
 
-/// A box with the batch size in it, where that fits.
-fn draw_task(canvas: &mut Canvas, area: &Rect, task: &Task) {
-    canvas.fill(area, tint(INK, 0.14));
-    if area.width() > 3.0 {
-        canvas.border(area, Stroke::solid(PAPER, 1.6));
-    }
-    let batch = task.batch.to_string();
-    if text_width(&batch, SMALL) <= area.width() - 2.0 {
-        let at = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0 + HALF_DIGIT * SMALL);
-        canvas.text(batch, at, SMALL, Align::Center, INK);
+/// A box for each task, with its batch size if that fits into half of the boxes of the lane.
+fn draw_tasks(canvas: &mut Canvas, boxes: &[(Rect, String)]) {
+    let fits = |(area, batch): &&(Rect, String)| text_width(batch, SMALL) <= area.width() - 2.0;
+    let labelled = 2 * boxes.iter().filter(fits).count() >= boxes.len();
+    for entry in boxes {
+        let (area, batch) = entry;
+        canvas.fill(area, tint(INK, 0.14));
+        if area.width() > 3.0 {
+            canvas.border(area, Stroke::solid(PAPER, 1.6));
+        }
+        if labelled && fits(&entry) {
+            let at = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0 + HALF_DIGIT * SMALL);
+            canvas.text(batch, at, SMALL, Align::Center, INK);
+        }
     }
 }
 
@@ -205,7 +207,7 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Re
     let (id, arrival) = (rows.column("id")?, rows.column("arrival_ns")?);
     let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);
     let mut requests = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         if requests.len() == first.unwrap_or(MOST_REQUESTS).min(MOST_REQUESTS) {
             if first.is_some_and(|first| first <= MOST_REQUESTS) {
                 break;
@@ -231,7 +233,7 @@ fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
     let (worker, stream, batch) = (rows.column("worker")?, rows.column("stream")?, rows.column("batch")?);
     let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);
     let mut tasks = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         // A task that was still running at the end of the run has no times.
         if let (Some(start), Some(finish)) = (row.whole(start)?, row.whole(finish)?) {
             let lane = (row.needed(worker)?, row.needed(stream)?);

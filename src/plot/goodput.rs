@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::input::line_legend;
-use super::panel::{Entry, Key, figure as panel_figure, room_for};
+use super::panel::{Entry, Key, figure as panel_figure, room_for, saturated_entry};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
@@ -27,11 +27,13 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let y = Axis::linear_to_tick("Goodput (requests/s)", 0.0, best, 5);
 
     let mut legend = line_legend(&series);
+    legend.extend(saturated_entry(points().any(|(_, _, saturated)| *saturated)));
     legend.push(Entry { label: "all within the SLO".into(), key: Key::Rule });
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
     panel.rule(&mut canvas, &[(0.0, 0.0), (panel.x.high, panel.x.high)]);
     for (s, points) in series.iter().zip(&lines) {
         panel.series(&mut canvas, points, &s.style);
     }
+    panel.axes(&mut canvas);
     Ok(Ok(canvas))
 }

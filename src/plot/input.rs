@@ -170,11 +170,12 @@ pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     Ok(best.map_or(known[0], |(_, point)| point).to_string())
 }
 
-/// What an axis calls a point: `at 5,000 requests/s`, or its own name.
+/// What an axis adds to its label for a point: its rate or its number of clients. A trace has neither.
 pub fn at_point(point: &str) -> String {
-    match point.parse::<f64>() {
-        Ok(rate) => format!("at {} requests/s", number(rate)),
-        Err(_) => format!("({point})"),
+    match (point.parse::<f64>(), point.strip_prefix("clients-")) {
+        (Ok(rate), _) => format!(" at {} requests/s", number(rate)),
+        (_, Some(clients)) => format!(" with {clients} clients"),
+        _ => String::new(),
     }
 }
 
@@ -192,8 +193,8 @@ impl Folder {
         let summary = Table::read(&file)?;
         let column = summary.column("policy")?;
         let mut policies: Vec<(String, Vec<usize>)> = Vec::new();
-        for index in 0..summary.len() {
-            let policy = summary.row(index).text(column);
+        for (index, row) in summary.rows().enumerate() {
+            let policy = row.text(column);
             match policies.iter_mut().find(|(known, _)| known == policy) {
                 Some((_, rows)) => rows.push(index),
                 None => policies.push((policy.to_string(), vec![index])),

@@ -1,9 +1,9 @@
 //! The 99th percentile of latency against the offered rate, with a line at the SLO.
 
-use super::axis::Axis;
+use super::axis::{Axis, number};
 use super::input::line_legend;
 use super::latency_throughput::latency_axis;
-use super::panel::{Entry, Key, figure as panel_figure, room_for};
+use super::panel::{Entry, Key, figure as panel_figure, room_for, saturated_entry};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
@@ -32,7 +32,10 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let x = Axis::linear("Offered rate (requests/s)", 0.0, fastest * 1.04, room_for(fastest));
 
     let mut legend = line_legend(&series);
-    legend.extend(options.slo.map(|slo| Entry { label: format!("SLO {slo}"), key: Key::Rule }));
+    legend.extend(saturated_entry(points().any(|(_, _, saturated)| *saturated)));
+    legend.extend(
+        options.slo.map(|slo| Entry { label: format!("SLO {} ms", number(slo.as_millis_f64())), key: Key::Rule }),
+    );
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
     if let Some(ms) = slo {
         panel.rule(&mut canvas, &[(panel.x.low, ms), (panel.x.high, ms)]);
@@ -40,5 +43,6 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     for (s, points) in series.iter().zip(&lines) {
         panel.series(&mut canvas, points, &s.style);
     }
+    panel.axes(&mut canvas);
     Ok(Ok(canvas))
 }

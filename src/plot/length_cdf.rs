@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::axis::{Axis, number};
 use super::canvas::Stroke;
-use super::cdf::{Cdf, thinned};
+use super::cdf::{Cdf, simplified};
 use super::panel::{Entry, Key, LINE, figure as panel_figure, room_for};
 use super::style::Style;
 use super::table::Rows;
@@ -18,8 +18,6 @@ type Histogram = BTreeMap<u64, u64>;
 
 /// The shares at which a line gets a marker.
 const MARKED: [f64; 3] = [0.1, 0.5, 0.9];
-/// The share of the lengths that the axis holds; the rest may be ten times as long.
-const SHOWN: f64 = 0.999;
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     if inputs.files().is_empty() {
@@ -43,8 +41,8 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
             }
         }
     }
-    let longest = curves.iter().map(|(_, cdf)| cdf.quantile(SHOWN)).fold(1.0, f64::max);
-    let x = Axis::linear_to_tick("Length (cells)", 0.0, longest, room_for(longest).min(8));
+    let longest = curves.iter().map(|(_, cdf)| cdf.largest()).fold(1.0, f64::max);
+    let x = Axis::linear_to_tick("Length", 0.0, longest, room_for(longest).min(8));
     let y = Axis::linear("Share of requests", 0.0, 1.0, 5);
     let legend: Vec<Entry> = curves
         .iter()
@@ -58,9 +56,11 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
     for (i, (_, cdf)) in curves.iter().enumerate() {
         let style = Style::of(i);
-        let points = thinned(cdf.rising().into_iter().map(|(length, share)| panel.at(length, share)));
-        canvas.line_within(&panel.area, &points, Stroke { color: style.color, width: LINE, dash: style.dash });
+        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
+        let points = simplified(cdf.rising().map(|(length, share)| panel.at(length, share)));
+        canvas.line_within(&panel.area, &points, stroke);
     }
+    panel.axes(&mut canvas);
     for (i, (_, cdf)) in curves.iter().enumerate() {
         for share in MARKED {
             canvas.marker(panel.at(cdf.quantile(share), share), &Style::of(i), false);
@@ -86,7 +86,7 @@ fn histograms(path: &Path) -> Result<Vec<(&'static str, Histogram)>> {
     };
     let count = rows.column("count")?;
     let mut histograms: Vec<(&str, Histogram)> = parts.iter().map(|(name, _)| (*name, Histogram::new())).collect();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         let times = row.needed(count)?;
         for ((_, histogram), (_, column)) in histograms.iter_mut().zip(&parts) {
             *histogram.entry(row.needed(*column)?).or_default() += times;
@@ -98,7 +98,7 @@ fn histograms(path: &Path) -> Result<Vec<(&'static str, Histogram)>> {
 fn trace_histograms(rows: &mut Rows) -> Result<Vec<(&'static str, Histogram)>> {
     let column = rows.column("shape")?;
     let (mut sources, mut targets) = (Histogram::new(), Histogram::new());
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         let shape: Shape = row.text(column).parse().map_err(|error: String| row.error(column, &error))?;
         *sources.entry(u64::from(shape.length())).or_default() += 1;
         if let Shape::Seq2Seq { target, .. } = shape {

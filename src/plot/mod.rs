@@ -6,6 +6,7 @@
 pub mod axis;
 pub mod canvas;
 pub mod cdf;
+pub mod font;
 pub mod input;
 pub mod panel;
 pub mod render;
@@ -119,6 +120,8 @@ pub struct Options {
     pub point: Option<String>,
     /// The latency that is asked for; `latency-rate` draws a line there.
     pub slo: Option<Nanos>,
+    /// Draws the bars from the median to the 99th percentile in `latency-throughput`.
+    pub bars: bool,
     /// Draws latency on a linear axis.
     pub linear: bool,
     /// Draws the share above instead of the share at or below, on a logarithmic axis.
@@ -135,6 +138,7 @@ impl Default for Options {
             policies: Vec::new(),
             point: None,
             slo: None,
+            bars: true,
             linear: false,
             tail: false,
             first: None,

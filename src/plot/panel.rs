@@ -1,8 +1,9 @@
 //! A plot area with its axes, and what stands around it: title, legend, labels.
 
-use super::axis::{Axis, number};
-use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke, fitted, text_width};
-use super::style::{GRID, Hatch, INK, LARGE, MEDIUM, PAPER, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
+use super::axis::{Axis, Spread, number};
+use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
+use super::font::{fitted, text_width};
+use super::style::{GRID, Hatch, INK, LARGE, MEDIUM, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
 
 /// The space between the border of a figure and what is in it.
 pub const PADDING: f64 = 8.0;
@@ -11,10 +12,15 @@ pub const LINE: f64 = 2.2;
 /// The height of a plot area, unless its content asks for another.
 const HEIGHT: f64 = 250.0;
 
+/// How reference lines are drawn.
+const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
+
 const LEGEND_ROW: f64 = 21.0;
 const LEGEND_GAP: f64 = 18.0;
-const KEY: f64 = 34.0;
 const KEY_GAP: f64 = 6.0;
+
+const WHISKER: f64 = 1.4;
+const CAP: f64 = 3.0;
 
 /// What a legend shows before a label.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +33,20 @@ pub enum Key {
     Area(Rgb),
     /// A reference line.
     Rule,
+    /// A whisker with its caps.
+    Whisker,
+    /// A marker that is not filled.
+    Hollow,
+}
+
+impl Key {
+    fn width(self) -> f64 {
+        match self {
+            Key::Line(_) | Key::Rule => 34.0,
+            Key::Bar(_) | Key::Area(_) => 22.0,
+            Key::Whisker | Key::Hollow => 12.0,
+        }
+    }
 }
 
 /// One entry of a legend.
@@ -36,6 +56,11 @@ pub struct Entry {
     pub label: String,
     /// What it looks like.
     pub key: Key,
+}
+
+/// The entry that says what a hollow marker is, if there is one.
+pub fn saturated_entry(any: bool) -> Option<Entry> {
+    any.then(|| Entry { label: "saturated".into(), key: Key::Hollow })
 }
 
 /// A plot area and its axes.
@@ -49,18 +74,18 @@ pub struct Panel {
     pub y: Axis,
 }
 
-/// A figure with one panel: the title and the legend above it, so that no line runs below them.
+/// A figure with one panel: the title and the legend above it, so that no line runs below them. The axes are drawn last,
+/// with [`Panel::axes`], over what touches them.
 pub fn figure(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis) -> (Canvas, Panel) {
     let widest = y.ticks.iter().filter_map(|t| t.label.as_deref()).map(|l| text_width(l, SMALL)).fold(0.0, f64::max);
     let left = PADDING + MEDIUM + 8.0 + widest + 7.0;
     let right = WIDTH - PADDING - overhang(&x);
     let top = PADDING + header_height(title, legend, WIDTH - 2.0 * PADDING);
-    let area = Rect { left, top: top + 6.0, right, bottom: top + 6.0 + HEIGHT };
+    let area = Rect { left, top: top + 9.0, right, bottom: top + 9.0 + HEIGHT };
     let mut canvas = Canvas::new(WIDTH, (area.bottom + x_axis_height()).ceil());
     header(&mut canvas, title, legend);
     let panel = Panel { area, x, y };
     panel.grid(&mut canvas);
-    panel.axes(&mut canvas);
     (canvas, panel)
 }
 
@@ -81,12 +106,22 @@ pub fn overhang(x: &Axis) -> f64 {
 
 /// How many labels as wide as this value's fit below a plot area.
 pub fn room_for(value: f64) -> usize {
-    (380.0 / (text_width(&number(value.round()), SMALL) + 26.0)) as usize
+    (380.0 / (text_width(&number(value.round()), SMALL) + 14.0)) as usize
+}
+
+/// A logarithmic horizontal axis.
+pub fn log_x(label: impl Into<String>, low: f64, high: f64) -> Axis {
+    Axis::log(label, low, high, 380.0, |label| text_width(label, SMALL) + 10.0)
+}
+
+/// A logarithmic vertical axis.
+pub fn log_y(label: impl Into<String>, low: f64, high: f64) -> Axis {
+    Axis::log(label, low, high, HEIGHT, |_| SMALL + 3.0)
 }
 
 /// The height of title and legend.
 pub fn header_height(title: Option<&str>, legend: &[Entry], width: f64) -> f64 {
-    let rows = legend_places(legend, width).last().map_or(0, |(row, _, _)| row + 1);
+    let rows = legend_places(legend, width).last().map_or(0, |place| place.row + 1);
     title.map_or(0.0, |_| LARGE + 9.0) + rows as f64 * LEGEND_ROW
 }
 
@@ -100,49 +135,61 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
         top += LARGE + 9.0;
     }
     let places = legend_places(legend, width);
-    for (entry, (row, x, label)) in legend.iter().zip(&places) {
-        let last = places.iter().rfind(|(r, _, _)| r == row).map_or(0.0, |(_, x, label)| entry_width(label) + x);
-        let x = PADDING + (width - last) / 2.0 + x;
-        let y = top + (*row as f64 + 0.5) * LEGEND_ROW;
+    for (entry, place) in legend.iter().zip(&places) {
+        let end = places.iter().rfind(|p| p.row == place.row).map_or(0.0, |last| last.end);
+        let x = PADDING + (width - end) / 2.0 + place.x;
+        let y = top + (place.row as f64 + 0.5) * LEGEND_ROW;
         draw_key(canvas, entry.key, x, y);
-        canvas.text(label, (x + KEY + KEY_GAP, y + HALF_DIGIT * SMALL), SMALL, Align::Left, INK);
+        let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
+        canvas.text(&place.label, at, SMALL, Align::Left, INK);
     }
 }
 
-/// The row, the place in it and the label of each entry.
-fn legend_places(legend: &[Entry], width: f64) -> Vec<(usize, f64, String)> {
+/// Where an entry of a legend stands.
+#[derive(Debug)]
+struct Place {
+    row: usize,
+    x: f64,
+    end: f64,
+    label: String,
+}
+
+fn legend_places(legend: &[Entry], width: f64) -> Vec<Place> {
     let (mut row, mut x) = (0, 0.0);
     let mut places = Vec::with_capacity(legend.len());
     for entry in legend {
-        let label = fitted(&entry.label, SMALL, width - KEY - KEY_GAP);
-        let wide = entry_width(&label);
+        let key = entry.key.width() + KEY_GAP;
+        let label = fitted(&entry.label, SMALL, width - key);
+        let wide = key + text_width(&label, SMALL);
         if x > 0.0 && x + wide > width {
             (row, x) = (row + 1, 0.0);
         }
-        places.push((row, x, label));
+        places.push(Place { row, x, end: x + wide, label });
         x += wide + LEGEND_GAP;
     }
     places
 }
 
-fn entry_width(label: &str) -> f64 {
-    KEY + KEY_GAP + text_width(label, SMALL)
-}
-
 fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
-    let block = Rect { left: x + KEY - 22.0, top: y - 6.0, right: x + KEY, bottom: y + 6.0 };
+    let (middle, right) = (x + key.width() / 2.0, x + key.width());
+    let block = Rect { left: x, top: y - 6.0, right, bottom: y + 6.0 };
     match key {
         Key::Line(style) => {
             let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
-            canvas.line(&[(x, y), (x + KEY, y)], stroke);
-            canvas.marker((x + KEY / 2.0, y), &style, false);
+            canvas.line(&[(x, y), (right, y)], stroke);
+            canvas.marker((middle, y), &style, false);
         }
         Key::Bar(style) => bar(canvas, &block, &style),
         Key::Area(color) => canvas.fill(&block, color),
-        Key::Rule => {
-            let stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
-            canvas.line(&[(x, y), (x + KEY, y)], stroke);
+        Key::Rule => canvas.line(&[(x, y), (right, y)], RULE),
+        Key::Whisker => {
+            let stroke = Stroke::solid(INK, WHISKER);
+            canvas.line(&[(middle, y - 7.0), (middle, y + 7.0)], stroke);
+            for end in [y - 7.0, y + 7.0] {
+                canvas.line(&[(middle - CAP, end), (middle + CAP, end)], stroke);
+            }
         }
+        Key::Hollow => canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, true),
     }
 }
 
@@ -155,9 +202,7 @@ pub fn bar(canvas: &mut Canvas, rect: &Rect, style: &Style) {
         canvas.fill(rect, tint(style.color, 0.3));
         let stroke = Stroke::solid(style.color, 1.4);
         let (width, height) = (rect.width(), rect.height());
-        // The strokes start at one corner of the figure's grid, not of the bar, so that neighbours agree.
-        let span = width + height;
-        for i in 1..(span / SPACING).ceil() as usize {
+        for i in 1..((width + height) / SPACING).ceil() as usize {
             let d = i as f64 * SPACING;
             let line = match style.hatch {
                 Hatch::Rising => [(rect.left + d - height, rect.bottom), (rect.left + d, rect.top)],
@@ -182,7 +227,7 @@ impl Panel {
     pub fn grid(&self, canvas: &mut Canvas) {
         let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
-        for tick in self.x.ticks.iter().filter(|t| t.label.is_some()) {
+        for tick in self.x.ticks.iter().filter(|t| t.label.is_some() && self.x.spread != Spread::Bins) {
             let (x, _) = self.at(tick.value, self.y.low);
             canvas.line(&[(x, top), (x, bottom)], stroke);
         }
@@ -238,35 +283,44 @@ impl Panel {
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// Draws a series: a line through its points and a marker at each that lies in the area, hollow where it says so.
+    /// Draws a series: a line through its points and a marker at each, hollow where it says so. A point above the area
+    /// is drawn on its upper border, where the line ends, so that its horizontal value can still be read.
     pub fn series(&self, canvas: &mut Canvas, points: &[(f64, f64, bool)], style: &Style) {
-        let values: Vec<(f64, f64)> = points.iter().map(|&(x, y, _)| (x, y)).collect();
-        self.line(canvas, &values, Stroke { color: style.color, width: LINE, dash: style.dash });
+        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
+        let top = self.y.high;
+        let mut line: Vec<(f64, f64)> = Vec::new();
+        for (i, &(x, y, _)) in points.iter().enumerate() {
+            if y > top && i > 0 && points[i - 1].1 > top {
+                // Two points above the area: a line between them would tell a latency that is not theirs.
+                self.line(canvas, &line, stroke);
+                line.clear();
+            }
+            line.push((x, y.min(top)));
+        }
+        self.line(canvas, &line, stroke);
         for &(x, y, hollow) in points {
-            let at = self.at(x, y);
+            let at = self.at(x, y.min(top));
             if self.area.holds(at) {
                 canvas.marker(at, style, hollow);
             }
         }
     }
 
-    /// Draws a whisker from one value to another, with caps where these lie in the area.
-    pub fn whisker(&self, canvas: &mut Canvas, x: f64, (low, high): (f64, f64), color: Rgb) {
-        const CAP: f64 = 4.0;
-        let (lower, upper) = (self.at(x, low), self.at(x, high));
-        // A rim of paper keeps whiskers of several series at one place apart.
-        canvas.line_within(&self.area, &[lower, upper], Stroke::solid(PAPER, 3.2));
-        canvas.line_within(&self.area, &[lower, upper], Stroke::solid(color, 1.4));
+    /// Draws a whisker from one value to another, with caps where these lie in the area, so many units beside `x`.
+    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), color: Rgb) {
+        let shifted = |(x, y): Point| (x + beside, y);
+        let (lower, upper) = (shifted(self.at(x, low)), shifted(self.at(x, high)));
+        canvas.line_within(&self.area, &[lower, upper], Stroke::solid(color, WHISKER));
         for end in [lower, upper] {
             if self.area.holds(end) {
-                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], Stroke::solid(color, 1.4));
+                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], Stroke::solid(color, WHISKER));
             }
         }
     }
 
     /// Draws a dashed reference line.
     pub fn rule(&self, canvas: &mut Canvas, values: &[(f64, f64)]) {
-        self.line(canvas, values, Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH });
+        self.line(canvas, values, RULE);
     }
 }
 
@@ -279,17 +333,16 @@ fn centred(label: &str, x: f64, width: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::canvas::Mark;
 
     #[test]
     fn a_legend_that_does_not_fit_on_one_row_takes_more() {
         let entries: Vec<Entry> =
             (0..6).map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) }).collect();
         let places = legend_places(&entries, 464.0);
-        assert_eq!(places[0].0, 0);
-        assert!(places[5].0 >= 2, "{places:?}");
-        for (_, x, label) in &places {
-            assert!(x + entry_width(label) <= 464.0);
-        }
+        assert_eq!(places[0].row, 0);
+        assert!(places[5].row >= 2, "{places:?}");
+        assert!(places.iter().all(|place| place.end <= 464.0));
     }
 
     #[test]
@@ -297,5 +350,20 @@ mod tests {
         let (canvas, panel) = figure(None, &[], Axis::linear("", 0.0, 20_000.0, 4), Axis::linear("", 0.0, 1.0, 4));
         let (x, _) = panel.at(20_000.0, 0.0);
         assert!(x + text_width("20,000", SMALL) / 2.0 <= canvas.width);
+    }
+
+    #[test]
+    fn a_point_above_the_area_is_drawn_on_its_border() {
+        let (mut canvas, panel) = figure(None, &[], Axis::linear("", 0.0, 10.0, 4), Axis::linear("", 0.0, 1.0, 4));
+        canvas.marks.clear();
+        panel.series(&mut canvas, &[(2.0, 0.5, false), (4.0, 9.0, true), (6.0, 9.0, true)], &Style::of(0));
+        let lines: Vec<&Vec<Point>> = canvas
+            .marks
+            .iter()
+            .filter_map(|mark| if let Mark::Line(points, ..) = mark { Some(points) } else { None })
+            .collect();
+        assert_eq!(lines, [&vec![panel.at(2.0, 0.5), panel.at(4.0, 1.0)]], "no line from one to the next");
+        let areas = canvas.marks.iter().filter(|mark| matches!(mark, Mark::Area(..))).count();
+        assert_eq!(areas, 2 + 3 + 3, "a full marker and two hollow ones");
     }
 }

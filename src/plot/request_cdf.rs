@@ -1,10 +1,10 @@
 //! Distributions of queueing time, computation time and latency over the requests of one point.
 
 use super::axis::Axis;
-use super::canvas::{Point, Stroke};
-use super::cdf::{Cdf, thinned};
+use super::canvas::Stroke;
+use super::cdf::{Cdf, simplified};
 use super::input::{Series, at_point, line_legend, point};
-use super::panel::{LINE, Panel, figure as panel_figure};
+use super::panel::{LINE, figure as panel_figure, log_x, log_y};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 use crate::error::Result;
 use crate::units::Nanos;
@@ -43,13 +43,13 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
         Span::Compute => "Computation time",
         Span::Latency => "Latency",
     };
-    let label = format!("{name} {} (ms)", at_point(&point)).replace(") (ms)", ", ms)");
-    let x = Axis::log(label, least(&curves).max(largest / 1e6), largest, 9);
+    let label = format!("{name}{} (ms)", at_point(&point));
+    let x = log_x(label, least(&curves, largest), largest);
     let y = match options.tail {
         false => Axis::linear("Share of requests", 0.0, 1.0, 5),
         true => {
             let requests = curves.iter().map(|(_, cdf)| cdf.count()).max().unwrap_or(1);
-            Axis::log("Share of slower requests", 0.5 / requests as f64, 1.0, 7)
+            log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
         }
     };
 
@@ -57,31 +57,29 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &line_legend(&shown), x, y);
     for (s, cdf) in &curves {
         let stroke = Stroke { color: s.style.color, width: LINE, dash: s.style.dash };
-        let corners = if options.tail { cdf.falling() } else { cdf.rising() };
-        let points = thinned(corners.into_iter().map(|(ms, share)| panel_place(&panel, ms, share)));
+        let place = |(ms, share)| panel.at(ms, share);
+        let points = match options.tail {
+            false => simplified(cdf.rising().map(place)),
+            true => simplified(cdf.falling().map(place)),
+        };
         canvas.line_within(&panel.area, &points, stroke);
     }
+    panel.axes(&mut canvas);
     for (s, cdf) in &curves {
         for share in MARKED {
-            let at = panel_place(&panel, cdf.quantile(share), if options.tail { 1.0 - share } else { share });
-            canvas.marker(at, &s.style, false);
+            let at = panel.at(cdf.quantile(share), if options.tail { 1.0 - share } else { share });
+            if panel.area.holds(at) {
+                canvas.marker(at, &s.style, false);
+            }
         }
     }
     Ok(Ok(canvas))
 }
 
-/// The place of a share; a time below the axis lies at its beginning, so that its requests are still counted.
-fn panel_place(panel: &Panel, ms: f64, share: f64) -> Point {
-    panel.at(ms.max(panel.x.low), share)
-}
-
-/// Where the axis begins: at the least time, unless that is an outlier far below the rest.
-fn least(curves: &[(Series<'_>, Cdf)]) -> f64 {
-    let starts = curves.iter().filter_map(|(_, cdf)| {
-        let positive = cdf.least_positive()?;
-        Some(positive.max(cdf.quantile(0.005)))
-    });
-    starts.fold(f64::INFINITY, f64::min)
+/// Where the axis begins: where the first curve leaves the ground, but at most five decades below the largest time.
+fn least(curves: &[(Series<'_>, Cdf)], largest: f64) -> f64 {
+    let starts = curves.iter().filter_map(|(_, cdf)| cdf.low_end());
+    starts.fold(largest, f64::min).max(largest / 1e5)
 }
 
 /// The distribution in milliseconds over the requests that finished, without those of the warm-up.
@@ -96,7 +94,7 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Result<C
     let columns = [rows.column("arrival_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?];
     let mut warmup = series.warmup(point)?;
     let mut times = Vec::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = rows.read()? {
         if warmup > 0 {
             warmup -= 1;
             continue;

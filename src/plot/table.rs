@@ -39,13 +39,13 @@ pub struct Table {
 }
 
 impl Rows {
-    /// Opens a file and reads its header. A line that begins with `#` is a comment.
+    /// Opens a file and reads its header.
     ///
     /// # Errors
     /// A file that can't be read or has no header.
     pub fn open(path: &Path) -> Result<Rows> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(file);
+        let mut reader = csv::Reader::from_reader(file);
         let names = reader.headers().map_err(|cause| broken(path, &cause))?.clone();
         if names.is_empty() {
             return Err(Error::input(format!("{}: is empty; it should begin with a header", path.display())));
@@ -70,7 +70,7 @@ impl Rows {
     ///
     /// # Errors
     /// A row with more or fewer fields than the header, or one that can't be read.
-    pub fn next(&mut self) -> Result<Option<Row<'_>>> {
+    pub fn read(&mut self) -> Result<Option<Row<'_>>> {
         match self.reader.read_record(&mut self.record) {
             Ok(true) => Ok(Some(Row { path: &self.path, record: &self.record })),
             Ok(false) => Ok(None),
@@ -87,7 +87,7 @@ impl Table {
     pub fn read(path: &Path) -> Result<Table> {
         let mut rows = Rows::open(path)?;
         let mut records = Vec::new();
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.read()? {
             records.push(row.record.clone());
         }
         Ok(Table { path: rows.path, names: rows.names, records })
@@ -101,9 +101,9 @@ impl Table {
         column(&self.path, &self.names, name)
     }
 
-    /// The number of rows.
-    pub fn len(&self) -> usize {
-        self.records.len()
+    /// All rows in their order.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.records.iter().map(|record| Row { path: &self.path, record })
     }
 
     /// One row.

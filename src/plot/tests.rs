@@ -1,1 +1,247 @@
+//! Every kind of figure from a small results folder, and every way in which one can be wrong.
 
+use std::fs;
+
+use super::*;
+
+const HEADER: &str =
+    "policy,backend,offered_rps,throughput_rps,goodput_rps,p50_ms,p90_ms,p99_ms,point,saturated,warmup";
+
+/// Two policies at two rates, one of which saturates the second policy, whose median is missing there.
+fn results() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let summary = [
+        HEADER,
+        "cellular,sim,1000,1000,1000,2,3,5,1000,false,1",
+        "cellular,sim,2000,1990,1900,3,5,9,2000,false,1",
+        "padded (bw=10),sim,1000,1000,900,9,20,60,1000,false,1",
+        "padded (bw=10),sim,2000,1500,10,,9000,12000,2000,true,1",
+    ];
+    fs::write(folder.path().join("summary.csv"), summary.join("\n")).unwrap();
+    for policy in ["cellular", "padded (bw=10)"] {
+        for (point, scale) in [("1000", 1), ("2000", 2)] {
+            let logs = folder.path().join(policy).join(point);
+            fs::create_dir_all(&logs).unwrap();
+            let requests = (0..8u64).map(|i| {
+                let arrival = i * 500_000;
+                match i {
+                    7 => format!("{i},{arrival},,\n"),
+                    _ => format!("{i},{arrival},{},{}\n", arrival + i * scale * 100_000, arrival + 3_000_000 * scale),
+                }
+            });
+            fs::write(
+                logs.join("requests.csv"),
+                format!("id,arrival_ns,start_ns,finish_ns\n{}", requests.collect::<String>()),
+            )
+            .unwrap();
+            let tasks = "task,worker,stream,cell,batch,submit_ns,start_ns,finish_ns\n\
+                0,0,0,lstm,4,0,0,1000000\n1,1,0,lstm,2,0,500000,2000000\n2,0,0,lstm,1,0,,\n";
+            fs::write(logs.join("tasks.csv"), tasks).unwrap();
+            fs::write(logs.join("batches.csv"), "cell,batch,tasks\nlstm,1,5\nlstm,4,10\nencoder,4,2\n").unwrap();
+        }
+    }
+    fs::write(folder.path().join("joint.csv"), "src_len,tgt_len,count\n3,4,10\n5,6,20\n").unwrap();
+    fs::write(folder.path().join("lengths.csv"), "length,count\n3,10\n24,20\n").unwrap();
+    fs::write(folder.path().join("trace.csv"), "id,arrival_ns,shape\n0,0,chain:3\n1,5,chain:9\n").unwrap();
+    folder
+}
+
+fn svg_options() -> Options {
+    Options { formats: vec![Format::Svg], ..Options::default() }
+}
+
+/// The SVG of a figure.
+fn svg(kind: Kind, inputs: &Inputs, options: &Options) -> Result<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let files =
+        draw(kind, inputs, &Options { formats: vec![Format::Svg], ..options.clone() }, &folder.path().join("f"))?;
+    Ok(fs::read_to_string(&files[0]).unwrap())
+}
+
+fn error(kind: Kind, inputs: &Inputs, options: &Options) -> String {
+    svg(kind, inputs, options).unwrap_err().to_string()
+}
+
+#[test]
+fn every_kind_is_drawn_twice_to_the_same_bytes() {
+    let results = results();
+    let paths = [results.path().to_path_buf(), results.path().join("lengths.csv")];
+    let drawn = |formats: &[Format]| {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { formats: formats.to_vec(), ..Options::default() };
+        let files = draw_all(&Inputs::open(&paths).unwrap(), &options, folder.path()).unwrap();
+        let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
+        files.iter().map(|file| (name(file), fs::read(file).unwrap())).collect::<Vec<_>>()
+    };
+    let both = drawn(&[Format::Svg, Format::Png]);
+    let names: Vec<String> =
+        KINDS.iter().flat_map(|(_, name)| [format!("{name}.svg"), format!("{name}.png")]).collect();
+    assert_eq!(both.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
+    // That a drawing gives the same PNG twice is tested where PNGs are made; here, that a figure gives the same drawing.
+    let again = drawn(&[Format::Svg]);
+    assert!(both.into_iter().filter(|(name, _)| name.ends_with("svg")).eq(again));
+}
+
+#[test]
+fn kinds_read_back_as_they_print() {
+    for (kind, name) in KINDS {
+        assert_eq!(kind.to_string(), name);
+        assert_eq!(name.parse(), Ok(kind));
+    }
+    let error = "pie".parse::<Kind>().unwrap_err();
+    assert!(error.starts_with("unknown kind of figure \"pie\"; known: latency-throughput, "), "{error}");
+    #[derive(Deserialize)]
+    struct Table {
+        kind: Kind,
+    }
+    assert_eq!(toml::from_str::<Table>("kind = \"gantt\"").unwrap().kind, Kind::Gantt);
+    assert!(toml::from_str::<Table>("kind = \"pie\"").is_err());
+}
+
+#[test]
+fn figures_name_what_they_show() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let options = Options { title: Some("a & b".into()), ..svg_options() };
+    let text = svg(Kind::LatencyThroughput, &inputs, &options).unwrap();
+    for part in ["a &amp; b", "cellular", "padded (bw=10)", "p90 latency (ms)", "Throughput (requests/s)", "saturated"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    let text = svg(Kind::QueueCdf, &inputs, &options).unwrap();
+    assert!(text.contains("Queueing time at 1,000 requests/s (ms)"), "the highest rate that saturates no policy");
+    let options = Options { point: Some("2e3".into()), policies: vec!["cellular".into()], ..svg_options() };
+    let text = svg(Kind::QueueCdf, &inputs, &options).unwrap();
+    assert!(text.contains("2,000 requests/s") && !text.contains("padded"));
+    let options = Options { slo: Some(Nanos(50_000_000)), ..svg_options() };
+    assert!(svg(Kind::LatencyRate, &inputs, &options).unwrap().contains("SLO 50 ms"));
+    let text = svg(Kind::Gantt, &inputs, &svg_options()).unwrap();
+    assert!(text.contains("worker 1") && text.contains("Time (ms)"));
+}
+
+#[test]
+fn a_policy_keeps_its_colour_when_others_are_left_out() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let options = Options { policies: vec!["padded (bw=10)".into()], ..svg_options() };
+    let series = inputs.series(&options).unwrap().unwrap();
+    assert_eq!(series.len(), 1);
+    assert_eq!(series[0].style, style::Style::of(1));
+}
+
+#[test]
+fn a_label_that_occurs_in_two_folders_gets_the_folder() {
+    let (a, b) = (results(), results());
+    let inputs = Inputs::open(&[a.path(), b.path()]).unwrap();
+    let series = inputs.series(&svg_options()).unwrap().unwrap();
+    let name = a.path().file_name().unwrap().to_string_lossy();
+    assert_eq!(series[0].label, format!("{name}: cellular"));
+    assert_eq!(series.len(), 4);
+}
+
+#[test]
+fn every_option_changes_the_figure() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let plain = |kind| svg(kind, &inputs, &svg_options()).unwrap();
+    let linear = Options { linear: true, ..svg_options() };
+    assert_ne!(svg(Kind::LatencyThroughput, &inputs, &linear).unwrap(), plain(Kind::LatencyThroughput));
+    let no_bars = Options { bars: false, ..svg_options() };
+    assert!(!svg(Kind::LatencyThroughput, &inputs, &no_bars).unwrap().contains("p50–p99"));
+    let tail = Options { tail: true, ..svg_options() };
+    assert!(svg(Kind::LatencyCdf, &inputs, &tail).unwrap().contains("Share of slower requests"));
+    let first = Options { first: Some(2), ..svg_options() };
+    assert!(svg(Kind::Gantt, &inputs, &first).unwrap().len() < plain(Kind::Gantt).len());
+}
+
+#[test]
+fn lengths_come_from_three_kinds_of_files() {
+    let results = results();
+    let drawn = |name: &str| {
+        let inputs = Inputs::open(&[results.path().join(name)]).unwrap();
+        svg(Kind::LengthCdf, &inputs, &svg_options()).unwrap()
+    };
+    assert!(drawn("lengths.csv").contains("lengths (median 24)"));
+    let joint = drawn("joint.csv");
+    assert!(joint.contains("source (median 5)") && joint.contains("target (median 6)"));
+    assert!(drawn("trace.csv").contains("trace (median 3)"));
+}
+
+#[test]
+fn errors_say_what_is_wrong_and_what_there_is() {
+    let results = results();
+    let path = results.path();
+    let inputs = || Inputs::open(&[path]).unwrap();
+    let says = |error: String, part: &str| assert!(error.contains(part), "{error}");
+
+    let policies = Options { policies: vec!["merged".into()], ..svg_options() };
+    says(error(Kind::Goodput, &inputs(), &policies), "unknown policy \"merged\"; there are cellular, padded (bw=10)");
+    let point = Options { point: Some("50".into()), ..svg_options() };
+    says(error(Kind::QueueCdf, &inputs(), &point), "no point \"50\" in these results; there are 1000, 2000");
+    says(error(Kind::LengthCdf, &inputs(), &svg_options()), "needs a file");
+    let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
+    says(error(Kind::Goodput, &file, &svg_options()), "goodput: this kind of figure needs a results folder");
+    says(Inputs::open(&[path.join("nowhere")]).unwrap_err().to_string(), "cannot be read");
+    says(Inputs::open(&[path.join("cellular")]).unwrap_err().to_string(), "has no summary.csv");
+    says(Inputs::open(&[path.parent().unwrap()]).unwrap_err().to_string(), "name one, such as");
+
+    let log = path.join("cellular/1000/requests.csv");
+    let many: String = (0..100).map(|i| format!("{i},{i},{i},{i}\n")).collect();
+    fs::write(&log, format!("id,arrival_ns,start_ns,finish_ns\n{many}")).unwrap();
+    says(
+        error(Kind::Gantt, &inputs(), &svg_options()),
+        "more than 60 requests, too many to read; draw the beginning with --first 60",
+    );
+    fs::write(&log, "id,arrival_ns,start_ns,finish_ns\n0,5,5,5\n1,9,,\n").unwrap();
+    says(error(Kind::LatencyCdf, &inputs(), &svg_options()), "no request finished after the warm-up");
+    fs::write(&log, "id,arrival_ns,start_ns,finish_ns\n0,5,5,5\n1,9,9,9\n").unwrap();
+    fs::copy(&log, path.join("padded (bw=10)/1000/requests.csv")).unwrap();
+    says(error(Kind::QueueCdf, &inputs(), &svg_options()), "every time at point 1000 is 0");
+    fs::remove_file(path.join("cellular/1000/batches.csv")).unwrap();
+    says(error(Kind::BatchHistogram, &inputs(), &svg_options()), "there is no ");
+    fs::remove_file(&log).unwrap();
+    says(error(Kind::QueueCdf, &inputs(), &svg_options()), "a run writes it with output.requests = true");
+
+    let summary = |text: &str| {
+        fs::write(path.join("summary.csv"), text).unwrap();
+        error(Kind::LatencyThroughput, &inputs(), &svg_options())
+    };
+    says(summary(HEADER), "summary.csv: has no rows");
+    says(summary("policy,throughput_rps\ncellular,5\n"), "no column \"offered_rps\"; there are policy, throughput_rps");
+    let row = "cellular,sim,1000,fast,1000,2,3,5,1000,false,1";
+    says(summary(&format!("{HEADER}\n{row}")), "summary.csv: line 2: throughput_rps: \"fast\" is not a number");
+    let row = "cellular,sim,1000,1000,,,,,1000,maybe,1";
+    says(
+        summary(&format!("{HEADER}\n{row}")),
+        "latency-throughput: summary.csv has no row with throughput_rps and p90_ms",
+    );
+    says(error(Kind::Goodput, &inputs(), &svg_options()), "goodput needs an SLO");
+    says(error(Kind::LatencyRate, &inputs(), &svg_options()), "no row with offered_rps and p99_ms");
+    says(error(Kind::QueueCdf, &inputs(), &svg_options()), "saturated: \"maybe\" is neither true nor false");
+
+    fs::write(path.join("lengths.csv"), "a,b\n1,2\n").unwrap();
+    let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
+    says(error(Kind::LengthCdf, &file, &svg_options()), "the header should be \"length,count\"");
+    fs::write(path.join("trace.csv"), "id,arrival_ns,shape\n0,0,ring:3\n").unwrap();
+    let file = Inputs::open(&[path.join("trace.csv")]).unwrap();
+    says(error(Kind::LengthCdf, &file, &svg_options()), "trace.csv: line 2: shape: bad shape \"ring:3\"");
+    says(draw_all(&file, &svg_options(), path).unwrap_err().to_string(), "line 2: shape");
+    let none = Inputs::open::<PathBuf>(&[]).unwrap();
+    says(
+        draw_all(&none, &svg_options(), path).unwrap_err().to_string(),
+        "there is nothing to draw\n  latency-throughput: ",
+    );
+}
+
+#[test]
+fn a_broken_log_is_an_error_of_its_line() {
+    let results = results();
+    fs::write(
+        results.path().join("cellular/1000/requests.csv"),
+        "id,arrival_ns,start_ns,finish_ns\n0,0,1,2\n1,9,9,7\n",
+    )
+    .unwrap();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let error = error(Kind::ComputeCdf, &inputs, &svg_options());
+    assert!(error.contains("requests.csv: line 3: finish_ns: the request's times run backwards"), "{error}");
+}

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Makes the reference results that the README shows anew: BatchMaker's Figure 7 and the table of claims.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+cargo build --release --locked
+./target/release/batchlab sim --quiet --out "$out" scenarios/batchmaker/fig5.toml scenarios/batchmaker/fig7a.toml scenarios/batchmaker/fig7b.toml >/dev/null
+for figure in fig5/gantt fig7a/latency-throughput fig7b/latency-throughput; do
+    cp "$out/$figure.png" "results/reference/${figure%/*}.png"
+    cp "$out/${figure%/*}/summary.csv" "results/reference/${figure%/*}.csv"
+done
+./target/release/batchlab reproduce --quiet --out "$out" claims >results/reference/claims.txt

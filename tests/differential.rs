@@ -1,0 +1,394 @@
+//! The crate against the naive reference, to the nanosecond, on random cases.
+//!
+//! Times are small and often equal or zero, so that events of one instant, whose order the design fixes, are common. A
+//! case on which the two disagree is made smaller as long as they still do, and printed in the form that
+//! `tests/schedules` takes.
+
+mod lab;
+mod naive;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use batchlab::units::Nanos;
+use batchlab::workload::random::{Stream, stream};
+use lab::Run;
+use naive::{Case, Costs, Graph, Policy, RequestRow, TaskRow};
+use rand::RngExt as _;
+use rand::seq::SliceRandom as _;
+
+#[test]
+fn cellular_serves_chains_as_the_reference_does() {
+    agree("cellular", "lstm", 250);
+}
+
+#[test]
+fn cellular_serves_seq2seq_as_the_reference_does() {
+    agree("cellular", "seq2seq", 250);
+}
+
+#[test]
+fn cellular_serves_trees_as_the_reference_does() {
+    agree("cellular", "tree-lstm", 250);
+}
+
+/// Any acyclic graph of four cell types: subgraphs that need several others, and several that one event releases.
+#[test]
+fn cellular_serves_graphs_as_the_reference_does() {
+    agree("cellular", "graphs", 250);
+}
+
+#[test]
+fn padded_agrees_with_the_reference() {
+    agree("padded", "lstm", 250);
+    agree("padded", "seq2seq", 150);
+}
+
+#[test]
+fn merged_agrees_with_the_reference() {
+    for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
+        agree("merged", model, 100);
+    }
+}
+
+#[test]
+fn immediate_agrees_with_the_reference() {
+    for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
+        agree("immediate", model, 60);
+    }
+}
+
+/// The drawn schedules, too, are what the reference makes of them.
+#[test]
+fn schedules_agree_with_the_reference() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedules");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (input, _) = text.split_once("----\n").expect("a picture below the input");
+        let difference = difference(&toml::from_str(input).unwrap());
+        assert_eq!(difference, None, "{}", path.display());
+    }
+}
+
+/// Compares the two on so many random cases of a policy and a model.
+fn agree(policy: &str, model: &str, cases: u32) {
+    for number in 0..cases {
+        let run = random_run(&mut stream(1, number, &format!("{policy} {model}")), policy, model);
+        if difference(&run).is_some() {
+            let (run, what) = shrink(run);
+            let text = toml::to_string(&run).expect("a run is text");
+            panic!("crate and reference disagree: {what}\nthe smallest case found:\n\n{text}\n");
+        }
+    }
+}
+
+/// What differs first between the crate and the reference, if anything does.
+fn difference(run: &Run) -> Option<String> {
+    let Ok((requests, tasks)) = catch_unwind(AssertUnwindSafe(|| by_the_crate(run))) else {
+        return Some("the crate panics".into());
+    };
+    let (expected_requests, expected_tasks) = naive::simulate(&case_of(run));
+    first_difference("task", &tasks, &expected_tasks)
+        .or_else(|| first_difference("request", &requests, &expected_requests))
+}
+
+fn first_difference<T: PartialEq + std::fmt::Debug>(what: &str, ours: &[T], theirs: &[T]) -> Option<String> {
+    let rows = ours.len().max(theirs.len());
+    let row = (0..rows).find(|i| ours.get(*i) != theirs.get(*i))?;
+    Some(format!("{what} {row}\n    crate     {:?}\n    reference {:?}", ours.get(row), theirs.get(row)))
+}
+
+fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
+    let recorder = run.run();
+    let names: Vec<String> = run.device().cells.into_iter().map(|cell| cell.name).collect();
+    let at = |times: &[Nanos], id: usize| times[id].0;
+    let requests = (0..recorder.arrival.len())
+        .map(|id| RequestRow {
+            id,
+            arrival: at(&recorder.arrival, id),
+            start: at(&recorder.start, id),
+            finish: at(&recorder.finish, id),
+        })
+        .collect();
+    let tasks = recorder
+        .tasks
+        .iter()
+        .map(|row| {
+            let mut cells: Vec<String> = row.cells.iter().map(|cell| names[cell.index()].clone()).collect();
+            cells.sort();
+            TaskRow {
+                task: row.task.index(),
+                worker: row.worker.index(),
+                cells,
+                batch: row.batch as usize,
+                submit: row.submit.0,
+                start: row.start.0,
+                finish: row.finish.0,
+            }
+        })
+        .collect();
+    (requests, tasks)
+}
+
+/// The same run, read by the reference's own means.
+fn case_of(run: &Run) -> Case {
+    let table = &run.policy;
+    // Where a table leaves a key out, its default is meant: no least batch, no window, whole buckets.
+    let number = |key: &str| table.get(key).map_or(1, |value| value.as_integer().expect("a number") as u32);
+    let cells = cells_of(&run.model);
+    let limit = |key: &str, cell: &str| match table.get(key) {
+        Some(toml::Value::Table(by_cell)) => by_cell[cell].as_integer().expect("a number") as u32,
+        _ => number(key),
+    };
+    let text = |key: &str| table.get(key).and_then(|value| value.as_str());
+    let nanoseconds = |text: &str| text.strip_suffix("ns").and_then(|n| n.parse().ok()).expect("nanoseconds");
+    let policy = match table["kind"].as_str().expect("a kind") {
+        "cellular" => Policy::Cellular {
+            max_tasks: number("max_tasks"),
+            limits: cells.iter().map(|c| (c.to_string(), limit("max_batch", c), limit("min_batch", c))).collect(),
+        },
+        "padded" => Policy::Padded {
+            bucket_width: number("bucket_width"),
+            max_batch: number("max_batch"),
+            pad_to_longest: text("pad_to") == Some("longest"),
+            window: text("window").map_or(0, nanoseconds),
+        },
+        "merged" => Policy::Merged { max_batch: number("max_batch") },
+        _ => Policy::Immediate,
+    };
+    let cost_row = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        (fields[0].to_string(), fields[1].parse().expect("a batch"), fields[2].parse().expect("a time"))
+    };
+    Case {
+        trace: run.requests(),
+        costs: Costs(run.costs.lines().map(cost_row).collect()),
+        task_ns: run.task_ns,
+        gather_ns: run.gather_ns.unwrap_or(0),
+        workers: run.workers,
+        policy,
+    }
+}
+
+/// The cell types of a model.
+fn cells_of(model: &str) -> &'static [&'static str] {
+    match model {
+        "lstm" => &["lstm"],
+        "seq2seq" => &["encoder", "decoder"],
+        "tree-lstm" => &["leaf", "internal"],
+        _ => &["leaf", "internal", "encoder", "decoder"],
+    }
+}
+
+/// Makes a failing case smaller by one step as long as there is a step after which it still fails.
+fn shrink(mut run: Run) -> (Run, String) {
+    while let Some(smaller) = smaller_runs(&run).into_iter().find(|run| difference(run).is_some()) {
+        run = smaller;
+    }
+    let what = difference(&run).expect("only failing cases are made smaller");
+    (run, what)
+}
+
+/// Simpler variants of a run, the boldest first.
+fn smaller_runs(run: &Run) -> Vec<Run> {
+    let mut variants = Vec::new();
+    let lines: Vec<&str> = run.trace.lines().collect();
+    let mut length = lines.len() / 2;
+    while length > 0 {
+        for first in (0..lines.len()).step_by(length) {
+            let kept = lines.iter().enumerate().filter(|(i, _)| !(first..first + length).contains(i));
+            let trace: Vec<&str> = kept.map(|(_, line)| *line).collect();
+            if !trace.is_empty() {
+                variants.push(Run { trace: trace.join("\n"), ..run.clone() });
+            }
+        }
+        length /= 2;
+    }
+    if run.workers > 1 {
+        variants.push(Run { workers: run.workers - 1, ..run.clone() });
+    }
+    if run.task_ns > 0 {
+        variants.push(Run { task_ns: 0, ..run.clone() });
+    }
+    if run.gather_ns.is_some() {
+        variants.push(Run { gather_ns: None, ..run.clone() });
+    }
+    let costs: Vec<&str> = run.costs.lines().collect();
+    for dropped in &costs {
+        let cell = dropped.split(',').next();
+        if costs.iter().filter(|line| line.split(',').next() == cell).count() > 1 {
+            let kept: Vec<&str> = costs.iter().copied().filter(|line| line != dropped).collect();
+            variants.push(Run { costs: kept.join("\n"), ..run.clone() });
+        }
+    }
+    for (place, line) in lines.iter().enumerate() {
+        let (at, shape) = line.split_once(' ').expect("an arrival and a shape");
+        let mut simpler: Vec<String> = SMALL_SHAPES
+            .iter()
+            .filter(|small| small.split(':').next() == shape.split(':').next() && small.len() < shape.len())
+            .map(|small| format!("{at} {small}"))
+            .collect();
+        if let Some((rest, last)) = shape.rsplit_once(' ').filter(|_| shape.starts_with("graph:")) {
+            let needed = format!("{}", rest.split(' ').count());
+            if !rest.split(['<', ',', ' ']).any(|word| word == needed) {
+                simpler.push(format!("{at} {rest}"));
+            }
+            if let Some((cell, _)) = last.split_once('<') {
+                simpler.push(format!("{at} {rest} {cell}"));
+            }
+        }
+        if place == 0 && lines.len() == 1 && at != "0" {
+            simpler.push(format!("0 {shape}"));
+        }
+        for line in simpler {
+            let mut trace = lines.clone();
+            trace[place] = &line;
+            variants.push(Run { trace: trace.join("\n"), ..run.clone() });
+        }
+    }
+    variants
+}
+
+/// What a shape of the same kind may be replaced with.
+const SMALL_SHAPES: [&str; 8] =
+    ["chain:1", "chain:2", "chain:3", "seq2seq:1>1", "seq2seq:2>2", "tree:0", "tree:2 0", "tree:3 3 0"];
+
+/// A random run. All times come from one small range, so that many fall on the same instant.
+fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
+    let workers = rng.random_range(1..=4);
+    let longest_gap = *pick(rng, &[0, 2, 20, 500, 50_000]);
+    let dearest = *pick(rng, &[1, 3, 20, 400, 5_000_000_000]);
+    let most_requests = *pick(rng, &[3, 8, 25, 60]);
+
+    let mut at = *pick(rng, &[0, 0, 7]);
+    let trace: Vec<String> = (0..rng.random_range(1..=most_requests))
+        .map(|_| {
+            if rng.random_bool(0.5) {
+                at += rng.random_range(0..=longest_gap);
+            }
+            format!("{at} {}", random_shape(rng, model))
+        })
+        .collect();
+
+    let cells = cells_of(model);
+    let mut costs: Vec<String> = cells.iter().flat_map(|cell| random_costs(rng, cell, dearest)).collect();
+    let mut gather_ns = None;
+    match rng.random_range(0..3) {
+        0 => gather_ns = Some(rng.random_range(0..=dearest)),
+        1 => costs.extend(random_costs(rng, "gather", dearest)),
+        _ => {}
+    }
+    costs.shuffle(rng);
+    Run {
+        model: model.into(),
+        workers,
+        policy: random_policy(rng, policy, cells, longest_gap.max(dearest.min(400))),
+        task_ns: if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=dearest) },
+        gather_ns,
+        costs: costs.join("\n"),
+        trace: trace.join("\n"),
+    }
+}
+
+fn pick<'a, T>(rng: &mut Stream, choices: &'a [T]) -> &'a T {
+    &choices[rng.random_range(0..choices.len())]
+}
+
+fn random_shape(rng: &mut Stream, model: &str) -> String {
+    let longest = *pick(rng, &[1, 4, 12]);
+    match model {
+        "lstm" if rng.random_bool(0.1) => format!("tokens:{}", rng.random_range(1..=longest)),
+        "lstm" => format!("chain:{}", rng.random_range(1..=longest)),
+        "seq2seq" => format!("seq2seq:{}>{}", rng.random_range(1..=longest), rng.random_range(1..=longest)),
+        "tree-lstm" => random_tree(rng, longest),
+        _ => random_graph(rng, longest),
+    }
+}
+
+/// An acyclic graph whose subgraphs do not wait for each other; its nodes are numbered at random. Neighbours are often of
+/// one type, so that subgraphs are of several nodes.
+fn random_graph(rng: &mut Stream, most: usize) -> String {
+    let types = rng.random_range(1..=4);
+    loop {
+        let size = rng.random_range(1..=most);
+        let mut numbers: Vec<usize> = (0..size).collect();
+        numbers.shuffle(rng);
+        let mut words = vec![String::new(); size];
+        let mut cells: Vec<&str> = Vec::new();
+        for node in 0..size {
+            let needs: Vec<usize> = (0..node).filter(|_| rng.random_bool((1.5 / size as f64).min(0.5))).collect();
+            let cell = match needs.first() {
+                Some(input) if rng.random_bool(0.6) => cells[*input],
+                _ => *pick(rng, &cells_of("graphs")[..types]),
+            };
+            cells.push(cell);
+            let needs: Vec<String> = needs.iter().map(|need| numbers[*need].to_string()).collect();
+            let mark = if needs.is_empty() { "" } else { "<" };
+            words[numbers[node]] = format!("{cell}{mark}{}", needs.join(","));
+        }
+        let graph = format!("graph:{}", words.join(" "));
+        if !Graph::unfold(&graph).waits_in_a_circle() {
+            return graph;
+        }
+    }
+}
+
+/// A tree of random arity, or a binary one, or a path; its nodes are numbered at random.
+fn random_tree(rng: &mut Stream, size: usize) -> String {
+    let arity = *pick(rng, &[1, 2, 2, size]);
+    let mut children = vec![0; size];
+    let mut parents = vec![usize::MAX];
+    for _ in 1..size {
+        let free: Vec<usize> = (0..parents.len()).filter(|node| children[*node] < arity).collect();
+        let parent = *pick(rng, &free);
+        children[parent] += 1;
+        parents.push(parent);
+    }
+    let mut names: Vec<usize> = (1..=size).collect();
+    names.shuffle(rng);
+    let mut named = vec![String::new(); size];
+    for (node, parent) in parents.into_iter().enumerate() {
+        named[names[node] - 1] = names.get(parent).copied().unwrap_or(0).to_string();
+    }
+    format!("tree:{}", named.join(" "))
+}
+
+/// One to five rows of a cell, in no order, rising or not.
+fn random_costs(rng: &mut Stream, cell: &str, dearest: u64) -> Vec<String> {
+    let mut batches: Vec<u32> = (1..=*pick(rng, &[5, 30])).collect();
+    batches.shuffle(rng);
+    batches.truncate(rng.random_range(1..=5));
+    batches.into_iter().map(|batch| format!("{cell},{batch},{}", rng.random_range(0..=dearest))).collect()
+}
+
+fn random_policy(rng: &mut Stream, kind: &str, cells: &[&str], longest_window: u64) -> toml::Table {
+    let largest = *pick(rng, &[2, 4, 8, 64]);
+    let max_batch = rng.random_range(1..=largest);
+    let text = match kind {
+        "cellular" => {
+            let max_tasks = rng.random_range(1..=6);
+            let (mut max, mut min) = (Vec::new(), Vec::new());
+            for cell in cells {
+                let most = rng.random_range(1..=largest);
+                max.push(format!("{cell} = {most}"));
+                min.push(format!("{cell} = {}", rng.random_range(1..=most)));
+            }
+            if rng.random_bool(0.5) {
+                let min_batch = rng.random_range(1..=max_batch.min(3));
+                format!("max_tasks = {max_tasks}\nmax_batch = {max_batch}\nmin_batch = {min_batch}")
+            } else {
+                let (max, min) = (max.join(", "), min.join(", "));
+                format!("max_tasks = {max_tasks}\nmax_batch = {{ {max} }}\nmin_batch = {{ {min} }}")
+            }
+        }
+        "padded" => {
+            let width = rng.random_range(1..=6);
+            let pad_to = *pick(rng, &["bucket", "longest"]);
+            let window = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=longest_window) };
+            format!("bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\"")
+        }
+        "merged" => format!("max_batch = {max_batch}"),
+        _ => String::new(),
+    };
+    format!("kind = \"{kind}\"\n{text}").parse().expect("a table")
+}

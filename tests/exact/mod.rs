@@ -1,0 +1,70 @@
+//! Exact values of queueing theory, in units of the caller's choice.
+
+/// The probabilities of 0, 1, 2, … events, up to where they no longer matter.
+fn poisson(mean: f64) -> Vec<f64> {
+    let most = (mean + 12.0 * mean.sqrt() + 30.0) as usize;
+    let mut log = -mean;
+    (0..=most)
+        .map(|k| {
+            if k > 0 {
+                log += mean.ln() - (k as f64).ln();
+            }
+            log.exp()
+        })
+        .collect()
+}
+
+/// The stationary distribution of a chain on `0..states` that goes from `x` to `rest(x)` plus a random number, whose
+/// distribution is `gains[kind(x)]`. What would leave the range is counted at its end.
+fn stationary(
+    states: usize,
+    rest: impl Fn(usize) -> usize,
+    gains: &[Vec<f64>],
+    kind: impl Fn(usize) -> usize,
+) -> Vec<f64> {
+    let mut now = vec![0.0; states];
+    now[0] = 1.0;
+    loop {
+        let mut next = vec![0.0; states];
+        for (x, weight) in now.iter().enumerate().filter(|(_, weight)| **weight > 1e-18) {
+            for (k, chance) in gains[kind(x)].iter().enumerate() {
+                next[(rest(x) + k).min(states - 1)] += weight * chance;
+            }
+        }
+        let moved: f64 = next.iter().zip(&now).map(|(a, b)| (a - b).abs()).sum();
+        now = next;
+        if moved < 1e-13 {
+            let total: f64 = now.iter().sum();
+            return now.into_iter().map(|p| p / total).collect();
+        }
+    }
+}
+
+/// M/G/1, mean wait: Pollaczek and Khinchine, from the first two moments of the service time.
+pub fn mg1_wait(rate: f64, mean: f64, second_moment: f64) -> f64 {
+    rate * second_moment / (2.0 * (1.0 - rate * mean))
+}
+
+/// M/D/c, mean wait: the number present, looked at every `service`, is a chain, because who is in service at the
+/// beginning of such a span has left at its end, and nobody else has.
+pub fn mdc_wait(rate: f64, service: f64, servers: usize) -> f64 {
+    let present = stationary(600, |x| x.saturating_sub(servers), &[poisson(rate * service)], |_| 0);
+    let waiting: f64 = present.iter().enumerate().map(|(x, p)| x.saturating_sub(servers) as f64 * p).sum();
+    waiting / rate
+}
+
+/// One server that takes all who wait, up to `cap`, and serves a batch of b in `service(b)`: mean latency. The chain
+/// is the number waiting at a completion; over one of its steps, the time that requests spend in the system is that of
+/// those who are there from the start, and of those who arrive while the batch is served.
+pub fn batch_latency(rate: f64, service: impl Fn(usize) -> f64, cap: usize, states: usize) -> f64 {
+    let batch = |waiting: usize| waiting.max(1).min(cap);
+    let gains: Vec<Vec<f64>> = (0..=cap.min(states)).map(|b| poisson(rate * service(b.max(1)))).collect();
+    let waiting = stationary(states, |q| q.max(1) - batch(q), &gains, batch);
+    let (mut spent, mut passed) = (0.0, 0.0);
+    for (q, p) in waiting.iter().enumerate() {
+        let h = service(batch(q));
+        spent += p * (q.max(1) as f64 * h + rate * h * h / 2.0);
+        passed += p * (h + if q == 0 { 1.0 / rate } else { 0.0 });
+    }
+    spent / passed / rate
+}

@@ -1,0 +1,164 @@
+//! What holds exactly, without statistics: arithmetic of offline runs, and how runs relate to each other.
+
+mod lab;
+
+use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::units::Nanos;
+use batchlab::workload::random::stream;
+use batchlab::workload::shape::Shape;
+use lab::{Device, Run, policy};
+use rand::RngExt as _;
+
+const PADDED: &str = "kind = 'padded'\nbucket_width = 100\npad_to = 'longest'\nmax_batch = 4";
+
+fn offline(device: &Device, policy_text: &str, lengths: &[u32]) -> Recorder {
+    let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
+    device.run(&*policy(policy_text), &requests, &vec![Nanos::ZERO; lengths.len()], Keep::default())
+}
+
+/// N requests of T steps in batches of B take (N/B)·T·H(B), in whatever pieces they are submitted.
+#[test]
+fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
+    let device = Device::new("lstm", 1, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", 0, None);
+    for text in [
+        PADDED,
+        "kind = 'merged'\nmax_batch = 4",
+        "kind = 'cellular'\nmax_batch = 4\nmax_tasks = 1",
+        "kind = 'cellular'\nmax_batch = 4\nmax_tasks = 5",
+    ] {
+        let record = offline(&device, text, &[7; 24]);
+        assert_eq!(record.end, Nanos(24 / 4 * 7 * 1850), "{text}");
+        assert_eq!(record.busy, [record.end], "{text}");
+        assert_eq!((record.executed_cells, record.useful_cells), (24 * 7, 24 * 7), "{text}");
+    }
+}
+
+/// Padded to the longest of each four: the share 1 - sum of lengths / sum of batch · longest is waste. Cellular
+/// batching executes what there is.
+#[test]
+fn padding_wastes_what_it_must() {
+    let device = Device::new("lstm", 1, "lstm,1,1000", 0, None);
+    let lengths = [3, 9, 1, 4, 6, 6, 6, 6, 20, 1, 1, 2, 8];
+    let useful: u64 = lengths.iter().map(|n| u64::from(*n)).sum();
+    let padded: u64 = lengths.chunks(4).map(|batch| batch.len() as u64 * u64::from(*batch.iter().max().unwrap())).sum();
+    let record = offline(&device, PADDED, &lengths);
+    assert_eq!((record.executed_cells, record.useful_cells), (padded, useful));
+    let record = offline(&device, "kind = 'cellular'\nmax_batch = 4", &lengths);
+    assert_eq!((record.executed_cells, record.useful_cells), (useful, useful));
+}
+
+/// With requests far apart nothing waits and nothing is batched: a request takes the sum of its cells, and padded
+/// batching runs the rest of its bucket.
+#[test]
+fn far_apart_all_policies_agree() {
+    for workers in 1..=3 {
+        for (text, bucket) in [
+            ("kind = 'immediate'", 1),
+            ("kind = 'merged'\nmax_batch = 8", 1),
+            ("kind = 'cellular'\nmax_batch = 8", 1),
+            ("kind = 'padded'\nbucket_width = 1\nmax_batch = 8", 1),
+            ("kind = 'padded'\nbucket_width = 4\nmax_batch = 8", 4),
+        ] {
+            let pairs: [(u64, u64); 5] = [(3, 5), (1, 1), (8, 2), (7, 9), (4, 4)];
+            let trace: Vec<String> =
+                pairs.iter().zip(0..).map(|((s, t), i)| format!("{} seq2seq:{s}>{t}", 1000 * i)).collect();
+            let run = Run {
+                model: "seq2seq".into(),
+                workers,
+                policy: text.parse().unwrap(),
+                task_ns: 0,
+                gather_ns: None,
+                costs: "encoder,1,10\nencoder,2,11\ndecoder,1,13\ndecoder,2,15".into(),
+                trace: trace.join("\n"),
+            };
+            let record = run.run();
+            for (id, (source, target)) in pairs.into_iter().enumerate() {
+                assert_eq!(record.start[id], record.arrival[id], "{text}");
+                let latency = record.finish[id] - record.arrival[id];
+                assert_eq!(latency, Nanos(10 * source.next_multiple_of(bucket) + 13 * target), "{text}");
+            }
+        }
+    }
+}
+
+/// Requests of one cell, one task at a time: cellular and padded batching are the same policy.
+#[test]
+fn on_single_cells_cellular_and_padded_are_the_same() {
+    let device = Device::new("lstm", 2, "lstm,1,1000\nlstm,6,1500", 100, None);
+    let requests = device.requests(vec![Shape::Chain(1); 2_000]);
+    let arrivals = random_arrivals(3, 2_000, 300);
+    let cellular = policy("kind = 'cellular'\nmax_tasks = 1\nmax_batch = 8");
+    let padded = policy("kind = 'padded'\nbucket_width = 1\nmax_batch = 8");
+    let one = device.run(&*cellular, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
+    let other = device.run(&*padded, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
+    assert_eq!(one.tasks, other.tasks);
+    assert_eq!((one.start, one.finish), (other.start, other.finish));
+}
+
+/// Every time seven times as long, overheads and windows too: every latency seven times as long.
+#[test]
+fn scaling_all_times_scales_all_latencies() {
+    for (model, kind) in [
+        ("lstm", "kind = 'cellular'\nmax_batch = 6\nmin_batch = 2"),
+        ("seq2seq", "kind = 'cellular'\nmax_batch = { encoder = 6, decoder = 3 }"),
+        ("tree-lstm", "kind = 'cellular'\nmax_batch = 6"),
+        ("lstm", "kind = 'padded'\nbucket_width = 3\nmax_batch = 6\nwindow = '<40>ns'"),
+        ("seq2seq", "kind = 'padded'\nbucket_width = 3\nmax_batch = 6\npad_to = 'longest'"),
+        ("tree-lstm", "kind = 'merged'\nmax_batch = 6"),
+        ("seq2seq", "kind = 'immediate'"),
+    ] {
+        for workers in [1, 3] {
+            let once = scaled(model, kind, workers, 1);
+            let seven = scaled(model, kind, workers, 7);
+            let times = |all: &[Nanos]| all.iter().map(|at| *at * 7).collect::<Vec<_>>();
+            assert_eq!(times(&once.start), seven.start, "{model}, {kind}");
+            assert_eq!(times(&once.finish), seven.finish, "{model}, {kind}");
+        }
+    }
+}
+
+/// Some three hundred requests at a load that makes them wait, with every time `k` times as long.
+fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
+    let mut rng = stream(5, 0, model);
+    let shape = |rng: &mut batchlab::workload::random::Stream| match model {
+        "lstm" => format!("chain:{}", rng.random_range(1..12)),
+        "seq2seq" => format!("seq2seq:{}>{}", rng.random_range(1..9), rng.random_range(1..9)),
+        _ => {
+            ["tree:0", "tree:3 3 0", "tree:5 5 6 6 7 7 0", "tree:2 3 0", "tree:4 4 4 0"][rng.random_range(0..5)].into()
+        }
+    };
+    let trace: Vec<String> =
+        random_arrivals(4, 300, 40).iter().map(|at| format!("{} {}", at.0 * k, shape(&mut rng))).collect();
+    // A row for each batch, and even slopes behind the last: nothing is rounded.
+    let row = |cell: &str, base: u64| -> Vec<String> {
+        (1..=8).map(|batch| format!("{cell},{batch},{}", k * (base + batch * (batch + 1)))).collect()
+    };
+    let cells: &[(&str, u64)] = match model {
+        "lstm" => &[("lstm", 20)],
+        "seq2seq" => &[("encoder", 15), ("decoder", 22)],
+        _ => &[("leaf", 9), ("internal", 25)],
+    };
+    let costs: Vec<String> = cells.iter().flat_map(|(cell, base)| row(cell, *base)).collect();
+    let run = Run {
+        model: model.into(),
+        workers,
+        policy: kind.replace("<40>", &(40 * k).to_string()).parse().unwrap(),
+        task_ns: 3 * k,
+        gather_ns: Some(5 * k),
+        costs: costs.join("\n"),
+        trace: trace.join("\n"),
+    };
+    run.run()
+}
+
+/// Arrivals with gaps up to `longest`.
+fn random_arrivals(seed: u64, count: usize, longest: u64) -> Vec<Nanos> {
+    let mut rng = stream(seed, 0, "arrivals");
+    let mut at = 0;
+    (0..count)
+        .map(|_| {
+            at += rng.random_range(0..=longest);
+            Nanos(at)
+        })
+        .collect()
+}

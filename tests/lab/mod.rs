@@ -1,0 +1,156 @@
+//! Runs the crate's core on the simulated backend, as a user of the library would, from a text that says all.
+
+#![allow(dead_code)] // each test uses a part of it
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use batchlab::backend::sim::Sim;
+use batchlab::cost::table::{CostTable, Overhead, TableModel};
+use batchlab::driver::drive;
+use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::policy::cellular::Cellular;
+use batchlab::policy::immediate::Immediate;
+use batchlab::policy::merged::Merged;
+use batchlab::policy::padded::Padded;
+use batchlab::policy::registry::{Configured, Settings, Setup};
+use batchlab::units::CellId;
+use batchlab::units::Nanos;
+use batchlab::workload::arrivals::OpenLoop;
+use batchlab::workload::cell_graph::{CellGraph, Graph};
+use batchlab::workload::model::{CellType, Model};
+use batchlab::workload::shape::Shape;
+use batchlab::workload::trace::Requests;
+use serde::{Deserialize, Serialize};
+
+/// One run, as a text file has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    pub model: String,
+    pub workers: usize,
+    /// A `[[policy]]` table of a scenario.
+    pub policy: toml::Table,
+    #[serde(default)]
+    pub task_ns: u64,
+    /// Without it, the `gather` rows of the costs, or nothing.
+    pub gather_ns: Option<u64>,
+    /// The lines of a cost table.
+    pub costs: String,
+    /// A line for each request: when it arrives, in nanoseconds, and its shape.
+    pub trace: String,
+}
+
+impl Run {
+    /// The device, with its costs.
+    pub fn device(&self) -> Device {
+        Device::new(&self.model, self.workers, &self.costs, self.task_ns, self.gather_ns)
+    }
+
+    /// Arrival and shape of each request.
+    pub fn requests(&self) -> Vec<(u64, String)> {
+        let row = |line: &str| {
+            let (at, shape) = line.trim().split_once(' ').expect("an arrival and a shape");
+            (at.parse().expect("an arrival in nanoseconds"), shape.trim().to_string())
+        };
+        self.trace.lines().filter(|line| !line.trim().is_empty()).map(row).collect()
+    }
+
+    /// Runs it, and keeps a row for each task.
+    pub fn run(&self) -> Recorder {
+        let trace = self.requests();
+        let device = self.device();
+        let requests = match self.model.as_str() {
+            "graphs" => device.graphs(trace.iter().map(|(_, shape)| shape.as_str())),
+            _ => device.requests(trace.iter().map(|(_, shape)| shape.parse().expect("a shape"))),
+        };
+        let arrivals: Vec<Nanos> = trace.iter().map(|(at, _)| Nanos(*at)).collect();
+        device.run(&*settings(&self.policy), &requests, &arrivals, Keep { tasks: true, ..Keep::default() })
+    }
+}
+
+/// The settings of a `[[policy]]` table.
+pub fn settings(table: &toml::Table) -> Arc<dyn Configured> {
+    fn read<S: Settings>(keys: toml::Table) -> Arc<dyn Configured> {
+        Arc::new(keys.try_into::<S>().expect("keys of this policy"))
+    }
+    let mut keys = table.clone();
+    let kind = keys.remove("kind").expect("a policy has a kind");
+    match kind.as_str() {
+        Some("cellular") => read::<Cellular>(keys),
+        Some("padded") => read::<Padded>(keys),
+        Some("merged") => read::<Merged>(keys),
+        Some("immediate") => read::<Immediate>(keys),
+        _ => panic!("{kind} is not a kind of policy"),
+    }
+}
+
+/// The settings of a `[[policy]]` table in its text form.
+pub fn policy(text: &str) -> Arc<dyn Configured> {
+    settings(&text.parse().expect("a table"))
+}
+
+/// A simulated device that serves one model.
+pub struct Device {
+    pub model: Model,
+    /// The model's cell types, in the order of their ids.
+    pub cells: Vec<CellType>,
+    pub workers: usize,
+    pub costs: TableModel,
+}
+
+impl Device {
+    /// A device with the costs of a table, whose header is added here.
+    pub fn new(model: &str, workers: usize, costs: &str, task_ns: u64, gather_ns: Option<u64>) -> Device {
+        let (model, cells) = match model {
+            // Any graph of these four types, of which no model of the crate has more than two.
+            "graphs" => (Model::TreeLstm, four_cell_types()),
+            _ => Model::parse(model).map(|model| (model.clone(), model.cell_types())).expect("a model"),
+        };
+        let table = CostTable::parse(&format!("cell,batch,ns\n{costs}"), "costs").expect("a cost table");
+        let overhead = Overhead { task: Nanos(task_ns), gather: gather_ns.map(Nanos) };
+        let costs = table.device(&cells, overhead).expect("costs of each cell");
+        Device { model, cells, workers, costs }
+    }
+
+    /// Requests of any graphs: `graph:encoder encoder<0 decoder<0,1` has three nodes, with the nodes that each needs.
+    fn graphs<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Requests {
+        let graph = |text: &str| {
+            let (mut cells, mut edges) = (Vec::new(), Vec::new());
+            for (node, word) in text.trim_start_matches("graph:").split(' ').enumerate() {
+                let (name, needs) = word.split_once('<').unwrap_or((word, ""));
+                let cell = self.cells.iter().position(|cell| cell.name == name).expect("a cell type");
+                cells.push(CellId(cell as u16));
+                for input in needs.split(',').filter(|input| !input.is_empty()) {
+                    edges.push((input.parse().expect("a node"), node as u32));
+                }
+            }
+            CellGraph::Graph(Arc::new(Graph::new(cells, &edges).expect("an acyclic graph")))
+        };
+        let graphs: Arc<[CellGraph]> = texts.map(graph).collect();
+        Requests { shapes: vec![Shape::Fixed; graphs.len()].into(), graphs }
+    }
+
+    /// Requests of these shapes.
+    pub fn requests(&self, shapes: impl IntoIterator<Item = Shape>) -> Requests {
+        Requests::unfold(shapes.into_iter().collect(), &self.model).expect("shapes of the model")
+    }
+
+    /// Serves the requests, which arrive at these times, from an empty system until all are done.
+    pub fn run(&self, policy: &dyn Configured, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
+        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers };
+        let mut policy = policy.build_policy(&setup).expect("settings that fit the model");
+        let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
+        let mut source = OpenLoop::new(requests, arrivals);
+        let mut backend = Sim::new(self.workers, self.costs.clone());
+        drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &AtomicBool::new(false))
+            .expect("nobody stops this run");
+        recorder
+    }
+}
+
+/// Two of either priority, in the order of their names; none promises that its subgraphs are chains.
+fn four_cell_types() -> Vec<CellType> {
+    let cell = |name: &str, priority| CellType { name: name.into(), priority, chain: false, sized: false };
+    vec![cell("decoder", 1), cell("encoder", 0), cell("internal", 1), cell("leaf", 0)]
+}

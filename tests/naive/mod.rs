@@ -1,0 +1,179 @@
+//! A naive reference of the simulated semantics: plain lists, linear scans and no line of the crate.
+//!
+//! It is written from the text of the design alone, for the reader's eye and not for speed, and is compared with the
+//! crate to the nanosecond (`tests/differential.rs`). Where the text leaves a choice, a comment that begins with
+//! "Choice:" says which one was taken.
+
+mod cellular;
+mod costs;
+mod graph;
+mod whole;
+
+pub use costs::Costs;
+pub use graph::Graph;
+
+/// Everything that decides a run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Arrival and shape of each request, arrivals not descending.
+    pub trace: Vec<(u64, String)>,
+    pub costs: Costs,
+    pub task_ns: u64,
+    pub gather_ns: u64,
+    pub workers: usize,
+    pub policy: Policy,
+}
+
+/// A policy with its settings.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    /// Limits by cell type: name, max_batch, min_batch.
+    Cellular {
+        max_tasks: u32,
+        limits: Vec<(String, u32, u32)>,
+    },
+    Padded {
+        bucket_width: u32,
+        max_batch: u32,
+        pad_to_longest: bool,
+        window: u64,
+    },
+    Merged {
+        max_batch: u32,
+    },
+    Immediate,
+}
+
+/// A line of the request log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRow {
+    pub id: usize,
+    pub arrival: u64,
+    pub start: u64,
+    pub finish: u64,
+}
+
+/// A line of the task log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskRow {
+    pub task: usize,
+    pub worker: usize,
+    /// The cell types of the task, sorted by name.
+    pub cells: Vec<String>,
+    pub batch: usize,
+    pub submit: u64,
+    pub start: u64,
+    pub finish: u64,
+}
+
+/// What a policy wants to run next on a worker.
+struct Batch {
+    cells: Vec<String>,
+    /// The batch size that the task log shows.
+    size: usize,
+    /// All that the task computes, as (request, node), in the order of the batch.
+    nodes: Vec<(usize, usize)>,
+    duration: u64,
+}
+
+/// What the event loop asks of a policy.
+trait Scheduler {
+    fn arrive(&mut self, request: usize);
+    fn complete(&mut self, nodes: &[(usize, usize)]);
+    /// The tasks that an idle worker gets now, in order; none if there is nothing for it.
+    fn offer(&mut self, worker: usize, now: u64) -> Vec<Batch>;
+    /// The instants at which the policy has to be asked again although nothing else happens.
+    fn wake_ups(&self) -> Vec<u64>;
+}
+
+struct Task {
+    row: TaskRow,
+    nodes: Vec<(usize, usize)>,
+    done: bool,
+}
+
+/// Runs a case from its first arrival until nothing is left to happen.
+pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
+    let graphs: Vec<Graph> = case.trace.iter().map(|(_, shape)| Graph::unfold(shape)).collect();
+    let arrivals: Vec<u64> = case.trace.iter().map(|(at, _)| *at).collect();
+    let mut policy: Box<dyn Scheduler> = match &case.policy {
+        Policy::Cellular { max_tasks, limits } => {
+            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, limits.clone()))
+        }
+        Policy::Padded { bucket_width, max_batch, pad_to_longest, window } => Box::new(whole::Padded {
+            case,
+            graphs: &graphs,
+            width: *bucket_width as usize,
+            max_batch: *max_batch as usize,
+            pad_to_longest: *pad_to_longest,
+            window: *window,
+            waiting: Vec::new(),
+            pointer: 0,
+        }),
+        Policy::Merged { max_batch } => {
+            Box::new(whole::Merged { case, graphs: &graphs, max_batch: *max_batch as usize, waiting: Vec::new() })
+        }
+        // A request alone takes the sum of its cells at batch 1; nothing is merged, not even within the request.
+        Policy::Immediate => Box::new(whole::Immediate { case, graphs: &graphs, waiting: Vec::new() }),
+    };
+
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut arrived = 0;
+    let mut now = 0;
+    loop {
+        // The next instant at which anything happens; wake-ups of the past are over. Choice: a task of no duration ends
+        // at the instant of its submission, which is then gone through once more, from its completions on.
+        let ends = tasks.iter().filter(|task| !task.done).map(|task| task.row.finish);
+        let arrival = arrivals.get(arrived).copied();
+        let wakes = policy.wake_ups().into_iter().filter(|at| *at > now);
+        let Some(next) = ends.chain(arrival).chain(wakes).min() else { break };
+        now = next;
+
+        // First completions, in the order in which their tasks were submitted; then arrivals, in trace order.
+        for task in &mut tasks {
+            if !task.done && task.row.finish == now {
+                task.done = true;
+                policy.complete(&task.nodes);
+            }
+        }
+        while arrived < arrivals.len() && arrivals[arrived] == now {
+            policy.arrive(arrived);
+            arrived += 1;
+        }
+
+        // Then idle workers are offered work in the order of their numbers.
+        for worker in 0..case.workers {
+            let idle = tasks.iter().all(|task| task.done || task.row.worker != worker);
+            if !idle {
+                continue;
+            }
+            let mut start = now;
+            for batch in policy.offer(worker, now) {
+                let finish = start + batch.duration;
+                let mut cells = batch.cells;
+                cells.sort();
+                cells.dedup();
+                let row = TaskRow { task: tasks.len(), worker, cells, batch: batch.size, submit: now, start, finish };
+                tasks.push(Task { row, nodes: batch.nodes, done: false });
+                start = finish;
+            }
+        }
+    }
+
+    let requests = (0..graphs.len()).map(|id| request_row(id, arrivals[id], &graphs[id], &tasks)).collect();
+    (requests, tasks.into_iter().map(|task| task.row).collect())
+}
+
+/// From the first start to the last end of the tasks that hold one of the request's nodes.
+fn request_row(id: usize, arrival: u64, graph: &Graph, tasks: &[Task]) -> RequestRow {
+    let mine = |task: &Task| task.nodes.iter().filter(|(request, _)| *request == id).count();
+    let holders: Vec<&Task> = tasks.iter().filter(|task| mine(task) > 0).collect();
+    let nodes: usize = holders.iter().map(|task| mine(task)).sum();
+    assert_eq!(nodes, graph.cells.len(), "the reference computes each node of request {id} once");
+    RequestRow {
+        id,
+        arrival,
+        start: holders.iter().map(|task| task.row.start).min().expect("a request has a node"),
+        finish: holders.iter().map(|task| task.row.finish).max().expect("a request has a node"),
+    }
+}
