@@ -39,6 +39,11 @@ fn partial_name(folder: &Path, path: &Path) -> PathBuf {
     folder.join(format!("{PARTIAL_PREFIX}{}-{unique}-{name}", std::process::id()))
 }
 
+/// The folder of a name: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`.
+pub fn folder_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || " ._-+()=,".contains(c) { c } else { '_' }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +60,10 @@ mod tests {
         assert!(error.unwrap_err().to_string().contains("disk on fire"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn a_name_becomes_that_of_a_folder() {
+        assert_eq!(folder_name("bw=10, 64/128 (é)"), "bw=10, 64_128 (_)");
     }
 }

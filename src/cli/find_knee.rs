@@ -8,9 +8,9 @@ use serde_json::json;
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::knee::{self, Knee, Objective};
-use crate::files::write_whole;
+use crate::files::{folder_name, write_whole};
 use crate::policy::registry::Registry;
-use crate::scenario::{Quantile, folder_name};
+use crate::scenario::Quantile;
 use crate::units::Nanos;
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective

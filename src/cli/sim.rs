@@ -7,9 +7,11 @@ use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::{self, Options, Report};
+use crate::files::folder_name;
+use crate::metrics::recorder::Decisions;
 use crate::metrics::table;
 use crate::policy::registry::Registry;
-use crate::scenario::{Scenario, folder_name};
+use crate::scenario::Scenario;
 
 /// Run scenarios on the simulated GPU
 ///
@@ -78,6 +80,11 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
     let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.figures.runs).map(|run| run.warmup).max().unwrap_or(0);
     if warmed_up > 0 {
         common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
+    }
+    let Decisions { calls, tasks, time } = report.decisions;
+    if calls > 0 {
+        let per = |count: u64| time.as_nanos() as f64 / count as f64 / 1e3;
+        common.note(format!("scheduler: {:.2} us a decision, {:.2} us a task on this host", per(calls), per(tasks)));
     }
     let figures: Vec<String> = report
         .figures

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::prepared::Prepared;
 use super::{Options, Run, SIM};
 use crate::error::{Error, Result};
-use crate::files::{PARTIAL_PREFIX, write_whole};
+use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::summary::Summary;
-use crate::scenario::{Load, Scenario, folder_name};
+use crate::scenario::{Load, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 

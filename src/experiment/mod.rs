@@ -47,6 +47,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The figures that were drawn.
     pub figures: Vec<std::path::PathBuf>,
+    /// What the policies' decisions took by the host's clock, over all runs but those that were taken over.
+    pub decisions: Decisions,
     /// Runs that are finished, of those that there are.
     pub finished: (usize, usize),
 }
@@ -121,7 +123,8 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     logs::write_summary(&folder.summary(), &rows)?;
     folder.write_host(&runs, finished.iter().map(|f| f.as_ref().and_then(|f| f.host)), clock.elapsed())?;
     let done = finished.iter().flatten().count();
-    let mut report = Report { folder, rows, figures: Vec::new(), finished: (done, runs.len()) };
+    let decisions = finished.iter().flatten().filter_map(|f| f.host).map(|(_, decisions)| decisions).sum();
+    let mut report = Report { folder, rows, figures: Vec::new(), decisions, finished: (done, runs.len()) };
     if !report.interrupted() {
         report.figures = draw(scenario, &report.folder)?;
     }

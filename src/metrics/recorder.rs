@@ -1,5 +1,6 @@
 //! Writes down what happens in a run: when each request arrived, started and finished, and what each task did.
 
+use std::iter::Sum;
 use std::time::Duration;
 
 use crate::backend::{Completion, Step};
@@ -81,6 +82,16 @@ pub struct Decisions {
     pub tasks: u64,
     /// The time that they took.
     pub time: Duration,
+}
+
+impl Sum for Decisions {
+    fn sum<I: Iterator<Item = Decisions>>(iter: I) -> Decisions {
+        iter.fold(Decisions::default(), |a, b| Decisions {
+            calls: a.calls + b.calls,
+            tasks: a.tasks + b.tasks,
+            time: a.time + b.time,
+        })
+    }
 }
 
 impl Recorder {

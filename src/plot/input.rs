@@ -8,6 +8,7 @@ use super::style::Style;
 use super::table::{Row, Rows, Table};
 use super::{Nothing, Options};
 use crate::error::{Error, Result};
+use crate::files::folder_name;
 
 /// The inputs of a figure.
 #[derive(Debug)]
@@ -313,11 +314,6 @@ impl<'a> Series<'a> {
     }
 }
 
-/// The folder of a policy: its label, with `_` for what a folder's name should not hold.
-fn folder_name(label: &str) -> String {
-    label.chars().map(|c| if c.is_ascii_alphanumeric() || "._-+()= ,".contains(c) { c } else { '_' }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,10 +326,5 @@ mod tests {
         assert_eq!(chosen(&["merged,cellular"]).unwrap().unwrap(), ["merged", "cellular"]);
         let error = chosen(&["celular"]).unwrap_err().to_string();
         assert!(error.contains("\"celular\"; there are padded (10, 512), cellular, merged"), "{error}");
-    }
-
-    #[test]
-    fn a_label_becomes_a_folder_name() {
-        assert_eq!(folder_name("bw=10, 64/128 (é)"), "bw=10, 64_128 (_)");
     }
 }

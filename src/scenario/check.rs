@@ -9,11 +9,10 @@ use toml::de::{DeTable, DeValue};
 use super::section::{Field, Section, did_you_mean};
 use super::source::{Source, Span};
 use super::wording::reworded;
-use super::{
-    ArrivalSpec, Device, Input, Load, Metrics, Output, PolicyEntry, Quantile, Scenario, Warmup, Workload, folder_name,
-};
+use super::{ArrivalSpec, Device, Input, Load, Metrics, Output, PolicyEntry, Quantile, Scenario, Warmup, Workload};
 use crate::cost::table::Overhead;
 use crate::error::Result;
+use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{Process, Think};

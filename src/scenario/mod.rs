@@ -249,7 +249,7 @@ impl Default for Output {
 /// One `[[policy]]`.
 #[derive(Clone, Debug)]
 pub struct PolicyEntry {
-    /// Names its line in figures and, through [`folder_name`], its folder of results. No two are the same.
+    /// Names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder of results. No two are the same.
     pub label: String,
     /// The policy's own settings, from which it is built for each run.
     pub settings: Arc<dyn Configured>,
@@ -346,9 +346,4 @@ impl Load {
             },
         }
     }
-}
-
-/// The folder of a name: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`.
-pub fn folder_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || " ._-+()=,".contains(c) { c } else { '_' }).collect()
 }
