@@ -116,9 +116,9 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
             Ok(files)
         }
         (_, Place::Stem(stem)) => {
-            let stem = stem.display();
+            let name = args.output.as_ref().unwrap_or(&stem).display();
             Err(Error::input(format!(
-                "-o {stem}: is one file's name, but there may be several figures; name one --kind"
+                "-o {name}: is one file's name, but there may be several figures; name one --kind"
             )))
         }
     }
@@ -139,6 +139,10 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Formats>)> {
     let format = match output.extension().and_then(|e| e.to_str()) {
         Some("svg") => Some(Formats::Svg),
         Some("png") => Some(Formats::Png),
+        Some(other @ ("pdf" | "eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
+            let name = output.display();
+            return Err(Error::input(format!("-o {name}: unknown picture format \"{other}\"; known: svg, png")));
+        }
         _ => None,
     };
     if output.is_dir() || output.to_string_lossy().ends_with('/') || (args.kind.len() != 1 && format.is_none()) {

@@ -170,16 +170,21 @@ pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Resu
 /// # Errors
 /// As [`draw`]; and when there is no kind that can be drawn, with the reason for each.
 pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+    let mut drawn = Vec::new();
     let mut reasons = Vec::new();
     for (kind, name) in KINDS {
         match drawing(kind, inputs, options)? {
-            Ok(canvas) => files.extend(write(&canvas, &options.formats, &folder.join(name))?),
+            Ok(canvas) => drawn.push((name, canvas)),
             Err(Nothing(why)) => reasons.push(format!("\n  {name}: {why}")),
         }
     }
-    if files.is_empty() {
+    if drawn.is_empty() {
         return Err(Error::input(format!("there is nothing to draw{}", reasons.concat())));
+    }
+    // Only now, so that an error leaves no part of the figures behind.
+    let mut files = Vec::new();
+    for (name, canvas) in drawn {
+        files.extend(write(&canvas, &options.formats, &folder.join(name))?);
     }
     Ok(files)
 }

@@ -41,6 +41,8 @@ pub(super) const PROCESSES: &[(&str, &[&str])] = &[
 
 /// Datasets that are no files begin so.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
+/// A run keeps the times of every request in memory, about a hundred bytes each.
+const MAX_REQUESTS: u64 = 200_000_000;
 /// More requests per second than this would leave less than a nanosecond between two.
 const MAX_RATE: f64 = 1e9;
 /// Fewer than one in eleven days; the clock would end before a run has enough of them.
@@ -140,7 +142,7 @@ fn drawn(table: &mut Section<'_>, root: &mut Section<'_>) -> Result<Load> {
             true => Input::from(name.as_str()),
             false => file(&dataset, "; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")?,
         },
-        requests: table.take("requests").map_or(Ok(100_000), |requests| requests.count())?,
+        requests: table.take("requests").map_or(Ok(100_000), |n| n.whole(1..=MAX_REQUESTS).map(|n| n as u32))?,
         max_length: table.take("max_length").map(|length| length.count()).transpose()?,
         arrivals: arrivals(root.section("arrivals")?)?,
     })
