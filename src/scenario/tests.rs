@@ -200,7 +200,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[arrivals]",
             "requests = 0\n[arrivals]",
-            "s.toml:5: workload.requests: must be a whole number from 1 to 4294967",
+            "s.toml:5: workload.requests: must be a whole number from 1 to 200000000",
         ),
         // Of the arrivals.
         (
