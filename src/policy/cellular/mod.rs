@@ -324,6 +324,15 @@ impl CellularPolicy {
         }
     }
 
+    /// Empty vectors for a request's counters, with the memory of those of the request whose place it takes.
+    fn counters(&mut self) -> (Vec<u32>, Vec<u32>) {
+        let old = self.vacant.last().map(|handle| &mut self.live[*handle as usize].work);
+        let Some(Work::Graph(LiveGraph { inner_missing, outer_missing, .. })) = old else { return Default::default() };
+        inner_missing.clear();
+        outer_missing.clear();
+        (std::mem::take(inner_missing), std::mem::take(outer_missing))
+    }
+
     /// A node has completed: counts down what waits for it outside of its subgraph.
     fn node_done(&mut self, handle: Handle, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
         let live = &mut self.live[handle as usize];
@@ -384,19 +393,21 @@ impl Policy for CellularPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         match request.graph {
             CellGraph::Chains(runs) => {
-                let work = Work::Runs { left: runs.clone(), before: 0 };
+                let work = Work::Runs { left: SmallVec::from_slice(runs), before: 0 };
                 let handle = self.enter(Live { request: request.id, work });
                 self.release_run(handle);
             }
             CellGraph::Graph(graph) => {
-                let outer_missing: Vec<u32> = graph.subgraphs().iter().map(|part| part.outer_inputs).collect();
+                let (mut inner_missing, mut outer_missing) = self.counters();
+                inner_missing.extend_from_slice(graph.inner_inputs());
+                outer_missing.extend(graph.subgraphs().iter().map(|part| part.outer_inputs));
                 let released = (0..outer_missing.len()).filter(|s| outer_missing[*s] == 0);
                 self.scratch.released.extend(released.map(|subgraph| (0, subgraph as u32, 0)));
                 let handle = self.enter(Live {
                     request: request.id,
                     work: Work::Graph(LiveGraph {
                         graph: Arc::clone(graph),
-                        inner_missing: graph.inner_inputs().to_vec(),
+                        inner_missing,
                         outer_missing,
                         nodes_left: graph.len() as u32,
                         seen: (TaskId(u64::MAX), 0),
