@@ -123,6 +123,8 @@ pub struct ChainQueue {
     spare: Vec<Window>,
     /// Chains that are pinned to no worker.
     unpinned: usize,
+    /// Empty, kept for its memory.
+    returning: Vec<Chain>,
 }
 
 impl ChainQueue {
@@ -134,6 +136,7 @@ impl ChainQueue {
             held: (0..workers).map(|_| None).collect(),
             spare: Vec::new(),
             unpinned: 0,
+            returning: Vec::new(),
         }
     }
 
@@ -165,9 +168,9 @@ impl ChainQueue {
     /// Dissolves the free windows: their chains go back into the line, each at its place. Needed only when windows of
     /// several workers have come free, for then the order of release runs through more than one of them.
     fn return_to_line(&mut self) {
-        let mut back: Vec<Chain> = Vec::new();
+        let back = &mut self.returning;
         for mut window in self.free.drain(..) {
-            window.dissolve(&mut back);
+            window.dissolve(back);
             self.spare.push(window);
         }
         let newest = back.iter().map(|chain| chain.released).max().unwrap_or(0);
@@ -175,7 +178,7 @@ impl ChainQueue {
             back.push(chain);
         }
         back.sort_unstable_by_key(|chain| chain.released);
-        for chain in back.into_iter().rev() {
+        for chain in back.drain(..).rev() {
             self.waiting.push_front(chain);
         }
     }
