@@ -66,8 +66,8 @@ fn benches() -> Vec<Bench> {
     vec![
         lstm("cellular", 1, 0.9 * peak, cellular(), 0xa8cd_c445_e943_457c),
         lstm("cellular, 4 workers", 4, 0.9 * 4.0 * peak, cellular(), 0x8a5d_e7d7_fdd9_6e03),
-        lstm("padded", 1, 0.6 * peak, Box::new(Padded::default()), 0x4a20_72dc_5704_7b0e),
-        lstm("merged", 1, 0.1 * peak, Box::new(Merged::default()), 0x6888_a6b6_bff9_23fc),
+        lstm("padded", 1, 0.6 * peak, Box::<Padded>::default(), 0x4a20_72dc_5704_7b0e),
+        lstm("merged", 1, 0.1 * peak, Box::<Merged>::default(), 0x6888_a6b6_bff9_23fc),
         chain("chains of 24", "constant:24", 24.0, 0xf73e_209b_0272_a56d),
         chain("chains of 240", "constant:240", 240.0, 0x56eb_37c6_6cca_93f5),
         chain("chains of 2400", "constant:2400", 2400.0, 0x4786_ef6e_8915_a99f),
@@ -82,7 +82,7 @@ fn benches() -> Vec<Bench> {
             Box::new(Cellular { max_batch: PerCell::All(64), ..Cellular::default() }),
             0x3e44_353d_9187_a8ab,
         ),
-        tree("trees, merged", 1200.0, Box::new(Merged::default()), 0xb089_f559_3cd5_c7d4),
+        tree("trees, merged", 1200.0, Box::<Merged>::default(), 0xb089_f559_3cd5_c7d4),
     ]
 }
 

@@ -174,8 +174,8 @@ impl ChainQueue {
             self.spare.push(window);
         }
         let newest = back.iter().map(|chain| chain.released).max().unwrap_or(0);
-        while let Some(chain) = self.waiting.pop_front_if(|chain| chain.released < newest) {
-            back.push(chain);
+        while self.waiting.front().is_some_and(|chain| chain.released < newest) {
+            back.extend(self.waiting.pop_front());
         }
         back.sort_unstable_by_key(|chain| chain.released);
         for chain in back.drain(..).rev() {
