@@ -35,7 +35,10 @@ pub fn drive(
             return Err(Error::Interrupted);
         }
         let arrival = source.peek();
-        let until = [arrival, wake].into_iter().flatten().min();
+        let until = match (arrival, wake) {
+            (Some(arrival), Some(wake)) => Some(arrival.min(wake)),
+            (one, other) => one.or(other),
+        };
         let first = backend.wait(until);
         if first.is_none() && until.is_none() {
             break; // Nothing runs, nothing will arrive, and nobody wants to be woken.

@@ -51,6 +51,22 @@ pub struct Task<'a> {
     pub members: Members<'a>,
 }
 
+impl<'a> Task<'a> {
+    /// A batch of whole requests, which begin and end together, on the worker's first stream.
+    pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
+        Task {
+            worker,
+            stream: StreamId(0),
+            steps,
+            batch: requests.len() as u32,
+            useful_cells,
+            gather: false,
+            requests,
+            members: Members::Requests,
+        }
+    }
+}
+
 /// The nodes that a task runs.
 #[derive(Clone, Copy)]
 pub enum Members<'a> {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::registry::{Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
-use crate::backend::{Members, Step, Task};
-use crate::units::{RequestId, StreamId};
+use crate::backend::{Step, Task};
+use crate::units::RequestId;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
@@ -45,16 +45,8 @@ impl Policy for ImmediatePolicy {
             }
             let Some((request, graph)) = self.queue.pop_front() else { return };
             let steps = one_by_one(&graph);
-            dispatch.submit(&Task {
-                worker,
-                stream: StreamId(0),
-                batch: 1,
-                useful_cells: steps.iter().map(|s| u64::from(s.times) * u64::from(s.input.max(1))).sum(),
-                steps: &steps,
-                gather: false,
-                requests: &[request],
-                members: Members::Requests,
-            });
+            let cells = steps.iter().map(|step| u64::from(step.times) * u64::from(step.input.max(1))).sum();
+            dispatch.submit(&Task::whole_requests(worker, &steps, &[request], cells));
         }
     }
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::registry::{Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
-use crate::backend::{Members, Step, Task};
-use crate::units::{CellId, RequestId, StreamId};
+use crate::backend::{Step, Task};
+use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
@@ -84,16 +84,7 @@ impl Policy for MergedPolicy {
                 self.levels.add(&graph);
             }
             let useful_cells = self.levels.useful;
-            dispatch.submit(&Task {
-                worker,
-                stream: StreamId(0),
-                steps: self.levels.steps(),
-                batch: size as u32,
-                useful_cells,
-                gather: false,
-                requests: &self.requests,
-                members: Members::Requests,
-            });
+            dispatch.submit(&Task::whole_requests(worker, self.levels.steps(), &self.requests, useful_cells));
         }
     }
 }

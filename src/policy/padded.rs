@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::registry::{Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
-use crate::backend::{Members, Step, Task};
-use crate::units::{Nanos, RequestId, StreamId, WorkerId};
+use crate::backend::{Step, Task};
+use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 use crate::workload::model::Model;
 use crate::workload::trace::Request;
@@ -136,19 +136,7 @@ impl PaddedPolicy {
                 (true, _) => {}
             }
         }
-        for step in &mut self.steps {
-            step.batch = size as u32;
-        }
-        dispatch.submit(&Task {
-            worker,
-            stream: StreamId(0),
-            steps: &self.steps,
-            batch: size as u32,
-            useful_cells: useful,
-            gather: false,
-            requests: &self.requests,
-            members: Members::Requests,
-        });
+        dispatch.submit(&Task::whole_requests(worker, &self.steps, &self.requests, useful));
         self.pointer = bucket + 1;
     }
 }
@@ -189,16 +177,21 @@ impl Policy for PaddedPolicy {
     }
 }
 
-/// Lengthens a batch's steps so that they hold one more request; gives the cells that are its own.
-fn lengthen(steps: &mut Vec<Step>, graph: &CellGraph) -> u64 {
-    let CellGraph::Chains(runs) = graph else { unreachable!("build refuses models that are not sequences") };
+/// Makes a padded batch's steps hold one more request, each as long as that of its longest member; gives the number of
+/// cells that are the request's own. A batch begins without steps.
+///
+/// # Panics
+/// On a graph that is no sequence: a policy that pads refuses models that have such.
+pub fn lengthen(steps: &mut Vec<Step>, graph: &CellGraph) -> u64 {
+    let CellGraph::Chains(runs) = graph else { panic!("a graph that is no sequence can't be padded") };
     for (i, Run { cell, length, input }) in runs.iter().copied().enumerate() {
         match steps.get_mut(i) {
             Some(step) => {
+                step.batch += 1;
                 step.times = length.max(step.times);
                 step.input = input.max(step.input);
             }
-            None => steps.push(Step { cell, batch: 0, times: length, input }),
+            None => steps.push(Step { cell, batch: 1, times: length, input }),
         }
     }
     runs.iter().map(|run| u64::from(run.length) * u64::from(run.input.max(1))).sum()

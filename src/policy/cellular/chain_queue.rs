@@ -2,16 +2,15 @@
 //!
 //! A chain has exactly one ready node at any time: the one behind the last that was submitted. A task takes the chains
 //! that stand first in the queue, one node each, so a chain that has once been taken stays in every task until it ends.
-//! All that has to be known of it is the task that will be its last. So a worker holds its chains as a [`Window`], a
-//! heap by that task's number, and a task costs what joins and leaves, not what stays: a chain's cost does not grow
+//! All that has to be known of it is the task that will be its last. So a worker holds its chains as a [`Window`],
+//! sorted by that task's number, and a task costs what joins and leaves, not what stays: a chain's cost does not grow
 //! with its length.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use super::Handle;
 use super::identity::MemberSet;
-use crate::units::{NodeId, WorkerId};
+use crate::units::{NodeId, RequestId, WorkerId};
 
 /// A chain that waits to be taken, in the order of release.
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +23,14 @@ pub struct Chain {
     pub last: NodeId,
     /// How many of its nodes have not been submitted.
     pub left: u32,
-    /// None of its nodes has been submitted.
-    pub fresh: bool,
+    /// The request, if none of the chain's nodes has been submitted.
+    pub begins: Option<RequestId>,
 }
 
 /// A chain in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub struct Seat {
-    /// The window's task behind its last one. First, so that seats are ordered by it, and those that end together by
-    /// their release, which is their order in the task.
+    /// The window's task behind its last one.
     end: u64,
     released: u64,
     /// The request that it belongs to.
@@ -42,14 +40,74 @@ pub struct Seat {
 }
 
 /// The chains that a worker runs together, or last ran.
-#[derive(Debug, Default)]
+///
+/// A timing wheel: the seats that end with one task stand together, in the order of release, because that is the order
+/// in which they join. A chain that is longer than the wheel is looked at once in each turn.
+#[derive(Debug)]
 struct Window {
     /// Tasks taken from this window so far.
     step: u64,
-    seats: BinaryHeap<Reverse<Seat>>,
+    /// The seats whose `end` leaves this remainder.
+    wheel: Box<[Vec<Seat>; TURN]>,
+    seats: usize,
     members: MemberSet,
     /// No seat was released after this one.
     newest: u64,
+}
+
+/// Longer than most sentences; and a wheel that turns is small enough for the processor's nearest cache.
+const TURN: usize = 128;
+
+impl Default for Window {
+    fn default() -> Self {
+        Window {
+            step: 0,
+            wheel: Box::new([const { Vec::new() }; TURN]),
+            seats: 0,
+            members: MemberSet::default(),
+            newest: 0,
+        }
+    }
+}
+
+impl Window {
+    fn join(&mut self, chain: &Chain) {
+        debug_assert!(chain.released > self.newest, "chains join in the order of release");
+        let end = self.step + u64::from(chain.left);
+        let seat = Seat { end, released: chain.released, live: chain.live, last: chain.last };
+        self.wheel[end as usize % TURN].push(seat);
+        self.seats += 1;
+        self.members.add(chain.released, 1);
+        self.newest = chain.released;
+    }
+
+    /// Takes the next task: appends the seats that end with it.
+    fn advance(&mut self, ended: &mut Vec<Seat>) {
+        self.step += 1;
+        self.wheel[self.step as usize % TURN].retain(|seat| {
+            let stays = seat.end > self.step;
+            if !stays {
+                self.members.remove(seat.released, 1);
+                self.seats -= 1;
+                ended.push(*seat);
+            }
+            stays
+        });
+    }
+
+    /// The chains as they wait, in no order; the window is as new.
+    fn dissolve(&mut self, back: &mut Vec<Chain>) {
+        let step = self.step;
+        for seat in self.wheel.iter_mut().flat_map(|seats| seats.drain(..)) {
+            let left = (seat.end - step) as u32;
+            back.push(Chain { released: seat.released, live: seat.live, last: seat.last, left, begins: None });
+        }
+        (self.seats, self.members, self.newest) = (0, MemberSet::default(), 0);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Seat> {
+        self.wheel.iter().flatten()
+    }
 }
 
 /// The chains of one cell type that have nodes to submit.
@@ -65,6 +123,8 @@ pub struct ChainQueue {
     spare: Vec<Window>,
     /// Chains that are pinned to no worker.
     unpinned: usize,
+    /// Empty, kept for its memory.
+    returning: Vec<Chain>,
 }
 
 impl ChainQueue {
@@ -76,6 +136,7 @@ impl ChainQueue {
             held: (0..workers).map(|_| None).collect(),
             spare: Vec::new(),
             unpinned: 0,
+            returning: Vec::new(),
         }
     }
 
@@ -100,25 +161,16 @@ impl ChainQueue {
             self.return_to_line();
         }
         let window = window.or_else(|| self.spare.pop()).unwrap_or_default();
-        self.unpinned -= window.seats.len();
+        self.unpinned -= window.seats;
         self.held[worker.index()] = Some(window);
     }
 
     /// Dissolves the free windows: their chains go back into the line, each at its place. Needed only when windows of
     /// several workers have come free, for then the order of release runs through more than one of them.
     fn return_to_line(&mut self) {
-        let mut back: Vec<Chain> = Vec::new();
+        let back = &mut self.returning;
         for mut window in self.free.drain(..) {
-            let step = window.step;
-            back.extend(window.seats.drain().map(|Reverse(seat)| Chain {
-                released: seat.released,
-                live: seat.live,
-                last: seat.last,
-                left: (seat.end - step) as u32,
-                fresh: false,
-            }));
-            window.members = MemberSet::default();
-            window.newest = 0;
+            window.dissolve(back);
             self.spare.push(window);
         }
         let newest = back.iter().map(|chain| chain.released).max().unwrap_or(0);
@@ -126,33 +178,25 @@ impl ChainQueue {
             back.extend(self.waiting.pop_front());
         }
         back.sort_unstable_by_key(|chain| chain.released);
-        for chain in back.into_iter().rev() {
+        for chain in back.drain(..).rev() {
             self.waiting.push_front(chain);
         }
     }
 
     /// The size that the worker's next task would have.
     pub fn next_size(&self, worker: WorkerId, max: usize) -> usize {
-        (self.window(worker).seats.len() + self.waiting.len()).min(max)
+        (self.window(worker).seats + self.waiting.len()).min(max)
     }
 
-    /// Lets waiting chains into the worker's window, up to `max` in all; appends those that were never taken before.
-    pub fn join(&mut self, worker: WorkerId, max: usize, fresh: &mut Vec<Handle>) {
+    /// Lets waiting chains into the worker's window, up to `max` in all; appends the requests of those that were never
+    /// taken before.
+    pub fn join(&mut self, worker: WorkerId, max: usize, begins: &mut Vec<RequestId>) {
         let window = self.held[worker.index()].as_mut().expect("begin gave the worker a window");
-        while window.seats.len() < max {
+        while window.seats < max {
             let Some(chain) = self.waiting.pop_front() else { break };
-            window.seats.push(Reverse(Seat {
-                end: window.step + u64::from(chain.left),
-                released: chain.released,
-                live: chain.live,
-                last: chain.last,
-            }));
-            window.members.add(chain.released, 1);
-            window.newest = window.newest.max(chain.released);
+            window.join(&chain);
             self.unpinned -= 1;
-            if chain.fresh {
-                fresh.push(chain.live);
-            }
+            begins.extend(chain.begins);
         }
     }
 
@@ -163,7 +207,7 @@ impl ChainQueue {
 
     /// The chains of the next task, in no order.
     pub fn seats(&self, worker: WorkerId) -> impl Iterator<Item = &Seat> {
-        self.window(worker).seats.iter().map(|Reverse(seat)| seat)
+        self.window(worker).iter()
     }
 
     /// Appends the nodes of the next task in their order.
@@ -176,20 +220,15 @@ impl ChainQueue {
 
     /// Takes the next task: appends the chains that end with it, in their order.
     pub fn advance(&mut self, worker: WorkerId, ended: &mut Vec<Seat>) {
-        let window = self.held[worker.index()].as_mut().expect("begin gave the worker a window");
-        window.step += 1;
-        while let Some(Reverse(seat)) = window.seats.peek().copied().filter(|Reverse(seat)| seat.end == window.step) {
-            window.seats.pop();
-            window.members.remove(seat.released, 1);
-            ended.push(seat);
-        }
+        self.held[worker.index()].as_mut().expect("begin gave the worker a window").advance(ended);
     }
 
     /// The worker's last task of this type is done: its chains are pinned no longer.
     pub fn release(&mut self, worker: WorkerId) {
-        let window = self.held[worker.index()].take().expect("the worker held a window");
-        self.unpinned += window.seats.len();
-        if window.seats.is_empty() {
+        let mut window = self.held[worker.index()].take().expect("the worker held a window");
+        self.unpinned += window.seats;
+        if window.seats == 0 {
+            window.newest = 0;
             self.spare.push(window);
         } else {
             self.free.push(window);

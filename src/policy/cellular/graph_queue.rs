@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Handle;
 use super::identity::MemberSet;
-use crate::units::WorkerId;
+use crate::units::{RequestId, WorkerId};
 use crate::workload::cell_graph::Graph;
 
 const NONE: u32 = u32::MAX;
@@ -28,7 +28,8 @@ struct Entry {
     /// Unfinished tasks that hold one of its nodes.
     running: u32,
     pinned: Option<WorkerId>,
-    fresh: bool,
+    /// The request, until one of the nodes has been submitted.
+    begins: Option<RequestId>,
     previous: u32,
     next: u32,
 }
@@ -70,7 +71,7 @@ impl GraphQueue {
     }
 
     /// Puts a released subgraph at the end.
-    pub fn push(&mut self, released: u64, live: Handle, graph: &Arc<Graph>, subgraph: u32) {
+    pub fn push(&mut self, released: u64, live: Handle, request: RequestId, graph: &Arc<Graph>, subgraph: u32) {
         let part = &graph.subgraphs()[subgraph as usize];
         let (slot, mut ready) = match self.vacant.pop() {
             Some(slot) => (slot, std::mem::take(&mut self.entries[slot as usize].ready)),
@@ -86,7 +87,7 @@ impl GraphQueue {
             left: part.nodes,
             running: 0,
             pinned: None,
-            fresh: true,
+            begins: Some(request),
             previous: self.last,
             next: NONE,
         };
@@ -107,14 +108,15 @@ impl GraphQueue {
         self.unpinned + self.pinned[worker.index()]
     }
 
-    /// Takes the nodes of the worker's next task, up to `max`: appends nodes and shares, and subgraphs never taken before.
+    /// Takes the nodes of the worker's next task, up to `max`: appends nodes and shares, and the requests of
+    /// subgraphs that were never taken before.
     pub fn take(
         &mut self,
         worker: WorkerId,
         max: usize,
         nodes: &mut Vec<u32>,
         shares: &mut Vec<Share>,
-        fresh: &mut Vec<Handle>,
+        begins: &mut Vec<RequestId>,
     ) -> MemberSet {
         let mut members = MemberSet::default();
         let mut slot = self.first;
@@ -135,9 +137,7 @@ impl GraphQueue {
                 entry.running += 1;
                 members.add(entry.released, count as u32);
                 shares.push(Share { entry: slot, live: entry.live, nodes: from..nodes.len() });
-                if std::mem::take(&mut entry.fresh) {
-                    fresh.push(entry.live);
-                }
+                begins.extend(entry.begins.take());
                 if entry.left == 0 {
                     self.unlink(slot);
                 }

@@ -141,8 +141,8 @@ struct Running {
 /// Vectors that live on from call to call, so that the inner loop allocates nothing.
 #[derive(Default)]
 struct Scratch {
-    fresh: Vec<Handle>,
-    requests: Vec<RequestId>,
+    /// The requests that may begin with a task.
+    begins: Vec<RequestId>,
     /// Subgraphs that a completed task has made free to run: position of the request in it, subgraph, request.
     released: Vec<(usize, u32, Handle)>,
 }
@@ -237,18 +237,16 @@ impl CellularPolicy {
         dispatch: &mut Dispatch<'_>,
     ) {
         let state = &mut self.types[cell];
-        self.scratch.fresh.clear();
+        self.scratch.begins.clear();
         let members = match &mut state.queue {
             Queue::Chains(queue) => {
-                queue.join(worker, state.max_batch, &mut self.scratch.fresh);
+                queue.join(worker, state.max_batch, &mut self.scratch.begins);
                 queue.members(worker)
             }
             Queue::Graphs(queue) => {
-                queue.take(worker, state.max_batch, &mut running.nodes, &mut running.shares, &mut self.scratch.fresh)
+                queue.take(worker, state.max_batch, &mut running.nodes, &mut running.shares, &mut self.scratch.begins)
             }
         };
-        self.scratch.requests.clear();
-        self.scratch.requests.extend(self.scratch.fresh.iter().map(|live| self.live[*live as usize].request));
 
         let input = if state.sized { largest_input(&state.queue, worker, &self.live) } else { (0, size as u64) };
         let gather = self.last_members[worker.index()].replace(members) != Some(members);
@@ -261,7 +259,7 @@ impl CellularPolicy {
             batch: size as u32,
             useful_cells: input.1,
             gather,
-            requests: &self.scratch.requests,
+            requests: &self.scratch.begins,
             members: Members::Nodes(&list),
         });
 
@@ -278,14 +276,15 @@ impl CellularPolicy {
 
     /// Puts a request's present run into the queue of its type.
     fn release_run(&mut self, handle: Handle) {
-        let Work::Runs { left, before } = &self.live[handle as usize].work else { unreachable!() };
+        let live = &self.live[handle as usize];
+        let Work::Runs { left, before } = &live.work else { unreachable!() };
         let Run { cell, length, .. } = left[0];
         let chain = Chain {
             released: self.next_release,
             live: handle,
             last: NodeId(before + length - 1),
             left: length,
-            fresh: true,
+            begins: Some(live.request),
         };
         self.next_release += 1;
         let Queue::Chains(queue) = &mut self.types[cell.index()].queue else { unreachable!() };
@@ -294,17 +293,18 @@ impl CellularPolicy {
 
     /// Puts one subgraph of a request into the queue of its type.
     fn release_subgraph(&mut self, handle: Handle, subgraph: u32) {
-        let Work::Graph(work) = &self.live[handle as usize].work else { unreachable!() };
+        let Live { request, work } = &self.live[handle as usize];
+        let Work::Graph(work) = work else { unreachable!() };
         let part = &work.graph.subgraphs()[subgraph as usize];
         match &mut self.types[part.cell.index()].queue {
-            Queue::Graphs(queue) => queue.push(self.next_release, handle, &work.graph, subgraph),
+            Queue::Graphs(queue) => queue.push(self.next_release, handle, *request, &work.graph, subgraph),
             Queue::Chains(queue) => {
                 queue.push(Chain {
                     released: self.next_release,
                     live: handle,
                     last: NodeId(part.entries[0]),
                     left: 1,
-                    fresh: true,
+                    begins: Some(*request),
                 });
             }
         }
@@ -322,6 +322,15 @@ impl CellularPolicy {
                 (self.live.len() - 1) as Handle
             }
         }
+    }
+
+    /// Empty vectors for a request's counters, with the memory of those of the request whose place it takes.
+    fn counters(&mut self) -> (Vec<u32>, Vec<u32>) {
+        let old = self.vacant.last().map(|handle| &mut self.live[*handle as usize].work);
+        let Some(Work::Graph(LiveGraph { inner_missing, outer_missing, .. })) = old else { return Default::default() };
+        inner_missing.clear();
+        outer_missing.clear();
+        (std::mem::take(inner_missing), std::mem::take(outer_missing))
     }
 
     /// A node has completed: counts down what waits for it outside of its subgraph.
@@ -384,19 +393,21 @@ impl Policy for CellularPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         match request.graph {
             CellGraph::Chains(runs) => {
-                let work = Work::Runs { left: runs.clone(), before: 0 };
+                let work = Work::Runs { left: SmallVec::from_slice(runs), before: 0 };
                 let handle = self.enter(Live { request: request.id, work });
                 self.release_run(handle);
             }
             CellGraph::Graph(graph) => {
-                let outer_missing: Vec<u32> = graph.subgraphs().iter().map(|part| part.outer_inputs).collect();
+                let (mut inner_missing, mut outer_missing) = self.counters();
+                inner_missing.extend_from_slice(graph.inner_inputs());
+                outer_missing.extend(graph.subgraphs().iter().map(|part| part.outer_inputs));
                 let released = (0..outer_missing.len()).filter(|s| outer_missing[*s] == 0);
                 self.scratch.released.extend(released.map(|subgraph| (0, subgraph as u32, 0)));
                 let handle = self.enter(Live {
                     request: request.id,
                     work: Work::Graph(LiveGraph {
                         graph: Arc::clone(graph),
-                        inner_missing: graph.inner_inputs().to_vec(),
+                        inner_missing,
                         outer_missing,
                         nodes_left: graph.len() as u32,
                         seen: (TaskId(u64::MAX), 0),

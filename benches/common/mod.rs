@@ -1,0 +1,89 @@
+//! Workloads that are ready to be simulated: what the benches have in common.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use batchlab::backend::sim::Sim;
+use batchlab::cost::table::{CostTable, Overhead, TableModel};
+use batchlab::driver::drive;
+use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::policy::Policy;
+use batchlab::policy::registry::{Configured, Setup};
+use batchlab::units::{Nanos, Rate};
+use batchlab::workload::arrivals::{ClosedLoop, OpenLoop, Process, Source, Think};
+use batchlab::workload::dataset::Dataset;
+use batchlab::workload::model::{CellType, Model};
+use batchlab::workload::random;
+use batchlab::workload::trace::Requests;
+
+/// Requests, and the device and the policy that serve them.
+pub struct Case<'p> {
+    model: Model,
+    cells: Vec<CellType>,
+    workers: usize,
+    device: TableModel,
+    policy: &'p dyn Configured,
+    requests: Requests,
+}
+
+/// What one run needs and uses up.
+pub struct Ready {
+    policy: Box<dyn Policy>,
+    backend: Sim<TableModel>,
+    record: Recorder,
+}
+
+impl<'p> Case<'p> {
+    /// Requests from a dataset of the repository on workers that are as fast as `scenarios/costs/v100.csv` says.
+    pub fn new(model: Model, dataset: &str, requests: usize, workers: usize, policy: &'p dyn Configured) -> Self {
+        let in_repository = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
+        let cells = model.cell_types();
+        let costs = CostTable::read(Path::new(&in_repository("scenarios/costs/v100.csv"))).expect("the table is there");
+        let device = costs.device(&cells, Overhead::default()).expect("the table has the model's cells");
+        let dataset = Dataset::open(dataset, &model, &in_repository).expect("the dataset is there");
+        let shapes = dataset.sample(requests, None, &mut random::stream(1, 0, "shapes")).expect("nothing is too long");
+        let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
+        Case { model, cells, workers, device, policy, requests }
+    }
+
+    /// Poisson arrivals at a rate.
+    #[allow(dead_code)] // Each bench uses a part of this file.
+    pub fn arrivals(&self, rate: f64) -> Vec<Nanos> {
+        Process::Poisson.times(Some(Rate(rate)), self.requests.len(), &mut random::stream(1, 0, "arrivals"))
+    }
+
+    /// A fresh policy, device and record.
+    pub fn ready(&self) -> Ready {
+        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers };
+        Ready {
+            policy: self.policy.build_policy(&setup).expect("the policy serves the model"),
+            backend: Sim::new(self.workers, self.device.clone()),
+            record: Recorder::new(self.requests.len(), self.workers, self.cells.len(), Keep::default()),
+        }
+    }
+
+    /// Serves the requests as they arrive.
+    #[allow(dead_code)]
+    pub fn run(&self, ready: Ready, arrivals: &[Nanos]) -> Recorder {
+        self.drive(ready, &mut OpenLoop::new(&self.requests, arrivals))
+    }
+
+    /// Serves the requests so that there are always so many in the system.
+    #[allow(dead_code)]
+    pub fn run_with(&self, ready: Ready, in_system: u32) -> Recorder {
+        let think = Think::Constant(Nanos::ZERO);
+        self.drive(ready, &mut ClosedLoop::new(&self.requests, in_system, think, &mut random::stream(1, 0, "think")))
+    }
+
+    fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> Recorder {
+        let (policy, backend, record) = (&mut *ready.policy, &mut ready.backend, &mut ready.record);
+        drive(source, policy, backend, record, self.workers, &AtomicBool::new(false)).expect("nobody interrupts");
+        ready.record
+    }
+}
+
+/// A hash of when each request finished, so that a bench can't compute something else unseen.
+pub fn fingerprint(record: &Recorder) -> u64 {
+    let bytes = record.finish.iter().flat_map(|finish| finish.0.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

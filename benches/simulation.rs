@@ -1,0 +1,113 @@
+//! Requests per second of the whole simulation: the loop from the first arrival to the last completion, and the summary.
+//!
+//! Drawing the workload is not timed. Loads are 90 % of what the device can serve, unless said otherwise.
+
+mod common;
+
+use std::time::Duration;
+
+use batchlab::metrics::summary::{Measure, summarize};
+use batchlab::metrics::warmup::Warmup;
+use batchlab::policy::cellular::Cellular;
+use batchlab::policy::merged::Merged;
+use batchlab::policy::padded::Padded;
+use batchlab::policy::registry::{Configured, PerCell};
+use batchlab::workload::model::Model;
+use common::{Case, fingerprint};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+
+const REQUESTS: usize = 100_000;
+/// LSTM cells per second in batches of 512, with the gathering: 512 / (784 + 117) µs.
+const CELLS_PER_SECOND: f64 = 512.0 / 901e-6;
+/// The mean length of the Europarl sentences.
+const MEAN_LENGTH: f64 = 24.6;
+
+/// One bench: what is simulated, and the hash of what has to come out.
+struct Bench {
+    name: &'static str,
+    model: Model,
+    dataset: &'static str,
+    workers: usize,
+    rate: f64,
+    policy: Box<dyn Configured>,
+    expected: u64,
+}
+
+fn benches() -> Vec<Bench> {
+    let europarl = "traces/europarl-en.csv";
+    let lstm = |name, workers, rate, policy, expected| Bench {
+        name,
+        model: Model::Lstm,
+        dataset: europarl,
+        workers,
+        rate,
+        policy,
+        expected,
+    };
+    let peak = CELLS_PER_SECOND / MEAN_LENGTH;
+    let cellular = || Box::new(Cellular::default());
+    let chain = |name, dataset, length: f64, expected| Bench {
+        dataset,
+        ..lstm(name, 1, 0.9 * CELLS_PER_SECOND / length, cellular(), expected)
+    };
+    let seq2seq = Cellular {
+        max_batch: PerCell::Each([("encoder".to_string(), 512), ("decoder".to_string(), 256)].into()),
+        ..Cellular::default()
+    };
+    let tree = |name, rate, policy, expected| Bench {
+        name,
+        model: Model::TreeLstm,
+        dataset: "generator:treebank",
+        workers: 1,
+        rate,
+        policy,
+        expected,
+    };
+    vec![
+        lstm("cellular", 1, 0.9 * peak, cellular(), 0xa8cd_c445_e943_457c),
+        lstm("cellular, 4 workers", 4, 0.9 * 4.0 * peak, cellular(), 0x8a5d_e7d7_fdd9_6e03),
+        lstm("padded", 1, 0.6 * peak, Box::<Padded>::default(), 0x4a20_72dc_5704_7b0e),
+        lstm("merged", 1, 0.1 * peak, Box::<Merged>::default(), 0x6888_a6b6_bff9_23fc),
+        chain("chains of 24", "constant:24", 24.0, 0xf73e_209b_0272_a56d),
+        chain("chains of 240", "constant:240", 240.0, 0x56eb_37c6_6cca_93f5),
+        chain("chains of 2400", "constant:2400", 2400.0, 0x4786_ef6e_8915_a99f),
+        Bench {
+            model: Model::Seq2Seq,
+            dataset: "traces/europarl-de-en.csv",
+            ..lstm("seq2seq", 1, 4500.0, Box::new(seq2seq), 0x954c_9f01_7275_8b37)
+        },
+        tree(
+            "trees",
+            2500.0,
+            Box::new(Cellular { max_batch: PerCell::All(64), ..Cellular::default() }),
+            0x3e44_353d_9187_a8ab,
+        ),
+        tree("trees, merged", 1200.0, Box::<Merged>::default(), 0xb089_f559_3cd5_c7d4),
+    ]
+}
+
+fn simulation(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("simulation");
+    group.sample_size(10).measurement_time(Duration::from_secs(3)).throughput(Throughput::Elements(REQUESTS as u64));
+    for bench in benches() {
+        let case = Case::new(bench.model, bench.dataset, REQUESTS, bench.workers, &*bench.policy);
+        let arrivals = case.arrivals(bench.rate);
+        let record = case.run(case.ready(), &arrivals);
+        assert_eq!(fingerprint(&record), bench.expected, "{}: requests finish at other times", bench.name);
+        let measure = Measure { warmup: Warmup::Mser5, ..Measure::default() };
+        group.bench_function(bench.name, |b| {
+            b.iter_batched(
+                || case.ready(),
+                |ready| {
+                    let record = case.run(ready, &arrivals);
+                    (summarize(&record, &measure), record)
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(all, simulation);
+criterion_main!(all);
