@@ -11,7 +11,8 @@
 //!
 //! 1. **Conservation**: every request leaves once, finished or rejected; every node of a finished request runs once.
 //! 2. **Order**: no node starts before the nodes that it needs are done.
-//! 3. **Caps**: no batch is larger than promised; a cell task holds nodes of one cell type.
+//! 3. **Caps**: no batch is larger than promised; a cell task holds nodes of one cell type; the cells that a task calls
+//!    useful are those of its members, and it executes no fewer.
 //! 4. **Causality**: arrival ≤ submission ≤ start ≤ finish, and a request leaves when its last node is done.
 //! 5. **Work**: the tasks of a worker do not overlap, and its busy time is the sum of theirs.
 //! 6. **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
@@ -27,14 +28,14 @@ use std::sync::atomic::AtomicBool;
 use rand::RngExt as _;
 
 use crate::backend::sim::Sim;
-use crate::backend::{Backend, Completion, MemberList, NodeRef, Task};
+use crate::backend::{Backend, Completion, MemberList, NodeRef, Step, Task};
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::registry::{Configured, Setup};
 use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
-use crate::workload::cell_graph::CellGraph;
+use crate::workload::cell_graph::{CellGraph, Run};
 use crate::workload::model::Model;
 use crate::workload::random::{self, Stream};
 use crate::workload::shape::{Shape, Tree};
@@ -134,7 +135,7 @@ impl Case {
             .expect("the table has all of the model's cells")
     }
 
-    fn run(&self, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Run {
+    fn run(&self, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
         let mut policy = policy.build_policy(setup).expect("it was built before");
         let mut backend = Watched { inner: Sim::new(self.workers, self.device()), watch, tasks: Vec::new() };
         let mut recorder = Recorder::new(self.requests.len(), self.workers, setup.cells.len(), Keep::default());
@@ -142,7 +143,7 @@ impl Case {
         let stop = AtomicBool::new(false);
         drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &stop)
             .expect("nobody interrupts the run");
-        Run {
+        Record {
             tasks: backend.tasks,
             start: recorder.start,
             finish: recorder.finish,
@@ -178,7 +179,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
 }
 
 /// What came of a run.
-struct Run {
+struct Record {
     tasks: Vec<Watch>,
     start: Vec<Nanos>,
     finish: Vec<Nanos>,
@@ -193,6 +194,8 @@ struct Watch {
     cell: CellId,
     batch: u32,
     step_batch: u32,
+    executed_cells: u64,
+    useful_cells: u64,
     members: Option<MemberList>,
     submit: Nanos,
     start: Nanos,
@@ -217,6 +220,8 @@ impl<B: Backend> Backend for Watched<B> {
             cell: task.steps[0].cell,
             batch: task.batch,
             step_batch: task.steps[0].batch,
+            executed_cells: task.steps.iter().map(Step::cells).sum(),
+            useful_cells: task.useful_cells,
             members: members.clone(),
             submit: self.now(),
             start: Nanos::MAX,
@@ -238,7 +243,7 @@ impl<B: Backend> Backend for Watched<B> {
 }
 
 /// The first law that the run breaks, if there is one.
-fn laws(case: &Case, run: &Run, promises: &Promises) -> Option<String> {
+fn laws(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
     let checks: [&dyn Fn() -> Result<(), String>; 8] = [
         &|| caps(case, run, promises),
         &|| conservation(case, run),
@@ -276,15 +281,25 @@ fn members(task: &Watch, case: &Case) -> Vec<NodeRef> {
 fn cell_of(graph: &CellGraph, node: NodeId) -> CellId {
     match graph {
         CellGraph::Graph(graph) => graph.cells()[node.index()],
-        CellGraph::Chains(runs) => {
-            let mut behind = 0;
-            let run = runs.iter().find(|run| {
-                behind += run.length;
-                node.0 < behind
-            });
-            run.expect("a node is in one of the runs").cell
-        }
+        CellGraph::Chains(runs) => run_of(runs, node).cell,
     }
+}
+
+/// As how many cells a node counts: the size of its input, where it has one.
+fn size_of(graph: &CellGraph, node: NodeId) -> u64 {
+    match graph {
+        CellGraph::Graph(_) => 1,
+        CellGraph::Chains(runs) => u64::from(run_of(runs, node).input.max(1)),
+    }
+}
+
+fn run_of(runs: &[Run], node: NodeId) -> Run {
+    let mut behind = 0;
+    let run = runs.iter().find(|run| {
+        behind += run.length;
+        node.0 < behind
+    });
+    *run.expect("a node is in one of the runs")
 }
 
 /// The subgraph of each node and the edges of a request's graph.
@@ -303,10 +318,18 @@ fn spell_out(graph: &CellGraph) -> (Vec<u32>, Vec<(u32, u32)>) {
     }
 }
 
-fn caps(case: &Case, run: &Run, promises: &Promises) -> Result<(), String> {
+fn caps(case: &Case, run: &Record, promises: &Promises) -> Result<(), String> {
     for (id, task) in run.tasks.iter().enumerate() {
         if task.batch > promises.max_batch || task.batch == 0 {
             return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, promises.max_batch));
+        }
+        let own: u64 =
+            members(task, case).iter().map(|n| size_of(&case.requests.graphs[n.request.index()], n.node)).sum();
+        if task.useful_cells != own || task.executed_cells < own {
+            return Err(format!(
+                "caps: task {id} executes {} cells, calls {} useful, and its members have {own}",
+                task.executed_cells, task.useful_cells
+            ));
         }
         let Some(nodes) = cell_nodes(task) else { continue };
         if nodes.len() != task.batch as usize || nodes.len() != task.step_batch as usize {
@@ -321,7 +344,7 @@ fn caps(case: &Case, run: &Run, promises: &Promises) -> Result<(), String> {
     Ok(())
 }
 
-fn conservation(case: &Case, run: &Run) -> Result<(), String> {
+fn conservation(case: &Case, run: &Record) -> Result<(), String> {
     let finished = run.finish.iter().filter(|at| **at != Nanos::MAX).count() as u64;
     if finished + run.rejected != run.finish.len() as u64 {
         let lost = run.finish.iter().position(|at| *at == Nanos::MAX).unwrap_or(0);
@@ -340,7 +363,7 @@ fn conservation(case: &Case, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-fn order(case: &Case, run: &Run) -> Result<(), String> {
+fn order(case: &Case, run: &Record) -> Result<(), String> {
     let mut times: BTreeMap<NodeRef, (Nanos, Nanos)> = BTreeMap::new();
     for task in &run.tasks {
         for node in cell_nodes(task).unwrap_or_default() {
@@ -360,7 +383,7 @@ fn order(case: &Case, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-fn causality(case: &Case, run: &Run) -> Result<(), String> {
+fn causality(case: &Case, run: &Record) -> Result<(), String> {
     let mut last = vec![Nanos::ZERO; run.finish.len()];
     let mut first = vec![Nanos::MAX; run.finish.len()];
     for (id, task) in run.tasks.iter().enumerate() {
@@ -393,7 +416,7 @@ fn causality(case: &Case, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-fn busy_time(run: &Run) -> Result<(), String> {
+fn busy_time(run: &Record) -> Result<(), String> {
     for (worker, busy) in run.busy.iter().enumerate() {
         let mut tasks: Vec<&Watch> = run.tasks.iter().filter(|t| t.worker.index() == worker).collect();
         tasks.sort_by_key(|t| (t.start, t.finish));
@@ -408,7 +431,7 @@ fn busy_time(run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-fn littles_law(case: &Case, run: &Run) -> Result<(), String> {
+fn littles_law(case: &Case, run: &Record) -> Result<(), String> {
     if run.rejected > 0 {
         return Ok(()); // When a request was turned away is not on record.
     }
@@ -425,7 +448,7 @@ fn littles_law(case: &Case, run: &Run) -> Result<(), String> {
     if area == latencies { Ok(()) } else { Err(format!("Little's law: {area} is not {latencies}")) }
 }
 
-fn work_conservation(case: &Case, run: &Run) -> Result<(), String> {
+fn work_conservation(case: &Case, run: &Record) -> Result<(), String> {
     let end = run.finish.iter().filter(|at| **at != Nanos::MAX).max().copied().unwrap_or(Nanos::ZERO);
     let mut idle: Vec<(Nanos, Nanos)> = Vec::new();
     for worker in 0..case.workers {
@@ -468,7 +491,7 @@ fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, N
     open
 }
 
-fn pinning(case: &Case, run: &Run) -> Result<(), String> {
+fn pinning(case: &Case, run: &Record) -> Result<(), String> {
     let subgraphs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|graph| spell_out(graph).0).collect();
     let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&Watch>> = BTreeMap::new();
     for task in &run.tasks {

@@ -39,7 +39,7 @@ pub struct Task<'a> {
     pub steps: &'a [Step],
     /// The size of the batch, as the task log shows it: nodes for a single step, requests for whole graphs.
     pub batch: u32,
-    /// How many of the executed cells belong to a request; the others are padding.
+    /// How many of the executed cells ([`Step::cells`]) belong to a request; the others are padding.
     pub useful_cells: u64,
     /// The members are not those of the worker's task before, so that their states have to be brought together first
     /// (BatchMaker, section 4.3, "gather"). Policies that hold a batch together from start to end say `false`.
@@ -105,6 +105,13 @@ pub struct Step {
     pub times: u32,
     /// The size of the input that the batch is padded to, for cells whose time depends on it, otherwise 0.
     pub input: u32,
+}
+
+impl Step {
+    /// The cells that it executes, padding included. A cell with an input size counts as often as that is.
+    pub fn cells(&self) -> u64 {
+        u64::from(self.batch) * u64::from(self.times) * u64::from(self.input.max(1))
+    }
 }
 
 /// The report that a task is done.

@@ -27,7 +27,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub replications: u32,
 
-    /// Go on where an earlier run of the same scenario was stopped
+    /// Go on where an earlier run of the same scenario was stopped: what is finished is taken over, and loads or policies
+    /// may have been added
     #[arg(long)]
     pub resume: bool,
 
@@ -77,6 +78,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 
 /// Says where the results are, and what a reader should know of them.
 fn tell(common: &Common, scenario: &Scenario, report: &Report) {
+    if report.taken_over > 0 {
+        common.note(format!("taken over from before: {} of {} runs", report.taken_over, report.finished.1));
+    }
     let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.figures.runs).map(|run| run.warmup).max().unwrap_or(0);
     if warmed_up > 0 {
         common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));

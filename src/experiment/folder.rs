@@ -13,20 +13,23 @@ use crate::error::{Error, Result};
 use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::summary::Summary;
+use crate::plot;
 use crate::scenario::{Load, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
+/// The files of a run beside the summary and the figures.
+const OF_THE_RUN: [&str; 4] = ["summary.csv", "run.json", "host.json", "lengths.csv"];
 /// The logs of a point.
-const LOGS: &[&str] = &["requests.csv", "tasks.csv", "batches.csv", "timeline.json"];
+const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "batches.csv", "timeline.json"];
 
 /// The folder of one scenario's results.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
     policies: Vec<String>,
-    /// Tells runs apart that would come to other results.
-    fingerprint: String,
+    /// For each policy, what tells runs apart that would come to other results.
+    fingerprints: Vec<String>,
 }
 
 /// A finished run, as its file has it.
@@ -37,19 +40,29 @@ struct Point {
 }
 
 impl Folder {
-    /// Makes the folder, removes what a killed run left half written, and writes what reproduces this one.
+    /// Makes the folder ready for these runs and writes what reproduces them.
+    ///
+    /// What a killed run left half written goes, and so does all that earlier runs wrote, unless this one resumes them.
     ///
     /// # Errors
-    /// A folder or file that can't be written.
-    pub fn open(scenario: &Scenario, prepared: &Prepared<'_>, options: &Options) -> Result<Folder> {
+    /// A folder or file that can't be written; on resuming, a finished run that would come to other results today.
+    pub fn open(scenario: &Scenario, prepared: &Prepared<'_>, options: &Options, runs: &[Run]) -> Result<Folder> {
         let path = options.out.join(folder_name(&scenario.name));
-        fs::create_dir_all(&path).map_err(|cause| Error::unwritable(&path, &cause))?;
-        let policies = scenario.policies.iter().map(|policy| folder_name(&policy.label)).collect();
-        let mut folder = Folder { path, policies, fingerprint: String::new() };
+        let policies: Vec<String> = scenario.policies.iter().map(|policy| folder_name(&policy.label)).collect();
+        let folder = Folder { path, policies, fingerprints: fingerprints(scenario)? };
+        if options.resume {
+            folder.refuse_others(runs)?;
+            // It would not tell of what is now added.
+            let _ = fs::remove_file(folder.summary());
+        } else {
+            folder.clear();
+        }
+        fs::create_dir_all(&folder.path).map_err(|cause| Error::unwritable(&folder.path, &cause))?;
         folder.remove_partial_files();
-        // A summary of an earlier run must not stand beside the points of this one.
-        let _ = fs::remove_file(folder.summary());
 
+        let labels = scenario.policies.iter().map(|policy| policy.label.clone());
+        let folders: serde_json::Map<String, Value> =
+            labels.zip(folder.policies.iter().map(|name| json!(name))).collect();
         let reproduces = json!({
             "scenario": scenario.resolved_json(),
             "seed": scenario.seed,
@@ -58,11 +71,47 @@ impl Folder {
             "git_commit": env!("BATCHLAB_COMMIT"),
             "backend": SIM,
             "device": "simulated",
+            "folders": folders,
         });
-        folder.fingerprint = fingerprint(scenario)?;
         write_json(&folder.path.join("run.json"), &reproduces)?;
         folder.write_lengths(&prepared.requests(0)?.shapes)?;
         Ok(folder)
+    }
+
+    /// Removes what runs have written, and nothing else that lies in the folder. What can't be removed can't be written over
+    /// either, which is told then.
+    fn clear(&self) {
+        let figures = plot::KINDS.iter().flat_map(|(_, kind)| [format!("{kind}.svg"), format!("{kind}.png")]);
+        for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
+            let _ = fs::remove_file(self.path.join(file));
+        }
+        for policy in folders_in(&self.path) {
+            for point in folders_in(&policy) {
+                for file in fs::read_dir(&point).into_iter().flatten().flatten() {
+                    let name = file.file_name().to_string_lossy().into_owned();
+                    if LOGS.contains(&name.as_str()) || (name.starts_with("point") && name.ends_with(".json")) {
+                        let _ = fs::remove_file(file.path());
+                    }
+                }
+                let _ = fs::remove_dir(point); // Only if it is empty.
+            }
+            let _ = fs::remove_dir(policy);
+        }
+    }
+
+    /// A finished run that would come to other results today must not be replaced by someone who wants to go on.
+    fn refuse_others(&self, runs: &[Run]) -> Result<()> {
+        let other = runs
+            .iter()
+            .find(|run| self.read_point(run).is_some_and(|point| point.fingerprint != self.fingerprints[run.policy]));
+        match other {
+            None => Ok(()),
+            Some(run) => Err(Error::input(format!(
+                "{}: was run with other settings, seed, input files or another version of the program, so that --resume \
+                 can't go on with it; leave --resume out to replace what is there, or give another --out",
+                self.point_file(run).display()
+            ))),
+        }
     }
 
     /// Where it is.
@@ -92,27 +141,13 @@ impl Folder {
         })
     }
 
-    /// The summary of a run that is finished already, if it may be taken over.
-    pub fn finished(&self, run: &Run, resume: bool) -> Option<Summary> {
-        if !resume {
-            return None;
-        }
-        let text = fs::read_to_string(self.point_file(run)).ok()?;
-        let point: Point = serde_json::from_str(&text).ok()?;
-        (point.fingerprint == self.fingerprint).then_some(point.summary)
+    /// The summary of a run that an earlier call has finished.
+    pub fn finished(&self, run: &Run) -> Option<Summary> {
+        self.read_point(run).map(|point| point.summary)
     }
 
-    /// Removes what runs of another scenario under this name left in the folders of these runs: a log that is not written
-    /// this time must not be taken for one of this scenario.
-    pub fn remove_stale(&self, runs: &[Run]) {
-        for run in runs.iter().filter(|run| self.finished(run, true).is_none()) {
-            let logs = if run.replication == 0 { LOGS } else { &[] };
-            let logs = logs.iter().map(|log| self.point(run).join(log));
-            for file in logs.chain([self.point_file(run)]) {
-                // Most often there is none; one that can't be removed can't be written over either, which is told then.
-                let _ = fs::remove_file(file);
-            }
-        }
+    fn read_point(&self, run: &Run) -> Option<Point> {
+        serde_json::from_str(&fs::read_to_string(self.point_file(run)).ok()?).ok()
     }
 
     /// Writes that a run is finished.
@@ -120,7 +155,7 @@ impl Folder {
     /// # Errors
     /// A file that can't be written.
     pub fn write_finished(&self, run: &Run, summary: &Summary) -> Result<()> {
-        let point = Point { fingerprint: self.fingerprint.clone(), summary: summary.clone() };
+        let point = Point { fingerprint: self.fingerprints[run.policy].clone(), summary: summary.clone() };
         write_json(&self.point_file(run), &point)
     }
 
@@ -187,10 +222,9 @@ impl Folder {
     fn remove_partial_files(&self) {
         let mut folders = vec![self.path.clone()];
         while let Some(folder) = folders.pop() {
+            folders.extend(folders_in(&folder));
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    folders.push(entry.path());
-                } else if entry.file_name().to_string_lossy().starts_with(PARTIAL_PREFIX) {
+                if entry.file_name().to_string_lossy().starts_with(PARTIAL_PREFIX) {
                     // Whether it goes or stays changes no result.
                     let _ = fs::remove_file(entry.path());
                 }
@@ -199,26 +233,44 @@ impl Folder {
     }
 }
 
-/// Of all that decides a run's results: the scenario, the files that it names, and the program.
-fn fingerprint(scenario: &Scenario) -> Result<String> {
-    let mut resolved = scenario.resolved_json();
-    if let Some(root) = resolved.as_object_mut() {
-        // Figures are drawn anew in any case.
-        if let Some(Value::Object(output)) = root.get_mut("output") {
-            output.retain(|key, _| !["plots", "plot_point", "title"].contains(&key.as_str()));
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+/// For each policy, of all that decides the results of its points: the scenario, the files that it names, and the program.
+/// Not of the other policies or the list of loads, so that either can be added to when a sweep is resumed.
+fn fingerprints(scenario: &Scenario) -> Result<Vec<String>> {
+    let mut common = scenario.resolved_json();
+    let root = common.as_object_mut().expect("a scenario is a table");
+    let policies = root.remove("policy");
+    for (table, keys) in [("output", &["plots", "plot_point", "title"][..]), ("arrivals", &["rates", "clients"])] {
+        if let Some(Value::Object(table)) = root.get_mut(table) {
+            table.retain(|key, _| !keys.contains(&key.as_str()));
         }
     }
-    let mut text = format!("{} {} {resolved}", env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"));
     let named = match &scenario.workload.load {
         Load::Drawn { dataset, .. } => dataset.path(),
         Load::Trace { trace, .. } => trace.path(),
     };
-    let files = scenario.policies.iter().map(|policy| policy.costs.path()).chain([named]);
-    for file in files.filter(|file| file.is_file()) {
-        let bytes = fs::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
-        text.push_str(&format!(" {:016x}", fnv1a(&bytes)));
+    let common = format!("{} {} {common} {}", env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"), hash_of(named)?);
+    let policies = policies.iter().flat_map(|policies| policies.as_array().into_iter().flatten());
+    policies
+        .zip(&scenario.policies)
+        .map(|(settings, policy)| {
+            let all = format!("{common} {settings} {}", hash_of(policy.costs.path())?);
+            Ok(format!("{:016x}", fnv1a(all.as_bytes())))
+        })
+        .collect()
+}
+
+/// The hash of a file's bytes; of nothing for the name of a generator.
+fn hash_of(file: &Path) -> Result<String> {
+    if !file.is_file() {
+        return Ok(String::new());
     }
-    Ok(format!("{:016x}", fnv1a(text.as_bytes())))
+    let bytes = fs::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
+    Ok(format!("{:016x}", fnv1a(&bytes)))
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

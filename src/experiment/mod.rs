@@ -51,6 +51,8 @@ pub struct Report {
     pub decisions: Decisions,
     /// Runs that are finished, of those that there are.
     pub finished: (usize, usize),
+    /// Finished runs that an earlier call had carried out.
+    pub taken_over: usize,
 }
 
 impl Report {
@@ -87,16 +89,15 @@ struct Finished {
 pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
     let clock = Instant::now();
     let prepared = Prepared::new(scenario)?;
-    let folder = Folder::open(scenario, &prepared, options)?;
     let runs = runs(scenario, options.replications);
-    folder.remove_stale(&runs);
+    let folder = Folder::open(scenario, &prepared, options, &runs)?;
 
     let failure = Mutex::new(None);
     let finished: Vec<Option<Finished>> = runs
         .par_iter()
         .with_max_len(1) // One run is long enough to be a piece of work of its own.
         .map(|run| {
-            let outcome = match folder.finished(run, options.resume) {
+            let outcome = match options.resume.then(|| folder.finished(run)).flatten() {
                 Some(summary) => Ok(Finished { summary, host: None }),
                 None => carry_out(run, scenario, &prepared, &folder, stop),
             };
@@ -124,7 +125,9 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     folder.write_host(&runs, finished.iter().map(|f| f.as_ref().and_then(|f| f.host)), clock.elapsed())?;
     let done = finished.iter().flatten().count();
     let decisions = finished.iter().flatten().filter_map(|f| f.host).map(|(_, decisions)| decisions).sum();
-    let mut report = Report { folder, rows, figures: Vec::new(), decisions, finished: (done, runs.len()) };
+    let taken_over = finished.iter().flatten().filter(|f| f.host.is_none()).count();
+    let finished = (done, runs.len());
+    let mut report = Report { folder, rows, figures: Vec::new(), decisions, finished, taken_over };
     if !report.interrupted() {
         report.figures = draw(scenario, &report.folder)?;
     }

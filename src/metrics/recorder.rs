@@ -40,9 +40,9 @@ pub struct Recorder {
     pub batch_sum: u64,
     /// For each cell type, how often a batch of each size was executed.
     pub batches: Vec<Vec<u64>>,
-    /// Cells executed, padding included.
+    /// Cells executed, padding included; a cell with an input size counts as often as that is.
     pub executed_cells: u64,
-    /// Cells executed for a request.
+    /// The same without padding.
     pub useful_cells: u64,
     /// How long each worker was busy.
     pub busy: Vec<Nanos>,
@@ -147,7 +147,7 @@ impl Recorder {
         self.busy[task.worker.index()] += completion.finish - completion.start;
         self.end = self.end.max(completion.finish);
         for step in &task.steps {
-            self.executed_cells += u64::from(step.batch) * u64::from(step.times);
+            self.executed_cells += step.cells();
             let sizes = &mut self.batches[step.cell.index()];
             if sizes.len() <= step.batch as usize {
                 sizes.resize(step.batch as usize + 1, 0);

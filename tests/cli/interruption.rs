@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::desk::{Desk, Ran, SCENARIO, files_below, same};
+use crate::desk::{COSTS, Desk, Ran, SCENARIO, files_below, same};
 
 const REQUESTS: usize = 600;
 
@@ -123,24 +123,48 @@ fn points_of_another_scenario_are_not_taken_over() {
     let desk = Desk::new();
     let sets = ["--replications", "2"];
     desk.sim(&sets).ok();
-    let resume = |more: &[&str]| {
-        desk.sim(&[&sets[..], &["--resume"], more].concat()).ok();
-        let (taken, here) = (8 - carried_out(&desk), desk.files("out"));
+    let resume = |more: &[&str]| desk.sim(&[&sets[..], &["--resume"], more].concat());
+    let taken_over = |more: &[&str], runs: usize| {
+        resume(more).ok();
+        let (taken, here) = (runs - carried_out(&desk), desk.files("out"));
         desk.run(&[&["sim", "t.toml", "--out", "fresh"], &sets[..], more].concat()).ok();
         same(&desk.files("fresh"), &here);
         taken
     };
-    assert_eq!(resume(&[]), 8, "nothing has changed");
-    assert_eq!(resume(&["--set", "output.title=x"]), 8, "a title changes no figure");
-    assert_eq!(resume(&["--seed", "2"]), 0);
-    assert_eq!(resume(&["--set", "device.workers=2"]), 0);
-    assert_eq!(resume(&["--set", "device.workers=2"]), 8);
+    assert_eq!(taken_over(&[], 8), 8, "nothing has changed");
+    assert_eq!(taken_over(&["--set", "output.title=x"], 8), 8, "a title changes no figure");
+    assert_eq!(taken_over(&["--set", "arrivals.rates=[100, 200, 300]"], 12), 8, "a load may be added");
+
+    let before = desk.files("out");
+    let refused = |more: &[&str]| {
+        resume(more).failed(2, "out/t/A/100/point.json: was run with other settings");
+        same(&before, &desk.files("out"));
+    };
+    refused(&["--seed", "2"]);
+    refused(&["--set", "device.workers=2"]);
     desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000000\nlstm,2,1200000\n");
-    assert_eq!(resume(&["--set", "device.workers=2"]), 0, "another cost table of the same name");
+    refused(&[]);
+    desk.write("costs.csv", COSTS);
+    let lengths = desk.read("lengths.csv");
     desk.write("lengths.csv", "length,count\n2,1\n4,2\n9,2\n");
-    assert_eq!(resume(&["--set", "device.workers=2"]), 0, "another dataset of the same name");
+    refused(&[]);
+    desk.write("lengths.csv", &lengths);
     desk.write("out/t/A/100/point.json", "{ \"fingerprint\": ");
-    assert_eq!(resume(&["--set", "device.workers=2"]), 7, "a broken point is run again");
+    assert_eq!(taken_over(&["--set", "arrivals.rates=[100, 200, 300]"], 12), 11, "a broken point is run again");
     desk.sim(&sets).ok();
     assert_eq!(carried_out(&desk), 8, "without --resume all is run");
+}
+
+#[test]
+fn a_run_clears_away_what_another_left() {
+    let desk = Desk::new();
+    desk.sim(&["--replications", "3", "--set", "output.timeline=true", "--set", "output.plots=[\"gantt\"]"]);
+    desk.sim(&["--replications", "3", "--set", "output.timeline=true", "--set", "output.plots=[\"goodput\"]"]);
+    desk.write("out/t/notes.txt", "mine");
+    let less = ["--set", "arrivals.rates=[100]", "--set", "output.requests=false"];
+    desk.sim(&less).ok();
+    assert_eq!(desk.read("out/t/notes.txt"), "mine");
+    std::fs::remove_file(desk.path("out/t/notes.txt")).unwrap();
+    desk.run(&[&["sim", "t.toml", "--out", "fresh"], &less[..]].concat()).ok();
+    same(&desk.files("fresh"), &desk.files("out"));
 }

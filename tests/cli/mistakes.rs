@@ -253,6 +253,7 @@ fn of_the_folder_for_the_results() {
     assert_eq!(desk.read("out"), "a file");
     fs::remove_file(desk.path("out")).unwrap();
     fs::create_dir_all(desk.path("out/t/summary.csv")).unwrap();
+    desk.write("out/t/summary.csv/mine", "a file");
     desk.sim(&[]).failed(1, "out/t/summary.csv: cannot be written: ");
 }
 
