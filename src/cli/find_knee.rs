@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::knee::{self, Knee, Objective};
 use crate::files::{folder_name, write_whole};
 use crate::policy::registry::Registry;
-use crate::scenario::Quantile;
+use crate::scenario::{Load, Quantile, Scenario};
 use crate::units::Nanos;
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective
@@ -96,8 +96,25 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
             })).collect::<Vec<_>>(),
         })])?,
     }
+    if let Some(warning) = too_short(&scenario, &objective, &knees) {
+        common.note(warning);
+    }
     common.note(format!("results in {}", file.display()));
     Ok(())
+}
+
+/// A system that is overloaded by a share x falls behind by x seconds a second, and needs a run of SLO / x to show it.
+fn too_short(scenario: &Scenario, objective: &Objective, knees: &[Knee]) -> Option<String> {
+    let Load::Drawn { requests, .. } = &scenario.workload.load else { return None };
+    let highest = knees.iter().filter_map(Knee::mean).map(|rate| rate.0).fold(0.0, f64::max);
+    let needed = (objective.slo.as_secs_f64() / objective.tolerance * highest).ceil();
+    let unseen = 100.0 * objective.slo.as_secs_f64() * highest / f64::from(*requests);
+    (f64::from(*requests) < needed).then(|| {
+        format!(
+            "note: {requests} requests are over so soon at {highest:.0} req/s that an overload below {unseen:.1} % may hold the \
+             objective to their end; --set workload.requests={needed} shows it"
+        )
+    })
 }
 
 fn table(scenario: &str, objective: &Objective, knees: &[Knee]) -> String {

@@ -160,7 +160,7 @@ pub fn print_json(mut values: Vec<Value>) -> Result<()> {
     print(&format!("{document:#}\n"))
 }
 
-/// Set when the user presses Ctrl-C; runs under way are then given up. A second time ends the program at once.
+/// Set when the user presses Ctrl-C, or the system asks the program to end; runs under way are then given up. A second time ends the program at once.
 ///
 /// # Errors
 /// A system that lets no handler be set.

@@ -19,7 +19,7 @@ use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
 /// The files of a run beside the summary and the figures.
-const OF_THE_RUN: [&str; 4] = ["summary.csv", "run.json", "host.json", "lengths.csv"];
+const OF_THE_RUN: [&str; 5] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv"];
 /// The logs of a point.
 const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "batches.csv", "timeline.json"];
 
@@ -122,6 +122,11 @@ impl Folder {
     /// A row for each policy and point.
     pub fn summary(&self) -> PathBuf {
         self.path.join("summary.csv")
+    }
+
+    /// By how much policies differ, where there are replications.
+    pub fn differences(&self) -> PathBuf {
+        self.path.join("differences.csv")
     }
 
     /// How often each length occurs among the requests.

@@ -122,6 +122,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
 
     let rows = rows(scenario, &runs, &finished);
     logs::write_summary(&folder.summary(), &rows)?;
+    logs::write_differences(&folder.differences(), &rows)?;
     folder.write_host(&runs, finished.iter().map(|f| f.as_ref().and_then(|f| f.host)), clock.elapsed())?;
     let done = finished.iter().flatten().count();
     let decisions = finished.iter().flatten().filter_map(|f| f.host).map(|(_, decisions)| decisions).sum();

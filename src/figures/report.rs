@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Claim, Verdict};
+use super::{Claim, TOLERANCE, Verdict};
 
 /// The claims for a reader: one block each, with the reason where a claim does not hold.
 pub fn table(checked: &[(&Claim, Verdict)]) -> String {
@@ -16,7 +16,11 @@ pub fn table(checked: &[(&Claim, Verdict)]) -> String {
         }
     }
     let held = checked.iter().filter(|(_, verdict)| verdict.holds).count();
-    text.push_str(&format!("{held} of {} claims hold\n", checked.len()));
+    let within = TOLERANCE * 100.0;
+    text.push_str(&format!(
+        "{held} of {} claims hold; a number holds within {within} % of the paper's\n",
+        checked.len()
+    ));
     text
 }
 

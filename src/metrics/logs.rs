@@ -78,6 +78,45 @@ pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Resu
 /// Where the columns that are no figures stand among [`Figure::ALL`]: `point` and `saturated` before the warm-up.
 const BEFORE_POINT: usize = 19;
 
+/// The figures by which policies are compared in pairs.
+const COMPARED: [Figure; 7] =
+    [Figure::Throughput, Figure::Goodput, Figure::Mean, Figure::P50, Figure::P90, Figure::P99, Figure::QueueP99];
+
+/// Writes `differences.csv`: at each point, by how much every other policy exceeds the scenario's first, with the 95 %
+/// interval of the paired differences over the replications. Without replications
+/// or a second policy there are none, and nothing is written.
+///
+/// # Errors
+/// Names the file that can't be written.
+pub fn write_differences(path: &Path, rows: &[Row]) -> Result<()> {
+    let first = |row: &Row| rows.iter().find(|other| other.point == row.point && other.policy == rows[0].policy);
+    let pairs: Vec<(&Row, &Row)> = rows
+        .iter()
+        .filter(|row| row.policy != rows[0].policy)
+        .filter_map(|row| Some((row, first(row)?)))
+        .filter(|(row, _)| row.figures.replications() > 1)
+        .collect();
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    write_table(path, |table| {
+        table.header(&["policy", "against", "point", "figure", "difference", "difference_ci"])?;
+        for (row, against) in pairs {
+            for figure in COMPARED {
+                let Some(interval) = row.figures.difference(&against.figures, figure) else { continue };
+                table.text(&row.policy)?;
+                table.text(&against.policy)?;
+                table.text(&row.point)?;
+                table.text(figure.name())?;
+                table.text(&written(interval.mean, figure.unit()))?;
+                table.text(&written(interval.half_width, figure.unit()))?;
+                table.end_row()?;
+            }
+        }
+        Ok(())
+    })
+}
+
 /// Writes `summary.csv`: a row for each policy and point. A figure that there is none of is an empty field. Columns with
 /// half-widths follow behind the others when any row has several replications.
 ///

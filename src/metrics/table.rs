@@ -8,10 +8,13 @@ use super::stats::Quantile;
 
 /// Stands behind the throughput of a saturated row.
 const SATURATED: &str = "*";
+/// Stands there where it can't be told.
+const UNKNOWN: &str = "?";
 
 /// The figures that are columns of the terminal's table, with their two lines of heading.
-const COLUMNS: [(Figure, [&str; 2]); 8] = [
+const COLUMNS: [(Figure, [&str; 2]); 9] = [
     (Figure::Throughput, ["throughput", "req/s"]),
+    (Figure::Goodput, ["goodput", "req/s"]),
     (Figure::P50, ["p50", "ms"]),
     (Figure::P90, ["p90", "ms"]),
     (Figure::P99, ["p99", "ms"]),
@@ -29,13 +32,20 @@ const NAME_WIDTH: usize = 20;
 /// figure, all but the last three, which hardly vary.
 pub fn table(rows: &[Row]) -> String {
     let mut heading = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
-    for (_, names) in COLUMNS {
-        heading.iter_mut().zip(names).for_each(|(line, name)| line.push(name.into()));
+    // Goodput is a column where there is an objective.
+    let with_goodput = rows.iter().any(|row| row.figures.estimate(Figure::Goodput).value.is_some());
+    let columns: Vec<_> =
+        COLUMNS.into_iter().filter(|(figure, _)| *figure != Figure::Goodput || with_goodput).collect();
+    for (_, names) in &columns {
+        heading.iter_mut().zip(names).for_each(|(line, name)| line.push((*name).into()));
     }
-    let body = rows.iter().map(cells);
+    let body = rows.iter().map(|row| cells(row, &columns));
     let mut text = aligned(&heading.into_iter().chain(body).collect::<Vec<_>>());
     if rows.iter().any(|row| row.figures.saturated() == Some(true)) {
         text.push_str(&format!("{SATURATED} saturated: more requests arrived than could be served\n"));
+    }
+    if rows.iter().any(|row| row.figures.saturated().is_none() && tells_of_saturation(row)) {
+        text.push_str(&format!("{UNKNOWN} the run is too short to tell whether it is saturated\n"));
     }
     if rows.iter().any(|row| row.figures.replications() > 1) {
         text.push_str(
@@ -45,14 +55,23 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-fn cells(row: &Row) -> Vec<String> {
+/// Whether a reader would ask if the row is saturated: not where all requests arrive at once.
+fn tells_of_saturation(row: &Row) -> bool {
+    row.point != "offline"
+}
+
+fn cells(row: &Row, columns: &[(Figure, [&str; 2])]) -> Vec<String> {
     // A closed loop has no rate of its own: what it offers follows from what is served.
     let offered = row.figures.estimate(Figure::Offered).value.filter(|_| !row.point.starts_with("clients-"));
     let mut line = vec![shortened(&row.policy), offered.map_or_else(|| row.point.clone(), significant)];
-    for (figure, _) in COLUMNS {
-        let mut cell = cell(row, figure);
-        if figure == Figure::Throughput && row.figures.saturated() == Some(true) {
-            cell.push_str(SATURATED);
+    for (figure, _) in columns {
+        let mut cell = cell(row, *figure);
+        if *figure == Figure::Throughput {
+            cell.push_str(match row.figures.saturated() {
+                Some(true) => SATURATED,
+                None if tells_of_saturation(row) => UNKNOWN,
+                _ => "",
+            });
         }
         line.push(cell);
     }

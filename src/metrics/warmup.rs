@@ -57,7 +57,8 @@ pub fn mser5(samples: &[f64]) -> Truncation {
             best = (error, d);
         }
     }
-    if best.1 == last { Truncation::NotSteady } else { Truncation::Steady(best.1 * BATCH) }
+    // A minimum close to the last candidate means the same as one at it: the series still falls or rises there.
+    if best.1 * 10 >= last * 9 { Truncation::NotSteady } else { Truncation::Steady(best.1 * BATCH) }
 }
 
 #[cfg(test)]

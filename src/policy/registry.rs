@@ -245,8 +245,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for PerCellVisitor<T> {
 
 /// Times with a unit in a policy's settings: `#[serde(with = "time_with_unit")] window: Nanos` reads `"2ms"`.
 pub mod time_with_unit {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt;
+
+    use serde::de::{self, Visitor};
+    use serde::{Deserializer, Serializer};
 
     use crate::units::Nanos;
 
@@ -263,7 +265,21 @@ pub mod time_with_unit {
     /// # Errors
     /// As [`Nanos::parse`].
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        Nanos::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+        deserializer.deserialize_str(TimeVisitor)
+    }
+
+    struct TimeVisitor;
+
+    impl Visitor<'_> for TimeVisitor {
+        type Value = Nanos;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a time with its unit in quotes, such as \"2ms\"")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Nanos, E> {
+            Nanos::parse(text).map_err(E::custom)
+        }
     }
 }
 

@@ -104,3 +104,17 @@ fn a_policy_has_costs_and_overheads_of_its_own() {
         assert_eq!(busy, 6 * cell + tasks.len() as u64 * overhead, "{policy}");
     }
 }
+
+#[test]
+fn replications_give_paired_differences() {
+    let desk = Desk::new();
+    desk.sim(&[]).ok();
+    assert!(!desk.path("out/t/differences.csv").exists(), "one run has none");
+    desk.sim(&["--replications", "3"]).ok();
+    let text = desk.read("out/t/differences.csv");
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("policy,against,point,figure,difference,difference_ci"));
+    let row = lines.find(|line| line.starts_with("B,A,100,mean_ms,")).expect("B is compared with A");
+    let difference: f64 = row.split(',').nth(4).unwrap().parse().unwrap();
+    assert!(difference > 0.0, "padding is slower here: {row}");
+}

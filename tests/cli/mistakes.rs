@@ -206,7 +206,7 @@ fn of_an_override() {
             "policy.A.max_batch.gru=3",
             "policy.A.max_batch.gru=3: policy[0] (cellular): max_batch.gru: the model has no such",
         ),
-        ("policy.B.window=2", "policy.B.window=2: policy[1] (padded): window: must be a text in quotes, not 2"),
+        ("policy.B.window=2", "policy.B.window=2: policy[1] (padded): window: must be a time with its unit in quotes"),
         ("policy.B.window=2ps", "window: unknown unit \"ps\" in \"2ps\"; known: ns, us, ms, s"),
     ] {
         desk.refuses(&["--set", set], message);
