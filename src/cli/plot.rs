@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::print;
 use crate::error::{Error, Result};
-use crate::plot::{Format, Inputs, Kind, Options, draw, draw_all};
+use crate::plot::{Format, Inputs, Kind, Options, draw, draw_all, missing_letters};
 use crate::units::Nanos;
 
 /// Draw figures from results
@@ -15,7 +15,9 @@ use crate::units::Nanos;
 /// folder if there is one, otherwise into the current folder.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Args {
-    /// Results folders (those with a summary.csv); for length-cdf, histograms of lengths or traces
+    /// Results folders (those with a summary.csv); for length-cdf also histograms of lengths or traces
+    ///
+    /// With several folders, a label that occurs in more than one of them is preceded by its folder's name.
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
 
@@ -48,6 +50,10 @@ pub struct Args {
     /// Latency objective with its unit, such as 100ms: a line in latency-rate
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
+
+    /// Draw the bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
+    #[arg(long, conflicts_with = "no_bars")]
+    pub bars: bool,
 
     /// Leave out the bars from p50 to p99 in latency-throughput
     #[arg(long)]
@@ -100,11 +106,15 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         policies: args.policies.clone(),
         point: args.point.clone(),
         slo: args.slo,
-        bars: !args.no_bars,
+        bars: (args.bars || args.no_bars).then_some(args.bars),
         linear: args.linear,
         tail: args.tail,
         first: args.first,
     };
+    let missing = missing_letters(&inputs, &options);
+    if options.formats.contains(&Format::Png) && !missing.is_empty() {
+        eprintln!("batchlab: warning: the figures' font has no {missing:?}; boxes stand in their place in the PNG");
+    }
     match (args.kind.as_slice(), place) {
         ([kind], Place::Stem(stem)) => draw(*kind, &inputs, &options, &stem),
         ([], Place::Folder(folder)) => draw_all(&inputs, &options, &folder),

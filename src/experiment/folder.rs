@@ -129,11 +129,6 @@ impl Folder {
         self.path.join("differences.csv")
     }
 
-    /// How often each length occurs among the requests.
-    pub fn lengths(&self) -> PathBuf {
-        self.path.join("lengths.csv")
-    }
-
     /// The folder of a point.
     pub fn point(&self, run: &Run) -> PathBuf {
         self.path.join(&self.policies[run.policy]).join(run.load.to_string())
@@ -202,6 +197,7 @@ impl Folder {
         })
     }
 
+    /// How often each length occurs among the requests.
     fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
         let mut counts = std::collections::BTreeMap::new();
         for shape in shapes {
@@ -211,7 +207,7 @@ impl Folder {
             };
             *counts.entry(sides).or_insert(0u64) += 1;
         }
-        write_whole(&self.lengths(), |out| {
+        write_whole(&self.path.join("lengths.csv"), |out| {
             let pairs = counts.keys().any(|(_, target)| target.is_some());
             writeln!(out, "{}", if pairs { "src_len,tgt_len,count" } else { "length,count" })?;
             for ((length, target), count) in &counts {

@@ -213,12 +213,10 @@ fn draw(scenario: &Scenario, folder: &Folder) -> Result<Vec<std::path::PathBuf>>
         slo: scenario.metrics.slo,
         ..plot::Options::default()
     };
-    let results = plot::Inputs::open(&[folder.path()])?;
-    let lengths = plot::Inputs::open(&[folder.lengths()])?;
+    let inputs = plot::Inputs::open(&[folder.path()])?;
     let mut files = Vec::new();
     for kind in &scenario.output.plots {
-        let inputs = if *kind == plot::Kind::LengthCdf { &lengths } else { &results };
-        files.extend(plot::draw(*kind, inputs, &options, &folder.path().join(kind.to_string()))?);
+        files.extend(plot::draw(*kind, &inputs, &options, &folder.path().join(kind.to_string()))?);
     }
     Ok(files)
 }

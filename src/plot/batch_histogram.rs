@@ -31,7 +31,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let shares: Vec<Vec<f64>> = all.iter().map(|(_, cells)| shares(cells, &ends)).collect();
     let exact = ends.windows(2).all(|pair| all.iter().all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none()));
     let label = if exact { "Batch size" } else { "Batch size (bin end)" };
-    let x = bins_axis(format!("{label}{}", at_point(&point)), &ends);
+    let x = bins_axis(format!("{label}{}", at_point(&point, options)), &ends);
     let highest = shares.iter().flatten().copied().fold(0.0, f64::max);
     let y = Axis::linear_to_tick("Share of executed cells (%)", 0.0, highest.min(100.0), 5);
 

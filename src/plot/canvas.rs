@@ -155,17 +155,18 @@ impl Canvas {
         }
     }
 
-    /// A marker with a thin border of paper that sets it off from what is below; a hollow one has a paper inside.
-    pub fn marker(&mut self, at: Point, style: &Style, hollow: bool) {
-        const RADIUS: f64 = 4.6;
+    /// A marker with a thin border of paper that sets it off from what is below, its radius grown by so much; a hollow one
+    /// has a paper inside.
+    pub fn marker(&mut self, at: Point, style: &Style, grown: f64, hollow: bool) {
+        let radius = 4.6 + grown;
         let mut shape = |radius: f64, color: Rgb| {
             let points = outline(style.marker, radius).into_iter().map(|(x, y)| (at.0 + x, at.1 + y)).collect();
             self.marks.push(Mark::Area(points, color));
         };
-        shape(RADIUS + 1.1, PAPER);
-        shape(RADIUS, style.color);
+        shape(radius + 1.1, PAPER);
+        shape(radius, style.color);
         if hollow {
-            shape(RADIUS - 1.8, PAPER);
+            shape(radius - 1.8, PAPER);
         }
     }
 

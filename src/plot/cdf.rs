@@ -2,6 +2,9 @@
 
 use super::canvas::Point;
 
+/// The shares at which a line gets a marker, so that it is known without its colour.
+pub const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
+
 /// A sample's distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cdf {
@@ -91,6 +94,21 @@ pub fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
     simplified_slice(&kept, TOLERANCE)
 }
 
+/// A staircase with few corners, all of whose lines stay level or upright: a step that begins less than an eighth of a
+/// unit behind another is joined to it. The corners come in pairs, as those of [`Cdf::rising`].
+pub fn stepped(corners: impl Iterator<Item = Point>) -> Vec<Point> {
+    const TOLERANCE: f64 = 0.125;
+    let corners: Vec<Point> = corners.collect();
+    let mut kept: Vec<Point> = Vec::new();
+    for pair in corners.chunks_exact(2) {
+        match kept.last_mut() {
+            Some(last) if pair[1].0 - last.0 < TOLERANCE => last.1 = pair[1].1,
+            _ => kept.extend(pair),
+        }
+    }
+    kept
+}
+
 fn simplified_slice(points: &[Point], tolerance: f64) -> Vec<Point> {
     let Some(last) = points.len().checked_sub(1) else {
         return Vec::new();
@@ -148,6 +166,13 @@ mod tests {
         }
         assert_eq!(cdf.low_end(), Some(1.0), "the zero does not count");
         assert_eq!(Cdf::of(vec![0.0]).unwrap().low_end(), None);
+    }
+
+    #[test]
+    fn a_staircase_stays_one() {
+        let step = |x: f64, from: f64, to: f64| [(x, from), (x, to)];
+        let corners = [step(1.0, 9.0, 8.0), step(1.05, 8.0, 7.0), step(2.0, 7.0, 6.99)].concat();
+        assert_eq!(stepped(corners.into_iter()), [step(1.0, 9.0, 7.0), step(2.0, 7.0, 6.99)].concat());
     }
 
     #[test]

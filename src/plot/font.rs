@@ -12,6 +12,11 @@ pub const FAMILIES: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
 static FONT: LazyLock<FontRef<'static>> =
     LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).expect("the embedded font can be read"));
 
+/// Whether the font has the letter.
+pub fn has(letter: char) -> bool {
+    FONT.glyph_id(letter).0 != 0
+}
+
 /// The width of a text whose em has this size, in the same unit.
 pub fn text_width(words: &str, size: f64) -> f64 {
     f64::from(placed(words, size as f32).1)

@@ -5,8 +5,8 @@ use super::axis::{Axis, Spread};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
 use super::font::{fitted, text_width};
 use super::input::{Series, point};
-use super::panel::{Entry, Key, PADDING, Panel, header, header_height, overhang, x_axis_height};
-use super::style::{INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
+use super::panel::{Entry, Key, PADDING, Panel, TICKS_HEIGHT, header, header_height, overhang, x_axis_height};
+use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 use crate::error::Result;
 
@@ -14,7 +14,6 @@ use crate::error::Result;
 const MOST_REQUESTS: usize = 60;
 
 const HEADING: f64 = 24.0;
-const LANE: f64 = 21.0;
 const PANEL_GAP: f64 = 12.0;
 const WAITING: f64 = 0.28;
 
@@ -32,6 +31,15 @@ struct Task {
     batch: u64,
     start: u64,
     finish: u64,
+}
+
+/// How the tasks of a lane show the sizes of their batches. All lanes of a figure do it alike.
+#[derive(Clone, Copy)]
+enum Lanes {
+    /// As numbers in boxes.
+    Boxes,
+    /// As bars, one of which is so high for the largest batch of the figure; there is no room for numbers.
+    Bars { largest: u64 },
 }
 
 /// What one policy did.
@@ -66,27 +74,36 @@ fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
         Entry { label: "waiting".into(), key: Key::Area(tint(INK, WAITING)) },
         Entry { label: "computing".into(), key: Key::Area(tint(INK, 0.8)) },
     ];
-    let widest = schedules.iter().flat_map(Schedule::row_labels).map(|l| text_width(&l, SMALL)).fold(0.0, f64::max);
-    let left = PADDING + MEDIUM + 8.0 + widest + 7.0;
     let right = WIDTH - PADDING - overhang(&x);
+    let left = |lanes: Lanes| {
+        let widest = schedules.iter().map(|schedule| schedule.label_width(lanes)).fold(0.0, f64::max);
+        PADDING + MEDIUM + 8.0 + widest + 7.0
+    };
+    let per_ns = (right - left(Lanes::Boxes)) / (x.high * unit);
+    let lanes = match schedules.iter().all(|schedule| schedule.numbers_fit(per_ns)) {
+        true => Lanes::Boxes,
+        false => Lanes::Bars { largest: schedules.iter().flat_map(Schedule::batches).max().unwrap_or(1) },
+    };
+    let left = left(lanes);
     let mut top = PADDING + header_height(title, &legend, WIDTH - 2.0 * PADDING);
-    let height = schedules.iter().map(|s| HEADING + s.height() + PANEL_GAP).sum::<f64>() - PANEL_GAP;
-    let mut canvas = Canvas::new(WIDTH, (top + height + 4.0 + x_axis_height()).ceil());
+    let panels = schedules.iter().map(|s| HEADING + s.height(lanes) + 4.0);
+    let between = (schedules.len() - 1) as f64 * (TICKS_HEIGHT + PANEL_GAP);
+    let mut canvas = Canvas::new(WIDTH, (top + panels.sum::<f64>() + between + x_axis_height()).ceil());
     header(&mut canvas, title, &legend);
     for (i, schedule) in schedules.iter().enumerate() {
-        let area = Rect { left, top: top + HEADING, right, bottom: top + HEADING + schedule.height() + 4.0 };
+        let area = Rect { left, top: top + HEADING, right, bottom: top + HEADING + schedule.height(lanes) + 4.0 };
         let y = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: 1.0, ticks: Vec::new() };
         let panel = Panel { area, x: x.clone(), y };
         let heading = fitted(&schedule.label, MEDIUM, right - left);
         canvas.text(heading, (left, top + HEADING - 7.0), MEDIUM, Align::Left, schedule.color);
         panel.grid(&mut canvas);
-        schedule.draw(&mut canvas, &panel, unit);
+        schedule.draw(&mut canvas, &panel, unit, lanes);
         if i + 1 == schedules.len() {
             panel.x_axis(&mut canvas);
         } else {
-            canvas.line(&[(area.left, area.bottom), (area.right, area.bottom)], Stroke::solid(INK, 0.8));
+            panel.x_ticks(&mut canvas);
         }
-        top = area.bottom + PANEL_GAP - 4.0;
+        top = area.bottom + TICKS_HEIGHT + PANEL_GAP;
     }
     canvas
 }
@@ -110,14 +127,28 @@ impl Schedule {
         (260.0 / self.requests.len() as f64).clamp(8.0, 20.0)
     }
 
-    fn height(&self) -> f64 {
-        let lanes = if self.lanes.is_empty() { 0.0 } else { 6.0 + self.lanes.len() as f64 * LANE };
-        self.requests.len() as f64 * self.row() + lanes
+    fn height(&self, lanes: Lanes) -> f64 {
+        self.requests.len() as f64 * self.row() + lanes.height(self.lanes.len())
     }
 
-    fn row_labels(&self) -> Vec<String> {
-        let lanes = self.lanes.iter().map(|&lane| self.lane_label(lane));
-        self.requests.iter().map(|r| r.id.clone()).chain(lanes).collect()
+    /// The room that the labels on the left need.
+    fn label_width(&self, lanes: Lanes) -> f64 {
+        let ids = self.requests.iter().map(|request| text_width(&request.id, SMALL));
+        let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + lanes.scale_width());
+        ids.chain(names).fold(0.0, f64::max)
+    }
+
+    fn batches(&self) -> impl Iterator<Item = u64> {
+        self.tasks.iter().map(|task| task.batch)
+    }
+
+    /// Whether half of the boxes of each lane are wide enough for their numbers when a nanosecond is so wide.
+    fn numbers_fit(&self, per_ns: f64) -> bool {
+        self.lanes.iter().all(|&lane| {
+            let of_lane = || self.tasks.iter().filter(|task| task.lane == lane);
+            let fit = of_lane().filter(|task| fits(task.batch, (task.finish - task.start) as f64 * per_ns)).count();
+            2 * fit >= of_lane().count()
+        })
     }
 
     fn lane_label(&self, (worker, stream): (u64, u64)) -> String {
@@ -128,7 +159,7 @@ impl Schedule {
         }
     }
 
-    fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64) {
+    fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64, lanes: Lanes) {
         let Rect { left, top, .. } = panel.area;
         let x = |ns: u64| panel.at((ns as f64 / unit).min(panel.x.high), 0.0).0;
         let row = self.row();
@@ -152,34 +183,102 @@ impl Schedule {
         let rows_end = top + self.requests.len() as f64 * row;
         canvas.upright_text("Request", (PADDING + 0.8 * MEDIUM, (top + rows_end) / 2.0), MEDIUM, INK);
         for (i, &lane) in self.lanes.iter().enumerate() {
-            let lane_top = rows_end + 6.0 + i as f64 * LANE;
-            let at = (left - 7.0, lane_top + LANE / 2.0 + HALF_DIGIT * SMALL);
-            canvas.text(self.lane_label(lane), at, SMALL, Align::Right, INK);
-            let boxes = self.tasks.iter().filter(|task| task.lane == lane).map(|task| {
-                let (left, right) = (x(task.start), x(task.finish));
-                (Rect { left, top: lane_top + 1.0, right, bottom: lane_top + LANE - 1.0 }, task.batch.to_string())
-            });
-            draw_tasks(canvas, &boxes.collect::<Vec<_>>());
+            let lane_top = rows_end + lanes.below_rows(i);
+            let area = Rect { top: lane_top + 1.0, bottom: lane_top + 1.0 + lanes.tallest(), ..panel.area };
+            let middle = (area.top + area.bottom) / 2.0 + HALF_DIGIT * SMALL;
+            canvas.text(self.lane_label(lane), (left - 7.0 - lanes.scale_width(), middle), SMALL, Align::Right, INK);
+            let tasks: Vec<(f64, f64, u64)> = self
+                .tasks
+                .iter()
+                .filter(|task| task.lane == lane)
+                .map(|task| (x(task.start), x(task.finish), task.batch))
+                .collect();
+            lanes.draw(canvas, &area, &tasks);
         }
         canvas.line(&[(left, top), (left, panel.area.bottom + 0.6)], Stroke::solid(INK, 1.2));
     }
 }
 
-/// A box for each task, with its batch size if that fits into half of the boxes of the lane.
-fn draw_tasks(canvas: &mut Canvas, boxes: &[(Rect, String)]) {
-    let fits = |(area, batch): &&(Rect, String)| text_width(batch, SMALL) <= area.width() - 2.0;
-    let labelled = 2 * boxes.iter().filter(fits).count() >= boxes.len();
-    for entry in boxes {
-        let (area, batch) = entry;
-        canvas.fill(area, tint(INK, 0.14));
-        if area.width() > 3.0 {
-            canvas.border(area, Stroke::solid(PAPER, 1.6));
-        }
-        if labelled && fits(&entry) {
-            let at = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0 + HALF_DIGIT * SMALL);
-            canvas.text(batch, at, SMALL, Align::Center, INK);
+impl Lanes {
+    /// The height of a box, or of the bar of the largest batch.
+    fn tallest(self) -> f64 {
+        match self {
+            Lanes::Boxes => 19.0,
+            Lanes::Bars { .. } => 40.0,
         }
     }
+
+    /// How far the lane with this number begins below the rows. Between bars there is room for the ends of two scales.
+    fn below_rows(self, lane: usize) -> f64 {
+        match self {
+            Lanes::Boxes => 6.0 + lane as f64 * (self.tallest() + 2.0),
+            Lanes::Bars { .. } => 11.0 + lane as f64 * (self.tallest() + 16.0),
+        }
+    }
+
+    /// What so many lanes take up below the rows.
+    fn height(self, lanes: usize) -> f64 {
+        match (lanes.checked_sub(1), self) {
+            (None, _) => 0.0,
+            (Some(last), Lanes::Boxes) => self.below_rows(last) + self.tallest() + 2.0,
+            (Some(last), Lanes::Bars { .. }) => self.below_rows(last) + self.tallest() + 8.0,
+        }
+    }
+
+    /// The room on the left of a lane for the ends of its scale.
+    fn scale_width(self) -> f64 {
+        match self {
+            Lanes::Boxes => 0.0,
+            Lanes::Bars { largest } => text_width(&largest.to_string(), SMALL) + 8.0,
+        }
+    }
+
+    /// Draws the tasks of a lane, each with its left, its right and its batch size.
+    fn draw(self, canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)]) {
+        let Rect { top, bottom, .. } = *area;
+        match self {
+            Lanes::Boxes => {
+                for &(left, right, batch) in tasks {
+                    let body = Rect { left, top, right, bottom };
+                    canvas.fill(&body, tint(INK, 0.14));
+                    if body.width() > 3.0 {
+                        canvas.border(&body, Stroke::solid(PAPER, 1.6));
+                    }
+                    if fits(batch, body.width()) {
+                        let at = ((left + right) / 2.0, (top + bottom) / 2.0 + HALF_DIGIT * SMALL);
+                        canvas.text(batch.to_string(), at, SMALL, Align::Center, INK);
+                    }
+                }
+            }
+            Lanes::Bars { largest } => {
+                canvas.line(&[(area.left, top), (area.right, top)], Stroke::solid(GRID, 0.8));
+                for &(left, right, batch) in tasks {
+                    let upper = bottom - batch as f64 / largest.max(1) as f64 * (bottom - top);
+                    let body = Rect { left, top: upper, right, bottom };
+                    canvas.fill(&body, tint(INK, 0.3));
+                    if body.width() > 3.0 {
+                        canvas.line(&[(right, upper), (right, bottom)], Stroke::solid(PAPER, 0.8));
+                    }
+                    if fits(batch, body.width()) {
+                        // In the bar, or above one that is too low for a number.
+                        let baseline = if bottom - upper > SMALL { upper + SMALL - 1.0 } else { upper - 2.5 };
+                        canvas.text(batch.to_string(), ((left + right) / 2.0, baseline), SMALL, Align::Center, INK);
+                    }
+                }
+                canvas.line(&[(area.left, bottom), (area.right, bottom)], Stroke::solid(tint(INK, 0.5), 0.8));
+                for (end, y) in [(largest, top), (0, bottom)] {
+                    canvas.line(&[(area.left - 4.0, y), (area.left, y)], Stroke::solid(INK, 1.2));
+                    let at = (area.left - 7.0, y + HALF_DIGIT * SMALL);
+                    canvas.text(end.to_string(), at, SMALL, Align::Right, INK);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a number fits into so much width.
+fn fits(batch: u64, width: f64) -> bool {
+    text_width(&batch.to_string(), SMALL) <= width - 2.0
 }
 
 fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Result<Schedule, Nothing>> {
@@ -246,6 +345,35 @@ fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::canvas::Mark;
+
+    /// The heights of the bars, and the texts, of tasks that take so many ns each.
+    fn drawn_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
+        let task = |i: u64, batch| Task { lane: (0, 0), batch, start: i * ns, finish: (i + 1) * ns };
+        let requests = vec![Request { id: "r".into(), arrival: 0, start: Some(0), finish: Some(1000) }];
+        let tasks = vec![task(0, 1), task(1, 2), task(2, 4)];
+        let schedule = Schedule { label: "p".into(), color: INK, requests, tasks, lanes: vec![(0, 0)] };
+        let canvas = drawn(&[schedule], 1000, None);
+        let bars = canvas.marks.iter().filter_map(|mark| match mark {
+            Mark::Area(corners, color) if *color == tint(INK, 0.3) => Some(corners[2].1 - corners[0].1),
+            _ => None,
+        });
+        let texts = canvas.marks.iter().filter_map(|mark| match mark {
+            Mark::Text(text) => Some(text.words.clone()),
+            _ => None,
+        });
+        (bars.collect(), texts.collect())
+    }
+
+    #[test]
+    fn batches_are_numbers_where_these_fit_and_heights_elsewhere() {
+        let (bars, texts) = drawn_tasks(300);
+        assert_eq!(bars.len(), 0);
+        assert!(["1", "2", "4"].iter().all(|number| texts.iter().any(|text| text == number)), "{texts:?}");
+        let (bars, texts) = drawn_tasks(5);
+        assert_eq!(bars, [10.0, 20.0, 40.0]);
+        assert!(!texts.iter().any(|text| text == "2") && texts.iter().any(|text| text == "4"), "the scale: {texts:?}");
+    }
 
     #[test]
     fn the_axis_takes_the_largest_unit_that_is_not_too_large() {

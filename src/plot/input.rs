@@ -9,6 +9,7 @@ use super::table::{Row, Rows, Table};
 use super::{Nothing, Options};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
+use crate::workload::model::Model;
 
 /// The inputs of a figure.
 #[derive(Debug)]
@@ -19,10 +20,13 @@ pub struct Inputs {
 
 /// The results of one scenario.
 #[derive(Debug)]
-struct Folder {
-    path: PathBuf,
-    /// The last part of its path.
-    name: String,
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The last part of its path, which is the scenario's name, or more parts if another folder has the same.
+    pub name: String,
+    /// The whole path.
+    full: PathBuf,
     summary: Table,
     /// The policies in the order of the summary, each with its rows.
     policies: Vec<(String, Vec<usize>)>,
@@ -44,22 +48,58 @@ impl Inputs {
     /// Opens results folders, and files of lengths or traces.
     ///
     /// # Errors
-    /// A path that is not there, a folder without `summary.csv`, a summary that can't be read.
+    /// A path that is not there, a folder without `summary.csv` or named twice, a summary that can't be read.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Inputs> {
         let mut inputs = Inputs { folders: Vec::new(), files: Vec::new() };
         for path in paths.iter().map(AsRef::as_ref) {
             let kind = std::fs::metadata(path).map_err(|cause| Error::unreadable(path, &cause))?;
             match kind.is_dir() {
-                true => inputs.folders.push(Folder::open(path)?),
+                true => {
+                    let folder = Folder::open(path)?;
+                    if inputs.folders.iter().any(|other| other.full == folder.full) {
+                        return Err(Error::input(format!("{}: this results folder is named twice", path.display())));
+                    }
+                    inputs.folders.push(folder);
+                }
                 false => inputs.files.push(path.to_path_buf()),
             }
         }
+        inputs.tell_apart();
         Ok(inputs)
+    }
+
+    /// Gives folders of one name as many parts of their paths as tell them apart.
+    fn tell_apart(&mut self) {
+        let name = |folder: &Folder, parts: usize| {
+            let all: Vec<_> = folder.full.iter().map(|part| part.to_string_lossy()).collect();
+            all[all.len().saturating_sub(parts)..].join("/")
+        };
+        let deepest = self.folders.iter().map(|folder| folder.full.iter().count()).max().unwrap_or(0);
+        for parts in 2..=deepest {
+            let names: Vec<String> = self.folders.iter().map(|folder| folder.name.clone()).collect();
+            for folder in &mut self.folders {
+                if names.iter().filter(|other| **other == folder.name).count() > 1 {
+                    folder.name = name(folder, parts);
+                }
+            }
+        }
+    }
+
+    /// The results folders.
+    pub fn folders(&self) -> &[Folder] {
+        &self.folders
     }
 
     /// The files that are no results folders.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// What legends call the folders, the files and the policies.
+    pub fn names(&self) -> Vec<String> {
+        let policies = self.folders.iter().flat_map(|folder| folder.policies.iter().map(|(policy, _)| policy.clone()));
+        let folders = self.folders.iter().map(|folder| folder.name.clone());
+        policies.chain(folders).chain(self.files.iter().map(|file| stem(file))).collect()
     }
 
     /// The results folder, if there is exactly one and nothing else.
@@ -171,13 +211,32 @@ pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     Ok(best.map_or(known[0], |(_, point)| point).to_string())
 }
 
-/// What an axis adds to its label for a point: its rate or its number of clients. A trace has neither.
-pub fn at_point(point: &str) -> String {
-    match (point.parse::<f64>(), point.strip_prefix("clients-")) {
-        (Ok(rate), _) => format!(" at {} requests/s", number(rate)),
-        (_, Some(clients)) => format!(" with {clients} clients"),
-        _ => String::new(),
+/// What an axis adds to its label for a point: its rate or its number of clients. A trace has neither, and what the title
+/// says already is not said again.
+pub fn at_point(point: &str, options: &Options) -> String {
+    let (before, load) = match (point.parse::<f64>(), point.strip_prefix("clients-")) {
+        (Ok(rate), _) => ("at", format!("{} requests/s", number(rate))),
+        (_, Some(clients)) => ("with", format!("{clients} clients")),
+        _ => return String::new(),
+    };
+    match options.title.as_deref().is_some_and(|title| says(title, &load)) {
+        true => String::new(),
+        false => format!(" {before} {load}"),
     }
+}
+
+/// Whether a title names a load, with or without commas between the thousands, and not as the end of a larger number.
+fn says(title: &str, load: &str) -> bool {
+    [load.to_string(), load.replace(',', "")].iter().any(|load| {
+        title
+            .match_indices(load.as_str())
+            .any(|(at, _)| !title[..at].ends_with(|c: char| c.is_ascii_digit() || c == ','))
+    })
+}
+
+/// A file's name without its ending.
+pub fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// The legend of lines.
@@ -202,9 +261,16 @@ impl Folder {
             }
         }
         // `.` and `..` have no name of their own.
-        let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
         let name = full.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        Ok(Folder { path: path.to_path_buf(), name, summary, policies })
+        Ok(Folder { path: path.to_path_buf(), full, name, summary, policies })
+    }
+
+    /// The model whose requests were run, as `run.json` has it; nothing without that file.
+    pub fn model(&self) -> Option<Model> {
+        let text = std::fs::read_to_string(self.path.join("run.json")).ok()?;
+        let run: serde_json::Value = serde_json::from_str(&text).ok()?;
+        Model::parse(run.pointer("/scenario/workload/model")?.as_str()?).ok()
     }
 }
 
@@ -317,6 +383,15 @@ impl<'a> Series<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_does_not_repeat_the_title() {
+        let label = |title: &str| at_point("5000", &Options { title: Some(title.into()), ..Options::default() });
+        assert_eq!(at_point("5000", &Options::default()), " at 5,000 requests/s");
+        assert_eq!(label("CDF at 15,000 requests/s"), " at 5,000 requests/s");
+        assert_eq!(label("CDF at 5,000 requests/s"), "");
+        assert_eq!(label("CDF, 5000 requests/s"), "");
+    }
 
     #[test]
     fn a_label_with_a_comma_can_be_chosen() {

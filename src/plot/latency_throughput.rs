@@ -1,10 +1,16 @@
 //! Latency against delivered throughput: a line through the 90th percentiles, bars from the median to the 99th.
 
 use super::axis::Axis;
-use super::canvas::Canvas;
+use super::canvas::{Canvas, Stroke};
 use super::input::{Series, line_legend};
-use super::panel::{Entry, Key, Panel, figure as panel_figure, log_y, room_for, saturated_entry};
+use super::panel::{Curve, Dot, Entry, Key, Panel, WHISKER, figure as panel_figure, log_y, marker_entries, room_for};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
+
+/// The width of lines between saturated runs, and of their bars: their latency says only how long the runs were.
+pub(super) const SATURATED_LINE: f64 = 0.8;
+
+/// With more policies than this, the bars would hide the lines.
+const MOST_WITH_BARS: usize = 4;
 
 /// One run of a policy.
 struct Run {
@@ -17,6 +23,7 @@ struct Run {
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let series = or_nothing!(inputs.series(options)?);
+    let bars = options.bars.unwrap_or(series.len() <= MOST_WITH_BARS);
     let mut lines: Vec<Vec<Run>> = Vec::new();
     for s in &series {
         let mut runs = Vec::new();
@@ -33,24 +40,28 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let Some(fastest) = runs().map(|run| run.throughput).max_by(f64::total_cmp) else {
         return Ok(Err(Nothing("summary.csv has no row with throughput_rps and p90_ms".into())));
     };
-    let low = runs().map(|run| run.p50.filter(|_| options.bars).unwrap_or(run.p90));
-    let high = runs().map(|run| (run.p99.filter(|_| options.bars).unwrap_or(run.p90), run.saturated));
+    let low = runs().map(|run| run.p50.filter(|_| bars).unwrap_or(run.p90));
+    let high = runs().map(|run| (run.p99.filter(|_| bars).unwrap_or(run.p90), run.saturated));
     let y = latency_axis("p90 latency (ms)", low, high, options.linear);
     let x = Axis::linear("Throughput (requests/s)", 0.0, fastest * 1.04, room_for(fastest));
 
+    let dot = |run: &Run| Dot { x: run.throughput, y: run.p90, saturated: run.saturated };
+    let curves: Vec<Curve> = series
+        .iter()
+        .zip(&lines)
+        .map(|(s, runs)| Curve { style: s.style, dots: runs.iter().map(dot).collect() })
+        .collect();
+
     let mut legend = line_legend(&series);
-    if options.bars {
+    if bars {
         legend.push(Entry { label: "p50–p99".into(), key: Key::Whisker });
     }
-    legend.extend(saturated_entry(runs().any(|run| run.saturated)));
+    legend.extend(marker_entries(&curves, &y));
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
-    if options.bars {
+    if bars {
         draw_bars(&mut canvas, &panel, &series, &lines);
     }
-    for (s, runs) in series.iter().zip(&lines) {
-        let points: Vec<(f64, f64, bool)> = runs.iter().map(|r| (r.throughput, r.p90, r.saturated)).collect();
-        panel.series(&mut canvas, &points, &s.style);
-    }
+    panel.curves(&mut canvas, &curves, SATURATED_LINE);
     panel.axes(&mut canvas);
     Ok(Ok(canvas))
 }
@@ -62,22 +73,34 @@ fn draw_bars(canvas: &mut Canvas, panel: &Panel, series: &[Series<'_>], lines: &
     const STEP: f64 = 3.6;
     /// What the bars beside each other take up at most.
     const SPAN: f64 = 14.0;
-    let mut bars: Vec<(usize, f64, f64, f64)> = Vec::new();
-    for (i, runs) in lines.iter().enumerate() {
-        bars.extend(runs.iter().filter_map(|run| Some((i, run.throughput, run.p50?, run.p99?))));
+    /// The bar of a run, as it lies between two latencies.
+    struct Bar {
+        series: usize,
+        throughput: f64,
+        low: f64,
+        high: f64,
+        saturated: bool,
     }
-    let hides = |a: &(usize, f64, f64, f64), b: &(usize, f64, f64, f64)| {
-        let apart = (panel.at(a.1, a.2).0 - panel.at(b.1, b.2).0).abs();
-        a.0 != b.0 && apart < WIDTH && a.2 <= b.3 && b.2 <= a.3
+    let mut bars: Vec<Bar> = Vec::new();
+    for (series, runs) in lines.iter().enumerate() {
+        bars.extend(runs.iter().filter_map(|&Run { throughput, p50, p99, saturated, .. }| {
+            Some(Bar { series, throughput, low: p50?, high: p99?, saturated })
+        }));
+    }
+    let hides = |a: &Bar, b: &Bar| {
+        let apart = (panel.at(a.throughput, a.low).0 - panel.at(b.throughput, b.low).0).abs();
+        a.series != b.series && apart < WIDTH && a.low <= b.high && b.low <= a.high
     };
     for bar in &bars {
         let others = bars.iter().filter(|other| hides(bar, other));
-        let (before, after) = others.fold((0, 0), |(before, after), other| match other.0 < bar.0 {
+        let (before, after) = others.fold((0, 0), |(before, after), other| match other.series < bar.series {
             true => (before + 1, after),
             false => (before, after + 1),
         });
         let beside = f64::from(before - after) / 2.0 * STEP.min(SPAN / f64::from(before + after).max(1.0));
-        panel.whisker(canvas, bar.1, beside, (bar.2, bar.3), series[bar.0].style.color);
+        let width = if bar.saturated { SATURATED_LINE } else { WHISKER };
+        let stroke = Stroke::solid(series[bar.series].style.color, width);
+        panel.whisker(canvas, bar.throughput, beside, (bar.low, bar.high), stroke);
     }
 }
 

@@ -120,8 +120,9 @@ pub struct Options {
     pub point: Option<String>,
     /// The latency that is asked for; `latency-rate` draws a line there.
     pub slo: Option<Nanos>,
-    /// Draws the bars from the median to the 99th percentile in `latency-throughput`.
-    pub bars: bool,
+    /// Whether to draw the bars from the median to the 99th percentile in `latency-throughput`. Without: if there are at
+    /// most four policies.
+    pub bars: Option<bool>,
     /// Draws latency on a linear axis.
     pub linear: bool,
     /// Draws the share above instead of the share at or below, on a logarithmic axis.
@@ -138,12 +139,24 @@ impl Default for Options {
             policies: Vec::new(),
             point: None,
             slo: None,
-            bars: true,
+            bars: None,
             linear: false,
             tail: false,
             first: None,
         }
     }
+}
+
+/// The letters of the title, the policies and the inputs' names that the figures' font does not have, each once. A PNG
+/// has boxes in their place; what an SVG has depends on its viewer.
+pub fn missing_letters(inputs: &Inputs, options: &Options) -> String {
+    let mut missing = String::new();
+    for letter in options.title.iter().chain(&inputs.names()).flat_map(|text| text.chars()) {
+        if !font::has(letter) && !missing.contains(letter) {
+            missing.push(letter);
+        }
+    }
+    missing
 }
 
 /// Why a figure can't be drawn from inputs that are well-formed: the reason and, if there is one, the way out.

@@ -19,8 +19,15 @@ const LEGEND_ROW: f64 = 21.0;
 const LEGEND_GAP: f64 = 18.0;
 const KEY_GAP: f64 = 6.0;
 
-const WHISKER: f64 = 1.4;
+/// The width of whiskers.
+pub const WHISKER: f64 = 1.4;
 const CAP: f64 = 3.0;
+
+/// A marker closer than this to another hides it.
+const HIDING: f64 = 4.0;
+/// By how much the radius of a marker grows for each that would hide it, and for how many of these.
+const RING: f64 = 1.9;
+const MOST_RINGS: usize = 2;
 
 /// What a legend shows before a label.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +44,8 @@ pub enum Key {
     Whisker,
     /// A marker that is not filled.
     Hollow,
+    /// A marker that is not filled, with an arrow above it.
+    Above,
 }
 
 impl Key {
@@ -44,7 +53,7 @@ impl Key {
         match self {
             Key::Line(_) | Key::Rule => 34.0,
             Key::Bar(_) | Key::Area(_) => 22.0,
-            Key::Whisker | Key::Hollow => 12.0,
+            Key::Whisker | Key::Hollow | Key::Above => 12.0,
         }
     }
 }
@@ -58,9 +67,32 @@ pub struct Entry {
     pub key: Key,
 }
 
-/// The entry that says what a hollow marker is, if there is one.
-pub fn saturated_entry(any: bool) -> Option<Entry> {
-    any.then(|| Entry { label: "saturated".into(), key: Key::Hollow })
+/// One point of a curve.
+#[derive(Clone, Copy, Debug)]
+pub struct Dot {
+    /// The horizontal value.
+    pub x: f64,
+    /// The vertical value.
+    pub y: f64,
+    /// Whether the run behind it was saturated, which its marker says by being hollow.
+    pub saturated: bool,
+}
+
+/// A line with a marker at each of its points.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// How it is drawn.
+    pub style: Style,
+    /// Its points in their order.
+    pub dots: Vec<Dot>,
+}
+
+/// The entries that say what hollow markers are, and those with an arrow, as far as there are any.
+pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
+    let any = |says: &dyn Fn(&Dot) -> bool| curves.iter().flat_map(|curve| &curve.dots).any(says);
+    let saturated = any(&|dot| dot.saturated).then(|| Entry { label: "saturated".into(), key: Key::Hollow });
+    let above = any(&|dot| dot.y > y.high).then(|| Entry { label: "above the axis".into(), key: Key::Above });
+    saturated.into_iter().chain(above).collect()
 }
 
 /// A plot area and its axes.
@@ -80,8 +112,9 @@ pub fn figure(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis) -> (Canva
     let widest = y.ticks.iter().filter_map(|t| t.label.as_deref()).map(|l| text_width(l, SMALL)).fold(0.0, f64::max);
     let left = PADDING + MEDIUM + 8.0 + widest + 7.0;
     let right = WIDTH - PADDING - overhang(&x);
-    let top = PADDING + header_height(title, legend, WIDTH - 2.0 * PADDING);
-    let area = Rect { left, top: top + 9.0, right, bottom: top + 9.0 + HEIGHT };
+    let arrows = legend.iter().any(|entry| matches!(entry.key, Key::Above));
+    let top = PADDING + header_height(title, legend, WIDTH - 2.0 * PADDING) + if arrows { 17.0 } else { 9.0 };
+    let area = Rect { left, top, right, bottom: top + HEIGHT };
     let mut canvas = Canvas::new(WIDTH, (area.bottom + x_axis_height()).ceil());
     header(&mut canvas, title, legend);
     let panel = Panel { area, x, y };
@@ -89,9 +122,12 @@ pub fn figure(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis) -> (Canva
     (canvas, panel)
 }
 
+/// The space that the ticks of a horizontal axis and their labels take below its plot area.
+pub const TICKS_HEIGHT: f64 = 7.0 + SMALL;
+
 /// The space that a horizontal axis takes below its plot area.
 pub fn x_axis_height() -> f64 {
-    7.0 + SMALL + 6.0 + MEDIUM + PADDING
+    TICKS_HEIGHT + 6.0 + MEDIUM + PADDING
 }
 
 /// How far the last label of a horizontal axis may stand out to the right of it.
@@ -177,7 +213,7 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         Key::Line(style) => {
             let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
             canvas.line(&[(x, y), (right, y)], stroke);
-            canvas.marker((middle, y), &style, false);
+            canvas.marker((middle, y), &style, 0.0, false);
         }
         Key::Bar(style) => bar(canvas, &block, &style),
         Key::Area(color) => canvas.fill(&block, color),
@@ -189,8 +225,20 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
                 canvas.line(&[(middle - CAP, end), (middle + CAP, end)], stroke);
             }
         }
-        Key::Hollow => canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, true),
+        Key::Hollow => canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, 0.0, true),
+        Key::Above => {
+            canvas.marker((middle, y + 4.0), &Style { color: INK, ..Style::of(0) }, 0.0, true);
+            arrow_above(canvas, (middle, y + 4.0), INK);
+        }
     }
+}
+
+/// The arrow above the marker of a point that lies above the axis.
+fn arrow_above(canvas: &mut Canvas, (x, y): Point, color: Rgb) {
+    const HEAD: f64 = 2.8;
+    let (from, tip) = (y - 6.2, y - 13.0);
+    canvas.line(&[(x, from), (x, tip)], Stroke::solid(color, WHISKER));
+    canvas.line(&[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)], Stroke::solid(color, WHISKER));
 }
 
 /// A bar with its hatch.
@@ -245,6 +293,14 @@ impl Panel {
 
     /// Draws the horizontal axis.
     pub fn x_axis(&self, canvas: &mut Canvas) {
+        self.x_ticks(canvas);
+        let at = ((self.area.left + self.area.right) / 2.0, self.area.bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM);
+        let middle = centred(&self.x.label, at.0, canvas.width);
+        canvas.text(&self.x.label, (middle, at.1), MEDIUM, Align::Center, INK);
+    }
+
+    /// Draws the horizontal axis without what is measured.
+    pub fn x_ticks(&self, canvas: &mut Canvas) {
         let Rect { left, right, bottom, .. } = self.area;
         let stroke = Stroke::solid(INK, 1.2);
         canvas.line(&[(left - 0.6, bottom), (right, bottom)], stroke);
@@ -256,9 +312,6 @@ impl Panel {
                 canvas.text(label, (x, bottom + 7.0 + 0.8 * SMALL), SMALL, Align::Center, INK);
             }
         }
-        let at = ((left + right) / 2.0, bottom + 7.0 + SMALL + 6.0 + 0.8 * MEDIUM);
-        let middle = centred(&self.x.label, at.0, canvas.width);
-        canvas.text(&self.x.label, (middle, at.1), MEDIUM, Align::Center, INK);
     }
 
     /// Draws the vertical axis.
@@ -283,37 +336,42 @@ impl Panel {
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// Draws a series: a line through its points and a marker at each, hollow where it says so. A point above the area
-    /// is drawn on its upper border, where the line ends, so that its horizontal value can still be read.
-    pub fn series(&self, canvas: &mut Canvas, points: &[(f64, f64, bool)], style: &Style) {
-        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
+    /// Draws curves: first the lines, then the markers, hollow where a run was saturated. A point above the area is drawn
+    /// on its upper border with an arrow, where the line ends, so that its horizontal value can still be read. Lines
+    /// between saturated runs have a width of their own. A marker that one of a later curve would hide is larger, so
+    /// that it shows as a ring around that.
+    pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve], between_saturated: f64) {
         let top = self.y.high;
-        let mut line: Vec<(f64, f64)> = Vec::new();
-        for (i, &(x, y, _)) in points.iter().enumerate() {
-            if y > top && i > 0 && points[i - 1].1 > top {
-                // Two points above the area: a line between them would tell a latency that is not theirs.
-                self.line(canvas, &line, stroke);
-                line.clear();
+        for Curve { style, dots } in curves {
+            for (saturated, piece) in pieces(dots, top) {
+                let width = if saturated { between_saturated } else { LINE };
+                self.line(canvas, &piece, Stroke { color: style.color, width, dash: style.dash });
             }
-            line.push((x, y.min(top)));
         }
-        self.line(canvas, &line, stroke);
-        for &(x, y, hollow) in points {
-            let at = self.at(x, y.min(top));
-            if self.area.holds(at) {
-                canvas.marker(at, style, hollow);
+        let places: Vec<Vec<Point>> =
+            curves.iter().map(|curve| curve.dots.iter().map(|dot| self.at(dot.x, dot.y.min(top))).collect()).collect();
+        for (i, Curve { style, dots }) in curves.iter().enumerate() {
+            for (dot, &at) in dots.iter().zip(&places[i]).filter(|(_, at)| self.area.holds(**at)) {
+                let hides = |other: &Point| (other.0 - at.0).hypot(other.1 - at.1) < HIDING;
+                let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
+                let grown = RING * over.min(MOST_RINGS) as f64;
+                canvas.marker(at, style, grown, dot.saturated);
+                // One arrow says it of all markers at a place.
+                if dot.y > top && over == 0 {
+                    arrow_above(canvas, at, style.color);
+                }
             }
         }
     }
 
     /// Draws a whisker from one value to another, with caps where these lie in the area, so many units beside `x`.
-    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), color: Rgb) {
+    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), stroke: Stroke) {
         let shifted = |(x, y): Point| (x + beside, y);
         let (lower, upper) = (shifted(self.at(x, low)), shifted(self.at(x, high)));
-        canvas.line_within(&self.area, &[lower, upper], Stroke::solid(color, WHISKER));
+        canvas.line_within(&self.area, &[lower, upper], stroke);
         for end in [lower, upper] {
             if self.area.holds(end) {
-                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], Stroke::solid(color, WHISKER));
+                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], stroke);
             }
         }
     }
@@ -322,6 +380,25 @@ impl Panel {
     pub fn rule(&self, canvas: &mut Canvas, values: &[(f64, f64)]) {
         self.line(canvas, values, RULE);
     }
+}
+
+/// The pieces of a curve's line below `top`, each with whether the runs at its points were saturated.
+fn pieces(dots: &[Dot], top: f64) -> Vec<(bool, Vec<(f64, f64)>)> {
+    let mut pieces: Vec<(bool, Vec<(f64, f64)>)> = Vec::new();
+    for pair in dots.windows(2) {
+        let (from, to) = (pair[0], pair[1]);
+        if from.y > top && to.y > top {
+            // A line between two points above the area would tell a latency that is not theirs.
+            continue;
+        }
+        let saturated = from.saturated && to.saturated;
+        let (from, to) = ((from.x, from.y.min(top)), (to.x, to.y.min(top)));
+        match pieces.last_mut() {
+            Some((same, piece)) if *same == saturated && piece.last() == Some(&from) => piece.push(to),
+            _ => pieces.push((saturated, vec![from, to])),
+        }
+    }
+    pieces
 }
 
 /// The middle of a label that would be centred at `x`, moved so that it does not stick out of the figure.
@@ -352,18 +429,49 @@ mod tests {
         assert!(x + text_width("20,000", SMALL) / 2.0 <= canvas.width);
     }
 
-    #[test]
-    fn a_point_above_the_area_is_drawn_on_its_border() {
+    fn dot((x, y, saturated): (f64, f64, bool)) -> Dot {
+        Dot { x, y, saturated }
+    }
+
+    fn drawn(curves: &[&[(f64, f64, bool)]]) -> (Panel, Vec<Mark>) {
         let (mut canvas, panel) = figure(None, &[], Axis::linear("", 0.0, 10.0, 4), Axis::linear("", 0.0, 1.0, 4));
         canvas.marks.clear();
-        panel.series(&mut canvas, &[(2.0, 0.5, false), (4.0, 9.0, true), (6.0, 9.0, true)], &Style::of(0));
-        let lines: Vec<&Vec<Point>> = canvas
-            .marks
-            .iter()
-            .filter_map(|mark| if let Mark::Line(points, ..) = mark { Some(points) } else { None })
+        let style = |i| Style { dash: &[], ..Style::of(i) };
+        let curves: Vec<Curve> = (0..)
+            .zip(curves)
+            .map(|(i, dots)| Curve { style: style(i), dots: dots.iter().copied().map(dot).collect() })
             .collect();
-        assert_eq!(lines, [&vec![panel.at(2.0, 0.5), panel.at(4.0, 1.0)]], "no line from one to the next");
-        let areas = canvas.marks.iter().filter(|mark| matches!(mark, Mark::Area(..))).count();
+        panel.curves(&mut canvas, &curves, 1.0);
+        (panel, canvas.marks)
+    }
+
+    #[test]
+    fn a_point_above_the_area_is_drawn_on_its_border_with_an_arrow() {
+        let (panel, marks) = drawn(&[&[(2.0, 0.5, false), (4.0, 9.0, true), (6.0, 9.0, true)]]);
+        let line = |mark: &Mark| if let Mark::Line(points, ..) = mark { Some(points.clone()) } else { None };
+        let lines: Vec<Vec<Point>> = marks.iter().filter_map(line).collect();
+        assert_eq!(lines[0], [panel.at(2.0, 0.5), panel.at(4.0, 1.0)]);
+        assert_eq!(lines.len(), 1 + 2 + 2, "two strokes for each arrow, and no line from one point to the next");
+        let areas = marks.iter().filter(|mark| matches!(mark, Mark::Area(..))).count();
         assert_eq!(areas, 2 + 3 + 3, "a full marker and two hollow ones");
+    }
+
+    #[test]
+    fn a_line_between_saturated_runs_has_its_own_width() {
+        let dots = [(0.0, 0.1, false), (1.0, 0.2, true), (2.0, 0.3, true), (3.0, 0.4, true)].map(dot);
+        let widths: Vec<(bool, usize)> = pieces(&dots, 1.0).iter().map(|(thin, piece)| (*thin, piece.len())).collect();
+        assert_eq!(widths, [(false, 2), (true, 3)]);
+    }
+
+    #[test]
+    fn a_marker_that_would_be_hidden_is_a_ring_around_the_other() {
+        let (_, marks) = drawn(&[&[(2.0, 0.5, false), (8.0, 0.5, false)], &[(2.0, 0.5, false)]]);
+        let height = |mark: &Mark| {
+            let Mark::Area(points, _) = mark else { return None };
+            let y = || points.iter().map(|(_, y)| *y);
+            Some(y().fold(f64::MIN, f64::max) - y().fold(f64::MAX, f64::min))
+        };
+        let heights: Vec<f64> = marks.iter().filter_map(height).collect();
+        assert!((heights[1] - heights[3] - 2.0 * RING).abs() < 1e-9, "{heights:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::canvas::Stroke;
-use super::cdf::{Cdf, simplified};
+use super::cdf::{Cdf, MARKED, simplified};
 use super::input::{Series, at_point, line_legend, point};
 use super::panel::{LINE, figure as panel_figure, log_x, log_y};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
@@ -19,9 +19,6 @@ pub(super) enum Span {
     /// From its arrival to its end.
     Latency,
 }
-
-/// The shares at which a line gets a marker, so that it is known without its colour.
-const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 
 pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing {
     let series = or_nothing!(inputs.series(options)?);
@@ -43,7 +40,7 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
         Span::Compute => "Computation time",
         Span::Latency => "Latency",
     };
-    let label = format!("{name}{} (ms)", at_point(&point));
+    let label = format!("{name}{} (ms)", at_point(&point, options));
     let x = log_x(label, least(&curves, largest), largest);
     let y = match options.tail {
         false => Axis::linear("Share of requests", 0.0, 1.0, 5),
@@ -69,7 +66,7 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
         for share in MARKED {
             let at = panel.at(cdf.quantile(share), if options.tail { 1.0 - share } else { share });
             if panel.area.holds(at) {
-                canvas.marker(at, &s.style, false);
+                canvas.marker(at, &s.style, 0.0, false);
             }
         }
     }

@@ -65,11 +65,10 @@ fn error(kind: Kind, inputs: &Inputs, options: &Options) -> String {
 #[test]
 fn every_kind_is_drawn_twice_to_the_same_bytes() {
     let results = results();
-    let paths = [results.path().to_path_buf(), results.path().join("lengths.csv")];
     let drawn = |formats: &[Format]| {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { formats: formats.to_vec(), ..Options::default() };
-        let files = draw_all(&Inputs::open(&paths).unwrap(), &options, folder.path()).unwrap();
+        let files = draw_all(&Inputs::open(&[results.path()]).unwrap(), &options, folder.path()).unwrap();
         let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
         files.iter().map(|file| (name(file), fs::read(file).unwrap())).collect::<Vec<_>>()
     };
@@ -146,7 +145,7 @@ fn every_option_changes_the_figure() {
     let plain = |kind| svg(kind, &inputs, &svg_options()).unwrap();
     let linear = Options { linear: true, ..svg_options() };
     assert_ne!(svg(Kind::LatencyThroughput, &inputs, &linear).unwrap(), plain(Kind::LatencyThroughput));
-    let no_bars = Options { bars: false, ..svg_options() };
+    let no_bars = Options { bars: Some(false), ..svg_options() };
     assert!(!svg(Kind::LatencyThroughput, &inputs, &no_bars).unwrap().contains("p50–p99"));
     let tail = Options { tail: true, ..svg_options() };
     assert!(svg(Kind::LatencyCdf, &inputs, &tail).unwrap().contains("Share of slower requests"));
@@ -164,7 +163,58 @@ fn lengths_come_from_three_kinds_of_files() {
     assert!(drawn("lengths.csv").contains("lengths (median 24)"));
     let joint = drawn("joint.csv");
     assert!(joint.contains("source (median 5)") && joint.contains("target (median 6)"));
-    assert!(drawn("trace.csv").contains("trace (median 3)"));
+    assert!(joint.contains("Length (steps)"));
+    let trace = drawn("trace.csv");
+    assert!(trace.contains("trace (median 3)") && trace.contains("Length (steps)"));
+    assert!(drawn("lengths.csv").contains("Length (steps, nodes or tokens)"));
+}
+
+#[test]
+fn the_lengths_of_a_folder_are_in_the_units_of_its_model() {
+    let results = results();
+    for (model, unit) in [("lstm", "steps"), ("tree-lstm", "nodes"), ("dnn:bert", "tokens")] {
+        let run = format!("{{\"scenario\": {{\"workload\": {{\"model\": \"{model}\"}}}}}}");
+        fs::write(results.path().join("run.json"), run).unwrap();
+        let text = svg(Kind::LengthCdf, &Inputs::open(&[results.path()]).unwrap(), &svg_options()).unwrap();
+        let name = results.path().file_name().unwrap().to_string_lossy();
+        assert!(text.contains(&format!("Length ({unit})")) && text.contains(&format!("{name} (median 24)")), "{text}");
+    }
+}
+
+#[test]
+fn folders_of_one_name_are_told_apart_by_the_folders_above_them() {
+    let (a, b) = (results(), results());
+    let named = |above: &tempfile::TempDir| {
+        let path = above.path().join("fig");
+        fs::create_dir(&path).unwrap();
+        fs::copy(above.path().join("summary.csv"), path.join("summary.csv")).unwrap();
+        path
+    };
+    let inputs = Inputs::open(&[named(&a), named(&b)]).unwrap();
+    let series = inputs.series(&svg_options()).unwrap().unwrap();
+    let name = a.path().file_name().unwrap().to_string_lossy();
+    assert_eq!(series[0].label, format!("{name}/fig: cellular"));
+}
+
+#[test]
+fn bars_are_left_out_when_there_are_many_policies() {
+    let folders = [results(), results(), results()];
+    let inputs = Inputs::open(&folders.each_ref().map(|folder| folder.path())).unwrap();
+    let shows = |bars| {
+        let options = Options { bars, ..svg_options() };
+        svg(Kind::LatencyThroughput, &inputs, &options).unwrap().contains("p50–p99")
+    };
+    assert!(!shows(None) && shows(Some(true)));
+    let two = Options { policies: vec!["cellular".into()], ..svg_options() };
+    assert!(svg(Kind::LatencyThroughput, &inputs, &two).unwrap().contains("p50–p99"));
+}
+
+#[test]
+fn letters_that_the_font_lacks_are_named() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let options = Options { title: Some("µ ≤ 束束".into()), ..svg_options() };
+    assert_eq!(missing_letters(&inputs, &options), "束");
 }
 
 #[test]
@@ -178,7 +228,11 @@ fn errors_say_what_is_wrong_and_what_there_is() {
     says(error(Kind::Goodput, &inputs(), &policies), "unknown policy \"merged\"; there are cellular, padded (bw=10)");
     let point = Options { point: Some("50".into()), ..svg_options() };
     says(error(Kind::QueueCdf, &inputs(), &point), "no point \"50\" in these results; there are 1000, 2000");
-    says(error(Kind::LengthCdf, &inputs(), &svg_options()), "needs a file");
+    let lengths = fs::read(path.join("lengths.csv")).unwrap();
+    fs::remove_file(path.join("lengths.csv")).unwrap();
+    says(error(Kind::LengthCdf, &inputs(), &svg_options()), "needs a results folder with lengths.csv");
+    fs::write(path.join("lengths.csv"), lengths).unwrap();
+    says(Inputs::open(&[path, path]).unwrap_err().to_string(), "is named twice");
     let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
     says(error(Kind::Goodput, &file, &svg_options()), "goodput: this kind of figure needs a results folder");
     says(Inputs::open(&[path.join("nowhere")]).unwrap_err().to_string(), "cannot be read");

@@ -26,8 +26,7 @@ fn with_results() -> Desk {
 fn every_kind_is_drawn_and_the_same_twice() {
     let desk = with_results();
     let draw = |kind: &str, out: &str, format: &str| {
-        let input = if kind == "length-cdf" { "out/t/lengths.csv" } else { "out/t" };
-        let words = ["plot", input, "--kind", kind, "-o", out, "--slo", "20ms", "--first", "20", "--format", format];
+        let words = ["plot", "out/t", "--kind", kind, "-o", out, "--slo", "20ms", "--first", "20", "--format", format];
         let ran = desk.run(&words).ok();
         assert_eq!(ran.stderr, "");
         ran.stdout
@@ -74,10 +73,6 @@ fn mistakes_are_named() {
             "--point: no point \"300\" in these results; there are 100, 200",
         ),
         (&["out/t", "--policies", "C"], "--policies: unknown policy \"C\"; there are A, B"),
-        (
-            &["out/t", "--kind", "length-cdf"],
-            "length-cdf: needs a file: a histogram of lengths (length,count) or a trace",
-        ),
         (&["out/t/lengths.csv", "--kind", "goodput"], "goodput: this kind of figure needs a results folder"),
         (
             &["out/t", "--kind", "goodput", "-o", "x.svg", "--format", "png"],
@@ -90,6 +85,9 @@ fn mistakes_are_named() {
     ] {
         desk.run(&[&["plot"], words].concat()).failed(2, message);
     }
+    fs::remove_file(desk.path("out/t/lengths.csv")).unwrap();
+    desk.run(&["plot", "out/t", "--kind", "length-cdf"])
+        .failed(2, "length-cdf: needs a results folder with lengths.csv, or a file: a histogram of lengths");
     desk.write("out/t/A/100/requests.csv", "id,arrival_ns,start_ns,finish_ns\n0,1,2,x\n");
     desk.run(&["plot", "out/t", "--kind", "queue-cdf", "--point", "100"])
         .failed(2, "out/t/A/100/requests.csv: line 2: finish_ns: \"x\" is not");
