@@ -192,12 +192,12 @@ impl ChainQueue {
     /// taken before.
     pub fn join(&mut self, worker: WorkerId, max: usize, begins: &mut Vec<RequestId>) {
         let window = self.held[worker.index()].as_mut().expect("begin gave the worker a window");
-        while window.seats < max {
-            let Some(chain) = self.waiting.pop_front() else { break };
+        let joining = self.waiting.len().min(max - window.seats);
+        for chain in self.waiting.drain(..joining) {
             window.join(&chain);
-            self.unpinned -= 1;
             begins.extend(chain.begins);
         }
+        self.unpinned -= joining;
     }
 
     /// Which chains the next task holds.

@@ -1,9 +1,9 @@
 //! Whether two tasks hold the same members, without listing them.
 
 /// A fingerprint of an ordered list of (subgraph, number of nodes). The order of a task is that of release, so the set
-/// decides the list; and a sum of well-mixed 128-bit values tells sets apart (two different ones agree once in 2^128).
+/// decides the list; and a sum of well-mixed values tells sets apart (two different ones agree once in 2^64).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemberSet(u128);
+pub struct MemberSet(u64);
 
 impl MemberSet {
     /// Puts in a subgraph, known by its place in the order of release, with so many of its nodes.
@@ -17,10 +17,9 @@ impl MemberSet {
     }
 }
 
-fn mix(released: u64, nodes: u32) -> u128 {
-    let high = split_mix(released.wrapping_mul(2) ^ (u64::from(nodes) << 40));
-    let low = split_mix(high ^ released.rotate_left(32) ^ u64::from(nodes));
-    u128::from(high) << 64 | u128::from(low)
+/// The number of nodes goes to the upper bits, where places in the order of release are zero for the first 2^40 of them.
+fn mix(released: u64, nodes: u32) -> u64 {
+    split_mix(released ^ u64::from(nodes).rotate_right(24))
 }
 
 /// The finaliser of SplitMix64: a bijection that spreads each bit over all.
