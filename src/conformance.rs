@@ -31,6 +31,7 @@ use crate::backend::sim::Sim;
 use crate::backend::{Backend, Completion, MemberList, NodeRef, Step, Task};
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::driver::drive;
+use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::registry::{Configured, Setup};
 use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
@@ -75,7 +76,7 @@ pub fn check(policy: &dyn Configured, promises: &Promises) {
         }
         served += 1;
         let watched = case.run(policy, &setup, true);
-        let broken = laws(&case, &watched, promises).or_else(|| {
+        let broken = first_broken(&case, &watched, promises).or_else(|| {
             let again = case.run(policy, &setup, true);
             let unwatched = case.run(policy, &setup, false);
             (again.tasks != watched.tasks || again.finish != watched.finish)
@@ -144,6 +145,7 @@ impl Case {
         drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &stop)
             .expect("nobody interrupts the run");
         Record {
+            littles_law: laws::littles_law(&recorder).map_err(|error| format!("Little's law: {error}")),
             tasks: backend.tasks,
             start: recorder.start,
             finish: recorder.finish,
@@ -180,6 +182,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
 
 /// What came of a run.
 struct Record {
+    littles_law: Result<(), String>,
     tasks: Vec<Watch>,
     start: Vec<Nanos>,
     finish: Vec<Nanos>,
@@ -243,14 +246,14 @@ impl<B: Backend> Backend for Watched<B> {
 }
 
 /// The first law that the run breaks, if there is one.
-fn laws(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
+fn first_broken(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
     let checks: [&dyn Fn() -> Result<(), String>; 8] = [
         &|| caps(case, run, promises),
         &|| conservation(case, run),
         &|| order(case, run),
         &|| causality(case, run),
         &|| busy_time(run),
-        &|| littles_law(case, run),
+        &|| run.littles_law.clone(),
         &|| if promises.work_conserving { work_conservation(case, run) } else { Ok(()) },
         &|| if promises.pins { pinning(case, run) } else { Ok(()) },
     ];
@@ -429,23 +432,6 @@ fn busy_time(run: &Record) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn littles_law(case: &Case, run: &Record) -> Result<(), String> {
-    if run.rejected > 0 {
-        return Ok(()); // When a request was turned away is not on record.
-    }
-    let mut events: Vec<(Nanos, i64)> = case.arrivals.iter().map(|at| (*at, 1)).collect();
-    events.extend(run.finish.iter().map(|at| (*at, -1)));
-    events.sort_unstable();
-    let (mut inside, mut area, mut before) = (0i64, 0i128, Nanos::ZERO);
-    for (at, change) in events {
-        area += i128::from(inside) * i128::from((at - before).0);
-        inside += change;
-        before = at;
-    }
-    let latencies: i128 = run.finish.iter().zip(&case.arrivals).map(|(f, a)| i128::from((*f - *a).0)).sum();
-    if area == latencies { Ok(()) } else { Err(format!("Little's law: {area} is not {latencies}")) }
 }
 
 fn work_conservation(case: &Case, run: &Record) -> Result<(), String> {

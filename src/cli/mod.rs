@@ -10,7 +10,7 @@ pub mod reproduce;
 pub mod sim;
 pub mod trace;
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,17 +137,28 @@ impl Common {
     }
 }
 
-/// Prints a result. A reader that closes the pipe early is no error.
+/// Prints a result. A reader that has seen enough, such as `head`, is no failure.
 ///
 /// # Errors
 /// Standard output that can't be written for another reason.
 pub fn print(text: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::failed(format!("standard output: cannot be written: {cause}")))
+    print_with(|out| out.write_all(text.as_bytes()))
+}
+
+/// Prints what a function writes, as [`print`] does.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_with(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match fill(&mut out).and_then(|()| out.flush()) {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
+            // What is still buffered has no reader either; dropping the buffer would only try to write it again.
+            let _ = out.into_parts();
+            Ok(())
         }
-        _ => Ok(()),
+        Err(cause) => Err(Error::failed(format!("standard output: cannot be written: {cause}"))),
+        Ok(()) => Ok(()),
     }
 }
 

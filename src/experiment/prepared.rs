@@ -10,6 +10,7 @@ use crate::backend::sim::Sim;
 use crate::cost::table::{CostTable, TableModel};
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
+use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::Measure;
 use crate::metrics::warmup::Warmup;
@@ -151,6 +152,7 @@ impl<'s> Prepared<'s> {
                 entry.costs.display(),
             )));
         }
+        debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
         Ok(record)
     }
 
@@ -198,4 +200,15 @@ impl<'s> Prepared<'s> {
         }
         Ok(())
     }
+}
+
+/// The law that a finished run breaks, if there is one. Looked for in debug builds, so in every run of every test.
+fn broken_law(record: &Recorder) -> Option<String> {
+    let left = record.finish.iter().filter(|at| **at != Nanos::MAX).count() as u64 + record.rejected;
+    let checks = [
+        laws::causality(record),
+        if left == record.finish.len() as u64 { laws::littles_law(record) } else { Ok(()) },
+        if record.tasks.is_empty() { Ok(()) } else { laws::busy_is_sum_of_tasks(record) },
+    ];
+    checks.into_iter().find_map(Result::err)
 }

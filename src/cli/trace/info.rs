@@ -4,7 +4,8 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::{open, output};
+use super::open;
+use crate::cli::print_with;
 use crate::error::{Context, Error, Result};
 use crate::units::Nanos;
 use crate::workload::describe::{Bin, Description};
@@ -36,8 +37,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let (input, name) = open(&args.file)?;
     let description = Description::of(&Trace::read_from(input).within(name)?, args.window);
     match args.format {
-        Format::Table => output::print(|out| write!(out, "{}", Table(&description))),
-        Format::Json => output::print(|out| {
+        Format::Table => print_with(|out| write!(out, "{}", Table(&description))),
+        Format::Json => print_with(|out| {
             serde_json::to_writer_pretty(&mut *out, &description)?;
             writeln!(out)
         }),

@@ -1,9 +1,10 @@
 //! Where `batchlab trace` writes.
 
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use crate::cli::print_with;
 use crate::error::{Error, Result};
 use crate::workload::trace::Trace;
 
@@ -19,7 +20,7 @@ impl OutputArgs {
     /// Writes the trace, and for a file says so on standard error.
     pub(super) fn write(&self, trace: &Trace) -> Result<()> {
         let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else {
-            return print(|out| trace.write_to(out));
+            return print_with(|out| trace.write_to(out));
         };
         if path.exists() && !path.is_file() {
             // A device or a pipe is written to, not replaced.
@@ -35,19 +36,5 @@ impl OutputArgs {
         let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
         eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());
         Ok(())
-    }
-}
-
-/// Prints to standard output. A reader that has seen enough, such as `head`, is no failure.
-pub(super) fn print(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>) -> Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    match fill(&mut out).and_then(|()| out.flush()) {
-        Err(cause) if cause.kind() == ErrorKind::BrokenPipe => {
-            // What is still buffered has no reader either; dropping the buffer would only try to write it again.
-            let _ = out.into_parts();
-            Ok(())
-        }
-        Err(cause) => Err(Error::failed(format!("standard output: cannot be written: {cause}"))),
-        Ok(()) => Ok(()),
     }
 }
