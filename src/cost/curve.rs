@@ -47,11 +47,6 @@ impl Curve {
         self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
     }
 
-    /// The smallest and the largest batch that was measured.
-    pub fn measured(&self) -> (u32, u32) {
-        (self.points[0].0, self.points[self.points.len() - 1].0)
-    }
-
     fn compute(&self, batch: u32) -> Nanos {
         let points = &self.points;
         let above = points.partition_point(|(b, _)| *b <= batch);

@@ -113,12 +113,6 @@ impl CostTable {
         Ok(TableModel { cells: curves, task: overhead.task, gather })
     }
 
-    /// The smallest and the largest batch that the table has for a cell.
-    pub fn measured(&self, cell: &str) -> Option<(u32, u32)> {
-        let spans = self.cells.get(cell)?.by_input.iter().map(|(_, curve)| curve.measured());
-        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
-    }
-
     /// The largest input that the table has for a cell; `None` where its time does not depend on it.
     pub fn largest_input(&self, cell: &str) -> Option<u32> {
         self.cells.get(cell)?.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)
@@ -245,7 +239,6 @@ mod tests {
         let step = |batch| Step { cell: CellId(0), batch, times: 1, input: 0 };
         assert_eq!(device.cell(&step(6)), Nanos(15));
         assert_eq!(device.gather(2), Nanos(6));
-        assert_eq!(table.measured("lstm"), Some((4, 8)));
     }
 
     #[test]

@@ -73,10 +73,12 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
     Ok(Ok(canvas))
 }
 
-/// Where the axis begins: where the first curve leaves the ground, but at most five decades below the largest time.
+/// Where the axis begins: where the first curve leaves the ground, but at most five decades below the largest time of the
+/// fastest policy. Below that of the slowest it could cut the fastest one off.
 fn least(curves: &[(Series<'_>, Cdf)], largest: f64) -> f64 {
     let starts = curves.iter().filter_map(|(_, cdf)| cdf.low_end());
-    starts.fold(largest, f64::min).max(largest / 1e5)
+    let fastest = curves.iter().map(|(_, cdf)| cdf.largest()).filter(|time| *time > 0.0).fold(largest, f64::min);
+    starts.fold(largest, f64::min).max(fastest / 1e5)
 }
 
 /// The distribution in milliseconds over the requests that finished, without those of the warm-up.
