@@ -60,17 +60,19 @@ pub fn drive(
                 },
                 &mut outcomes,
             );
-            settle(&mut outcomes, completion.finish, source, recorder);
+            recorder.delivered(completion.task);
+            settle(&mut outcomes, completion.finish, source, backend, recorder);
             tasks.recycle(done);
             next = backend.wait(Some(now));
         }
         let now = now.max(backend.now());
         while source.peek().is_some_and(|arrival| arrival <= now) {
             let request = source.pop();
-            recorder.arrived(request.id, request.arrival);
+            recorder.arrived(request.id, request.arrival, now);
             policy.arrive(&request, &mut outcomes);
-            settle(&mut outcomes, now, source, recorder);
+            settle(&mut outcomes, now, source, backend, recorder);
         }
+        recorder.round(now);
 
         let offered = tasks.some_idle();
         let clock = offered.then(Instant::now);
@@ -85,9 +87,18 @@ pub fn drive(
 }
 
 /// Passes on what the policy said of requests.
-fn settle(outcomes: &mut Outcomes, now: Nanos, source: &mut dyn Source, recorder: &mut Recorder) {
+fn settle(
+    outcomes: &mut Outcomes,
+    now: Nanos,
+    source: &mut dyn Source,
+    backend: &mut dyn Backend,
+    recorder: &mut Recorder,
+) {
     for request in outcomes.finished.drain(..) {
-        recorder.finished(request, now);
+        match backend.failure(request) {
+            None => recorder.finished(request, now),
+            Some(reason) => recorder.failed(request, now, reason),
+        }
         source.left(request, now);
     }
     for request in outcomes.rejected.drain(..) {

@@ -15,6 +15,7 @@ pub mod driver;
 
 pub mod backend;
 pub mod cost;
+pub mod network;
 
 pub mod metrics;
 pub mod plot;

@@ -1,5 +1,6 @@
 //! What runs batched tasks, and owns the clock while it does.
 
+pub mod cpu;
 pub mod sim;
 
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
@@ -18,13 +19,20 @@ pub trait Backend {
 
     /// Waits for the next completion, but not beyond `until`. Completions come in the order of their finish, those of
     /// one instant in the order of submission. `None` says that `until` has come, or, without an `until`, that nothing
-    /// is running.
+    /// is running. A backend on a real clock may come back earlier with `None` if there is an `until`, so that a user who
+    /// wants to stop does not wait for it.
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 
     /// Whether the backend needs to know the nodes of a task. Listing them costs time in proportion to the batch, which
     /// a simulated device has no use for.
     fn wants_members(&self) -> bool {
         false
+    }
+
+    /// Why a request that leaves has no result, if it has none: a computation that broke off, or numbers that are none.
+    /// The tasks of such a request complete as all others do, so that a policy need not know.
+    fn failure(&mut self, _: RequestId) -> Option<String> {
+        None
     }
 }
 

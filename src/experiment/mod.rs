@@ -181,7 +181,11 @@ fn carry_out(
     // The logs are those of the first replication; the others differ in their random streams alone.
     let logged = run.replication == 0;
     let output = &scenario.output;
-    let keep = Keep { tasks: logged && (output.tasks || output.timeline), first_tasks: logged && output.timeline };
+    let keep = Keep {
+        tasks: logged && (output.tasks || output.timeline),
+        first_tasks: logged && output.timeline,
+        rounds: false,
+    };
     let record = prepared.simulate(run, keep, stop)?;
     let summary = summarize(&record, &prepared.measure(run.load));
     if logged {

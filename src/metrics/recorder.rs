@@ -14,12 +14,16 @@ pub struct Keep {
     pub tasks: bool,
     /// The first task of each request, for the timeline's arrows.
     pub first_tasks: bool,
+    /// What the driver handed to the policy at each instant, for a replay.
+    pub rounds: bool,
 }
 
 /// The record of one run.
 #[derive(Debug)]
 pub struct Recorder {
     keep: Keep,
+    /// What has happened since the last round.
+    this_round: Round,
     /// When each request arrived; [`Nanos::MAX`] until then, like the two below.
     pub arrival: Vec<Nanos>,
     /// When the first task with a node of the request began to execute.
@@ -30,6 +34,15 @@ pub struct Recorder {
     pub rejected: u64,
     /// Which requests were turned away and when, in that order.
     pub rejections: Vec<(RequestId, Nanos)>,
+    /// Which requests left without a result, when, and why, in that order.
+    pub failures: Vec<(RequestId, Nanos, String)>,
+    /// How long after its arrival each request was handed to the policy, in the order of arrival, if rounds are kept.
+    /// Nothing is late where the clock is virtual.
+    pub lateness: Vec<Nanos>,
+    /// What happened at each instant, if kept.
+    pub rounds: Vec<Round>,
+    /// The tasks whose completions the policy was told of, in that order, if rounds are kept.
+    pub delivered: Vec<TaskId>,
     /// Each task in the order of submission, if kept.
     pub tasks: Vec<TaskRow>,
     /// For each request the task that it started with, if kept; `None` until it has started.
@@ -50,6 +63,17 @@ pub struct Recorder {
     pub end: Nanos,
     /// What the host's clock says of the policy; never part of a result that has to repeat.
     pub decisions: Decisions,
+}
+
+/// What the driver handed to the policy before one call of its `schedule`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// The instant that the policy was given.
+    pub now: Nanos,
+    /// How many completions; they stand in [`Recorder::delivered`].
+    pub completions: u32,
+    /// How many arrivals, in the order of the trace.
+    pub arrivals: u32,
 }
 
 /// One line of the task log.
@@ -104,6 +128,11 @@ impl Recorder {
             finish: vec![Nanos::MAX; requests],
             rejected: 0,
             rejections: Vec::new(),
+            failures: Vec::new(),
+            lateness: Vec::new(),
+            rounds: Vec::new(),
+            delivered: Vec::new(),
+            this_round: Round::default(),
             tasks: Vec::new(),
             first_task: vec![None; if keep.first_tasks { requests } else { 0 }],
             task_count: 0,
@@ -117,8 +146,33 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn arrived(&mut self, request: RequestId, at: Nanos) {
+    pub(crate) fn arrived(&mut self, request: RequestId, at: Nanos, handled: Nanos) {
         self.arrival[request.index()] = at;
+        self.this_round.arrivals += 1;
+        if self.keep.rounds {
+            self.lateness.push(handled.saturating_since(at));
+        }
+    }
+
+    /// The policy has been told of a completion.
+    pub(crate) fn delivered(&mut self, task: TaskId) {
+        self.this_round.completions += 1;
+        if self.keep.rounds {
+            self.delivered.push(task);
+        }
+    }
+
+    /// All events of an instant have been handed to the policy.
+    pub(crate) fn round(&mut self, now: Nanos) {
+        let round = Round { now, ..std::mem::take(&mut self.this_round) };
+        if self.keep.rounds {
+            self.rounds.push(round);
+        }
+    }
+
+    pub(crate) fn failed(&mut self, request: RequestId, at: Nanos, reason: String) {
+        assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} failed after it had finished");
+        self.failures.push((request, at, reason));
     }
 
     pub(crate) fn finished(&mut self, request: RequestId, at: Nanos) {
@@ -207,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_first_task_is_the_one_that_starts_first() {
-        let mut record = Recorder::new(2, 2, 1, Keep { tasks: true, first_tasks: true });
+        let mut record = Recorder::new(2, 2, 1, Keep { tasks: true, first_tasks: true, rounds: false });
         // Two tasks of one request finish in the order opposite to that of their starts.
         for (task, worker, start, finish) in [(1, 1, 20, 30), (0, 0, 10, 40)] {
             let open = OpenTask {

@@ -1,0 +1,1 @@
+//! Weights: from a seed, or from a file.
