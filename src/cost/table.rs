@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::CostModel;
 use super::curve::Curve;
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
-use crate::units::Nanos;
+use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
 
 /// The names under which a table gives what tasks cost beside their cells, by batch size: each task, bringing states
@@ -147,6 +148,15 @@ pub struct TableModel {
     launch: Curve,
 }
 
+impl TableModel {
+    /// The batches between the smallest and the largest that the table has for a cell, at each of its input sizes.
+    pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
+        let ranges = || self.cells[cell.index()].by_input.iter().map(|(_, curve)| curve.measured());
+        let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
+        smallest..=ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX)
+    }
+}
+
 impl CostModel for TableModel {
     fn cell(&self, step: &Step) -> Nanos {
         let by_input = &self.cells[step.cell.index()].by_input;
@@ -251,7 +261,6 @@ fn fields(line: &str) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::CellId;
     use crate::workload::model::Model;
 
     #[test]
@@ -286,6 +295,7 @@ mod tests {
         let at = |input| device.cell(&Step { cell: CellId(0), batch: 1, times: 1, input }).0;
         assert_eq!([at(1), at(64), at(65), at(128)], [10, 10, 20, 20]);
         assert_eq!(table.largest_input("bert"), Some(128));
+        assert_eq!(device.measured(CellId(0)), 1..=1);
     }
 
     #[test]
