@@ -3,6 +3,7 @@
 //! Results go to standard output and to files, messages to standard error. Exit codes: 0 done, 1 failed, 2 a user's
 //! mistake. A program that adds policies of its own calls [`main`] with its own registry and has all commands.
 
+pub mod compare;
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
@@ -36,6 +37,7 @@ enum Command {
     Sim(sim::Args),
     FindKnee(find_knee::Args),
     Plot(plot::Args),
+    Compare(compare::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
     Policies(policies::Args),
@@ -47,6 +49,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Sim(args) => sim::run(&args, registry),
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::Plot(args) => plot::run(args),
+        Command::Compare(args) => compare::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),

@@ -89,7 +89,8 @@ impl Folder {
             for point in folders_in(&policy) {
                 for file in fs::read_dir(&point).into_iter().flatten().flatten() {
                     let name = file.file_name().to_string_lossy().into_owned();
-                    if LOGS.contains(&name.as_str()) || (name.starts_with("point") && name.ends_with(".json")) {
+                    let numbered = |start, end| name.starts_with(start) && name.ends_with(end);
+                    if LOGS.contains(&name.as_str()) || numbered("point", ".json") || numbered("batches-", ".csv") {
                         let _ = fs::remove_file(file.path());
                     }
                 }
@@ -135,9 +136,19 @@ impl Folder {
     }
 
     fn point_file(&self, run: &Run) -> PathBuf {
+        self.numbered(run, "point", "json")
+    }
+
+    /// The file with the batch sizes of a run.
+    pub fn batches(&self, run: &Run) -> PathBuf {
+        self.numbered(run, "batches", "csv")
+    }
+
+    /// A file that every replication writes: the first one's has no number.
+    fn numbered(&self, run: &Run, name: &str, ending: &str) -> PathBuf {
         self.point(run).join(match run.replication {
-            0 => "point.json".to_string(),
-            later => format!("point-{}.json", later + 1),
+            0 => format!("{name}.{ending}"),
+            later => format!("{name}-{}.{ending}", later + 1),
         })
     }
 

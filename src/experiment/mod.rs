@@ -200,8 +200,9 @@ fn carry_out(
         if output.timeline {
             timeline::write_timeline(&place("timeline.json"), &record, prepared.cells())?;
         }
-        logs::write_batches(&place("batches.csv"), &record, prepared.cells())?;
     }
+    // Of every run, so that the spread of the batch sizes can be told.
+    logs::write_batches(&folder.batches(run), &record, prepared.cells())?;
     folder.write_finished(run, &summary)?;
     let Recorder { decisions, .. } = record;
     Ok(Finished { summary, host: Some((clock.elapsed(), decisions)) })

@@ -1,0 +1,4 @@
+//! What simulated runs are worth: real runs beside them.
+
+pub mod compare;
+pub mod results;
