@@ -10,6 +10,7 @@ use crate::backend::sim::Sim;
 use crate::cost::table::{CostTable, TableModel};
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
+use crate::metrics::extrapolation::Extrapolation;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::Measure;
@@ -17,7 +18,7 @@ use crate::metrics::warmup::Warmup;
 use crate::policy::Policy;
 use crate::policy::registry::Setup;
 use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
-use crate::units::Nanos;
+use crate::units::{CellId, Nanos};
 use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, within_the_clock};
 use crate::workload::dataset::Dataset;
 use crate::workload::model::CellType;
@@ -136,6 +137,13 @@ impl<'s> Prepared<'s> {
         }
         debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
         Ok(record)
+    }
+
+    /// The cell types that ran at batch sizes which the policy's cost table does not have.
+    pub fn extrapolated(&self, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
+        let device = &self.devices[run.policy];
+        let counts = (0..).map(CellId).zip(&self.cells).zip(&record.batches);
+        counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &device.measured(id), counts)).collect()
     }
 
     /// An empty record for a run.
