@@ -6,6 +6,7 @@
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
+pub mod replay;
 pub mod reproduce;
 pub mod sim;
 pub mod trace;
@@ -38,6 +39,7 @@ enum Command {
     Plot(plot::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
+    Replay(replay::Args),
     Policies(policies::Args),
 }
 
@@ -49,6 +51,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Plot(args) => plot::run(args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
+        Command::Replay(args) => replay::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {
