@@ -7,6 +7,7 @@ pub mod compare;
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
+pub mod replay;
 pub mod reproduce;
 pub mod sim;
 pub mod trace;
@@ -40,6 +41,7 @@ enum Command {
     Compare(compare::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
+    Replay(replay::Args),
     Policies(policies::Args),
 }
 
@@ -52,6 +54,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Compare(args) => compare::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
+        Command::Replay(args) => replay::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {

@@ -71,6 +71,8 @@ impl Folder {
             "git_commit": env!("BATCHLAB_COMMIT"),
             "backend": SIM,
             "device": "simulated",
+            "file": scenario.file.to_string_lossy(),
+            "inputs": inputs(scenario)?,
             "folders": folders,
         });
         write_json(&folder.path.join("run.json"), &reproduces)?;
@@ -276,8 +278,22 @@ fn fingerprints(scenario: &Scenario) -> Result<Vec<String>> {
         .collect()
 }
 
+/// The files that a scenario names, as it names them, each with the hash of its bytes.
+fn inputs(scenario: &Scenario) -> Result<Value> {
+    let requests = match &scenario.workload.load {
+        Load::Drawn { dataset, .. } => dataset,
+        Load::Trace { trace, .. } => trace,
+    };
+    let costs = scenario.policies.iter().map(|policy| &policy.costs);
+    let named = std::iter::once(requests).chain(costs).filter(|input| input.is_file());
+    named.map(|input| Ok((input.given().to_string(), json!(hash_of(input)?)))).collect()
+}
+
 /// The hash of a file's bytes; of nothing for the name of a generator.
-fn hash_of(file: &Path) -> Result<String> {
+///
+/// # Errors
+/// A file that can't be read.
+pub fn hash_of(file: &Path) -> Result<String> {
     if !file.is_file() {
         return Ok(String::new());
     }

@@ -104,7 +104,7 @@ fn quantile(figure: Figure) -> Option<Quantile> {
 }
 
 /// Four significant digits, but no digit before the point is dropped.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     let decimals = decimals(value);
     format!("{value:.decimals$}")
 }
@@ -136,7 +136,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// The first column to the left, the others to the right, two spaces between them.
-pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
+pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |cell: &String| cell.chars().count();
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> =

@@ -2,13 +2,14 @@
 //! of the first differ among themselves. docs/METRICS.md states the definitions.
 
 pub mod report;
+pub mod side;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::results::{BatchCounts, Place, Results};
+use self::side::{BatchCounts, Place, Side};
 use crate::error::{Error, Result};
 use crate::metrics::figure::Figure;
 use crate::metrics::stats::prediction;
@@ -42,9 +43,9 @@ const SAME: [&str; 15] = [
 #[derive(Debug)]
 pub struct Comparison {
     /// The results that the others are compared with.
-    pub a: Results,
+    pub a: Side,
     /// The others.
-    pub b: Results,
+    pub b: Side,
     /// The points that both have, in the order of A.
     pub places: Vec<Place>,
     /// A row for each figure of each of these.
@@ -133,7 +134,7 @@ impl Row {
 /// # Errors
 /// A folder without results; two that did not serve the same requests; no policy and point that both have.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
-    let (a, b) = (Results::open(a)?, Results::open(b)?);
+    let (a, b) = (Side::open(a)?, Side::open(b)?);
     same_settings(&a, &b)?;
     let (places, alone): (Vec<Place>, Vec<Place>) =
         a.places().iter().cloned().partition(|place| b.places().contains(place));
@@ -182,7 +183,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
 
 /// The runs of a point that can stand beside those of the other results. Simulated ones draw other requests each, so that
 /// beside real ones only the first has the same.
-fn runs(results: &Results, other: &Results, place: &Place) -> Result<Vec<Summary>> {
+fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
     let mut runs = results.runs(place)?;
     if results.simulated() && !other.simulated() {
         runs.truncate(1);
@@ -191,7 +192,7 @@ fn runs(results: &Results, other: &Results, place: &Place) -> Result<Vec<Summary
 }
 
 /// Refuses results of other requests, as far as the settings tell.
-fn same_settings(a: &Results, b: &Results) -> Result<()> {
+fn same_settings(a: &Side, b: &Side) -> Result<()> {
     let differing: Vec<String> = SAME
         .iter()
         .map(|pointer| (pointer, a.setting(pointer), b.setting(pointer)))
@@ -215,7 +216,7 @@ fn same_settings(a: &Results, b: &Results) -> Result<()> {
 
 /// Refuses results whose requests arrived at other times, as far as the logs tell: every policy replays the same trace, so
 /// that one of each point is enough. In a closed loop the arrivals are the system's own doing.
-fn same_arrivals(a: &Results, b: &Results, places: &[Place]) -> Result<()> {
+fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for place in places.iter().filter(|place| !place.point.starts_with("clients-")) {
         if seen.contains(&place.point) {
@@ -246,7 +247,7 @@ fn same_arrivals(a: &Results, b: &Results, places: &[Place]) -> Result<()> {
     Ok(())
 }
 
-fn other_requests(a: &Results, b: &Results, what: &str) -> Error {
+fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
     Error::input(format!(
         "{} did not serve the same requests as {}: {what}; run the same scenario with the same seed on both backends",
         b.path().display(),
@@ -302,13 +303,13 @@ fn figure_row(place: &Place, figure: Figure, a: &[Summary], b: &[Summary], paire
 /// A row for each cell type that either side has run, in the order of their names; none where a side has no log.
 fn batch_rows(
     place: &Place,
-    (a, runs_a): (&Results, usize),
-    (b, runs_b): (&Results, usize),
+    (a, runs_a): (&Side, usize),
+    (b, runs_b): (&Side, usize),
     paired: bool,
 ) -> Result<Vec<Row>> {
     let common = if paired { runs_a.min(runs_b) } else { usize::MAX };
     let read =
-        |results: &Results, runs: usize| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
+        |results: &Side, runs: usize| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
     let (of_a, of_b) = (read(a, runs_a)?, read(b, runs_b)?);
     let logged: Vec<_> = of_b.into_iter().flatten().collect();
     if of_a[0].is_none() || logged.is_empty() {

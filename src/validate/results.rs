@@ -1,146 +1,88 @@
-//! The folder of a finished run, read back from its files.
+//! A results folder, read back to the scenario that it came from.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::error::{Error, Result};
-use crate::experiment::SIM;
+use crate::error::{Context as _, Error, Result};
+use crate::experiment::Run;
+use crate::experiment::folder::hash_of;
 use crate::files::folder_name;
-use crate::metrics::summary::Summary;
-use crate::plot::table::{Rows, Table};
+use crate::policy::registry::Registry;
+use crate::scenario::{Load, Scenario};
 
-/// The results of one scenario.
+/// The file of a results folder that holds what reproduces the run.
+const RUN: &str = "run.json";
+
+/// Runs whose results lie in a folder.
 #[derive(Debug)]
 pub struct Results {
-    path: PathBuf,
-    run: Value,
-    places: Vec<Place>,
+    /// The scenario, with the seed of the runs.
+    pub scenario: Scenario,
+    /// The points that were asked for and are there, in the order of the scenario's policies and loads.
+    pub points: Vec<Point>,
 }
 
-/// One point of one policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The policy's label.
-    pub policy: String,
-    /// The point's name.
-    pub point: String,
+/// One point of a results folder.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The run whose logs are kept: the first replication.
+    pub run: Run,
+    /// The folder with its logs.
+    pub folder: PathBuf,
 }
-
-/// How often batches of each size were executed.
-pub type BatchCounts = BTreeMap<u64, u64>;
 
 impl Results {
-    /// Opens a folder with `summary.csv` and `run.json`.
+    /// Reads a results folder: that of a scenario, with all its points, or of one of its policies, or of one point.
     ///
     /// # Errors
-    /// A folder that is not there or holds no results, a file that can't be read.
-    pub fn open(path: &Path) -> Result<Results> {
-        if !path.join("summary.csv").is_file() {
+    /// A folder that no run wrote, or whose scenario can't be built again: a file that is missing or, as its hash tells,
+    /// not the one of then.
+    pub fn open(path: &Path, registry: &Registry) -> Result<Results> {
+        let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
+        let Some(depth) = full.ancestors().take(3).position(|folder| folder.join(RUN).is_file()) else {
             return Err(Error::input(format!(
-                "{}: has no summary.csv; name the folder that a run wrote its results to, such as results/sim/NAME",
+                "{}: has no {RUN}; name the folder that a run wrote its results to, or one of a policy or point in it",
                 path.display()
             )));
-        }
-        let summary = Table::read(&path.join("summary.csv"))?;
-        let (policy, point) = (summary.column("policy")?, summary.column("point")?);
-        let text = |row: crate::plot::table::Row<'_>, column| row.text(column).to_string();
-        let places = summary.rows().map(|row| Place { policy: text(row, policy), point: text(row, point) }).collect();
-        Ok(Results { path: path.to_path_buf(), run: read_json(&path.join("run.json"))?, places })
-    }
-
-    /// Where they are.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The scenario's name.
-    pub fn scenario(&self) -> &str {
-        self.setting("/scenario/name").as_str().unwrap_or_default()
-    }
-
-    /// The name of the backend that ran it.
-    pub fn backend(&self) -> &str {
-        self.setting("/backend").as_str().unwrap_or_default()
-    }
-
-    /// Whether the clock was virtual. If so, the runs of a point draw other requests each; real runs repeat one trace.
-    pub fn simulated(&self) -> bool {
-        self.backend() == SIM
-    }
-
-    /// What `run.json` has at a place, such as `/scenario/seed`; null where it has nothing.
-    pub fn setting(&self, pointer: &str) -> &Value {
-        self.run.pointer(pointer).unwrap_or(&Value::Null)
-    }
-
-    /// The points of all policies, in the order of the summary.
-    pub fn places(&self) -> &[Place] {
-        &self.places
-    }
-
-    /// The summaries of the runs of a point, the first one first.
-    ///
-    /// # Errors
-    /// A file that can't be read, or that another version of the program wrote.
-    pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {
-        let mut runs = Vec::new();
-        loop {
-            let path = self.file(place, "point", runs.len(), "json");
-            if !runs.is_empty() && !path.is_file() {
-                return Ok(runs);
-            }
-            let mut point = read_json(&path)?;
-            let summary = serde_json::from_value(point["summary"].take()).map_err(|cause| {
-                Error::input(format!("{}: is not a point of this version of the program: {cause}", path.display()))
-            })?;
-            runs.push(summary);
-        }
-    }
-
-    /// The batches of each cell type that a run of a point executed, the cell types by name; nothing if it did not log them.
-    ///
-    /// # Errors
-    /// A file that is there but can't be read.
-    pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, BatchCounts>>> {
-        let path = self.file(place, "batches", run, "csv");
-        if !path.is_file() {
-            return Ok(None);
-        }
-        let mut rows = Rows::open(&path)?;
-        let [cell, batch, tasks] = [rows.column("cell")?, rows.column("batch")?, rows.column("tasks")?];
-        let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
-        while let Some(row) = rows.read()? {
-            let sizes = cells.entry(row.text(cell).to_string()).or_default();
-            *sizes.entry(row.needed(batch)?).or_default() += row.needed(tasks)?;
-        }
-        Ok(Some(cells))
-    }
-
-    /// The request log of the first run of a point, if it was written.
-    ///
-    /// # Errors
-    /// A file that is there but can't be read.
-    pub fn requests(&self, place: &Place) -> Result<Option<Rows>> {
-        let path = self.file(place, "requests", 0, "csv");
-        if path.is_file() { Rows::open(&path).map(Some) } else { Ok(None) }
-    }
-
-    /// The histogram of lengths of the first run's requests; nothing if there is none.
-    pub fn lengths(&self) -> Option<String> {
-        fs::read_to_string(self.path.join("lengths.csv")).ok()
-    }
-
-    /// A file of a run of a point: the first run's has no number, the second's is 2.
-    fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> PathBuf {
-        let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
-        self.path.join(folder_name(&place.policy)).join(&place.point).join(format!("{name}{number}.{ending}"))
+        };
+        // What stands in messages, as the user wrote it where that has as many parts.
+        let root = match path.ancestors().nth(depth).filter(|root| root.join(RUN).is_file()) {
+            Some(root) => root.to_path_buf(),
+            None => full.ancestors().nth(depth).unwrap_or(&full).to_path_buf(),
+        };
+        let scenario = restored(&root.join(RUN), registry)?;
+        let within = |folder: &Path| folder.canonicalize().is_ok_and(|folder| folder.starts_with(&full));
+        let loads = scenario.points();
+        let all = scenario.policies.iter().enumerate().flat_map(|(policy, entry)| {
+            let folder = root.join(folder_name(&entry.label));
+            let run = move |load| Run { policy, load, replication: 0 };
+            loads.iter().map(move |load| Point { run: run(*load), folder: folder.join(load.to_string()) })
+        });
+        let points = all.filter(|point| within(&point.folder)).collect();
+        Ok(Results { scenario, points })
     }
 }
 
-fn read_json(path: &Path) -> Result<Value> {
-    let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
-    serde_json::from_str(&text).map_err(|cause| Error::input(format!("{}: is not JSON: {cause}", path.display())))
+/// The scenario that `run.json` keeps.
+fn restored(file: &Path, registry: &Registry) -> Result<Scenario> {
+    let text = fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))?;
+    let run: Value = serde_json::from_str(&text).map_err(Error::input).within(file.display())?;
+    let resolved = run.get("scenario").ok_or_else(|| Error::input("has no scenario")).within(file.display())?;
+    let read_from = run.get("file").and_then(Value::as_str).unwrap_or_default();
+    let scenario = Scenario::restore(resolved, Path::new(read_from), file, registry)?;
+
+    let requests = match &scenario.workload.load {
+        Load::Drawn { dataset, .. } => dataset,
+        Load::Trace { trace, .. } => trace,
+    };
+    match run.get("inputs").and_then(|inputs| inputs.get(requests.given())).and_then(Value::as_str) {
+        Some(then) if hash_of(requests)? != then => Err(Error::input(format!(
+            "{}: {} is not what it was in this run, so that its requests can't be drawn again; bring back the file of then",
+            file.display(),
+            requests.display()
+        ))),
+        _ => Ok(scenario),
+    }
 }

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::side::Side;
 use super::{Compared, Comparison, Row, Verdict};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::metrics::figure::Figure;
 use crate::metrics::table::{aligned, significant};
-use crate::validate::results::Results;
 
 /// The columns of the file.
 const COLUMNS: [&str; 12] = [
@@ -54,7 +54,7 @@ pub fn table(comparison: &Comparison) -> String {
     )
 }
 
-fn side(results: &Results, runs: Option<usize>) -> String {
+fn side(results: &Side, runs: Option<usize>) -> String {
     let runs = match runs {
         Some(1) => "1 run".into(),
         runs => format!("{} runs", runs.unwrap_or(0)),
@@ -91,7 +91,7 @@ fn cells(row: &Row) -> Vec<String> {
 
 /// The comparison as one JSON object; what there is none of is null.
 pub fn to_json(comparison: &Comparison) -> Value {
-    let side = |results: &Results| json!({ "results": results.path(), "backend": results.backend() });
+    let side = |results: &Side| json!({ "results": results.path(), "backend": results.backend() });
     let row = |row: &Row| {
         json!({
             "policy": row.place.policy,
