@@ -11,6 +11,9 @@ use crate::files::write_whole;
 use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
 
+/// The columns of `rounds.csv`.
+pub const ROUNDS: [&str; 3] = ["now_ns", "completed", "arrived"];
+
 /// Writes `requests.csv`: a row for each request that arrived, in the order of the ids, with empty fields for a start
 /// and a finish that never came.
 ///
@@ -50,6 +53,32 @@ pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result
             table.time(task.submit)?;
             table.time(task.start)?;
             table.time(task.finish)?;
+            table.end_row()?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes `rounds.csv`: a row for each time that the policy was asked to schedule, in order, with the instant that it was
+/// given, the tasks whose completions it had been told of since the time before, in that order and joined by `;`, and the
+/// number of requests that had arrived. With the requests, that is all that a policy's decisions come from.
+///
+/// # Errors
+/// Names the file that can't be written.
+pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
+    let mut delivered = record.delivered.iter();
+    write_table(path, |table| {
+        table.header(&ROUNDS)?;
+        let mut joined = String::new();
+        for round in &record.rounds {
+            joined.clear();
+            for (i, task) in delivered.by_ref().take(round.completions as usize).enumerate() {
+                joined.push_str(if i == 0 { "" } else { ";" });
+                joined.push_str(&task.to_string());
+            }
+            table.time(round.now)?;
+            table.text(&joined)?;
+            table.number(round.arrivals.into())?;
             table.end_row()?;
         }
         Ok(())
@@ -230,7 +259,7 @@ mod tests {
     use smallvec::smallvec;
 
     use super::super::combined::combine;
-    use super::super::recorder::TaskRow;
+    use super::super::recorder::{Round, TaskRow};
     use super::super::records::{queue, record};
     use super::super::summary::{Measure, Summary, summarize};
     use super::*;
@@ -252,6 +281,15 @@ mod tests {
             read(|path| write_requests(path, &run)),
             "id,arrival_ns,start_ns,finish_ns\n0,0,5,7\n1,1,,\n2,2,,\n4,10,12,1234567\n"
         );
+    }
+
+    #[test]
+    fn a_round_names_the_tasks_that_were_done_and_counts_the_requests_that_came() {
+        let mut run = record(&[]);
+        let round = |now, completions, arrivals| Round { now: Nanos(now), completions, arrivals };
+        run.rounds = vec![round(0, 0, 2), round(7, 2, 0), round(8, 0, 0), round(9, 1, 1)];
+        run.delivered = vec![TaskId(1), TaskId(0), TaskId(2)];
+        assert_eq!(read(|path| write_rounds(path, &run)), "now_ns,completed,arrived\n0,,2\n7,1;0,0\n8,,0\n9,2,1\n");
     }
 
     #[test]
