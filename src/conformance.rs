@@ -125,7 +125,9 @@ impl Case {
                 let _ = writeln!(costs, "{},{batch},{}", cell.name, rng.random_range(1..100) * (3 + batch));
             }
         }
-        let overhead = Overhead { task: Nanos(rng.random_range(0..20)), gather: Some(Nanos(rng.random_range(0..20))) };
+        let mut nanos = || Some(Nanos(rng.random_range(0..20)));
+        // No launch: during one a worker waits for work that it has, which the law of work conservation takes for idling.
+        let overhead = Overhead { task: nanos(), gather: nanos(), launch: None };
         let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
         Case { model, workers: rng.random_range(1..=4), costs, overhead, requests, arrivals }
     }

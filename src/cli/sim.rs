@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::{self, Options, Report};
 use crate::files::folder_name;
+use crate::metrics::extrapolation::Extrapolation;
 use crate::metrics::recorder::Decisions;
 use crate::metrics::table;
 use crate::policy::registry::Registry;
@@ -85,6 +86,9 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
     if warmed_up > 0 {
         common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
     }
+    for note in extrapolations(scenario, report) {
+        common.note(note);
+    }
     let Decisions { calls, tasks, time } = report.decisions;
     if calls > 0 {
         let per = |count: u64| time.as_nanos() as f64 / count as f64 / 1e3;
@@ -98,6 +102,33 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
         .collect();
     let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
     common.note(format!("results in {}{figures}", report.folder.path().display()));
+}
+
+/// A line for each cell of a cost table that ran at batch sizes which were not measured, over all runs on that table.
+fn extrapolations(scenario: &Scenario, report: &Report) -> Vec<String> {
+    let mut sums: BTreeMap<(String, String), Extrapolation> = BTreeMap::new();
+    for row in &report.rows {
+        let policy = scenario.policies.iter().find(|policy| policy.label == row.policy);
+        let costs = policy.map_or(String::new(), |policy| policy.costs.display().to_string());
+        for found in row.figures.runs.iter().flat_map(|run| &run.extrapolated) {
+            let of_cell = sums.entry((costs.clone(), found.cell.clone()));
+            of_cell.and_modify(|sum| sum.add(found)).or_insert_with(|| found.clone());
+        }
+    }
+    let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole as f64;
+    let note = |((costs, cell), sum): (&(String, String), &Extrapolation)| {
+        let sides = [(sum.below, "smaller"), (sum.above, "larger")];
+        let sides: Vec<&str> = sides.iter().filter(|(count, _)| *count > 0).map(|(_, side)| *side).collect();
+        format!(
+            "extrapolated: {:.2} % of the batches of {cell} ({:.2} % of its cells) were {} than the measured {}..{} of {costs}",
+            percent(sum.below + sum.above, sum.batches),
+            percent(sum.cells_beyond, sum.cells),
+            sides.join(" or "),
+            sum.from,
+            sum.to,
+        )
+    };
+    sums.iter().map(note).collect()
 }
 
 /// Two scenarios of one name would write over each other's results.

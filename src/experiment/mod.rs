@@ -187,7 +187,8 @@ fn carry_out(
         rounds: false,
     };
     let record = prepared.simulate(run, keep, stop)?;
-    let summary = summarize(&record, &prepared.measure(run.load));
+    let mut summary = summarize(&record, &prepared.measure(run.load));
+    summary.extrapolated = prepared.extrapolated(run, &record);
     if logged {
         let place = |file| folder.point(run).join(file);
         if output.requests {

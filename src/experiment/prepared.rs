@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::Run;
-use crate::backend::Backend as _;
+use crate::backend::Backend;
 use crate::backend::sim::Sim;
 use crate::cost::table::{CostTable, TableModel};
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
+use crate::metrics::extrapolation::Extrapolation;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::Measure;
@@ -17,8 +18,8 @@ use crate::metrics::warmup::Warmup;
 use crate::policy::Policy;
 use crate::policy::registry::Setup;
 use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
-use crate::units::Nanos;
-use crate::workload::arrivals::{ClosedLoop, OpenLoop, within_the_clock};
+use crate::units::{CellId, Nanos};
+use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, within_the_clock};
 use crate::workload::dataset::Dataset;
 use crate::workload::model::CellType;
 use crate::workload::random;
@@ -120,27 +121,9 @@ impl<'s> Prepared<'s> {
     /// # Errors
     /// [`Error::Interrupted`] once `stop` is set; a run that does not end before its clock does.
     pub fn simulate(&self, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<Recorder> {
-        let requests = self.requests(run.replication)?;
-        let workers = self.scenario.device.workers;
-        let mut policy = self.policy(run.policy)?;
-        let mut backend = Sim::new(workers, self.devices[run.policy].clone());
-        let mut record = Recorder::new(requests.len(), workers, self.cells.len(), keep);
-        let mut go = |source: &mut dyn crate::workload::arrivals::Source| {
-            drive(source, &mut *policy, &mut backend, &mut record, workers, stop)
-        };
-        let stream = |purpose| random::stream(self.scenario.seed, run.replication, purpose);
-        match (&self.origin, run.load) {
-            (Origin::Trace { arrivals, .. }, _) => go(&mut OpenLoop::new(&requests, arrivals))?,
-            (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
-                go(&mut ClosedLoop::new(&requests, clients, *think, &mut stream("think")))?;
-            }
-            (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
-                let times = process.times(load.rate(), requests.len(), &mut stream("arrivals"));
-                within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
-                go(&mut OpenLoop::new(&requests, &times))?;
-            }
-            (Origin::Dataset { .. }, load) => unreachable!("a closed loop has no load {load}"),
-        }
+        let mut backend = Sim::new(self.workers(), self.device(run.policy).clone());
+        let mut record = self.recorder(run, keep)?;
+        self.serve(run, &mut backend, &mut record, stop)?;
         if backend.now() == Nanos::MAX {
             let entry = &self.scenario.policies[run.policy];
             return Err(Error::input(format!(
@@ -154,6 +137,54 @@ impl<'s> Prepared<'s> {
         }
         debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
         Ok(record)
+    }
+
+    /// The cell types that ran at batch sizes which the policy's cost table does not have.
+    pub fn extrapolated(&self, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
+        let device = &self.devices[run.policy];
+        let counts = (0..).map(CellId).zip(&self.cells).zip(&record.batches);
+        counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &device.measured(id), counts)).collect()
+    }
+
+    /// An empty record for a run.
+    ///
+    /// # Errors
+    /// As [`Prepared::requests`].
+    pub fn recorder(&self, run: &Run, keep: Keep) -> Result<Recorder> {
+        Ok(Recorder::new(self.requests(run.replication)?.len(), self.workers(), self.cells.len(), keep))
+    }
+
+    /// Drives one run on a backend. What happened stands in the record also when the run was stopped.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub fn serve(&self, run: &Run, backend: &mut dyn Backend, record: &mut Recorder, stop: &AtomicBool) -> Result<()> {
+        let requests = self.requests(run.replication)?;
+        let mut policy = self.policy(run.policy)?;
+        let mut go = |source: &mut dyn Source| drive(source, &mut *policy, backend, record, self.workers(), stop);
+        let stream = |purpose| random::stream(self.scenario.seed, run.replication, purpose);
+        match (&self.origin, run.load) {
+            (Origin::Trace { arrivals, .. }, _) => go(&mut OpenLoop::new(&requests, arrivals)),
+            (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
+                go(&mut ClosedLoop::new(&requests, clients, *think, &mut stream("think")))
+            }
+            (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
+                let times = process.times(load.rate(), requests.len(), &mut stream("arrivals"));
+                within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
+                go(&mut OpenLoop::new(&requests, &times))
+            }
+            (Origin::Dataset { .. }, load) => unreachable!("a closed loop has no load {load}"),
+        }
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.scenario.device.workers
+    }
+
+    /// The device as a policy sees it, with its costs and overheads.
+    pub fn device(&self, policy: usize) -> &TableModel {
+        &self.devices[policy]
     }
 
     /// How a run under a load is summed up.
@@ -173,7 +204,11 @@ impl<'s> Prepared<'s> {
         }
     }
 
-    fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
+    /// Builds a fresh policy of the scenario.
+    ///
+    /// # Errors
+    /// Settings that do not fit the model, which [`Prepared::new`] has tried.
+    pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
         let setup =
             Setup { model: &self.scenario.workload.model, cells: &self.cells, workers: self.scenario.device.workers };

@@ -7,6 +7,7 @@ pub mod recorder;
 pub mod stats;
 pub mod warmup;
 
+pub mod extrapolation;
 mod saturation;
 pub mod summary;
 

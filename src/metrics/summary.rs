@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::extrapolation::Extrapolation;
 use super::recorder::Recorder;
 use super::saturation::saturated;
 use super::stats::{Quantile, mean, quantiles};
@@ -56,6 +57,10 @@ pub struct Summary {
     pub worker_utilization: Vec<f64>,
     /// Whether more arrived than could be served; `None` where the run is too short to tell.
     pub saturated: Option<bool>,
+    /// The cell types that ran at batch sizes beyond those of the cost table. Whoever knows the table fills it in; a real
+    /// device needs none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extrapolated: Vec<Extrapolation>,
 }
 
 /// A span of the measured requests that finished, in milliseconds.
@@ -133,6 +138,7 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
         utilization,
         worker_utilization,
         saturated: saturated(record, &run.order, |request| run.left[request as usize]),
+        extrapolated: Vec::new(),
     }
 }
 

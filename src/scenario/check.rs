@@ -23,7 +23,7 @@ pub(super) const ROOT: &[&str] =
     &["name", "seed", "workload", "arrivals", "device", "overhead", "metrics", "output", "policy"];
 pub(super) const WORKLOAD: &[&str] = &["model", "hidden", "dataset", "requests", "max_length", "trace", "time_scale"];
 pub(super) const DEVICE: &[&str] = &["workers", "costs"];
-pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns"];
+pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];
 /// The keys of every policy; each kind adds its own.
@@ -229,8 +229,8 @@ fn device(mut table: Section<'_>) -> Result<Device> {
 fn overhead(mut table: Section<'_>, default: Overhead) -> Result<Overhead> {
     table.only("", OVERHEAD)?;
     let mut nanos = |key| table.take(key).map(|field| field.whole(0..=u64::MAX).map(Nanos)).transpose();
-    let (task, gather) = (nanos("task_ns")?, nanos("gather_ns")?);
-    Ok(Overhead { task: task.unwrap_or(default.task), gather: gather.or(default.gather) })
+    let given = Overhead { task: nanos("task_ns")?, gather: nanos("gather_ns")?, launch: nanos("launch_ns")? };
+    Ok(given.or(default))
 }
 
 fn metrics(mut table: Section<'_>) -> Result<Metrics> {

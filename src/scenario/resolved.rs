@@ -92,7 +92,8 @@ fn arrivals(arrivals: &ArrivalSpec) -> Value {
 }
 
 fn overhead(overhead: Overhead) -> Value {
-    json!({ "task_ns": overhead.task.0, "gather_ns": overhead.gather.map(|time| time.0) })
+    let Overhead { task, gather, launch } = overhead;
+    json!({ "task_ns": task, "gather_ns": gather, "launch_ns": launch })
 }
 
 fn policy(policy: &PolicyEntry) -> Value {

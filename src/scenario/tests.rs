@@ -124,7 +124,7 @@ fn a_scenario_is_read_with_its_defaults() {
             },
             "arrivals": { "process": "poisson", "rates": [1000, 2000.5] },
             "device": { "workers": 1, "costs": "costs.csv" },
-            "overhead": { "task_ns": 0, "gather_ns": null },
+            "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null },
             "metrics": { "slo": null, "quantile": "p99", "warmup": "auto" },
             "output": {
                 "requests": true, "tasks": true, "timeline": false, "plots": [], "plot_point": null, "title": null,
@@ -132,11 +132,11 @@ fn a_scenario_is_read_with_its_defaults() {
             "policy": [
                 {
                     "kind": "toy", "label": "toy", "costs": "costs.csv",
-                    "overhead": { "task_ns": 0, "gather_ns": null }, "max_batch": 512, "pad_to": "bucket",
+                    "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null }, "max_batch": 512, "pad_to": "bucket",
                 },
                 {
                     "kind": "toy", "label": "Big (1.5)", "costs": "costs.csv",
-                    "overhead": { "task_ns": 0, "gather_ns": null },
+                    "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null },
                     "max_batch": { "decoder": 2, "encoder": 4 }, "pad_to": "bucket",
                 },
             ],
@@ -368,7 +368,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "label = \"Big (1.5)\"",
             "label = \"b\"\noverhead = { task = 1 }",
-            "s.toml:15: policy[1] (toy): overhead.task: unknown key; known: task_ns, gather_ns",
+            "s.toml:15: policy[1] (toy): overhead.task: unknown key; known: task_ns, gather_ns, launch_ns",
         ),
         (
             "label = \"Big (1.5)\"",
@@ -548,7 +548,7 @@ fn a_policy_keeps_to_its_own_costs_and_overhead() {
     assert_eq!(first.overhead, scenario.overhead);
     assert_eq!(
         second.overhead,
-        Overhead { task: Nanos(5), gather: Some(Nanos(7)) },
+        Overhead { task: Some(Nanos(5)), gather: Some(Nanos(7)), launch: None },
         "what it leaves out is the scenario's"
     );
     assert_eq!((first.costs.given(), second.costs.given()), ("costs.csv", "trace.csv"));
