@@ -7,6 +7,7 @@ pub mod find_knee;
 pub mod plot;
 pub mod policies;
 pub mod real;
+pub mod replay;
 pub mod reproduce;
 pub mod sim;
 mod sweep;
@@ -41,6 +42,7 @@ enum Command {
     Plot(plot::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
+    Replay(replay::Args),
     Policies(policies::Args),
 }
 
@@ -53,6 +55,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Plot(args) => plot::run(args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
+        Command::Replay(args) => replay::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {

@@ -24,7 +24,10 @@ const OF_THE_RUN: [&str; 5] = ["summary.csv", "differences.csv", "run.json", "ho
 /// The logs of a point.
 const LOGS: [&str; 5] = ["requests.csv", "tasks.csv", "rounds.csv", "batches.csv", "timeline.json"];
 /// Of the files of each replication, with the ending of each.
-const OF_A_REPLICATION: [(&str, &str); 2] = [("point", ".json"), ("failures", ".csv")];
+const OF_A_REPLICATION: [(&str, &str); 3] = [POINT, INTERRUPTED, FAILURES];
+const POINT: (&str, &str) = ("point", ".json");
+const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
+const FAILURES: (&str, &str) = ("failures", ".csv");
 
 /// The folder of one scenario's results.
 #[derive(Clone, Debug)]
@@ -39,9 +42,6 @@ pub struct Folder {
 #[derive(Serialize, Deserialize)]
 struct Point {
     fingerprint: String,
-    /// The user stopped it: the figures are those of its beginning, and it is not taken over.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    interrupted: bool,
     summary: Summary,
 }
 
@@ -77,6 +77,8 @@ impl Folder {
             "git_commit": env!("BATCHLAB_COMMIT"),
             "backend": options.target.name(),
             "device": options.target.device(),
+            "file": scenario.file.to_string_lossy(),
+            "inputs": inputs(scenario)?,
             "folders": folders,
         });
         write_json(&folder.path.join("run.json"), &reproduces)?;
@@ -143,12 +145,12 @@ impl Folder {
     }
 
     fn point_file(&self, run: &Run) -> PathBuf {
-        self.of_replication(run, OF_A_REPLICATION[0])
+        self.of_replication(run, POINT)
     }
 
     /// The requests of a run that failed.
     pub fn failures(&self, run: &Run) -> PathBuf {
-        self.of_replication(run, OF_A_REPLICATION[1])
+        self.of_replication(run, FAILURES)
     }
 
     fn of_replication(&self, run: &Run, (stem, ending): (&str, &str)) -> PathBuf {
@@ -164,8 +166,7 @@ impl Folder {
     }
 
     fn read_point(&self, run: &Run) -> Option<Point> {
-        let point: Point = serde_json::from_str(&fs::read_to_string(self.point_file(run)).ok()?).ok()?;
-        (!point.interrupted).then_some(point)
+        serde_json::from_str(&fs::read_to_string(self.point_file(run)).ok()?).ok()
     }
 
     /// Writes that a run is finished.
@@ -173,20 +174,23 @@ impl Folder {
     /// # Errors
     /// A file that can't be written.
     pub fn write_finished(&self, run: &Run, summary: &Summary) -> Result<()> {
-        self.write_point(run, summary, false)
+        // What an earlier call had of it is no longer of use; where nothing is, nothing is removed.
+        let _ = fs::remove_file(self.of_replication(run, INTERRUPTED));
+        self.write_point(&self.point_file(run), run, summary)
     }
 
-    /// Writes the figures of a run that the user stopped, marked as such.
+    /// Writes the figures of a run that the user stopped into a file of its own, so that nobody takes them for those of a
+    /// finished one.
     ///
     /// # Errors
     /// A file that can't be written.
     pub fn write_interrupted(&self, run: &Run, summary: &Summary) -> Result<()> {
-        self.write_point(run, summary, true)
+        self.write_point(&self.of_replication(run, INTERRUPTED), run, summary)
     }
 
-    fn write_point(&self, run: &Run, summary: &Summary, interrupted: bool) -> Result<()> {
+    fn write_point(&self, path: &Path, run: &Run, summary: &Summary) -> Result<()> {
         let fingerprint = self.fingerprints[run.policy].clone();
-        write_json(&self.point_file(run), &Point { fingerprint, interrupted, summary: summary.clone() })
+        write_json(path, &Point { fingerprint, summary: summary.clone() })
     }
 
     /// Writes what the host's clock measured, the only file in which two simulated runs of one seed differ.
@@ -313,8 +317,23 @@ fn fingerprints(scenario: &Scenario, target: Target) -> Result<Vec<String>> {
         .collect()
 }
 
+/// The files that a scenario names, as it names them, each with the hash of its bytes.
+fn inputs(scenario: &Scenario) -> Result<Value> {
+    let requests = match &scenario.workload.load {
+        Load::Drawn { dataset, .. } => dataset,
+        Load::Trace { trace, .. } => trace,
+    };
+    let costs = scenario.policies.iter().filter_map(|policy| policy.costs.as_ref());
+    let named =
+        std::iter::once(requests).chain(&scenario.workload.weights).chain(costs).filter(|input| input.is_file());
+    named.map(|input| Ok((input.given().to_string(), json!(hash_of(input)?)))).collect()
+}
+
 /// The hash of a file's bytes; of nothing for the name of a generator.
-fn hash_of(file: &Path) -> Result<String> {
+///
+/// # Errors
+/// A file that can't be read.
+pub fn hash_of(file: &Path) -> Result<String> {
     if !file.is_file() {
         return Ok(String::new());
     }

@@ -21,7 +21,15 @@ pub const ROUNDS: [&str; 3] = ["now_ns", "completed", "arrived"];
 /// # Errors
 /// Names the file that can't be written.
 pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
-    write_table(path, |table| {
+    write_whole(path, |out| requests(out, record))
+}
+
+/// Writes what `requests.csv` holds.
+///
+/// # Errors
+/// Those of `out`.
+pub fn requests(out: &mut dyn Write, record: &Recorder) -> io::Result<()> {
+    fill_table(out, |table| {
         table.header(&["id", "arrival_ns", "start_ns", "finish_ns"])?;
         for (id, &arrival) in record.arrival.iter().enumerate().filter(|(_, arrival)| **arrival != Nanos::MAX) {
             let finish = record.finish[id];
@@ -41,7 +49,15 @@ pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
 /// # Errors
 /// Names the file that can't be written.
 pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
-    write_table(path, |table| {
+    write_whole(path, |out| tasks(out, record, cells))
+}
+
+/// Writes what `tasks.csv` holds.
+///
+/// # Errors
+/// Those of `out`.
+pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::Result<()> {
+    fill_table(out, |table| {
         table.header(&["task", "worker", "stream", "cell", "batch", "submit_ns", "start_ns", "finish_ns"])?;
         let mut joined = String::new();
         for task in &record.tasks {
@@ -243,7 +259,7 @@ fn written(value: f64, unit: Unit) -> String {
 }
 
 /// Sets `joined` to the names of the cells, joined by `+`.
-pub(super) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellType]) {
+pub(crate) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellType]) {
     joined.clear();
     for (i, cell) in cells.iter().enumerate() {
         joined.push_str(if i == 0 { "" } else { "+" });
@@ -255,11 +271,13 @@ pub(super) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellTyp
 struct Table<'a>(csv::Writer<&'a mut dyn Write>);
 
 fn write_table(path: &Path, fill: impl FnOnce(&mut Table<'_>) -> io::Result<()>) -> Result<()> {
-    write_whole(path, |out| {
-        let mut table = Table(csv::Writer::from_writer(out));
-        fill(&mut table)?;
-        table.0.flush()
-    })
+    write_whole(path, |out| fill_table(out, fill))
+}
+
+fn fill_table(out: &mut dyn Write, fill: impl FnOnce(&mut Table<'_>) -> io::Result<()>) -> io::Result<()> {
+    let mut table = Table(csv::Writer::from_writer(out));
+    fill(&mut table)?;
+    table.0.flush()
 }
 
 impl Table<'_> {

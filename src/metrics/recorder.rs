@@ -255,7 +255,8 @@ impl Recorder {
     }
 }
 
-fn distinct_cells(steps: &[Step]) -> smallvec::SmallVec<[CellId; 2]> {
+/// The cell types of a task's steps, in the order in which they first come.
+pub fn distinct_cells(steps: &[Step]) -> smallvec::SmallVec<[CellId; 2]> {
     let mut cells = smallvec::SmallVec::new();
     for step in steps {
         if !cells.contains(&step.cell) {

@@ -150,7 +150,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// The first column to the left, the others to the right, two spaces between them.
-fn aligned(lines: &[Vec<String>]) -> String {
+pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |cell: &String| cell.chars().count();
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> =

@@ -5,6 +5,7 @@
 
 mod check;
 mod resolved;
+mod restored;
 mod section;
 mod source;
 #[cfg(test)]
@@ -320,6 +321,15 @@ impl Scenario {
     /// As [`Scenario::load`].
     pub fn parse(text: String, file: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
         check::scenario(&source::Source::new(file, text, overrides)?, registry)
+    }
+
+    /// The scenario whose [`Scenario::resolved_json`] a results folder keeps in `kept_in`. Files that it names are looked for
+    /// in the current folder and beside `file`, where the scenario was read from.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`], without lines.
+    pub fn restore(resolved: &serde_json::Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
+        restored::scenario(resolved, file, kept_in, registry)
     }
 
     /// The arrival process, unless a trace gives the arrivals.
