@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use batchlab::experiment::prepared::Prepared;
+use batchlab::experiment::target::Target;
 use batchlab::policy::registry::Registry;
 use batchlab::units::RequestId;
 use batchlab::validate::recorded::Recording;
@@ -44,7 +45,7 @@ fn desk(workload: &str, arrivals: &str, workers: usize, policies: &str) -> (Temp
 /// Replays all points of a folder.
 fn replayed(results: &Path) -> Vec<Replay> {
     let Results { scenario, points } = Results::open(results, &Registry::standard()).unwrap();
-    let prepared = Prepared::new(&scenario).unwrap();
+    let prepared = Prepared::new(&scenario, Target::Sim).unwrap();
     let one = |point: Point| {
         let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
         replay(&prepared, &point, &recording, &mut |_| {}).unwrap()

@@ -13,6 +13,7 @@ use batchlab::backend::{Backend, Completion, MemberList, Task};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::TableModel;
 use batchlab::experiment::prepared::Prepared;
+use batchlab::experiment::target::Target;
 use batchlab::experiment::{self, Options, Run};
 use batchlab::metrics::logs;
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -148,15 +149,20 @@ pub fn record(scenario: &Path, out: &Path, quirks: Quirks) -> PathBuf {
 /// As [`record()`]; `look` sees each record.
 pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&Run, &Recorder)) -> PathBuf {
     let scenario = Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
-    let options = Options { out: out.to_path_buf(), replications: 1, resume: false };
+    let options = Options { target: Target::Sim, out: out.to_path_buf(), replications: 1, resume: false };
     // For the files beside the logs of the points.
     let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
-    let prepared = Prepared::new(&scenario).expect("the scenario is sound");
+    let prepared = Prepared::new(&scenario, Target::Sim).expect("the scenario is sound");
     for policy in 0..scenario.policies.len() {
         for load in scenario.points() {
             let run = Run { policy, load, replication: 0 };
             let stop = AtomicBool::new(false);
-            let mut machine = Machine::new(prepared.workers(), prepared.device(policy).clone(), quirks, &stop);
+            let mut machine = Machine::new(
+                prepared.workers(),
+                prepared.device(policy).expect("a simulation has costs").clone(),
+                quirks,
+                &stop,
+            );
             let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
             let mut record = prepared.recorder(&run, keep).expect("requests can be drawn");
             let finished = prepared.serve(&run, &mut machine, &mut record, &stop).is_ok();
