@@ -7,6 +7,7 @@ pub mod compare;
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
+pub mod profile;
 pub mod real;
 pub mod replay;
 pub mod reproduce;
@@ -42,6 +43,7 @@ enum Command {
     FindKnee(find_knee::Args),
     Plot(plot::Args),
     Compare(compare::Args),
+    Profile(profile::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
     Replay(replay::Args),
@@ -56,6 +58,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Profile(args) => profile::run(&args, registry),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),
