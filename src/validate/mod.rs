@@ -5,3 +5,4 @@ pub mod compare;
 pub mod recorded;
 pub mod replay;
 pub mod results;
+pub mod set;
