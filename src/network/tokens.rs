@@ -10,7 +10,7 @@ impl Network {
     pub fn token(&self, request: RequestId, place: u32) -> u32 {
         let mixed = mix(self.spec.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
         // The high half of a product spreads 32 random bits evenly over the vocabulary.
-        ((mixed >> 32) * u64::from(self.spec.vocabulary) >> 32) as u32
+        (((mixed >> 32) * u64::from(self.spec.vocabulary)) >> 32) as u32
     }
 }
 

@@ -195,3 +195,77 @@ impl View for Taken<'_> {
         4 * self.tensor.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn spec(weights: Option<PathBuf>) -> Spec {
+        Spec { hidden: 4, embedding: 3, vocabulary: 9, seed: 2, weights }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_bit_for_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, again) = (folder.path().join("a.safetensors"), folder.path().join("b.safetensors"));
+        for model in [Model::Lstm, Model::Gru, Model::Seq2Seq, Model::TreeLstm, Model::ChildSumTreeLstm] {
+            let drawn = Weights::open(&model, &spec(None)).unwrap();
+            drawn.write(&path).unwrap();
+            let read = Weights::open(&model, &spec(Some(path.clone()))).unwrap();
+            for tensor in tensors(&model, &spec(None)) {
+                let bits =
+                    |weights: &Weights| weights.take(&tensor.name).iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(&drawn), bits(&read), "{}", tensor.name);
+            }
+            read.write(&again).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), fs::read(&again).unwrap());
+        }
+    }
+
+    #[test]
+    fn drawn_weights_fill_their_range_and_never_change() {
+        let weights = Weights::open(&Model::Lstm, &spec(None)).unwrap();
+        let drawn = weights.take("lstm.weight_ih");
+        assert!(drawn.iter().all(|x| (-0.5..0.5).contains(x)));
+        assert!(drawn.iter().any(|x| *x < -0.4) && drawn.iter().any(|x| *x > 0.4));
+        // Noted once: a seed gives these weights on every platform.
+        assert_eq!(drawn[..4], [-0.1541025, 0.4166146, -0.45840847, 0.45733917]);
+        assert_ne!(drawn[..12], weights.take("lstm.weight_hh")[..12]);
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        let refusal = |model: &Model, spec: &Spec| {
+            let message = Weights::open(model, spec).unwrap_err().to_string();
+            message.replace(&folder.path().display().to_string(), "DIR")
+        };
+        let given = spec(Some(path.clone()));
+        assert!(refusal(&Model::Lstm, &given).starts_with("DIR/w.safetensors: cannot be read: "));
+        for junk in [&b""[..], b"embedding", &[b'{'; 400]] {
+            fs::write(&path, junk).unwrap();
+            let message = refusal(&Model::Lstm, &given);
+            assert!(message.starts_with("DIR/w.safetensors: is not a safetensors file: "), "{message}");
+        }
+        Weights::open(&Model::Lstm, &spec(None)).unwrap().write(&path).unwrap();
+        assert_eq!(
+            refusal(&Model::Gru, &given),
+            "DIR/w.safetensors: has no tensor \"gru.weight_ih\", which the model gru needs as float32 of shape [12, 3]; it \
+             has: embedding.weight, lstm.bias, lstm.weight_hh, lstm.weight_ih"
+        );
+        assert_eq!(
+            refusal(&Model::Lstm, &Spec { embedding: 4, ..given.clone() }),
+            "DIR/w.safetensors: the tensor \"embedding.weight\" has the shape [9, 3], but the model lstm with hidden = 4, \
+             embedding = 4 and vocabulary = 9 needs [9, 4], a row for each output"
+        );
+        let half = safetensors::tensor::TensorView::new(Dtype::F16, vec![9, 3], &[0; 54]).unwrap();
+        fs::write(&path, serialize([("embedding.weight", half)], None).unwrap()).unwrap();
+        assert_eq!(
+            refusal(&Model::Lstm, &given),
+            "DIR/w.safetensors: the tensor \"embedding.weight\" is of type F16, but has to be F32; convert it"
+        );
+    }
+}

@@ -60,7 +60,7 @@ pub fn replay(
     let difference = recording
         .agrees_with_itself(requests.as_deref().map(rows))
         .err()
-        .or_else(|| other_arrivals(rounds, &record.rounds))
+        .or_else(|| other_arrivals(&rounds[..backend.played()], &record.rounds))
         .or_else(|| backend.difference(*finished).map(|difference| described(&difference, rounds, cells)));
     let difference = match difference {
         Some(difference) => Some(difference),

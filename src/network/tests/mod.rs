@@ -1,6 +1,7 @@
 //! Every cell against a slow reference in float64, and every row against the same row alone.
 
 mod naive;
+mod pytorch;
 
 use std::sync::Arc;
 
@@ -143,7 +144,7 @@ fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> 
         tokens: &rows.iter().flat_map(|row| row.tokens.clone()).collect::<Vec<_>>(),
         token_ends: &ends(&|row| row.tokens.len()),
         // Padding is computed beside the words, and must not reach them.
-        padded_to: if rows.len() % 2 == 0 { 9 } else { 0 },
+        padded_to: if rows.len().is_multiple_of(2) { 9 } else { 0 },
         states: &rows.iter().flat_map(|row| row.states.clone()).collect::<Vec<_>>(),
         state_ends: &ends(&|row| row.states.len() / width),
     };
