@@ -16,7 +16,7 @@ use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{Process, Think};
-use crate::workload::model::Model;
+use crate::workload::model::{KNOWN, Model};
 
 /// The keys of each table; what is not here is an unknown key. `scenarios/reference.toml` shows all of them.
 pub(super) const ROOT: &[&str] =
@@ -100,7 +100,7 @@ fn label(field: &Field<'_>) -> Result<String> {
 fn workload(root: &mut Section<'_>) -> Result<Workload> {
     let mut table = root.section("workload")?;
     table.only("", WORKLOAD)?;
-    let model = table.require("model", "one of lstm, gru, seq2seq, tree-lstm, dnn:NAME")?;
+    let model = table.require("model", &format!("one of {}", KNOWN))?;
     let hidden = table.take("hidden").map_or(Ok(1024), |hidden| hidden.count())?;
     Ok(Workload {
         model: Model::parse(&model.text()?).map_err(|problem| model.refuse(problem))?,
