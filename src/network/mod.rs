@@ -125,6 +125,19 @@ impl Network {
         Ok(Network { model: model.clone(), spec: spec.clone(), cells, state: cells::state(model, spec) })
     }
 
+    /// A network of any cells, in the order of their [`CellId`]s, all of whose states are `state` numbers wide.
+    #[cfg(test)]
+    pub(crate) fn of_cells(model: Model, cells: Vec<Box<dyn Cell>>, state: usize) -> Network {
+        let width = state as u32;
+        let spec = Spec { hidden: width, embedding: width, vocabulary: 1000, seed: 11, weights: None };
+        Network { model, spec, cells, state }
+    }
+
+    /// The name of a cell type, for messages; its number if the model does not have it.
+    pub fn cell_name(&self, cell: CellId) -> String {
+        self.model.cell_types().into_iter().nth(cell.index()).map_or_else(|| cell.to_string(), |cell| cell.name)
+    }
+
     /// One of its cells.
     pub fn cell(&self, cell: CellId) -> &dyn Cell {
         &*self.cells[cell.index()]

@@ -88,6 +88,7 @@ fn numbers_that_are_none_make_their_own_requests_fail() {
                 None => assert_eq!(digest, Some(toy::alone(&healthy, request, graph))),
                 Some((_, _, reason)) => {
                     assert!(reason.starts_with("non-finite numbers in the state after node "), "{reason}");
+                    assert!(reason.ends_with(" (cell toy)"), "{reason}");
                     assert_eq!(digest, None);
                 }
             }
@@ -148,7 +149,7 @@ fn a_policy_that_runs_nodes_out_of_order_is_told() {
         (&[step(0, 1)], &[node(2)], "the policy ran node 2 before node 1, whose state it needs"),
         (&[step(0, 1)], &[node(0), node(0)], "the policy ran node 0 twice"),
         (&[step(0, 1)], &[node(7)], "the policy ran node 7, which the request does not have"),
-        (&[step(1, 1)], &[node(0)], "the policy ran node 0 as the cell 1, but it is the cell a"),
+        (&[step(1, 1)], &[node(0)], "the policy ran node 0 as the cell 1, but it is the cell toy"),
         (&[step(0, 2)], &[node(0)], "the policy's task lists nodes, but its steps are not one batch that holds them"),
         (&[step(0, 2), step(1, 1)], &[whole()], "the steps of the policy's task ended while 1 of 3 nodes had not run"),
     ];

@@ -16,9 +16,6 @@ use crate::workload::trace::Requests;
 /// The numbers in a state.
 pub const WIDTH: usize = 5;
 
-const SEED: u64 = 11;
-const VOCABULARY: u32 = 1000;
-
 /// Hashes a row's words and states, in their order, to whole numbers that a float holds.
 #[derive(Debug)]
 pub struct Mix {
@@ -58,7 +55,7 @@ pub fn network() -> Arc<Network> {
 
 /// A network of these cells.
 pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
-    Arc::new(Network::of_cells(cells, WIDTH, SEED, VOCABULARY))
+    Arc::new(Network::of_cells(Model::Dnn("toy".into()), cells, WIDTH))
 }
 
 /// The digest of a request that runs alone, node after node.
