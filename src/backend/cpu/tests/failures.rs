@@ -33,7 +33,7 @@ impl Cell for Faulty {
         for row in 0..batch.rows {
             let word = batch.tokens[batch.tokens_of(row).start];
             match self.1 {
-                _ if word % 16 > 0 => {}
+                _ if !word.is_multiple_of(16) => {}
                 Trouble::Panic => panic!("the word {word} is too much"),
                 Trouble::NotANumber => out[row * toy::WIDTH + 2] = f32::NAN,
             }
