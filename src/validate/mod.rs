@@ -1,5 +1,6 @@
 //! Whether the simulator tells what a real system does: runs that were recorded are played back and taken apart.
 
+pub mod ledger;
 pub mod recorded;
 pub mod replay;
 pub mod results;
