@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Format, print, print_json};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
+use crate::experiment::target::{Target, Verify};
 use crate::metrics::table::aligned;
 use crate::policy::registry::Registry;
 use crate::validate::recorded::Recording;
@@ -43,7 +44,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
             args.results.display()
         )));
     }
-    let prepared = Prepared::new(&scenario)?;
+    let prepared = Prepared::without_device(&scenario, Target::Cpu(Verify::None))?;
     let replays = recorded
         .par_iter()
         .with_max_len(1)

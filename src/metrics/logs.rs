@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::combined::{Estimate, Row};
 use super::figure::{Figure, Unit};
+use super::lateness::Lateness;
 use super::recorder::Recorder;
 use crate::error::Result;
 use crate::files::write_whole;
@@ -101,6 +102,24 @@ pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
     })
 }
 
+/// Writes `failures.csv`: a row for each request that left without a result, with the instant and the reason, in the order
+/// in which they left.
+///
+/// # Errors
+/// Names the file that can't be written.
+pub fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
+    write_table(path, |table| {
+        table.header(&["id", "at_ns", "reason"])?;
+        for (request, at, reason) in &record.failures {
+            table.number(request.0.into())?;
+            table.time(*at)?;
+            table.text(reason)?;
+            table.end_row()?;
+        }
+        Ok(())
+    })
+}
+
 /// Writes `batches.csv`: how often each cell type was executed at each batch size.
 ///
 /// # Errors
@@ -119,6 +138,9 @@ pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Resu
         Ok(())
     })
 }
+
+/// The columns that tell of the load generator, which simulated runs do not have.
+const LATENESS: [&str; 4] = ["late_mean_us", "late_p99_us", "late_max_us", "valid"];
 
 /// Where the columns that are no figures stand among [`Figure::ALL`]: `point` and `saturated` before the warm-up.
 const BEFORE_POINT: usize = 19;
@@ -162,13 +184,15 @@ pub fn write_differences(path: &Path, rows: &[Row]) -> Result<()> {
     })
 }
 
-/// Writes `summary.csv`: a row for each policy and point. A figure that there is none of is an empty field. Columns with
-/// half-widths follow behind the others when any row has several replications.
+/// Writes `summary.csv`: a row for each policy and point. A figure that there is none of is an empty field. Those
+/// about the load generator are there when any row ran on a real clock. Columns with half-widths follow behind the others
+/// when any row has several replications.
 ///
 /// # Errors
 /// Names the file that can't be written.
 pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
     let (first, further) = Figure::ALL.split_at(BEFORE_POINT);
+    let with_lateness = rows.iter().any(|row| row.figures.lateness().is_some());
     let with_intervals = rows.iter().any(|row| row.figures.replications() > 1);
     write_table(path, |table| {
         let names = |figures: &[Figure]| figures.iter().map(|f| f.name().to_string()).collect::<Vec<_>>();
@@ -177,6 +201,9 @@ pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
         header.extend(["point".into(), "saturated".into()]);
         header.extend(names(further));
         header.extend(["worker_utilization".into(), "replications".into()]);
+        if with_lateness {
+            header.extend(LATENESS.map(String::from));
+        }
         if with_intervals {
             header.extend(Figure::ALL.iter().map(|figure| format!("{}_ci", figure.name())));
         }
@@ -191,12 +218,22 @@ pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
             table.text(&row.backend)?;
             fields(table, |e| e.value, 0, BEFORE_POINT)?;
             table.text(&row.point)?;
-            table.text(row.figures.saturated().map_or("", |s| if s { "true" } else { "false" }))?;
+            table.text(truth(row.figures.saturated()))?;
             fields(table, |e| e.value, BEFORE_POINT, Figure::ALL.len())?;
             let workers: Vec<String> =
                 row.figures.worker_utilization().into_iter().map(|share| written(share, Unit::Ratio)).collect();
             table.text(&workers.join(";"))?;
             table.number(row.figures.replications() as u64)?;
+            if with_lateness {
+                let late = row.figures.lateness();
+                let micros = |of: fn(&Lateness) -> Option<f64>| {
+                    late.as_ref().and_then(of).map_or(String::new(), |us| format!("{us:.3}"))
+                };
+                table.text(&micros(|late| Some(late.mean_us)))?;
+                table.text(&micros(|late| late.p99_us))?;
+                table.text(&micros(|late| Some(late.max_us)))?;
+                table.text(truth(late.and_then(|late| late.valid)))?;
+            }
             if with_intervals {
                 fields(table, |e| e.half_width, 0, Figure::ALL.len())?;
             }
@@ -204,6 +241,11 @@ pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// An answer; an empty field where there is none.
+fn truth(answer: Option<bool>) -> &'static str {
+    answer.map_or("", |yes| if yes { "true" } else { "false" })
 }
 
 /// A figure as summary.csv writes it: milliseconds down to the nanosecond, rates to the thousandth, shares to the
@@ -308,6 +350,31 @@ mod tests {
         run.rounds = vec![round(0, 0, 2), round(7, 2, 0), round(8, 0, 0), round(9, 1, 1)];
         run.delivered = vec![TaskId(1), TaskId(0), TaskId(2)];
         assert_eq!(read(|path| write_rounds(path, &run)), "now_ns,completed,arrived\n0,,2\n7,1;0,0\n8,,0\n9,2,1\n");
+    }
+
+    #[test]
+    fn a_failure_is_a_row_with_its_reason() {
+        let mut run = record(&[(0, 5, 7), (1, 5, u64::MAX)]);
+        run.failed(crate::units::RequestId(1), Nanos(9), "worker 0: numbers that are none, \"NaN\"".into());
+        assert_eq!(
+            read(|path| write_failures(path, &run)),
+            "id,at_ns,reason\n1,9,\"worker 0: numbers that are none, \"\"NaN\"\"\"\n"
+        );
+    }
+
+    #[test]
+    fn the_load_generator_has_columns_where_it_ran_on_a_clock() {
+        let mut run = queue(1000, 0.5, 1);
+        let simulated = summarize(&run, &Measure::default());
+        run.lateness = vec![Nanos(30_000); 1000];
+        let real = summarize(&run, &Measure::default());
+        let closed = summarize(&run, &Measure { closed_loop: true, ..Measure::default() });
+        assert_eq!((simulated.lateness, closed.lateness), (None, None));
+        let text = read(|path| write_summary(path, &[row(&[simulated]), row(&[real])]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with(",replications,late_mean_us,late_p99_us,late_max_us,valid"), "{}", lines[0]);
+        assert!(lines[1].ends_with(",1,,,,"), "{}", lines[1]);
+        assert!(lines[2].ends_with(",1,30.000,30.000,30.000,false"), "{}", lines[2]);
     }
 
     #[test]

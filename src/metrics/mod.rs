@@ -8,6 +8,7 @@ pub mod stats;
 pub mod warmup;
 
 pub mod extrapolation;
+pub mod lateness;
 mod saturation;
 pub mod summary;
 
