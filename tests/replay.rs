@@ -5,9 +5,12 @@ mod recorded;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use batchlab::cost::table::CostTable;
 use batchlab::experiment::prepared::Prepared;
+use batchlab::experiment::target::Target;
 use batchlab::policy::registry::Registry;
-use batchlab::units::RequestId;
+use batchlab::units::{CellId, RequestId};
+use batchlab::validate::ledger::{Ledger, Signature, Term, ledger};
 use batchlab::validate::recorded::Recording;
 use batchlab::validate::replay::{Replay, replay};
 use batchlab::validate::results::{Point, Results};
@@ -44,7 +47,7 @@ fn desk(workload: &str, arrivals: &str, workers: usize, policies: &str) -> (Temp
 /// Replays all points of a folder.
 fn replayed(results: &Path) -> Vec<Replay> {
     let Results { scenario, points } = Results::open(results, &Registry::standard()).unwrap();
-    let prepared = Prepared::new(&scenario).unwrap();
+    let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
     let one = |point: Point| {
         let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
         replay(&prepared, &point, &recording, &mut |_| {}).unwrap()
@@ -200,5 +203,74 @@ fn a_policy_of_other_settings_is_found_out() {
         let difference = replay.difference.expect("fewer tasks are decided");
         assert!(difference.contains("\n  decided   "), "{difference}");
         assert!(replay.rounds.0 < replay.rounds.1);
+    }
+}
+
+/// The ledgers of all points of a folder.
+fn ledgers(results: &Path) -> Vec<Ledger> {
+    let Results { scenario, points } = Results::open(results, &Registry::standard()).unwrap();
+    let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
+    let one = |point: Point| {
+        let entry = &scenario.policies[point.run.policy];
+        let costs = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
+        let model = costs.device(prepared.cells(), entry.overhead).unwrap();
+        let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
+        let mut signatures = Vec::new();
+        let replay = replay(&prepared, &point, &recording, &mut |task| signatures.push(Signature::of(task))).unwrap();
+        ledger(&prepared, &point, &recording, &replay, &signatures, &model).unwrap()
+    };
+    points.into_iter().map(one).collect()
+}
+
+/// How far a mean is from the real one, as a share of it.
+fn off(ledger: &Ledger, times: &batchlab::metrics::summary::Times) -> f64 {
+    times.mean_ms.unwrap() / ledger.real.mean_ms.unwrap() - 1.0
+}
+
+const LOW: &str = "[arrivals]\nprocess = 'poisson'\nrates = [200, 500]";
+const PAIRS: &str = "model = 'seq2seq'\ndataset = 'pairs.csv'\nrequests = 600";
+
+#[test]
+fn the_ledger_names_the_term_that_was_changed() {
+    let none = Quirks::default();
+    for (quirks, owner) in [
+        (Quirks { slow: Some(CellId(1)), ..none }, Term::Durations),
+        (Quirks { launch: 900_000, ..none }, Term::Dispatch),
+        (Quirks { notice: 1_500_000, ..none }, Term::Dispatch),
+        (Quirks { oversleep: 4_000_000, ..none }, Term::Arrivals),
+    ] {
+        for workers in [1, 2] {
+            // A window of the second kind would be woken late too.
+            let policies =
+                [CELLULAR, PADDED.split("[[policy]]\nkind = 'padded'\nlabel").next().unwrap(), MERGED].concat();
+            let (folder, scenario) = desk(PAIRS, LOW, workers, &policies);
+            for ledger in ledgers(&record(&scenario, &folder.path().join("out"), quirks)) {
+                assert_eq!(ledger.owner(), Some(owner), "{quirks:?}\n{ledger:#?}");
+                assert!(off(&ledger, &ledger.recorded).abs() < 0.03, "{quirks:?}\n{ledger:#?}");
+                assert!(off(&ledger, &ledger.model) < -0.01, "{quirks:?}\n{ledger:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_machine_like_the_model_has_nothing_in_its_ledger() {
+    for workers in [1, 3] {
+        let (folder, scenario) = desk(PAIRS, LOW, workers, &[CELLULAR, PADDED, MERGED, IMMEDIATE].concat());
+        for ledger in ledgers(&record(&scenario, &folder.path().join("out"), Quirks::default())) {
+            assert_eq!(ledger.owner(), None);
+            assert_eq!((&ledger.real, &ledger.real), (&ledger.recorded, &ledger.model));
+        }
+    }
+}
+
+#[test]
+fn what_was_recorded_gives_the_run_again() {
+    let (folder, scenario) = desk(PAIRS, LOW, 2, &[CELLULAR, PADDED, MERGED, IMMEDIATE].concat());
+    let results = record(&scenario, &folder.path().join("out"), RESTLESS);
+    for ledger in ledgers(&results) {
+        println!("{:+.5} {:+.5} {:?}", off(&ledger, &ledger.recorded), off(&ledger, &ledger.model), ledger.owner());
+        assert!(off(&ledger, &ledger.recorded).abs() < 0.02, "{ledger:#?}");
+        assert!(off(&ledger, &ledger.recorded).abs() < off(&ledger, &ledger.model).abs() / 5.0, "{ledger:#?}");
     }
 }

@@ -9,16 +9,17 @@ use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use batchlab::backend::{Backend, Completion, MemberList, Task};
+use batchlab::backend::{Backend, Completion, MemberList, Step, Task};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::TableModel;
 use batchlab::experiment::prepared::Prepared;
+use batchlab::experiment::target::Target;
 use batchlab::experiment::{self, Options, Run};
 use batchlab::metrics::logs;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::Scenario;
-use batchlab::units::{Nanos, RequestId, TaskId};
+use batchlab::units::{CellId, Nanos, RequestId, TaskId};
 use batchlab::workload::random::{Stream, stream};
 use rand::RngExt as _;
 
@@ -31,8 +32,10 @@ pub struct Quirks {
     pub launch: u64,
     /// How late a completion is told, at most.
     pub notice: u64,
-    /// How late the driver wakes up, at most; half of it at least.
+    /// How late the driver wakes up for an arrival, at most; half of it at least.
     pub oversleep: u64,
+    /// A cell that takes twice as long.
+    pub slow: Option<CellId>,
     /// What the clock goes on with each look at it.
     pub tick: u64,
     /// The user stops the run after so many waits.
@@ -47,6 +50,7 @@ pub const RESTLESS: Quirks = Quirks {
     launch: 60_000,
     notice: 300_000,
     oversleep: 400_000,
+    slow: None,
     tick: 150,
     stop_after: None,
     failing: None,
@@ -99,7 +103,11 @@ impl Backend for Machine<'_> {
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         self.now.set(self.now.get() + self.quirks.tick);
-        let cells: u64 = task.steps.iter().map(|step| self.costs.cell(step).0 * u64::from(step.times)).sum();
+        let cell = |step: &Step| {
+            let slower = if self.quirks.slow == Some(step.cell) { 2 } else { 1 };
+            self.costs.cell(step).0 * u64::from(step.times) * slower
+        };
+        let cells: u64 = task.steps.iter().map(cell).sum();
         let gather = if task.gather { self.costs.gather(task.batch).0 } else { 0 };
         let duration = cells + gather + self.costs.task(task.batch).0;
         let longer = (duration as f64 * self.rng.random_range(0.0..=self.quirks.spread)) as u64;
@@ -125,14 +133,18 @@ impl Backend for Machine<'_> {
         if wake == u64::MAX || wake <= now {
             return None;
         }
+        if due <= until {
+            self.now.set(due);
+            return self.tell();
+        }
         // Sometimes it comes back early, as a backend that looks after its user does.
-        if until < u64::MAX && self.rng.random_range(0..40) == 0 {
+        if self.quirks.oversleep > 0 && self.rng.random_range(0..40) == 0 {
             self.now.set(now + (wake - now) / 2);
             return None;
         }
         let late = self.late(self.quirks.oversleep);
-        self.now.set(wake + late);
-        if due <= until { self.tell() } else { None }
+        self.now.set(until + late);
+        None
     }
 
     fn failure(&mut self, request: RequestId) -> Option<String> {
@@ -148,15 +160,16 @@ pub fn record(scenario: &Path, out: &Path, quirks: Quirks) -> PathBuf {
 /// As [`record()`]; `look` sees each record.
 pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&Run, &Recorder)) -> PathBuf {
     let scenario = Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
-    let options = Options { out: out.to_path_buf(), replications: 1, resume: false };
+    let options = Options { target: Target::Sim, out: out.to_path_buf(), replications: 1, resume: false };
     // For the files beside the logs of the points.
     let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
-    let prepared = Prepared::new(&scenario).expect("the scenario is sound");
+    let prepared = Prepared::new(&scenario, Target::Sim).expect("the scenario is sound");
     for policy in 0..scenario.policies.len() {
         for load in scenario.points() {
             let run = Run { policy, load, replication: 0 };
             let stop = AtomicBool::new(false);
-            let mut machine = Machine::new(prepared.workers(), prepared.device(policy).clone(), quirks, &stop);
+            let costs = prepared.device(policy).expect("it is simulated").clone();
+            let mut machine = Machine::new(prepared.workers(), costs, quirks, &stop);
             let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
             let mut record = prepared.recorder(&run, keep).expect("requests can be drawn");
             let finished = prepared.serve(&run, &mut machine, &mut record, &stop).is_ok();
