@@ -133,17 +133,15 @@ impl Backend for Machine<'_> {
         if wake == u64::MAX || wake <= now {
             return None;
         }
+        let late = self.late(self.quirks.oversleep);
+        let until = until.saturating_add(late);
         if due <= until {
             self.now.set(due);
             return self.tell();
         }
         // Sometimes it comes back early, as a backend that looks after its user does.
-        if self.quirks.oversleep > 0 && self.rng.random_range(0..40) == 0 {
-            self.now.set(now + (wake - now) / 2);
-            return None;
-        }
-        let late = self.late(self.quirks.oversleep);
-        self.now.set(until + late);
+        let early = self.quirks.oversleep > 0 && self.rng.random_range(0..40) == 0;
+        self.now.set(if early { now + (wake - now) / 2 } else { until });
         None
     }
 
