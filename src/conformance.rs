@@ -125,7 +125,9 @@ impl Case {
                 let _ = writeln!(costs, "{},{batch},{}", cell.name, rng.random_range(1..100) * (3 + batch));
             }
         }
-        let overhead = Overhead { task: Nanos(rng.random_range(0..20)), gather: Some(Nanos(rng.random_range(0..20))) };
+        let mut nanos = || Some(Nanos(rng.random_range(0..20)));
+        // No launch: during one a worker waits for work that it has, which the law of work conservation takes for idling.
+        let overhead = Overhead { task: nanos(), gather: nanos(), launch: None };
         let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
         Case { model, workers: rng.random_range(1..=4), costs, overhead, requests, arrivals }
     }
@@ -169,7 +171,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },
-        Model::TreeLstm => {
+        Model::TreeLstm | Model::ChildSumTreeLstm => {
             // Each node but the first hangs below one drawn before it, so that any arity and any order of leaves occurs.
             let nodes = rng.random_range(1..=15u32);
             let parents: Vec<u32> = (0..nodes).map(|i| if i == 0 { 0 } else { rng.random_range(1..=i) }).collect();

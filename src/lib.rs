@@ -23,5 +23,6 @@ pub mod plot;
 pub mod conformance;
 pub mod experiment;
 pub mod figures;
+pub mod validate;
 
 pub mod cli;

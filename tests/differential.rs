@@ -163,8 +163,7 @@ fn case_of(run: &Run) -> Case {
     Case {
         trace: run.requests(),
         costs: Costs(run.costs.lines().map(cost_row).collect()),
-        task_ns: run.task_ns,
-        gather_ns: run.gather_ns.unwrap_or(0),
+        given: [("task", run.task_ns), ("gather", run.gather_ns), ("launch", run.launch_ns)],
         workers: run.workers,
         policy,
     }
@@ -207,11 +206,15 @@ fn smaller_runs(run: &Run) -> Vec<Run> {
     if run.workers > 1 {
         variants.push(Run { workers: run.workers - 1, ..run.clone() });
     }
-    if run.task_ns > 0 {
-        variants.push(Run { task_ns: 0, ..run.clone() });
-    }
-    if run.gather_ns.is_some() {
-        variants.push(Run { gather_ns: None, ..run.clone() });
+    for without in [
+        Run { task_ns: None, ..run.clone() },
+        Run { gather_ns: None, ..run.clone() },
+        Run { launch_ns: None, ..run.clone() },
+    ] {
+        let given = |run: &Run| [run.task_ns, run.gather_ns, run.launch_ns];
+        if given(&without) != given(run) {
+            variants.push(without);
+        }
     }
     let costs: Vec<&str> = run.costs.lines().collect();
     for dropped in &costs {
@@ -272,19 +275,22 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
 
     let cells = cells_of(model);
     let mut costs: Vec<String> = cells.iter().flat_map(|cell| random_costs(rng, cell, dearest)).collect();
-    let mut gather_ns = None;
-    match rng.random_range(0..3) {
-        0 => gather_ns = Some(rng.random_range(0..=dearest)),
-        1 => costs.extend(random_costs(rng, "gather", dearest)),
-        _ => {}
-    }
+    // Each overhead is given as one number, or by batch size, or there is none.
+    let [task_ns, gather_ns, launch_ns] = ["task", "gather", "launch"].map(|name| {
+        let given = rng.random_range(0..3);
+        if given == 1 {
+            costs.extend(random_costs(rng, name, dearest));
+        }
+        (given == 0).then(|| rng.random_range(0..=dearest))
+    });
     costs.shuffle(rng);
     Run {
         model: model.into(),
         workers,
         policy: random_policy(rng, policy, cells, longest_gap.max(dearest.min(400))),
-        task_ns: if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=dearest) },
+        task_ns,
         gather_ns,
+        launch_ns,
         costs: costs.join("\n"),
         trace: trace.join("\n"),
     }

@@ -2,6 +2,7 @@
 
 mod lab;
 
+use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::units::Nanos;
 use batchlab::workload::random::stream;
@@ -19,7 +20,7 @@ fn offline(device: &Device, policy_text: &str, lengths: &[u32]) -> Recorder {
 /// N requests of T steps in batches of B take (N/B)·T·H(B), in whatever pieces they are submitted.
 #[test]
 fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
-    let device = Device::new("lstm", 1, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", 0, None);
+    let device = Device::new("lstm", 1, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
     for text in [
         PADDED,
         "kind = 'merged'\nmax_batch = 4",
@@ -37,7 +38,7 @@ fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
 /// batching executes what there is.
 #[test]
 fn padding_wastes_what_it_must() {
-    let device = Device::new("lstm", 1, "lstm,1,1000", 0, None);
+    let device = Device::new("lstm", 1, "lstm,1,1000", Overhead::default());
     let lengths = [3, 9, 1, 4, 6, 6, 6, 6, 20, 1, 1, 2, 8];
     let useful: u64 = lengths.iter().map(|n| u64::from(*n)).sum();
     let padded: u64 = lengths.chunks(4).map(|batch| batch.len() as u64 * u64::from(*batch.iter().max().unwrap())).sum();
@@ -66,8 +67,9 @@ fn far_apart_all_policies_agree() {
                 model: "seq2seq".into(),
                 workers,
                 policy: text.parse().unwrap(),
-                task_ns: 0,
+                task_ns: None,
                 gather_ns: None,
+                launch_ns: None,
                 costs: "encoder,1,10\nencoder,2,11\ndecoder,1,13\ndecoder,2,15".into(),
                 trace: trace.join("\n"),
             };
@@ -84,7 +86,8 @@ fn far_apart_all_policies_agree() {
 /// Requests of one cell, one task at a time: cellular and padded batching are the same policy.
 #[test]
 fn on_single_cells_cellular_and_padded_are_the_same() {
-    let device = Device::new("lstm", 2, "lstm,1,1000\nlstm,6,1500", 100, None);
+    let device =
+        Device::new("lstm", 2, "lstm,1,1000\nlstm,6,1500", Overhead { task: Some(Nanos(100)), ..Overhead::default() });
     let requests = device.requests(vec![Shape::Chain(1); 2_000]);
     let arrivals = random_arrivals(3, 2_000, 300);
     let cellular = policy("kind = 'cellular'\nmax_tasks = 1\nmax_batch = 8");
@@ -143,8 +146,9 @@ fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
         model: model.into(),
         workers,
         policy: kind.replace("<40>", &(40 * k).to_string()).parse().unwrap(),
-        task_ns: 3 * k,
+        task_ns: Some(3 * k),
         gather_ns: Some(5 * k),
+        launch_ns: Some(7 * k),
         costs: costs.join("\n"),
         trace: trace.join("\n"),
     };

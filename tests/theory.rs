@@ -9,6 +9,7 @@
 mod exact;
 mod lab;
 
+use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::Keep;
 use batchlab::units::Nanos;
 use batchlab::workload::random::{Stream, stream};
@@ -66,7 +67,7 @@ fn one_server_with_equal_requests_is_m_d_1() {
         name: "M/D/1 at 0.7",
         rate,
         exact: 1.0 + exact::mg1_wait(rate, 1.0, 1.0),
-        device: Device::new("lstm", 1, "lstm,1,1000000", 0, None),
+        device: Device::new("lstm", 1, "lstm,1,1000000", Overhead::default()),
         policy: "kind = 'immediate'",
         requests: 180_000,
     };
@@ -81,7 +82,7 @@ fn several_servers_with_equal_requests_are_m_d_c() {
             name: &format!("M/D/{servers} at {load}"),
             rate,
             exact: 1.0 + exact::mdc_wait(rate, 1.0, servers),
-            device: Device::new("lstm", servers, "lstm,1,1000000", 0, None),
+            device: Device::new("lstm", servers, "lstm,1,1000000", Overhead::default()),
             policy: "kind = 'immediate'",
             requests,
         };
@@ -98,7 +99,7 @@ fn one_server_with_two_lengths_is_m_g_1() {
         name: "M/G/1 at 0.5, two lengths",
         rate,
         exact: 1.0 + exact::mg1_wait(rate, 1.0, second_moment),
-        device: Device::new("lstm", 1, "lstm,1,250000", 0, None),
+        device: Device::new("lstm", 1, "lstm,1,250000", Overhead::default()),
         policy: "kind = 'immediate'",
         requests: 300_000,
     };
@@ -117,7 +118,7 @@ fn one_server_with_geometric_lengths_is_m_g_1() {
         name: "M/G/1 at 0.625, geometric lengths",
         rate,
         exact: service + exact::mg1_wait(rate, service, second_moment),
-        device: Device::new("lstm", 1, "lstm,1,250000", 250_000, None),
+        device: Device::new("lstm", 1, "lstm,1,250000", Overhead { task: Some(Nanos(250_000)), ..Overhead::default() }),
         policy: "kind = 'immediate'",
         requests: 280_000,
     };
@@ -133,7 +134,7 @@ fn cellular_with_single_cells_is_batch_service() {
             name: &format!("batch service, cap {cap} at {load}, cellular"),
             rate,
             exact: exact::batch_latency(rate, linear, cap, 400),
-            device: Device::new("lstm", 1, "lstm,1,2031200\nlstm,2,2175000", 0, None),
+            device: Device::new("lstm", 1, "lstm,1,2031200\nlstm,2,2175000", Overhead::default()),
             policy: &format!("kind = 'cellular'\nmax_tasks = 1\nmax_batch = {cap}"),
             requests,
         };
@@ -154,7 +155,12 @@ fn padded_with_one_length_is_batch_service() {
         name: "batch service, cap 16 at 0.8, padded",
         rate,
         exact: exact::batch_latency(rate, service, cap, 400),
-        device: Device::new("lstm", 1, "lstm,4,200000\nlstm,8,360000", 100_000, None),
+        device: Device::new(
+            "lstm",
+            1,
+            "lstm,4,200000\nlstm,8,360000",
+            Overhead { task: Some(Nanos(100_000)), ..Overhead::default() },
+        ),
         policy: "kind = 'padded'\nbucket_width = 10\npad_to = 'longest'\nmax_batch = 16",
         requests: 230_000,
     };

@@ -1,6 +1,7 @@
 //! What runs batched tasks, and owns the clock while it does.
 
 pub mod cpu;
+pub mod replayed;
 pub mod sim;
 
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};

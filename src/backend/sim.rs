@@ -9,7 +9,8 @@ use super::{Backend, Completion, MemberList, Task};
 use crate::cost::CostModel;
 use crate::units::{Nanos, TaskId};
 
-/// Simulated workers. A worker runs its tasks one behind the other, without a gap.
+/// Simulated workers. A worker runs its tasks one behind the other, without a gap but for the launch of those that it
+/// would otherwise begin at once.
 pub struct Sim<C> {
     costs: C,
     now: Nanos,
@@ -30,7 +31,7 @@ impl<C: CostModel> Sim<C> {
             sum.saturating_add(self.costs.cell(step).saturating_mul(u64::from(step.times)))
         });
         let gather = if task.gather { self.costs.gather(task.batch) } else { Nanos::ZERO };
-        cells.saturating_add(gather).saturating_add(self.costs.task())
+        cells.saturating_add(gather).saturating_add(self.costs.task(task.batch))
     }
 }
 
@@ -40,7 +41,8 @@ impl<C: CostModel> Backend for Sim<C> {
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
-        let start = self.free_at[task.worker.index()].max(self.now);
+        let launched = self.now.saturating_add(self.costs.launch(task.batch));
+        let start = self.free_at[task.worker.index()].max(launched);
         let finish = start.saturating_add(self.duration(task));
         self.free_at[task.worker.index()] = finish;
         self.running.push(Reverse((finish, id, start)));

@@ -6,8 +6,11 @@
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
+pub mod real;
+pub mod replay;
 pub mod reproduce;
 pub mod sim;
+mod sweep;
 pub mod trace;
 
 use std::io::{self, BufWriter, Write};
@@ -34,10 +37,12 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     Sim(sim::Args),
+    Real(real::Args),
     FindKnee(find_knee::Args),
     Plot(plot::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
+    Replay(replay::Args),
     Policies(policies::Args),
 }
 
@@ -45,10 +50,12 @@ enum Command {
 pub fn main(registry: &Registry) -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Sim(args) => sim::run(&args, registry),
+        Command::Real(args) => real::run(&args, registry),
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
+        Command::Replay(args) => replay::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {
@@ -71,13 +78,14 @@ pub struct Common {
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Threads over which runs are spread; the results do not depend on it [default: one for each core]
+    /// Threads over which simulated runs, and checks of real ones, are spread; the results do not depend on it [default: one
+    /// for each core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
-    /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "results/sim")]
-    pub out: PathBuf,
+    /// Folder for the results [default: results/ and the name of the backend]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 
     /// No progress bar and no notes, only results and errors
     #[arg(long, short)]
@@ -106,6 +114,11 @@ impl Common {
         let mut scenario = Scenario::load(path, &self.overrides, registry)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         Ok(scenario)
+    }
+
+    /// The folder for the results of this backend.
+    pub fn out(&self, backend: &str) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| PathBuf::from("results").join(backend))
     }
 
     /// Does work on as many threads as the user wants.

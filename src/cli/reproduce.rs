@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
+use crate::experiment::target::Target;
 use crate::experiment::{self, Options};
 use crate::figures::{Claim, Findings, Verdict, claims, report};
 use crate::metrics::table;
@@ -67,7 +68,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let mut documents = Vec::new();
     for name in &wanted {
         let scenario = common.scenario(&args.scenarios.join(format!("{name}.toml")), registry)?;
-        let options = Options { out: common.out.clone(), replications: 1, resume: false };
+        let options =
+            Options { target: Target::Sim, out: common.out(Target::Sim.name()), replications: 1, resume: false };
         let bar = common.progress(scenario.policies.len() * scenario.points().len(), name);
         let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
         bar.finish_and_clear();

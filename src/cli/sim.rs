@@ -1,17 +1,12 @@
 //! `batchlab sim`: scenarios on the simulated backend.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Common, Format, print, print_json, stop_on_ctrl_c};
-use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
-use crate::experiment::{self, Options, Report};
-use crate::files::folder_name;
-use crate::metrics::recorder::Decisions;
-use crate::metrics::table;
+use super::{Common, sweep};
+use crate::error::Result;
+use crate::experiment::Options;
+use crate::experiment::target::Target;
 use crate::policy::registry::Registry;
-use crate::scenario::Scenario;
 
 /// Run scenarios on the simulated GPU
 ///
@@ -41,78 +36,8 @@ pub struct Args {
 /// # Errors
 /// A scenario with a mistake, before any of them is run; a file that can't be written; Ctrl-C.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let common = &args.common;
-    let scenarios: Vec<Scenario> =
-        args.scenarios.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
-    refuse_equal_names(&scenarios)?;
-    if scenarios.len() > 1 {
-        // So that a mistake in the last does not show after hours of the first.
-        scenarios.iter().try_for_each(|scenario| Prepared::new(scenario).map(drop))?;
-    }
-    let stop = stop_on_ctrl_c()?;
-    let mut documents = Vec::new();
-    for scenario in &scenarios {
-        let options = Options { out: common.out.clone(), replications: args.replications, resume: args.resume };
-        let runs = scenario.policies.len() * scenario.points().len() * args.replications as usize;
-        let bar = common.progress(runs, &scenario.name);
-        let report = common.on_threads(|| experiment::run(scenario, &options, stop, &|| bar.inc(1)))?;
-        bar.finish_and_clear();
-        match common.format {
-            Format::Table => print(&format!("{}\n{}\n", scenario.name, table::table(&report.rows)))?,
-            Format::Json => documents.push(table::to_json(&scenario.name, &report.rows)),
-        }
-        tell(common, scenario, &report);
-        if report.interrupted() {
-            if common.format == Format::Json {
-                print_json(documents)?;
-            }
-            let (done, all) = report.finished;
-            return Err(Error::failed(format!(
-                "interrupted: {done} of {all} runs are finished and kept in {}; go on with --resume",
-                report.folder.path().display()
-            )));
-        }
-    }
-    if common.format == Format::Json { print_json(documents) } else { Ok(()) }
-}
-
-/// Says where the results are, and what a reader should know of them.
-fn tell(common: &Common, scenario: &Scenario, report: &Report) {
-    if report.taken_over > 0 {
-        common.note(format!("taken over from before: {} of {} runs", report.taken_over, report.finished.1));
-    }
-    let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.figures.runs).map(|run| run.warmup).max().unwrap_or(0);
-    if warmed_up > 0 {
-        common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
-    }
-    let Decisions { calls, tasks, time } = report.decisions;
-    if calls > 0 {
-        let per = |count: u64| time.as_nanos() as f64 / count as f64 / 1e3;
-        common.note(format!("scheduler: {:.2} us a decision, {:.2} us a task on this host", per(calls), per(tasks)));
-    }
-    let figures: Vec<String> = report
-        .figures
-        .iter()
-        .filter_map(|path| path.file_name())
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
-    common.note(format!("results in {}{figures}", report.folder.path().display()));
-}
-
-/// Two scenarios of one name would write over each other's results.
-fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
-    // Compared without case, since some file systems do so.
-    let mut seen = BTreeMap::new();
-    for scenario in scenarios {
-        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
-            return Err(Error::input(format!(
-                "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
-                scenario.file.display(),
-                scenario.name,
-                other.display()
-            )));
-        }
-    }
-    Ok(())
+    let target = Target::Sim;
+    let out = args.common.out(target.name());
+    let options = Options { target, out, replications: args.replications, resume: args.resume };
+    sweep::run(&args.scenarios, &args.common, &options, registry)
 }

@@ -1,5 +1,7 @@
 //! Time by batch size, through measured points.
 
+use std::ops::RangeInclusive;
+
 use crate::units::Nanos;
 
 /// Time as a function of the batch size: linear between points, flat below the first, and above the last on the line
@@ -47,6 +49,12 @@ impl Curve {
         self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
     }
 
+    /// From the smallest batch to the largest that has a point; beyond, times are extrapolated.
+    pub fn measured(&self) -> RangeInclusive<u32> {
+        let batch = |point: Option<&(u32, u64)>| point.map_or(0, |(batch, _)| *batch);
+        batch(self.points.first())..=batch(self.points.last())
+    }
+
     fn compute(&self, batch: u32) -> Nanos {
         let points = &self.points;
         let above = points.partition_point(|(b, _)| *b <= batch);
@@ -82,6 +90,7 @@ mod tests {
         assert_eq!(curve.at(8), Nanos(201));
         assert_eq!(curve.at(24), Nanos(401));
         assert_eq!(curve.at(3_000), Nanos(301 + 2984 * 100 / 8));
+        assert_eq!(curve.measured(), 4..=16);
     }
 
     #[test]

@@ -14,6 +14,10 @@ pub trait CostModel: Send + Sync {
     /// The time to bring the states of a batch of so many nodes together.
     fn gather(&self, batch: u32) -> Nanos;
 
-    /// What every task costs beside its cells.
-    fn task(&self) -> Nanos;
+    /// What a task of this batch costs beside its cells.
+    fn task(&self, batch: u32) -> Nanos;
+
+    /// From the instant at which a task of this batch is submitted to the earliest at which it can start, during which
+    /// an idle worker stays idle: the decision, the hand-over, the wake-up.
+    fn launch(&self, batch: u32) -> Nanos;
 }

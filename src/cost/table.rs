@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::CostModel;
 use super::curve::Curve;
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
-use crate::units::Nanos;
+use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
 
-/// The name under which a table gives the time of bringing states together.
+/// The names under which a table gives what tasks cost beside their cells, by batch size: each task, bringing states
+/// together, and the way from the submission to the start.
+const TASK: &str = "task";
 const GATHER: &str = "gather";
+const LAUNCH: &str = "launch";
 
 /// A cost table as its file has it.
 #[derive(Clone, Debug)]
@@ -27,14 +31,28 @@ struct CellCosts {
     by_input: Vec<(u32, Curve)>,
 }
 
-/// What each task and each change of a batch's members cost beside the cells.
+/// What tasks cost beside their cells, whatever their batch. Where there is `None`, the table's rows of that name hold,
+/// by batch size, and where it has none, nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
     /// Added to every task.
-    pub task: Nanos,
-    /// Added to a task whose members are not those of the task before; `None` takes the table's `gather` rows, or
-    /// nothing where it has none.
+    pub task: Option<Nanos>,
+    /// Added to a task whose members are not those of the task before.
     pub gather: Option<Nanos>,
+    /// The least time from a task's submission to its start.
+    pub launch: Option<Nanos>,
+}
+
+impl Overhead {
+    /// The same, with `default` for what is not given.
+    #[must_use]
+    pub fn or(self, default: Overhead) -> Overhead {
+        Overhead {
+            task: self.task.or(default.task),
+            gather: self.gather.or(default.gather),
+            launch: self.launch.or(default.launch),
+        }
+    }
 }
 
 /// The columns of a cost table; the first three are needed.
@@ -103,14 +121,16 @@ impl CostTable {
                 })
             })
             .collect::<Result<Vec<CellCosts>>>()?;
-        let gather = match overhead.gather {
-            Some(time) => Curve::constant(time),
-            None => match self.cells.get(GATHER) {
-                Some(costs) => costs.by_input[0].1.clone(),
-                None => Curve::constant(Nanos::ZERO),
-            },
+        let curve = |given: Option<Nanos>, name: &str| match (given, self.cells.get(name)) {
+            (None, Some(costs)) => costs.by_input[0].1.clone(),
+            (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
-        Ok(TableModel { cells: curves, task: overhead.task, gather })
+        Ok(TableModel {
+            cells: curves,
+            task: curve(overhead.task, TASK),
+            gather: curve(overhead.gather, GATHER),
+            launch: curve(overhead.launch, LAUNCH),
+        })
     }
 
     /// The largest input that the table has for a cell; `None` where its time does not depend on it.
@@ -123,8 +143,18 @@ impl CostTable {
 #[derive(Clone, Debug)]
 pub struct TableModel {
     cells: Vec<CellCosts>,
-    task: Nanos,
+    task: Curve,
     gather: Curve,
+    launch: Curve,
+}
+
+impl TableModel {
+    /// The batches between the smallest and the largest that the table has for a cell, at each of its input sizes.
+    pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
+        let ranges = || self.cells[cell.index()].by_input.iter().map(|(_, curve)| curve.measured());
+        let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
+        smallest..=ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX)
+    }
 }
 
 impl CostModel for TableModel {
@@ -139,8 +169,12 @@ impl CostModel for TableModel {
         self.gather.at(batch)
     }
 
-    fn task(&self) -> Nanos {
-        self.task
+    fn task(&self, batch: u32) -> Nanos {
+        self.task.at(batch)
+    }
+
+    fn launch(&self, batch: u32) -> Nanos {
+        self.launch.at(batch)
     }
 }
 
@@ -227,7 +261,6 @@ fn fields(line: &str) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::CellId;
     use crate::workload::model::Model;
 
     #[test]
@@ -242,12 +275,27 @@ mod tests {
     }
 
     #[test]
+    fn overheads_are_the_scenarios_or_the_tables_or_nothing() {
+        let rows = "cell,batch,ns\nlstm,1,10\ntask,1,3\ntask,3,7\ngather,1,20\nlaunch,2,40\n";
+        let table = CostTable::parse(rows, "t.csv").unwrap();
+        let device = |overhead| table.device(&Model::Lstm.cell_types(), overhead).unwrap();
+        let measured = device(Overhead::default());
+        assert_eq!([measured.task(2), measured.gather(2), measured.launch(1)], [Nanos(5), Nanos(40), Nanos(40)]);
+        let given = Overhead { task: Some(Nanos(0)), gather: None, launch: Some(Nanos(1)) };
+        assert_eq!([device(given).task(9), device(given).gather(1), device(given).launch(9)].map(|t| t.0), [0, 20, 1]);
+        let none = CostTable::parse("cell,batch,ns\nlstm,1,10\n", "t.csv").unwrap();
+        let none = none.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
+        assert_eq!([none.task(9), none.gather(9), none.launch(9)], [Nanos::ZERO; 3]);
+    }
+
+    #[test]
     fn a_padded_input_takes_the_next_size() {
         let table = CostTable::parse("cell,batch,ns,input\nbert,1,10,64\nbert,1,20,128\n", "t.csv").unwrap();
         let device = table.device(&Model::Dnn("bert".into()).cell_types(), Overhead::default()).unwrap();
         let at = |input| device.cell(&Step { cell: CellId(0), batch: 1, times: 1, input }).0;
         assert_eq!([at(1), at(64), at(65), at(128)], [10, 10, 20, 20]);
         assert_eq!(table.largest_input("bert"), Some(128));
+        assert_eq!(device.measured(CellId(0)), 1..=1);
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::carry_out::{Finished, Host};
 use super::prepared::Prepared;
-use super::{Options, Run, SIM};
+use super::target::Target;
+use super::{Options, Run};
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
-use crate::metrics::recorder::Decisions;
 use crate::metrics::summary::Summary;
 use crate::plot;
 use crate::scenario::{Load, Scenario};
@@ -21,7 +22,12 @@ use crate::workload::shape::Shape;
 /// The files of a run beside the summary and the figures.
 const OF_THE_RUN: [&str; 5] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv"];
 /// The logs of a point.
-const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "batches.csv", "timeline.json"];
+const LOGS: [&str; 5] = ["requests.csv", "tasks.csv", "rounds.csv", "batches.csv", "timeline.json"];
+/// Of the files of each replication, with the ending of each.
+const OF_A_REPLICATION: [(&str, &str); 3] = [POINT, INTERRUPTED, FAILURES];
+const POINT: (&str, &str) = ("point", ".json");
+const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
+const FAILURES: (&str, &str) = ("failures", ".csv");
 
 /// The folder of one scenario's results.
 #[derive(Clone, Debug)]
@@ -32,7 +38,7 @@ pub struct Folder {
     fingerprints: Vec<String>,
 }
 
-/// A finished run, as its file has it.
+/// A run, as its file has it.
 #[derive(Serialize, Deserialize)]
 struct Point {
     fingerprint: String,
@@ -49,7 +55,7 @@ impl Folder {
     pub fn open(scenario: &Scenario, prepared: &Prepared<'_>, options: &Options, runs: &[Run]) -> Result<Folder> {
         let path = options.out.join(folder_name(&scenario.name));
         let policies: Vec<String> = scenario.policies.iter().map(|policy| folder_name(&policy.label)).collect();
-        let folder = Folder { path, policies, fingerprints: fingerprints(scenario)? };
+        let folder = Folder { path, policies, fingerprints: fingerprints(scenario, options.target)? };
         if options.resume {
             folder.refuse_others(runs)?;
             // It would not tell of what is now added.
@@ -69,8 +75,10 @@ impl Folder {
             "replications": options.replications,
             "version": env!("CARGO_PKG_VERSION"),
             "git_commit": env!("BATCHLAB_COMMIT"),
-            "backend": SIM,
-            "device": "simulated",
+            "backend": options.target.name(),
+            "device": options.target.device(),
+            "file": scenario.file.to_string_lossy(),
+            "inputs": inputs(scenario)?,
             "folders": folders,
         });
         write_json(&folder.path.join("run.json"), &reproduces)?;
@@ -89,7 +97,9 @@ impl Folder {
             for point in folders_in(&policy) {
                 for file in fs::read_dir(&point).into_iter().flatten().flatten() {
                     let name = file.file_name().to_string_lossy().into_owned();
-                    if LOGS.contains(&name.as_str()) || (name.starts_with("point") && name.ends_with(".json")) {
+                    let of_a_replication =
+                        OF_A_REPLICATION.iter().any(|(stem, ending)| name.starts_with(stem) && name.ends_with(ending));
+                    if LOGS.contains(&name.as_str()) || of_a_replication {
                         let _ = fs::remove_file(file.path());
                     }
                 }
@@ -135,9 +145,18 @@ impl Folder {
     }
 
     fn point_file(&self, run: &Run) -> PathBuf {
+        self.of_replication(run, POINT)
+    }
+
+    /// The requests of a run that failed.
+    pub fn failures(&self, run: &Run) -> PathBuf {
+        self.of_replication(run, FAILURES)
+    }
+
+    fn of_replication(&self, run: &Run, (stem, ending): (&str, &str)) -> PathBuf {
         self.point(run).join(match run.replication {
-            0 => "point.json".to_string(),
-            later => format!("point-{}.json", later + 1),
+            0 => format!("{stem}{ending}"),
+            later => format!("{stem}-{}{ending}", later + 1),
         })
     }
 
@@ -155,25 +174,32 @@ impl Folder {
     /// # Errors
     /// A file that can't be written.
     pub fn write_finished(&self, run: &Run, summary: &Summary) -> Result<()> {
-        let point = Point { fingerprint: self.fingerprints[run.policy].clone(), summary: summary.clone() };
-        write_json(&self.point_file(run), &point)
+        // What an earlier call had of it is no longer of use; where nothing is, nothing is removed.
+        let _ = fs::remove_file(self.of_replication(run, INTERRUPTED));
+        self.write_point(&self.point_file(run), run, summary)
     }
 
-    /// Writes what the host's clock measured, the only file in which two runs of one seed differ.
+    /// Writes the figures of a run that the user stopped into a file of its own, so that nobody takes them for those of a
+    /// finished one.
     ///
     /// # Errors
     /// A file that can't be written.
-    pub fn write_host(
-        &self,
-        runs: &[Run],
-        hosts: impl Iterator<Item = Option<(Duration, Decisions)>>,
-        wall: Duration,
-    ) -> Result<()> {
-        let runs: Vec<Value> = runs
-            .iter()
-            .zip(hosts)
-            .filter_map(|(run, host)| host.map(|(wall, decisions)| self.host_row(run, wall, decisions)))
-            .collect();
+    pub fn write_interrupted(&self, run: &Run, summary: &Summary) -> Result<()> {
+        self.write_point(&self.of_replication(run, INTERRUPTED), run, summary)
+    }
+
+    fn write_point(&self, path: &Path, run: &Run, summary: &Summary) -> Result<()> {
+        let fingerprint = self.fingerprints[run.policy].clone();
+        write_json(path, &Point { fingerprint, summary: summary.clone() })
+    }
+
+    /// Writes what the host's clock measured, the only file in which two simulated runs of one seed differ.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<Finished>], wall: Duration) -> Result<()> {
+        let runs: Vec<Value> =
+            runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let host = json!({
             "finished_unix_s": now,
@@ -184,9 +210,11 @@ impl Folder {
         write_json(&self.path.join("host.json"), &host)
     }
 
-    fn host_row(&self, run: &Run, wall: Duration, decisions: Decisions) -> Value {
+    /// What is known of a run that was carried out here; `None` for one that was taken over.
+    fn host_row(&self, run: &Run, finished: &Finished) -> Option<Value> {
+        let Host { wall, decisions, verified, failures: _ } = finished.host.as_ref()?;
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
-        json!({
+        let mut row = json!({
             "policy": self.policies[run.policy],
             "point": run.load.to_string(),
             "replication": run.replication,
@@ -194,7 +222,12 @@ impl Folder {
             "decisions": decisions.calls,
             "scheduler_ns_per_decision": per(decisions.calls),
             "scheduler_ns_per_task": per(decisions.tasks),
-        })
+        });
+        if let Some(lateness) = finished.summary.lateness {
+            row["lateness"] = json!(lateness);
+            row["verified"] = json!(verified);
+        }
+        Some(row)
     }
 
     /// How often each length occurs among the requests.
@@ -239,34 +272,68 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// For each policy, of all that decides the results of its points: the scenario, the files that it names, and the program.
-/// Not of the other policies or the list of loads, so that either can be added to when a sweep is resumed.
-fn fingerprints(scenario: &Scenario) -> Result<Vec<String>> {
+/// For each policy, of all that decides the results of its points: the scenario, the files that it names, the program, and
+/// the machine of a real run. Not of the other policies or the list of loads, so that either can be added to when a sweep
+/// is resumed; nor of costs and overheads where tasks take what they take.
+fn fingerprints(scenario: &Scenario, target: Target) -> Result<Vec<String>> {
     let mut common = scenario.resolved_json();
     let root = common.as_object_mut().expect("a scenario is a table");
-    let policies = root.remove("policy");
+    let mut policies =
+        root.remove("policy").map_or(Vec::new(), |policies| policies.as_array().cloned().unwrap_or_default());
     for (table, keys) in [("output", &["plots", "plot_point", "title"][..]), ("arrivals", &["rates", "clients"])] {
         if let Some(Value::Object(table)) = root.get_mut(table) {
             table.retain(|key, _| !keys.contains(&key.as_str()));
+        }
+    }
+    if target.is_real() {
+        root.remove("overhead");
+        for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {
+            table.retain(|key, _| !["costs", "overhead"].contains(&key.as_str()));
         }
     }
     let named = match &scenario.workload.load {
         Load::Drawn { dataset, .. } => dataset.path(),
         Load::Trace { trace, .. } => trace.path(),
     };
-    let common = format!("{} {} {common} {}", env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"), hash_of(named)?);
-    let policies = policies.iter().flat_map(|policies| policies.as_array().into_iter().flatten());
+    let inputs =
+        [Some(named), scenario.workload.weights.as_deref()].map(|file| file.map_or(Ok(String::new()), hash_of));
+    let [named, weights] = inputs;
+    let common = format!(
+        "{} {} {} {common} {} {}",
+        env!("CARGO_PKG_VERSION"),
+        env!("BATCHLAB_COMMIT"),
+        target.device(),
+        named?,
+        weights?
+    );
     policies
+        .iter()
         .zip(&scenario.policies)
         .map(|(settings, policy)| {
-            let all = format!("{common} {settings} {}", hash_of(policy.costs.path())?);
+            let costs = policy.costs.as_deref().filter(|_| !target.is_real());
+            let all = format!("{common} {settings} {}", costs.map_or(Ok(String::new()), hash_of)?);
             Ok(format!("{:016x}", fnv1a(all.as_bytes())))
         })
         .collect()
 }
 
+/// The files that a scenario names, as it names them, each with the hash of its bytes.
+fn inputs(scenario: &Scenario) -> Result<Value> {
+    let requests = match &scenario.workload.load {
+        Load::Drawn { dataset, .. } => dataset,
+        Load::Trace { trace, .. } => trace,
+    };
+    let costs = scenario.policies.iter().filter_map(|policy| policy.costs.as_ref());
+    let named =
+        std::iter::once(requests).chain(&scenario.workload.weights).chain(costs).filter(|input| input.is_file());
+    named.map(|input| Ok((input.given().to_string(), json!(hash_of(input)?)))).collect()
+}
+
 /// The hash of a file's bytes; of nothing for the name of a generator.
-fn hash_of(file: &Path) -> Result<String> {
+///
+/// # Errors
+/// A file that can't be read.
+pub fn hash_of(file: &Path) -> Result<String> {
     if !file.is_file() {
         return Ok(String::new());
     }

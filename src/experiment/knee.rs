@@ -6,6 +6,7 @@ use rayon::prelude::*;
 
 use super::Run;
 use super::prepared::Prepared;
+use super::target::Target;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Keep;
 use crate::metrics::stats::{Interval, interval};
@@ -72,7 +73,7 @@ pub fn find(
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Knee>> {
-    let prepared = Prepared::new(scenario)?;
+    let prepared = Prepared::new(scenario, Target::Sim)?;
     let first = match scenario.arrivals() {
         Some(ArrivalSpec::Open { process, rates }) if process.takes_rate() => rates[0],
         _ => {
@@ -129,8 +130,11 @@ fn holds(
     scenario: &Scenario,
     stop: &AtomicBool,
 ) -> Result<bool> {
-    let record = prepared.simulate(run, Keep::default(), stop)?;
-    let summary = summarize(&record, &Measure { slo: Some(objective.slo), ..prepared.measure(run.load) });
+    let ran = prepared.execute(run, Keep::default(), stop)?;
+    if ran.interrupted {
+        return Err(Error::Interrupted);
+    }
+    let summary = summarize(&ran.record, &Measure { slo: Some(objective.slo), ..prepared.measure(run.load) });
     let times = &summary.latency;
     let value = match objective.quantile.name() {
         "p50" => times.p50_ms,

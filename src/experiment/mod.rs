@@ -1,38 +1,45 @@
-//! A scenario run: its points, several at a time, and what they write.
+//! A scenario run: its points and what they write.
 //!
 //! A point is one policy under one load. Each replication of a point is a run of its own: it draws its workload from
-//! the seed, drives it through the policy, sums up and writes its files, and nothing of it depends on which thread does
-//! that or when. Points are parallel, a run is not.
+//! the seed, drives it through the policy, sums up and writes its files. Nothing of a simulated run depends on which thread
+//! does that or when, so that points are parallel, though a run is not. Real runs have the machine to themselves, one after
+//! the other.
 
+mod carry_out;
+mod device;
 pub mod folder;
 pub mod knee;
 pub mod prepared;
+pub mod target;
+pub mod verify;
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use rayon::prelude::*;
 
+use self::carry_out::{Finished, carry_out};
 use self::folder::Folder;
 use self::prepared::Prepared;
+use self::target::Target;
 use crate::error::{Error, Result};
 use crate::metrics::combined::{Row, combine};
-use crate::metrics::recorder::{Decisions, Keep, Recorder};
-use crate::metrics::summary::{Summary, summarize};
-use crate::metrics::{logs, timeline};
+use crate::metrics::logs;
+use crate::metrics::recorder::Decisions;
+use crate::metrics::summary::Summary;
 use crate::plot;
 use crate::scenario::{LoadPoint, Scenario};
-
-/// The simulated backend's name in results.
-pub const SIM: &str = "sim";
+use crate::units::RequestId;
 
 /// How to run a scenario, beside what the scenario itself says.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// What runs the tasks. Simulated and real experiments differ in this alone.
+    pub target: Target,
     /// The folder in which the scenario's own folder of results is made.
     pub out: std::path::PathBuf,
-    /// Runs of each point, each with its own random streams.
+    /// Runs of each point: in a simulation each with its own random streams, else all with those of the first.
     pub replications: u32,
     /// Takes over points that an earlier run of the same scenario has finished.
     pub resume: bool,
@@ -53,9 +60,59 @@ pub struct Report {
     pub finished: (usize, usize),
     /// Finished runs that an earlier call had carried out.
     pub taken_over: usize,
+    /// Requests that were compared with the same requests run alone.
+    pub verified: usize,
+    /// Requests that failed in the real runs that are finished.
+    pub failed: u64,
+    /// The first of them in each run that was carried out by this call.
+    pub failures: Vec<Failure>,
+}
+
+/// A request that left a real run without a result.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The run.
+    pub run: Run,
+    /// The label of its policy.
+    pub policy: String,
+    /// The request.
+    pub request: RequestId,
+    /// Why.
+    pub reason: String,
 }
 
 impl Report {
+    fn new(
+        folder: Folder,
+        rows: Vec<Row>,
+        scenario: &Scenario,
+        target: Target,
+        runs: &[Run],
+        finished: &[Option<Finished>],
+    ) -> Report {
+        let done = || runs.iter().zip(finished).filter_map(|(run, finished)| Some((run, finished.as_ref()?)));
+        let here = || done().filter_map(|(run, finished)| Some((run, finished.host.as_ref()?)));
+        let failed = done().filter(|_| target.is_real()).map(|(_, finished)| finished.summary.failed).sum();
+        let failures = here().flat_map(|(run, host)| host.failures.iter().map(move |failure| (run, failure)));
+        let failures = failures.map(|(run, (request, reason))| Failure {
+            run: *run,
+            policy: scenario.policies[run.policy].label.clone(),
+            request: *request,
+            reason: reason.clone(),
+        });
+        Report {
+            rows,
+            figures: Vec::new(),
+            decisions: here().map(|(_, host)| host.decisions).sum(),
+            finished: (done().count(), runs.len()),
+            taken_over: done().count() - here().count(),
+            verified: here().map(|(_, host)| host.verified).sum(),
+            failed,
+            failures: failures.collect(),
+            folder,
+        }
+    }
+
     /// Whether the user stopped it before it was done.
     pub fn interrupted(&self) -> bool {
         self.finished.0 < self.finished.1
@@ -73,86 +130,83 @@ pub struct Run {
     pub replication: u32,
 }
 
-/// A run's figures, and what the host's clock says of it.
-#[derive(Clone, Debug)]
-struct Finished {
-    summary: Summary,
-    /// `None` for a run that was taken over.
-    host: Option<(Duration, Decisions)>,
-}
-
-/// Runs every point of a scenario on the simulated backend and writes the results. `progress` is called once for each
-/// finished run. When `stop` is set, runs that are under way are given up and those that are finished are kept.
+/// Runs every point of a scenario and writes the results. `progress` is called once for each finished run. When `stop` is
+/// set, runs that are under way are given up and those that are finished are kept; of a real run under way, what it came to.
 ///
 /// # Errors
-/// Whatever is wrong with the scenario's files, before anything is run; or a file that can't be written.
+/// Whatever is wrong with the scenario's files, before anything is run; a file that can't be written; in a real run, a
+/// request whose result is not that of the request alone.
 pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
     let clock = Instant::now();
-    let prepared = Prepared::new(scenario)?;
-    let runs = runs(scenario, options.replications);
+    let scenario = &*options.target.completed(scenario);
+    let prepared = Prepared::new(scenario, options.target)?;
+    let runs = runs(scenario, options);
     let folder = Folder::open(scenario, &prepared, options, &runs)?;
 
     let failure = Mutex::new(None);
-    let finished: Vec<Option<Finished>> = runs
-        .par_iter()
-        .with_max_len(1) // One run is long enough to be a piece of work of its own.
-        .map(|run| {
-            let outcome = match options.resume.then(|| folder.finished(run)).flatten() {
-                Some(summary) => Ok(Finished { summary, host: None }),
-                None => carry_out(run, scenario, &prepared, &folder, stop),
-            };
-            match outcome {
-                Ok(finished) => {
-                    progress();
-                    Some(finished)
-                }
-                Err(Error::Interrupted) => None,
-                Err(error) => {
-                    // The others would most likely fail in the same way, on a disk that is full.
-                    stop.store(true, std::sync::atomic::Ordering::Relaxed);
-                    failure.lock().expect("no run panics while it holds the lock").get_or_insert(error);
-                    None
-                }
+    let one = |run: &Run| {
+        let outcome = match options.resume.then(|| folder.finished(run)).flatten() {
+            Some(summary) => Ok(Finished { summary, host: None }),
+            None => carry_out(run, &prepared, &folder, stop),
+        };
+        match outcome {
+            Ok(finished) => {
+                progress();
+                Some(finished)
             }
-        })
-        .collect();
+            Err(Error::Interrupted) => None,
+            Err(error) => {
+                // The others would most likely fail in the same way, on a disk that is full.
+                stop.store(true, Ordering::Relaxed);
+                failure.lock().expect("no run panics while it holds the lock").get_or_insert(error);
+                None
+            }
+        }
+    };
+    let finished: Vec<Option<Finished>> = match options.target.is_real() {
+        true => runs.iter().map(one).collect(),
+        // One run is long enough to be a piece of work of its own.
+        false => runs.par_iter().with_max_len(1).map(one).collect(),
+    };
     if let Some(error) = failure.into_inner().expect("no run panics while it holds the lock") {
         return Err(error);
     }
 
-    let rows = rows(scenario, &runs, &finished);
+    let rows = rows(scenario, options.target, &runs, &finished);
     logs::write_summary(&folder.summary(), &rows)?;
     logs::write_differences(&folder.differences(), &rows)?;
-    folder.write_host(&runs, finished.iter().map(|f| f.as_ref().and_then(|f| f.host)), clock.elapsed())?;
-    let done = finished.iter().flatten().count();
-    let decisions = finished.iter().flatten().filter_map(|f| f.host).map(|(_, decisions)| decisions).sum();
-    let taken_over = finished.iter().flatten().filter(|f| f.host.is_none()).count();
-    let finished = (done, runs.len());
-    let mut report = Report { folder, rows, figures: Vec::new(), decisions, finished, taken_over };
+    folder.write_host(&runs, &finished, clock.elapsed())?;
+    let mut report = Report::new(folder, rows, scenario, options.target, &runs, &finished);
     if !report.interrupted() {
         report.figures = draw(scenario, &report.folder)?;
     }
     Ok(report)
 }
 
-/// All runs, the replications of a point apart from each other, so that neighbours share their requests.
-fn runs(scenario: &Scenario, replications: u32) -> Vec<Run> {
+/// All runs in the order in which they are begun. The replications of a point are apart from each other: simulated runs
+/// that are neighbours share their requests, and real ones their weather, since policies take turns under each load.
+fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
     let loads = scenario.points();
-    (0..replications)
+    let policies = 0..scenario.policies.len();
+    (0..options.replications)
         .flat_map(|replication| {
-            let loads = &loads;
-            (0..scenario.policies.len())
-                .flat_map(move |policy| loads.iter().map(move |load| Run { policy, load: *load, replication }))
+            let run = move |policy, load: LoadPoint| Run { policy, load, replication };
+            let pairs: Vec<Run> = match options.target.is_real() {
+                true => loads.iter().flat_map(|load| policies.clone().map(move |policy| run(policy, *load))).collect(),
+                false => policies.clone().flat_map(|policy| loads.iter().map(move |load| run(policy, *load))).collect(),
+            };
+            pairs
         })
         .collect()
 }
 
 /// A row for each point all of whose replications are finished: policies in the order of the scenario, then loads.
-fn rows(scenario: &Scenario, runs: &[Run], finished: &[Option<Finished>]) -> Vec<Row> {
-    let points = runs.iter().filter(|run| run.replication == 0);
+fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Finished>]) -> Vec<Row> {
+    let loads = scenario.points();
+    let points = (0..scenario.policies.len()).flat_map(|policy| loads.iter().map(move |load| (policy, *load)));
     points
-        .filter_map(|point| {
-            let of_point = |run: &Run| run.policy == point.policy && run.load == point.load;
+        .filter_map(|(policy, load)| {
+            let of_point = |run: &Run| run.policy == policy && run.load == load;
             let summaries: Option<Vec<Summary>> = runs
                 .iter()
                 .zip(finished)
@@ -160,50 +214,13 @@ fn rows(scenario: &Scenario, runs: &[Run], finished: &[Option<Finished>]) -> Vec
                 .map(|(_, finished)| finished.as_ref().map(|f| f.summary.clone()))
                 .collect();
             Some(Row {
-                policy: scenario.policies[point.policy].label.clone(),
-                backend: SIM.into(),
-                point: point.load.to_string(),
+                policy: scenario.policies[policy].label.clone(),
+                backend: target.name().into(),
+                point: load.to_string(),
                 figures: combine(&summaries?),
             })
         })
         .collect()
-}
-
-/// Carries out one run and writes its files, the summary last: where that is, the run is finished.
-fn carry_out(
-    run: &Run,
-    scenario: &Scenario,
-    prepared: &Prepared<'_>,
-    folder: &Folder,
-    stop: &AtomicBool,
-) -> Result<Finished> {
-    let clock = Instant::now();
-    // The logs are those of the first replication; the others differ in their random streams alone.
-    let logged = run.replication == 0;
-    let output = &scenario.output;
-    let keep = Keep {
-        tasks: logged && (output.tasks || output.timeline),
-        first_tasks: logged && output.timeline,
-        rounds: false,
-    };
-    let record = prepared.simulate(run, keep, stop)?;
-    let summary = summarize(&record, &prepared.measure(run.load));
-    if logged {
-        let place = |file| folder.point(run).join(file);
-        if output.requests {
-            logs::write_requests(&place("requests.csv"), &record)?;
-        }
-        if output.tasks {
-            logs::write_tasks(&place("tasks.csv"), &record, prepared.cells())?;
-        }
-        if output.timeline {
-            timeline::write_timeline(&place("timeline.json"), &record, prepared.cells())?;
-        }
-        logs::write_batches(&place("batches.csv"), &record, prepared.cells())?;
-    }
-    folder.write_finished(run, &summary)?;
-    let Recorder { decisions, .. } = record;
-    Ok(Finished { summary, host: Some((clock.elapsed(), decisions)) })
 }
 
 /// Draws the figures that the scenario asks for, from the files that have been written.

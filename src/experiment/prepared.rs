@@ -1,24 +1,30 @@
-//! A scenario with everything at hand that its runs need: devices, dataset, requests.
+//! A scenario with everything at hand that its runs need: device, dataset, requests.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::Run;
-use crate::backend::Backend as _;
+use super::device::Device;
+use super::target::Target;
+use super::verify::{self, Digest};
+use crate::backend::Backend;
+use crate::backend::cpu::Cpu;
 use crate::backend::sim::Sim;
-use crate::cost::table::{CostTable, TableModel};
+use crate::cost::table::TableModel;
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
+use crate::metrics::extrapolation::Extrapolation;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::Measure;
 use crate::metrics::warmup::Warmup;
 use crate::policy::Policy;
+use crate::policy::admission::Admission;
 use crate::policy::registry::Setup;
 use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
-use crate::units::Nanos;
-use crate::workload::arrivals::{ClosedLoop, OpenLoop, within_the_clock};
+use crate::units::{CellId, Nanos, RequestId};
+use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, within_the_clock};
 use crate::workload::dataset::Dataset;
 use crate::workload::model::CellType;
 use crate::workload::random;
@@ -27,12 +33,24 @@ use crate::workload::trace::{Requests, Trace};
 /// A scenario whose files have been read and whose policies fit.
 pub struct Prepared<'s> {
     scenario: &'s Scenario,
+    target: Target,
     cells: Vec<CellType>,
-    /// The device as each policy sees it, with its costs and overheads.
-    devices: Vec<TableModel>,
+    /// `None` for whoever brings a backend.
+    device: Option<Device>,
     origin: Origin,
     /// The requests of each replication, as long as some run uses them.
     shared: Mutex<Vec<Weak<Requests>>>,
+}
+
+/// What a run left behind.
+pub struct Ran {
+    /// What happened in it.
+    pub record: Recorder,
+    /// The user stopped it before it was done.
+    pub interrupted: bool,
+    /// What requests came to that are to be verified; none in a simulation.
+    pub digests: Vec<Digest>,
+    requests: Arc<Requests>,
 }
 
 /// Where requests come from.
@@ -45,14 +63,24 @@ impl<'s> Prepared<'s> {
     /// Reads what the scenario names and tries each policy on it, so that whatever is wrong shows before the first run.
     ///
     /// # Errors
-    /// A file that is missing or broken, a cell without costs, a policy that does not fit the model.
-    pub fn new(scenario: &'s Scenario) -> Result<Prepared<'s>> {
+    /// A file that is missing or broken, a policy that does not fit the model; for a simulation, a cell without costs; for a
+    /// real run, weights or a request that do not fit the network.
+    pub fn new(scenario: &'s Scenario, target: Target) -> Result<Prepared<'s>> {
+        let device = Device::new(scenario, target, &scenario.workload.model.cell_types())?;
+        let prepared = Prepared { device: Some(device), ..Prepared::without_device(scenario, target)? };
+        if let Some(device) = &prepared.device {
+            device.check(scenario, &prepared.cells, &*prepared.requests(0)?)?;
+        }
+        Ok(prepared)
+    }
+
+    /// Prepares the requests and the policies alone, for whoever serves them on a backend of his own ([`Prepared::serve`]).
+    /// They are those that a run on this target has.
+    ///
+    /// # Errors
+    /// A file that is missing or broken, a policy that does not fit the model.
+    pub fn without_device(scenario: &'s Scenario, target: Target) -> Result<Prepared<'s>> {
         let cells = scenario.workload.model.cell_types();
-        let devices = scenario
-            .policies
-            .iter()
-            .map(|policy| CostTable::read(&policy.costs)?.device(&cells, policy.overhead))
-            .collect::<Result<Vec<TableModel>>>()?;
         let origin = match &scenario.workload.load {
             Load::Drawn { dataset, requests, max_length, arrivals } => Origin::Dataset {
                 dataset: Dataset::open(&dataset.path().to_string_lossy(), &scenario.workload.model, &|p| {
@@ -77,12 +105,21 @@ impl<'s> Prepared<'s> {
             let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
             none.within("workload").within(scenario.file.display())?;
         }
-        let prepared = Prepared { scenario, cells, devices, origin, shared: Mutex::new(Vec::new()) };
+        let prepared = Prepared { scenario, target, cells, device: None, origin, shared: Mutex::new(Vec::new()) };
         for policy in 0..scenario.policies.len() {
             prepared.policy(policy)?;
         }
-        prepared.check_inputs()?;
         Ok(prepared)
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &Scenario {
+        self.scenario
+    }
+
+    /// What it runs on.
+    pub fn target(&self) -> Target {
+        self.target
     }
 
     /// The model's cell types.
@@ -115,45 +152,143 @@ impl<'s> Prepared<'s> {
         Ok(requests)
     }
 
-    /// Simulates one run.
+    /// Carries out one run. Once `stop` is set it ends where it is.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] once `stop` is set; a run that does not end before its clock does.
-    pub fn simulate(&self, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<Recorder> {
-        let requests = self.requests(run.replication)?;
-        let workers = self.scenario.device.workers;
-        let mut policy = self.policy(run.policy)?;
-        let mut backend = Sim::new(workers, self.devices[run.policy].clone());
-        let mut record = Recorder::new(requests.len(), workers, self.cells.len(), keep);
-        let mut go = |source: &mut dyn crate::workload::arrivals::Source| {
-            drive(source, &mut *policy, &mut backend, &mut record, workers, stop)
+    /// A simulation that does not end before its clock does; a backend that can't be started.
+    pub fn execute(&self, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<Ran> {
+        let requests = self.requests(self.workload(run))?;
+        let mut record = self.recorder(run, keep)?;
+        let mut digests = Vec::new();
+        let served = match self.device.as_ref().expect("whoever has no device serves on a backend of his own") {
+            Device::Simulated(devices) => {
+                let mut backend = Sim::new(self.workers(), devices[run.policy].clone());
+                let served = self.serve(run, &mut backend, &mut record, stop);
+                if backend.now() == Nanos::MAX {
+                    return Err(self.never_done(run));
+                }
+                served
+            }
+            Device::Real(network) => {
+                let mut backend = None;
+                let (place, all) = (&mut backend, &*requests);
+                let served = self.serve_once_started(
+                    run,
+                    move || Ok(place.insert(Cpu::new(Arc::clone(network), all, self.workers())?)),
+                    &mut record,
+                    stop,
+                );
+                let digest = |request| (request, backend.as_ref().and_then(|backend| backend.digest(request)));
+                digests.extend(self.to_verify(run, &record).into_iter().map(digest));
+                served
+            }
         };
-        let stream = |purpose| random::stream(self.scenario.seed, run.replication, purpose);
+        let interrupted = match served {
+            Err(Error::Interrupted) => true,
+            served => served.map(|()| false)?,
+        };
+        debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
+        Ok(Ran { record, interrupted, digests, requests })
+    }
+
+    /// An empty record for a run.
+    ///
+    /// # Errors
+    /// As [`Prepared::requests`].
+    pub fn recorder(&self, run: &Run, keep: Keep) -> Result<Recorder> {
+        Ok(Recorder::new(self.requests(self.workload(run))?.len(), self.workers(), self.cells.len(), keep))
+    }
+
+    /// Drives one run on a backend. What happened stands in the record also when the run was stopped.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub fn serve(&self, run: &Run, backend: &mut dyn Backend, record: &mut Recorder, stop: &AtomicBool) -> Result<()> {
+        self.serve_once_started(run, || Ok(backend), record, stop)
+    }
+
+    /// Drives one run on a backend that is started when all else is ready, since a real clock begins then.
+    fn serve_once_started<'b>(
+        &self,
+        run: &Run,
+        start: impl FnOnce() -> Result<&'b mut dyn Backend>,
+        record: &mut Recorder,
+        stop: &AtomicBool,
+    ) -> Result<()> {
+        let requests = self.requests(self.workload(run))?;
+        let mut policy = self.policy(run.policy)?;
+        let go = |source: &mut dyn Source| drive(source, &mut *policy, start()?, record, self.workers(), stop);
+        let stream = |purpose| random::stream(self.scenario.seed, self.workload(run), purpose);
         match (&self.origin, run.load) {
-            (Origin::Trace { arrivals, .. }, _) => go(&mut OpenLoop::new(&requests, arrivals))?,
+            (Origin::Trace { arrivals, .. }, _) => go(&mut OpenLoop::new(&requests, arrivals)),
             (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
-                go(&mut ClosedLoop::new(&requests, clients, *think, &mut stream("think")))?;
+                go(&mut ClosedLoop::new(&requests, clients, *think, &mut stream("think")))
             }
             (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
                 let times = process.times(load.rate(), requests.len(), &mut stream("arrivals"));
                 within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
-                go(&mut OpenLoop::new(&requests, &times))?;
+                go(&mut OpenLoop::new(&requests, &times))
             }
             (Origin::Dataset { .. }, load) => unreachable!("a closed loop has no load {load}"),
         }
-        if backend.now() == Nanos::MAX {
-            let entry = &self.scenario.policies[run.policy];
-            return Err(Error::input(format!(
-                "{}: \"{}\" at {} is not done when the clock ends, after {}; are the costs in {} in nanoseconds?",
-                self.scenario.file.display(),
-                entry.label,
-                run.load,
-                Nanos::MAX,
-                entry.costs.display(),
-            )));
+    }
+
+    /// The replication whose requests and arrivals a run has: its own, or, for all repeats of a real run, the first.
+    fn workload(&self, run: &Run) -> u32 {
+        if self.target.is_real() { 0 } else { run.replication }
+    }
+
+    fn never_done(&self, run: &Run) -> Error {
+        let entry = &self.scenario.policies[run.policy];
+        let costs = entry.costs.as_ref().map_or(String::new(), |costs| costs.display().to_string());
+        Error::input(format!(
+            "{}: \"{}\" at {} is not done when the clock ends, after {}; are the costs in {costs} in nanoseconds?",
+            self.scenario.file.display(),
+            entry.label,
+            run.load,
+            Nanos::MAX,
+        ))
+    }
+
+    /// The requests of a run that are to be verified.
+    fn to_verify(&self, run: &Run, record: &Recorder) -> Vec<RequestId> {
+        match self.target {
+            Target::Sim => Vec::new(),
+            Target::Cpu(which) => {
+                verify::chosen(which, record, &mut random::stream(self.scenario.seed, run.replication, "verify"))
+            }
         }
-        debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
-        Ok(record)
+    }
+
+    /// Compares what requests came to in a run with the same requests run alone.
+    ///
+    /// # Errors
+    /// Those of [`verify::compare`].
+    pub fn verify(&self, ran: &Ran, stop: &AtomicBool) -> Result<()> {
+        match &self.device {
+            Some(Device::Real(network)) => verify::compare(network, &ran.requests, &ran.digests, stop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The cell types that ran at batch sizes which the policy's cost table does not have; none on a real device.
+    pub fn extrapolated(&self, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
+        let Some(device) = self.device(run.policy) else { return Vec::new() };
+        let counts = (0..).map(CellId).zip(&self.cells).zip(&record.batches);
+        counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &device.measured(id), counts)).collect()
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.scenario.device.workers
+    }
+
+    /// The simulated device as a policy sees it, with its costs and overheads; `None` where nothing is simulated.
+    pub fn device(&self, policy: usize) -> Option<&TableModel> {
+        match &self.device {
+            Some(Device::Simulated(devices)) => Some(&devices[policy]),
+            _ => None,
+        }
     }
 
     /// How a run under a load is summed up.
@@ -170,44 +305,34 @@ impl<'s> Prepared<'s> {
                 scenario::Warmup::Requests(count) => Warmup::Requests(count),
             },
             offered: load.rate(),
+            closed_loop: matches!(load, LoadPoint::Clients(_)),
         }
     }
 
-    fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
+    /// Builds a fresh policy of the scenario.
+    ///
+    /// # Errors
+    /// Settings that do not fit the model, which [`Prepared::new`] has tried.
+    pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
         let setup =
             Setup { model: &self.scenario.workload.model, cells: &self.cells, workers: self.scenario.device.workers };
-        entry.settings.build_policy(&setup).map_err(|error| {
+        let policy = entry.settings.build_policy(&setup).map_err(|error| {
             Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
+        })?;
+        Ok(match self.scenario.device.max_waiting {
+            Some(bound) => Box::new(Admission::new(policy, bound)),
+            None => policy,
         })
-    }
-
-    /// A cell whose time depends on the size of its input needs costs for the largest input.
-    fn check_inputs(&self) -> Result<()> {
-        let Some(cell) = self.cells.iter().find(|cell| cell.sized) else { return Ok(()) };
-        let requests = self.requests(0)?;
-        let largest = requests.shapes.iter().map(crate::workload::shape::Shape::length).max().unwrap_or(0);
-        for policy in &self.scenario.policies {
-            let table = CostTable::read(&policy.costs)?;
-            if let Some(limit) = table.largest_input(&cell.name).filter(|limit| *limit < largest) {
-                return Err(Error::input(format!(
-                    "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
-                     add rows for larger inputs or set workload.max_length = {limit}",
-                    policy.costs.display(),
-                    cell.name
-                )));
-            }
-        }
-        Ok(())
     }
 }
 
 /// The law that a finished run breaks, if there is one. Looked for in debug builds, so in every run of every test.
 fn broken_law(record: &Recorder) -> Option<String> {
-    let left = record.finish.iter().filter(|at| **at != Nanos::MAX).count() as u64 + record.rejected;
+    let all_left = record.left().iter().all(|at| *at != Nanos::MAX);
     let checks = [
         laws::causality(record),
-        if left == record.finish.len() as u64 { laws::littles_law(record) } else { Ok(()) },
+        if all_left { laws::littles_law(record) } else { Ok(()) },
         if record.tasks.is_empty() { Ok(()) } else { laws::busy_is_sum_of_tasks(record) },
     ];
     checks.into_iter().find_map(Result::err)

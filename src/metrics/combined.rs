@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::figure::Figure;
+use super::lateness::Lateness;
 use super::stats::{Interval, interval, paired_difference};
 use super::summary::Summary;
 
@@ -77,6 +78,12 @@ impl Combined {
         let workers = self.runs.iter().map(|run| run.worker_utilization.len()).min().unwrap_or(0);
         let mean = |w: usize| self.runs.iter().map(|run| run.worker_utilization[w]).sum::<f64>();
         (0..workers).map(|w| mean(w) / self.runs.len() as f64).collect()
+    }
+
+    /// How late the load generator was over the replications; `None` unless each of them says so.
+    pub fn lateness(&self) -> Option<Lateness> {
+        let each: Option<Vec<Lateness>> = self.runs.iter().map(|run| run.lateness).collect();
+        Lateness::over(&each?)
     }
 
     /// The figure in each replication, if all have it.

@@ -21,13 +21,14 @@ impl Presence {
     }
 }
 
-/// Counts the requests in the system from event to event: up at an arrival, down when a request finishes or is turned
-/// away. No latency enters. Requests that never leave stay until the end.
+/// Counts the requests in the system from event to event: up at an arrival, down when a request finishes, fails or is
+/// turned away. No latency enters. Requests that never leave stay until the end.
 pub fn presence(record: &Recorder) -> Presence {
     let happened = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter(|&t| t != Nanos::MAX).collect() };
     let mut arrivals = happened(&record.arrival);
     let mut departures = happened(&record.finish);
     departures.extend(record.rejections.iter().map(|(_, at)| *at));
+    departures.extend(record.failures.iter().map(|(_, at, _)| *at));
     arrivals.sort_unstable();
     departures.sort_unstable();
 
@@ -58,10 +59,7 @@ pub fn presence(record: &Recorder) -> Presence {
 /// Gives both numbers when they differ. Where a request never left, or left before it came, the law says nothing, which is
 /// an error too.
 pub fn littles_law(record: &Recorder) -> Result<(), String> {
-    let mut left = record.finish.clone();
-    for &(request, at) in &record.rejections {
-        left[request.index()] = at;
-    }
+    let left = record.left();
     let mut sum = 0u128;
     for (id, (&arrival, &left)) in record.arrival.iter().zip(&left).enumerate() {
         match (arrival, left) {
@@ -137,6 +135,16 @@ mod tests {
         assert_eq!(littles_law(&run), Ok(()));
         assert_eq!(presence(&record(&[])).mean(), None);
         assert_eq!(presence(&record(&[(4, 4, 4)])).peak, 1);
+    }
+
+    #[test]
+    fn a_request_that_fails_leaves() {
+        let mut run = record(&[(2, 2, 6), (4, 6, u64::MAX)]);
+        assert!(littles_law(&run).is_err());
+        run.failed(RequestId(1), Nanos(9), "no numbers".into());
+        assert_eq!(presence(&run), Presence { integral: 4 + 5, span: Nanos(7), peak: 2 });
+        assert_eq!(littles_law(&run), Ok(()));
+        assert_eq!(summarize(&run, &Measure::default()).failed, 1);
     }
 
     #[test]

@@ -5,11 +5,15 @@ use std::path::Path;
 
 use super::combined::{Estimate, Row};
 use super::figure::{Figure, Unit};
+use super::lateness::Lateness;
 use super::recorder::Recorder;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
+
+/// The columns of `rounds.csv`.
+pub const ROUNDS: [&str; 3] = ["now_ns", "completed", "arrived"];
 
 /// Writes `requests.csv`: a row for each request that arrived, in the order of the ids, with empty fields for a start
 /// and a finish that never came.
@@ -17,7 +21,15 @@ use crate::workload::model::CellType;
 /// # Errors
 /// Names the file that can't be written.
 pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
-    write_table(path, |table| {
+    write_whole(path, |out| requests(out, record))
+}
+
+/// Writes what `requests.csv` holds.
+///
+/// # Errors
+/// Those of `out`.
+pub fn requests(out: &mut dyn Write, record: &Recorder) -> io::Result<()> {
+    fill_table(out, |table| {
         table.header(&["id", "arrival_ns", "start_ns", "finish_ns"])?;
         for (id, &arrival) in record.arrival.iter().enumerate().filter(|(_, arrival)| **arrival != Nanos::MAX) {
             let finish = record.finish[id];
@@ -37,7 +49,15 @@ pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
 /// # Errors
 /// Names the file that can't be written.
 pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
-    write_table(path, |table| {
+    write_whole(path, |out| tasks(out, record, cells))
+}
+
+/// Writes what `tasks.csv` holds.
+///
+/// # Errors
+/// Those of `out`.
+pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::Result<()> {
+    fill_table(out, |table| {
         table.header(&["task", "worker", "stream", "cell", "batch", "submit_ns", "start_ns", "finish_ns"])?;
         let mut joined = String::new();
         for task in &record.tasks {
@@ -50,6 +70,50 @@ pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result
             table.time(task.submit)?;
             table.time(task.start)?;
             table.time(task.finish)?;
+            table.end_row()?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes `rounds.csv`: a row for each time that the policy was asked to schedule, in order, with the instant that it was
+/// given, the tasks whose completions it had been told of since the time before, in that order and joined by `;`, and the
+/// number of requests that had arrived. With the requests, that is all that a policy's decisions come from.
+///
+/// # Errors
+/// Names the file that can't be written.
+pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
+    let mut delivered = record.delivered.iter();
+    write_table(path, |table| {
+        table.header(&ROUNDS)?;
+        let mut joined = String::new();
+        for round in &record.rounds {
+            joined.clear();
+            for (i, task) in delivered.by_ref().take(round.completions as usize).enumerate() {
+                joined.push_str(if i == 0 { "" } else { ";" });
+                joined.push_str(&task.to_string());
+            }
+            table.time(round.now)?;
+            table.text(&joined)?;
+            table.number(round.arrivals.into())?;
+            table.end_row()?;
+        }
+        Ok(())
+    })
+}
+
+/// Writes `failures.csv`: a row for each request that left without a result, with the instant and the reason, in the order
+/// in which they left.
+///
+/// # Errors
+/// Names the file that can't be written.
+pub fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
+    write_table(path, |table| {
+        table.header(&["id", "at_ns", "reason"])?;
+        for (request, at, reason) in &record.failures {
+            table.number(request.0.into())?;
+            table.time(*at)?;
+            table.text(reason)?;
             table.end_row()?;
         }
         Ok(())
@@ -74,6 +138,9 @@ pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Resu
         Ok(())
     })
 }
+
+/// The columns that tell of the load generator, which simulated runs do not have.
+const LATENESS: [&str; 4] = ["late_mean_us", "late_p99_us", "late_max_us", "valid"];
 
 /// Where the columns that are no figures stand among [`Figure::ALL`]: `point` and `saturated` before the warm-up.
 const BEFORE_POINT: usize = 19;
@@ -117,13 +184,15 @@ pub fn write_differences(path: &Path, rows: &[Row]) -> Result<()> {
     })
 }
 
-/// Writes `summary.csv`: a row for each policy and point. A figure that there is none of is an empty field. Columns with
-/// half-widths follow behind the others when any row has several replications.
+/// Writes `summary.csv`: a row for each policy and point. A figure that there is none of is an empty field. Those
+/// about the load generator are there when any row ran on a real clock. Columns with half-widths follow behind the others
+/// when any row has several replications.
 ///
 /// # Errors
 /// Names the file that can't be written.
 pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
     let (first, further) = Figure::ALL.split_at(BEFORE_POINT);
+    let with_lateness = rows.iter().any(|row| row.figures.lateness().is_some());
     let with_intervals = rows.iter().any(|row| row.figures.replications() > 1);
     write_table(path, |table| {
         let names = |figures: &[Figure]| figures.iter().map(|f| f.name().to_string()).collect::<Vec<_>>();
@@ -132,6 +201,9 @@ pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
         header.extend(["point".into(), "saturated".into()]);
         header.extend(names(further));
         header.extend(["worker_utilization".into(), "replications".into()]);
+        if with_lateness {
+            header.extend(LATENESS.map(String::from));
+        }
         if with_intervals {
             header.extend(Figure::ALL.iter().map(|figure| format!("{}_ci", figure.name())));
         }
@@ -146,12 +218,22 @@ pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
             table.text(&row.backend)?;
             fields(table, |e| e.value, 0, BEFORE_POINT)?;
             table.text(&row.point)?;
-            table.text(row.figures.saturated().map_or("", |s| if s { "true" } else { "false" }))?;
+            table.text(truth(row.figures.saturated()))?;
             fields(table, |e| e.value, BEFORE_POINT, Figure::ALL.len())?;
             let workers: Vec<String> =
                 row.figures.worker_utilization().into_iter().map(|share| written(share, Unit::Ratio)).collect();
             table.text(&workers.join(";"))?;
             table.number(row.figures.replications() as u64)?;
+            if with_lateness {
+                let late = row.figures.lateness();
+                let micros = |of: fn(&Lateness) -> Option<f64>| {
+                    late.as_ref().and_then(of).map_or(String::new(), |us| format!("{us:.3}"))
+                };
+                table.text(&micros(|late| Some(late.mean_us)))?;
+                table.text(&micros(|late| late.p99_us))?;
+                table.text(&micros(|late| Some(late.max_us)))?;
+                table.text(truth(late.and_then(|late| late.valid)))?;
+            }
             if with_intervals {
                 fields(table, |e| e.half_width, 0, Figure::ALL.len())?;
             }
@@ -159,6 +241,11 @@ pub fn write_summary(path: &Path, rows: &[Row]) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// An answer; an empty field where there is none.
+fn truth(answer: Option<bool>) -> &'static str {
+    answer.map_or("", |yes| if yes { "true" } else { "false" })
 }
 
 /// A figure as summary.csv writes it: milliseconds down to the nanosecond, rates to the thousandth, shares to the
@@ -172,7 +259,7 @@ fn written(value: f64, unit: Unit) -> String {
 }
 
 /// Sets `joined` to the names of the cells, joined by `+`.
-pub(super) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellType]) {
+pub(crate) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellType]) {
     joined.clear();
     for (i, cell) in cells.iter().enumerate() {
         joined.push_str(if i == 0 { "" } else { "+" });
@@ -184,11 +271,13 @@ pub(super) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellTyp
 struct Table<'a>(csv::Writer<&'a mut dyn Write>);
 
 fn write_table(path: &Path, fill: impl FnOnce(&mut Table<'_>) -> io::Result<()>) -> Result<()> {
-    write_whole(path, |out| {
-        let mut table = Table(csv::Writer::from_writer(out));
-        fill(&mut table)?;
-        table.0.flush()
-    })
+    write_whole(path, |out| fill_table(out, fill))
+}
+
+fn fill_table(out: &mut dyn Write, fill: impl FnOnce(&mut Table<'_>) -> io::Result<()>) -> io::Result<()> {
+    let mut table = Table(csv::Writer::from_writer(out));
+    fill(&mut table)?;
+    table.0.flush()
 }
 
 impl Table<'_> {
@@ -230,7 +319,7 @@ mod tests {
     use smallvec::smallvec;
 
     use super::super::combined::combine;
-    use super::super::recorder::TaskRow;
+    use super::super::recorder::{Round, TaskRow};
     use super::super::records::{queue, record};
     use super::super::summary::{Measure, Summary, summarize};
     use super::*;
@@ -252,6 +341,40 @@ mod tests {
             read(|path| write_requests(path, &run)),
             "id,arrival_ns,start_ns,finish_ns\n0,0,5,7\n1,1,,\n2,2,,\n4,10,12,1234567\n"
         );
+    }
+
+    #[test]
+    fn a_round_names_the_tasks_that_were_done_and_counts_the_requests_that_came() {
+        let mut run = record(&[]);
+        let round = |now, completions, arrivals| Round { now: Nanos(now), completions, arrivals };
+        run.rounds = vec![round(0, 0, 2), round(7, 2, 0), round(8, 0, 0), round(9, 1, 1)];
+        run.delivered = vec![TaskId(1), TaskId(0), TaskId(2)];
+        assert_eq!(read(|path| write_rounds(path, &run)), "now_ns,completed,arrived\n0,,2\n7,1;0,0\n8,,0\n9,2,1\n");
+    }
+
+    #[test]
+    fn a_failure_is_a_row_with_its_reason() {
+        let mut run = record(&[(0, 5, 7), (1, 5, u64::MAX)]);
+        run.failed(crate::units::RequestId(1), Nanos(9), "worker 0: numbers that are none, \"NaN\"".into());
+        assert_eq!(
+            read(|path| write_failures(path, &run)),
+            "id,at_ns,reason\n1,9,\"worker 0: numbers that are none, \"\"NaN\"\"\"\n"
+        );
+    }
+
+    #[test]
+    fn the_load_generator_has_columns_where_it_ran_on_a_clock() {
+        let mut run = queue(1000, 0.5, 1);
+        let simulated = summarize(&run, &Measure::default());
+        run.lateness = vec![Nanos(30_000); 1000];
+        let real = summarize(&run, &Measure::default());
+        let closed = summarize(&run, &Measure { closed_loop: true, ..Measure::default() });
+        assert_eq!((simulated.lateness, closed.lateness), (None, None));
+        let text = read(|path| write_summary(path, &[row(&[simulated]), row(&[real])]));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with(",replications,late_mean_us,late_p99_us,late_max_us,valid"), "{}", lines[0]);
+        assert!(lines[1].ends_with(",1,,,,"), "{}", lines[1]);
+        assert!(lines[2].ends_with(",1,30.000,30.000,30.000,false"), "{}", lines[2]);
     }
 
     #[test]

@@ -7,6 +7,8 @@ pub mod recorder;
 pub mod stats;
 pub mod warmup;
 
+pub mod extrapolation;
+pub mod lateness;
 mod saturation;
 pub mod summary;
 

@@ -146,6 +146,16 @@ impl Recorder {
         }
     }
 
+    /// When each request left the system, served or not; [`Nanos::MAX`] for those that are still in it.
+    pub fn left(&self) -> Vec<Nanos> {
+        let mut left = self.finish.clone();
+        let unserved = self.rejections.iter().map(|(request, at)| (request, at));
+        for (request, at) in unserved.chain(self.failures.iter().map(|(request, at, _)| (request, at))) {
+            left[request.index()] = *at;
+        }
+        left
+    }
+
     pub(crate) fn arrived(&mut self, request: RequestId, at: Nanos, handled: Nanos) {
         self.arrival[request.index()] = at;
         self.this_round.arrivals += 1;
@@ -245,7 +255,8 @@ impl Recorder {
     }
 }
 
-fn distinct_cells(steps: &[Step]) -> smallvec::SmallVec<[CellId; 2]> {
+/// The cell types of a task's steps, in the order in which they first come.
+pub fn distinct_cells(steps: &[Step]) -> smallvec::SmallVec<[CellId; 2]> {
     let mut cells = smallvec::SmallVec::new();
     for step in steps {
         if !cells.contains(&step.cell) {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::extrapolation::Extrapolation;
+use super::lateness::Lateness;
 use super::recorder::Recorder;
 use super::saturation::saturated;
 use super::stats::{Quantile, mean, quantiles};
@@ -17,6 +19,8 @@ pub struct Measure {
     pub warmup: Warmup,
     /// The rate that the load was asked to have; without it, the rate at which requests arrived.
     pub offered: Option<Rate>,
+    /// Clients wait for their answers, so that no load generator has a timetable to keep.
+    pub closed_loop: bool,
 }
 
 /// The figures of one run. What can't be computed is `None`: a rate over no time, a quantile of too few samples.
@@ -56,6 +60,13 @@ pub struct Summary {
     pub worker_utilization: Vec<f64>,
     /// Whether more arrived than could be served; `None` where the run is too short to tell.
     pub saturated: Option<bool>,
+    /// The cell types that ran at batch sizes beyond those of the cost table. Whoever knows the table fills it in; a real
+    /// device needs none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extrapolated: Vec<Extrapolation>,
+    /// How late the load generator was; `None` where the clock is virtual or clients wait for their answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
 }
 
 /// A span of the measured requests that finished, in milliseconds.
@@ -114,6 +125,8 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
         spans.extend(measured.iter().map(|&r| r as usize).filter(|&r| run.finished(r)).map(|r| span(&run, r)));
         Times::of(&mut spans)
     };
+    let latency = times(|run, r| run.latency(r));
+    let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
     let completed = record.finish.iter().filter(|&&finish| finish != Nanos::MAX).count() as u64;
     Summary {
         offered: measure.offered.or(achieved),
@@ -125,7 +138,7 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
         rejected: record.rejected,
         warmup: warmup as u64,
         steady,
-        latency: times(|run, r| run.latency(r)),
+        latency,
         queue: times(|run, r| run.queue(r)),
         compute: times(|run, r| run.compute(r)),
         mean_batch: share(record.batch_sum, record.task_count),
@@ -133,6 +146,8 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
         utilization,
         worker_utilization,
         saturated: saturated(record, &run.order, |request| run.left[request as usize]),
+        extrapolated: Vec::new(),
+        lateness: lateness.and_then(|spans| Lateness::of(spans, latency.p50_ms)),
     }
 }
 
@@ -165,11 +180,7 @@ impl<'a> Run<'a> {
             (0..record.arrival.len() as u32).filter(|&r| record.arrival[r as usize] != Nanos::MAX).collect();
         // The sort is stable, and linear where the trace is in order already.
         order.sort_by_key(|&r| record.arrival[r as usize]);
-        let mut left = record.finish.clone();
-        for &(request, at) in &record.rejections {
-            left[request.index()] = at;
-        }
-        Run { record, order, left }
+        Run { record, order, left: record.left() }
     }
 
     fn finished(&self, request: usize) -> bool {

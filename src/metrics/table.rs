@@ -11,6 +11,9 @@ const SATURATED: &str = "*";
 /// Stands there where it can't be told.
 const UNKNOWN: &str = "?";
 
+/// Stands behind the load of a row whose load generator was late.
+const INVALID: &str = "!";
+
 /// The figures that are columns of the terminal's table, with their two lines of heading.
 const COLUMNS: [(Figure, [&str; 2]); 9] = [
     (Figure::Throughput, ["throughput", "req/s"]),
@@ -28,7 +31,7 @@ const COLUMNS: [(Figure, [&str; 2]); 9] = [
 const NAME_WIDTH: usize = 20;
 
 /// A table of aligned columns. A quantile with too few samples shows how many it takes (`n<1000`), a figure that there
-/// is none of shows `-`, and a saturated row has a mark. Replicated figures show their 95 % half-widths as a share of the
+/// is none of shows `-`, and a row that is saturated or not valid has a mark. Replicated figures show their 95 % half-widths as a share of the
 /// figure, all but the last three, which hardly vary.
 pub fn table(rows: &[Row]) -> String {
     let mut heading = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
@@ -47,6 +50,11 @@ pub fn table(rows: &[Row]) -> String {
     if rows.iter().any(|row| row.figures.saturated().is_none() && tells_of_saturation(row)) {
         text.push_str(&format!("{UNKNOWN} the run is too short to tell whether it is saturated\n"));
     }
+    if rows.iter().any(is_invalid) {
+        text.push_str(&format!(
+            "{INVALID} not valid: requests were handed over so late that the latencies are not those of an open loop\n"
+        ));
+    }
     if rows.iter().any(|row| row.figures.replications() > 1) {
         text.push_str(
             "± half the width of the 95 % confidence interval over the replications, in percent of the figure\n",
@@ -60,10 +68,16 @@ fn tells_of_saturation(row: &Row) -> bool {
     row.point != "offline"
 }
 
+fn is_invalid(row: &Row) -> bool {
+    row.figures.lateness().is_some_and(|late| late.valid == Some(false))
+}
+
 fn cells(row: &Row, columns: &[(Figure, [&str; 2])]) -> Vec<String> {
     // A closed loop has no rate of its own: what it offers follows from what is served.
     let offered = row.figures.estimate(Figure::Offered).value.filter(|_| !row.point.starts_with("clients-"));
-    let mut line = vec![shortened(&row.policy), offered.map_or_else(|| row.point.clone(), significant)];
+    let mark = if is_invalid(row) { INVALID } else { "" };
+    let offered = offered.map_or_else(|| row.point.clone(), significant);
+    let mut line = vec![shortened(&row.policy), format!("{offered}{mark}")];
     for (figure, _) in columns {
         let mut cell = cell(row, *figure);
         if *figure == Figure::Throughput {
@@ -136,7 +150,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// The first column to the left, the others to the right, two spaces between them.
-fn aligned(lines: &[Vec<String>]) -> String {
+pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |cell: &String| cell.chars().count();
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> =
@@ -174,6 +188,12 @@ fn row_to_json(row: &Row) -> Value {
         object.insert(figure.name().into(), number(estimate.value, figure.unit()));
     }
     object.insert("worker_utilization".into(), row.figures.worker_utilization().into());
+    if let Some(late) = row.figures.lateness() {
+        object.insert("late_mean_us".into(), late.mean_us.into());
+        object.insert("late_p99_us".into(), late.p99_us.into());
+        object.insert("late_max_us".into(), late.max_us.into());
+        object.insert("valid".into(), late.valid.into());
+    }
     if row.figures.replications() > 1 {
         for (figure, estimate) in estimates {
             object.insert(format!("{}_ci", figure.name()), number(estimate.half_width, figure.unit()));
@@ -252,6 +272,15 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         assert!(value["rows"][1]["throughput_rps"].is_null());
         let replicated = to_json("quick", &[row("a", &[1, 2].map(|seed| measured(200, 0.5, seed)))]);
         assert!(replicated["rows"][0]["p90_ms_ci"].is_f64());
+    }
+
+    #[test]
+    fn a_row_that_is_not_valid_has_a_mark() {
+        let mut summary = Summary { offered: Some(Rate(50.0)), ..Summary::default() };
+        summary.lateness = super::super::lateness::Lateness::of(&[crate::units::Nanos(20_001)], Some(2.0));
+        let text = table(&[row("late", &[summary.clone()])]);
+        assert!(text.contains("late      50.00!") && text.contains("\n! not valid: "), "{text}");
+        assert_eq!(to_json("s", &[row("late", &[summary])])["rows"][0]["valid"], json!(false));
     }
 
     #[test]

@@ -6,21 +6,32 @@
 //! request run alone.
 
 pub mod cells;
+mod elementwise;
+mod product;
 pub mod reference;
+pub mod spec;
+#[cfg(test)]
+mod tests;
 pub mod tokens;
 pub mod weights;
 
 use std::ops::Range;
+use std::path::Path;
 
+pub use self::spec::Spec;
+use self::weights::Weights;
+use crate::error::{Error, Result};
 use crate::units::CellId;
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::model::Model;
 
 /// A model's cells, ready to run.
 #[derive(Debug)]
 pub struct Network {
+    model: Model,
+    spec: Spec,
     cells: Vec<Box<dyn Cell>>,
     state: usize,
-    seed: u64,
-    vocabulary: u32,
 }
 
 /// A cell type with its weights.
@@ -65,6 +76,16 @@ impl Batch<'_> {
     pub fn states_of(&self, row: usize) -> Range<usize> {
         span(self.state_ends, row)
     }
+
+    /// The word of a row that has one.
+    fn token(&self, row: usize) -> u32 {
+        self.tokens[self.tokens_of(row).start]
+    }
+
+    /// A row's `place`-th input state of `width` numbers, if it has so many.
+    fn state(&self, row: usize, place: usize, width: usize) -> Option<&[f32]> {
+        self.states_of(row).nth(place).map(|at| &self.states[at * width..(at + 1) * width])
+    }
 }
 
 fn span(ends: &[u32], row: usize) -> Range<usize> {
@@ -83,11 +104,25 @@ pub struct Scratch {
     pub more: Vec<f32>,
 }
 
+/// The first `length` numbers of a buffer, which grows if it is too short. They hold whatever was there.
+fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
+    if buffer.len() < length {
+        buffer.resize(length, 0.0);
+    }
+    &mut buffer[..length]
+}
+
 impl Network {
-    /// A network of these cells, in the order of their [`CellId`]s, all of whose states are `state` numbers wide. `seed`
-    /// and `vocabulary` give the words that requests consist of.
-    pub fn of_cells(cells: Vec<Box<dyn Cell>>, state: usize, seed: u64, vocabulary: u32) -> Network {
-        Network { cells, state, seed, vocabulary }
+    /// The network of a model, with weights from the specification's file or, without one, from its seed.
+    ///
+    /// # Errors
+    /// A size out of range (see [`Spec::check`]); a file of weights that can't be read, or lacks a tensor, or has one of
+    /// another shape or type, with the name of the file, the tensor, and what it should be.
+    pub fn new(model: &Model, spec: &Spec) -> Result<Network> {
+        spec.check(model)?;
+        let weights = Weights::open(model, spec)?;
+        let cells = cells::of_model(model, spec, &weights);
+        Ok(Network { model: model.clone(), spec: spec.clone(), cells, state: cells::state(model, spec) })
     }
 
     /// One of its cells.
@@ -98,5 +133,37 @@ impl Network {
     /// The numbers in the state that a node leaves behind, the same for all of its cells.
     pub fn state(&self) -> usize {
         self.state
+    }
+
+    /// Whether the network computes a request of this graph. The simulator takes trees of any arity; a binary tree-LSTM
+    /// has weights for two children.
+    ///
+    /// # Errors
+    /// Names the node that has too many inputs, and the model that takes any number.
+    pub fn check(&self, graph: &CellGraph) -> Result<()> {
+        let CellGraph::Graph(graph) = graph else { return Ok(()) };
+        if self.model != Model::TreeLstm {
+            return Ok(());
+        }
+        match reference::inputs(graph).iter().enumerate().find(|(_, inputs)| inputs.len() > cells::tree::CHILDREN) {
+            None => Ok(()),
+            Some((node, inputs)) => Err(Error::input(format!(
+                "node {} has {} children, but the cells of {} take at most {}; the model {} takes any number",
+                node + 1,
+                inputs.len(),
+                self.model.name(),
+                cells::tree::CHILDREN,
+                Model::ChildSumTreeLstm.name(),
+            ))),
+        }
+    }
+
+    /// Writes the weights as a safetensors file, which [`Spec::weights`] reads back and other programs read as well:
+    /// float32, the names and shapes of [`weights::tensors`].
+    ///
+    /// # Errors
+    /// A file that can't be written, or, for weights that came from a file, one that can no longer be read.
+    pub fn write_weights(&self, path: &Path) -> Result<()> {
+        Weights::open(&self.model, &self.spec)?.write(path)
     }
 }

@@ -1,5 +1,9 @@
 //! A request run alone, node after node: what every batched run of it has to equal, bit for bit.
 
+use super::{Batch, Network, Scratch};
+use crate::units::{CellId, RequestId};
+use crate::workload::cell_graph::{CellGraph, Graph};
+
 /// What a request comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
@@ -15,4 +19,68 @@ impl Output {
         let bits = self.state.iter().map(|x| x.to_bits()).chain(self.words.iter().copied());
         bits.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3))
     }
+}
+
+impl Network {
+    /// Runs one request alone: each node by itself, after those that it needs. The graph must be one that the network
+    /// [takes](Network::check).
+    pub fn alone(&self, request: RequestId, graph: &CellGraph) -> Output {
+        let token = |place| self.token(request, place);
+        let mut scratch = Scratch::default();
+        match graph {
+            CellGraph::Chains(runs) => {
+                let mut output = Output::default();
+                let nodes = runs.iter().flat_map(|run| (0..run.length).map(move |_| run));
+                for (node, run) in (0..).zip(nodes) {
+                    let tokens = if run.input > 0 { (0..run.input).map(token).collect() } else { vec![token(node)] };
+                    let before = std::mem::take(&mut output.state);
+                    output.state = self.node(run.cell, &tokens, &before, &mut scratch);
+                    output.words.extend(self.cell(run.cell).word(&output.state));
+                }
+                output
+            }
+            CellGraph::Graph(graph) => {
+                let inputs = inputs(graph);
+                // No node is as deep as one that it needs.
+                let mut order: Vec<u32> = (0..graph.len() as u32).collect();
+                order.sort_by_key(|node| graph.depths()[*node as usize]);
+                let mut states: Vec<Vec<f32>> = vec![Vec::new(); graph.len()];
+                for node in order {
+                    let taken: Vec<f32> = inputs[node as usize]
+                        .iter()
+                        .flat_map(|input| states[*input as usize].iter().copied())
+                        .collect();
+                    let cell = graph.cells()[node as usize];
+                    states[node as usize] = self.node(cell, &[token(node)], &taken, &mut scratch);
+                }
+                let cells = graph.cells().iter().zip(&states);
+                let words = cells.filter_map(|(cell, state)| self.cell(*cell).word(state)).collect();
+                let last = (0..graph.len()).filter(|node| graph.successors(*node as u32).is_empty());
+                Output { state: last.flat_map(|node| states[node].iter().copied()).collect(), words }
+            }
+        }
+    }
+
+    fn node(&self, cell: CellId, tokens: &[u32], states: &[f32], scratch: &mut Scratch) -> Vec<f32> {
+        let mut out = vec![0.0; self.state()];
+        let batch = Batch {
+            rows: 1,
+            tokens,
+            token_ends: &[tokens.len() as u32],
+            padded_to: 0,
+            states,
+            state_ends: &[(states.len() / self.state()) as u32],
+        };
+        self.cell(cell).run(&batch, &mut out, scratch);
+        out
+    }
+}
+
+/// For each node the nodes that it needs, ascending.
+pub(super) fn inputs(graph: &Graph) -> Vec<Vec<u32>> {
+    let mut inputs = vec![Vec::new(); graph.len()];
+    for node in 0..graph.len() as u32 {
+        graph.successors(node).iter().for_each(|next| inputs[*next as usize].push(node));
+    }
+    inputs
 }

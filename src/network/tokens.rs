@@ -8,9 +8,9 @@ impl Network {
     /// The word at a place of a request, below the size of the vocabulary. A node's place is its number; the tokens of a
     /// request that is one cell are counted from 0.
     pub fn token(&self, request: RequestId, place: u32) -> u32 {
-        let mixed = mix(self.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
+        let mixed = mix(self.spec.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
         // The high half of a product spreads 32 random bits evenly over the vocabulary.
-        ((mixed >> 32) * u64::from(self.vocabulary) >> 32) as u32
+        (((mixed >> 32) * u64::from(self.spec.vocabulary)) >> 32) as u32
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::registry::{Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::backend::{Step, Task};
-use crate::units::RequestId;
+use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
@@ -51,21 +51,43 @@ impl Policy for ImmediatePolicy {
     }
 }
 
-/// All cells of a graph, each alone. The order between types is left to the backend, which has the graph.
+/// All cells of a graph, each alone: from the lowest depth up, so that every cell comes behind those that it needs.
+/// Neighbours of one cell type are one step.
 fn one_by_one(graph: &CellGraph) -> Vec<Step> {
     match graph {
         CellGraph::Chains(runs) => {
             runs.iter().map(|run| Step { cell: run.cell, batch: 1, times: run.length, input: run.input }).collect()
         }
         CellGraph::Graph(graph) => {
+            let mut order: Vec<(u32, CellId)> =
+                graph.depths().iter().copied().zip(graph.cells().iter().copied()).collect();
+            order.sort_unstable();
             let mut steps: Vec<Step> = Vec::new();
-            for &cell in graph.cells() {
-                match steps.iter_mut().find(|step| step.cell == cell) {
-                    Some(step) => step.times += 1,
-                    None => steps.push(Step { cell, batch: 1, times: 1, input: 0 }),
+            for (_, cell) in order {
+                match steps.last_mut() {
+                    Some(last) if last.cell == cell => last.times += 1,
+                    _ => steps.push(Step { cell, batch: 1, times: 1, input: 0 }),
                 }
             }
             steps
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::workload::cell_graph::Graph;
+
+    #[test]
+    fn cells_come_behind_those_that_they_need() {
+        // Node 0 needs 1, which needs 2; node 3 stands alone; node 4 needs 0 and 3.
+        let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
+        let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap()));
+        let steps: Vec<(u16, u32)> = one_by_one(&graph).iter().map(|step| (step.cell.0, step.times)).collect();
+        // Depth 0: nodes 2 and 3; depth 1: node 1; depths 2 and 3: nodes 0 and 4.
+        assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
     }
 }

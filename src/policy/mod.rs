@@ -4,6 +4,7 @@
 //! its own, draws no unseeded random number and iterates no hash map, so that the same events give the same tasks,
 //! whichever backend the events came from.
 
+pub mod admission;
 pub mod registry;
 
 pub mod cellular;

@@ -13,7 +13,6 @@ use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::backend::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
-use crate::workload::model::Model;
 use crate::workload::trace::Request;
 
 /// `kind = "padded"`.
@@ -52,11 +51,11 @@ impl Settings for Padded {
     const ABOUT: &'static str = "whole sequences, padded to one length and batched by buckets (TensorFlow, MXNet)";
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if *setup.model == Model::TreeLstm {
-            return Err(
-                "padded batching takes sequences only, and the model tree-lstm has trees; use cellular or merged"
-                    .into(),
-            );
+        if setup.model.takes_trees() {
+            return Err(format!(
+                "padded batching takes sequences only, and the model {} has trees; use cellular or merged",
+                setup.model.name()
+            ));
         }
         for (key, value) in [("bucket_width", self.bucket_width), ("max_batch", self.max_batch)] {
             if value == 0 {

@@ -16,14 +16,25 @@ use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{Process, Think};
-use crate::workload::model::Model;
+use crate::workload::model::{KNOWN, Model};
 
 /// The keys of each table; what is not here is an unknown key. `scenarios/reference.toml` shows all of them.
 pub(super) const ROOT: &[&str] =
     &["name", "seed", "workload", "arrivals", "device", "overhead", "metrics", "output", "policy"];
-pub(super) const WORKLOAD: &[&str] = &["model", "hidden", "dataset", "requests", "max_length", "trace", "time_scale"];
-pub(super) const DEVICE: &[&str] = &["workers", "costs"];
-pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns"];
+pub(super) const WORKLOAD: &[&str] = &[
+    "model",
+    "hidden",
+    "embedding",
+    "vocabulary",
+    "weights",
+    "dataset",
+    "requests",
+    "max_length",
+    "trace",
+    "time_scale",
+];
+pub(super) const DEVICE: &[&str] = &["workers", "costs", "max_waiting"];
+pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];
 /// The keys of every policy; each kind adds its own.
@@ -49,6 +60,10 @@ const MAX_RATE: f64 = 1e9;
 const MIN_RATE: f64 = 1e-6;
 /// Of a name of a folder; file systems take 255 bytes, of which some are left for what stands around it.
 const MAX_NAME: usize = 200;
+/// A layer of more numbers than this has more weights than any machine's memory.
+const MAX_WIDTH: u64 = 1 << 16;
+/// A decoder's word is part of its state, a float32 that holds whole numbers exactly up to here.
+const MAX_VOCABULARY: u64 = 1 << 24;
 /// More workers than anyone simulates; a slip of the keyboard beyond.
 const MAX_WORKERS: u64 = 1024;
 
@@ -100,11 +115,17 @@ fn label(field: &Field<'_>) -> Result<String> {
 fn workload(root: &mut Section<'_>) -> Result<Workload> {
     let mut table = root.section("workload")?;
     table.only("", WORKLOAD)?;
-    let model = table.require("model", "one of lstm, gru, seq2seq, tree-lstm, dnn:NAME")?;
-    let hidden = table.take("hidden").map_or(Ok(1024), |hidden| hidden.count())?;
+    let model = table.require("model", &format!("one of {}", KNOWN))?;
+    let mut size = |key, default, most| {
+        table.take(key).map_or(Ok(default), |field| field.whole(1..=most).map(|number| number as u32))
+    };
+    let hidden = size("hidden", 1024, MAX_WIDTH)?;
     Ok(Workload {
         model: Model::parse(&model.text()?).map_err(|problem| model.refuse(problem))?,
         hidden,
+        embedding: size("embedding", hidden, MAX_WIDTH)?,
+        vocabulary: size("vocabulary", 30_000, MAX_VOCABULARY)?,
+        weights: table.take("weights").map(|weights| file(&weights, "")).transpose()?,
         load: if table.has("trace") { traced(&mut table, root)? } else { drawn(&mut table, root)? },
     })
 }
@@ -222,15 +243,16 @@ fn device(mut table: Section<'_>) -> Result<Device> {
     table.only("", DEVICE)?;
     Ok(Device {
         workers: table.take("workers").map_or(Ok(1), |workers| workers.whole(1..=MAX_WORKERS))? as usize,
-        costs: file(&table.require("costs", "a cost table (a CSV file with the columns cell,batch,ns)")?, "")?,
+        costs: table.take("costs").map(|costs| file(&costs, "")).transpose()?,
+        max_waiting: table.take("max_waiting").map(|bound| bound.count()).transpose()?,
     })
 }
 
 fn overhead(mut table: Section<'_>, default: Overhead) -> Result<Overhead> {
     table.only("", OVERHEAD)?;
     let mut nanos = |key| table.take(key).map(|field| field.whole(0..=u64::MAX).map(Nanos)).transpose();
-    let (task, gather) = (nanos("task_ns")?, nanos("gather_ns")?);
-    Ok(Overhead { task: task.unwrap_or(default.task), gather: gather.or(default.gather) })
+    let given = Overhead { task: nanos("task_ns")?, gather: nanos("gather_ns")?, launch: nanos("launch_ns")? };
+    Ok(given.or(default))
 }
 
 fn metrics(mut table: Section<'_>) -> Result<Metrics> {
@@ -357,7 +379,10 @@ impl PolicyReader<'_> {
                 format!("\"{label}\" names the same folder as the label of policy[{other}]; add a `label` of its own");
             return Err(label_field.map_or_else(|| table.refuse("label", &problem), |field| field.refuse(&problem)));
         }
-        let costs = table.take("costs").map_or_else(|| Ok(self.device.costs.clone()), |costs| file(&costs, ""))?;
+        let costs = match table.take("costs") {
+            Some(costs) => Some(file(&costs, "")?),
+            None => self.device.costs.clone(),
+        };
         let overhead = overhead(table.section("overhead")?, self.overhead)?;
 
         // What remains are the kind's own keys. Its errors carry a span or begin with a key; both lead to the line.

@@ -5,6 +5,7 @@
 
 mod check;
 mod resolved;
+mod restored;
 mod section;
 mod source;
 #[cfg(test)]
@@ -53,8 +54,14 @@ pub struct Scenario {
 pub struct Workload {
     /// The network that all requests run through.
     pub model: Model,
-    /// The width of its layers; only real backends use it.
+    /// The width of its layers; only real backends use it, like the three below.
     pub hidden: u32,
+    /// The width of the rows that stand for words.
+    pub embedding: u32,
+    /// How many words there are.
+    pub vocabulary: u32,
+    /// The weights, a safetensors file; without one they are drawn from the seed.
+    pub weights: Option<Input>,
     /// The requests.
     pub load: Load,
 }
@@ -143,8 +150,10 @@ impl fmt::Display for LoadPoint {
 pub struct Device {
     /// The number of workers, 1 to 1024.
     pub workers: usize,
-    /// The cost table that the simulator takes times from.
-    pub costs: Input,
+    /// The cost table that the simulator takes times from; a real device needs none.
+    pub costs: Option<Input>,
+    /// How many requests may be in the system; those that arrive beyond are turned away. `None` leaves it to the backend.
+    pub max_waiting: Option<u32>,
 }
 
 /// How results are summed up.
@@ -255,8 +264,8 @@ pub struct PolicyEntry {
     pub settings: Arc<dyn Configured>,
     /// What its tasks cost besides their cells: its own figures, else the scenario's.
     pub overhead: Overhead,
-    /// The cost table for its tasks: its own, else the device's.
-    pub costs: Input,
+    /// The cost table for its tasks: its own, else the device's, if there is one.
+    pub costs: Option<Input>,
 }
 
 /// A file or generator that a scenario names. Stands for its path wherever a path is wanted.
@@ -312,6 +321,15 @@ impl Scenario {
     /// As [`Scenario::load`].
     pub fn parse(text: String, file: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
         check::scenario(&source::Source::new(file, text, overrides)?, registry)
+    }
+
+    /// The scenario whose [`Scenario::resolved_json`] a results folder keeps in `kept_in`. Files that it names are looked for
+    /// in the current folder and beside `file`, where the scenario was read from.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`], without lines.
+    pub fn restore(resolved: &serde_json::Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
+        restored::scenario(resolved, file, kept_in, registry)
     }
 
     /// The arrival process, unless a trace gives the arrivals.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ArrivalSpec, Load, PolicyEntry, Scenario, Warmup};
+use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Warmup};
 use crate::cost::table::Overhead;
 use crate::workload::arrivals::{Process, Think};
 
@@ -15,6 +15,9 @@ pub(super) fn scenario(scenario: &Scenario) -> Value {
     let mut table = Map::new();
     table.insert("model".into(), json!(workload.model.name()));
     table.insert("hidden".into(), json!(workload.hidden));
+    table.insert("embedding".into(), json!(workload.embedding));
+    table.insert("vocabulary".into(), json!(workload.vocabulary));
+    table.insert("weights".into(), json!(workload.weights.as_ref().map(Input::given)));
     match &workload.load {
         Load::Drawn { dataset, requests, max_length, arrivals: process } => {
             table.insert("dataset".into(), json!(dataset.given()));
@@ -29,7 +32,14 @@ pub(super) fn scenario(scenario: &Scenario) -> Value {
             root.insert("workload".into(), table.into());
         }
     }
-    root.insert("device".into(), json!({ "workers": device.workers, "costs": device.costs.given() }));
+    root.insert(
+        "device".into(),
+        json!({
+            "workers": device.workers,
+            "costs": device.costs.as_ref().map(Input::given),
+            "max_waiting": device.max_waiting,
+        }),
+    );
     root.insert("overhead".into(), overhead(*common));
     root.insert(
         "metrics".into(),
@@ -92,14 +102,15 @@ fn arrivals(arrivals: &ArrivalSpec) -> Value {
 }
 
 fn overhead(overhead: Overhead) -> Value {
-    json!({ "task_ns": overhead.task.0, "gather_ns": overhead.gather.map(|time| time.0) })
+    let Overhead { task, gather, launch } = overhead;
+    json!({ "task_ns": task, "gather_ns": gather, "launch_ns": launch })
 }
 
 fn policy(policy: &PolicyEntry) -> Value {
     let mut table = Map::new();
     table.insert("kind".into(), json!(policy.settings.kind()));
     table.insert("label".into(), json!(policy.label));
-    table.insert("costs".into(), json!(policy.costs.given()));
+    table.insert("costs".into(), json!(policy.costs.as_ref().map(Input::given)));
     table.insert("overhead".into(), overhead(policy.overhead));
     table.extend(policy.settings.values());
     table.into()

@@ -21,6 +21,8 @@ pub(super) struct Source {
     file: PathBuf,
     text: String,
     overrides: Vec<Override>,
+    /// The file that keeps a scenario which was resolved before; a reader can't look up lines there.
+    kept_in: Option<PathBuf>,
 }
 
 /// One `--set key.path=value`.
@@ -44,7 +46,12 @@ impl Source {
             parsed.push(Override { written: written.clone(), offset, path, value_at });
             offset += written.len() + 1;
         }
-        Ok(Source { file: file.to_path_buf(), text, overrides: parsed })
+        Ok(Source { file: file.to_path_buf(), text, overrides: parsed, kept_in: None })
+    }
+
+    /// A scenario that was resolved before; messages name the file that keeps it.
+    pub fn kept(file: &Path, text: String, kept_in: &Path) -> Source {
+        Source { file: file.to_path_buf(), text, overrides: Vec::new(), kept_in: Some(kept_in.to_path_buf()) }
     }
 
     /// The scenario's file.
@@ -99,8 +106,11 @@ impl Source {
         }
     }
 
-    /// `FILE:LINE`, or the override that the place is in.
+    /// `FILE:LINE`, or the override that the place is in, or the file that keeps the scenario.
     pub fn place(&self, span: &Span) -> String {
+        if let Some(kept_in) = &self.kept_in {
+            return kept_in.display().to_string();
+        }
         let file = self.file.display();
         match self.overrides.iter().rev().find(|set| set.offset <= span.start) {
             Some(set) => format!("{file}: --set {}", set.written),

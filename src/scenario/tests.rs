@@ -113,18 +113,19 @@ fn a_scenario_is_read_with_its_defaults() {
     let scenario = desk.read(GOOD, &[]).unwrap();
     assert_eq!((scenario.name.as_str(), scenario.seed, scenario.device.workers), ("s", 1, 1));
     assert_eq!(scenario.points(), [1000.0, 2000.5].map(|rate| LoadPoint::Rate(Rate(rate))));
-    assert_eq!(*scenario.device.costs, *desk.folder.path().join("costs.csv"));
+    assert_eq!(scenario.device.costs.as_deref(), Some(&*desk.folder.path().join("costs.csv")));
     assert_eq!(
         scenario.resolved_json(),
         json!({
             "name": "s",
             "seed": 1,
             "workload": {
-                "model": "seq2seq", "hidden": 1024, "dataset": "lengths.csv", "requests": 100_000, "max_length": null,
+                "model": "seq2seq", "hidden": 1024, "embedding": 1024, "vocabulary": 30_000, "weights": null,
+                "dataset": "lengths.csv", "requests": 100_000, "max_length": null,
             },
             "arrivals": { "process": "poisson", "rates": [1000, 2000.5] },
-            "device": { "workers": 1, "costs": "costs.csv" },
-            "overhead": { "task_ns": 0, "gather_ns": null },
+            "device": { "workers": 1, "costs": "costs.csv", "max_waiting": null },
+            "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null },
             "metrics": { "slo": null, "quantile": "p99", "warmup": "auto" },
             "output": {
                 "requests": true, "tasks": true, "timeline": false, "plots": [], "plot_point": null, "title": null,
@@ -132,11 +133,11 @@ fn a_scenario_is_read_with_its_defaults() {
             "policy": [
                 {
                     "kind": "toy", "label": "toy", "costs": "costs.csv",
-                    "overhead": { "task_ns": 0, "gather_ns": null }, "max_batch": 512, "pad_to": "bucket",
+                    "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null }, "max_batch": 512, "pad_to": "bucket",
                 },
                 {
                     "kind": "toy", "label": "Big (1.5)", "costs": "costs.csv",
-                    "overhead": { "task_ns": 0, "gather_ns": null },
+                    "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null },
                     "max_batch": { "decoder": 2, "encoder": 4 }, "pad_to": "bucket",
                 },
             ],
@@ -168,7 +169,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "model = \"seq2seq\"",
             "",
-            "s.toml:2: workload.model: missing; one of lstm, gru, seq2seq, tree-lstm, dnn:NAME",
+            "s.toml:2: workload.model: missing; one of lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME",
         ),
         ("lengths.csv", "lenghts.csv", "s.toml:4: workload.dataset: no such file: lenghts.csv, nor lenghts.csv"),
         (
@@ -201,6 +202,21 @@ fn bad_scenarios_are_refused_with_their_place() {
             "[arrivals]",
             "requests = 0\n[arrivals]",
             "s.toml:5: workload.requests: must be a whole number from 1 to 200000000",
+        ),
+        (
+            "[arrivals]",
+            "hidden = 0\n[arrivals]",
+            "s.toml:5: workload.hidden: must be a whole number from 1 to 65536, not 0",
+        ),
+        (
+            "[arrivals]",
+            "vocabulary = 0\n[arrivals]",
+            "s.toml:5: workload.vocabulary: must be a whole number from 1 to 16777216, not 0",
+        ),
+        (
+            "[arrivals]",
+            "weights = \"w.safetensors\"\n[arrivals]",
+            "s.toml:5: workload.weights: no such file: w.safetensors, nor w.safetensors",
         ),
         // Of the arrivals.
         (
@@ -274,9 +290,13 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[device]\nworker = 2",
-            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs",
+            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, max_waiting",
         ),
-        ("costs = \"costs.csv\"", "", "s.toml:8: device.costs: missing; a cost table"),
+        (
+            "[device]",
+            "[device]\nmax_waiting = 0",
+            "s.toml:9: device.max_waiting: must be a whole number from 1 to 4294967295, not 0",
+        ),
         (
             "[device]",
             "overhead = 3\n[device]",
@@ -368,7 +388,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "label = \"Big (1.5)\"",
             "label = \"b\"\noverhead = { task = 1 }",
-            "s.toml:15: policy[1] (toy): overhead.task: unknown key; known: task_ns, gather_ns",
+            "s.toml:15: policy[1] (toy): overhead.task: unknown key; known: task_ns, gather_ns, launch_ns",
         ),
         (
             "label = \"Big (1.5)\"",
@@ -432,7 +452,7 @@ fn bad_overrides_are_named() {
         ),
         (
             "device.wrkers=2",
-            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs",
+            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, max_waiting",
         ),
         ("name.x=2", "s.toml: --set name.x=2: name: no table but \"s\", so it has no key \"x\""),
         (
@@ -517,7 +537,10 @@ fn a_trace_takes_the_place_of_dataset_and_arrivals() {
     let json = scenario.resolved_json();
     assert_eq!(
         json["workload"],
-        json!({ "model": "seq2seq", "hidden": 1024, "trace": "trace.csv", "time_scale": 0.5 })
+        json!({
+            "model": "seq2seq", "hidden": 1024, "embedding": 1024, "vocabulary": 30_000, "weights": null,
+            "trace": "trace.csv", "time_scale": 0.5,
+        })
     );
     assert!(json.get("arrivals").is_none());
 }
@@ -527,7 +550,7 @@ fn paths_are_found_from_here_before_beside_the_scenario() {
     let desk = Desk::new();
     // Tests run in the package's folder, where this file is found first; a copy beside the scenario is passed over.
     fs::write(desk.folder.path().join("Cargo.toml"), "").unwrap();
-    let costs = |set: &str| desk.read(GOOD, &[set]).unwrap().device.costs;
+    let costs = |set: &str| desk.read(GOOD, &[set]).unwrap().device.costs.expect("it was given");
     assert_eq!(costs("device.costs=Cargo.toml").path(), Path::new("Cargo.toml"));
     let beside = costs("device.costs=costs.csv");
     assert_eq!((beside.given(), beside.path()), ("costs.csv", &*desk.folder.path().join("costs.csv")));
@@ -548,10 +571,24 @@ fn a_policy_keeps_to_its_own_costs_and_overhead() {
     assert_eq!(first.overhead, scenario.overhead);
     assert_eq!(
         second.overhead,
-        Overhead { task: Nanos(5), gather: Some(Nanos(7)) },
+        Overhead { task: Some(Nanos(5)), gather: Some(Nanos(7)), launch: None },
         "what it leaves out is the scenario's"
     );
-    assert_eq!((first.costs.given(), second.costs.given()), ("costs.csv", "trace.csv"));
+    let costs = |policy: &PolicyEntry| policy.costs.as_ref().map(|costs| costs.given().to_string());
+    assert_eq!((costs(first).as_deref(), costs(second).as_deref()), (Some("costs.csv"), Some("trace.csv")));
+}
+
+#[test]
+fn a_network_is_described_and_costs_may_be_left_out() {
+    let desk = Desk::new();
+    let sets = ["workload.hidden=8", "workload.vocabulary=11", "workload.weights=trace.csv", "device.max_waiting=7"];
+    let scenario = desk.read(&GOOD.replace("costs = \"costs.csv\"", ""), &sets).unwrap();
+    let Workload { hidden, embedding, vocabulary, weights, .. } = &scenario.workload;
+    assert_eq!((hidden, embedding, vocabulary), (&8, &8, &11), "words are as wide as layers");
+    assert_eq!(weights.as_ref().map(Input::given), Some("trace.csv"));
+    assert_eq!((&scenario.device.costs, scenario.device.max_waiting), (&None, Some(7)));
+    assert!(scenario.policies.iter().all(|policy| policy.costs.is_none()));
+    assert_eq!(scenario.resolved_json()["policy"][0]["costs"], serde_json::Value::Null);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! [`Graph`] for all the requests of their shape, and store a parent for each node instead of an edge list.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -70,6 +70,8 @@ pub struct Graph {
     subgraph_of: Box<[u32]>,
     subgraphs: Box<[Subgraph]>,
     depths: Box<[u32]>,
+    /// The edges the other way round; only a backend that computes asks for them.
+    inputs: OnceLock<Lists>,
 }
 
 /// A maximal connected set of nodes of one cell type, the unit that the scheduler queues.
@@ -89,8 +91,16 @@ pub struct Subgraph {
 enum Edges {
     /// A tree: the one node that takes this node's output, or [`Tree::NO_PARENT`].
     Parents(Box<[u32]>),
-    /// The successors of node `n` are `targets[offsets[n]..offsets[n + 1]]`, ascending.
-    Lists { offsets: Box<[u32]>, targets: Box<[u32]> },
+    /// Any number of successors, ascending.
+    Lists(Lists),
+}
+
+/// A list of nodes for each node.
+#[derive(Clone, Debug)]
+struct Lists {
+    /// The list of node `n` is `targets[offsets[n]..offsets[n + 1]]`.
+    offsets: Box<[u32]>,
+    targets: Box<[u32]>,
 }
 
 /// Why a list of nodes and edges is no cell graph.
@@ -135,14 +145,7 @@ impl Graph {
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        let mut offsets = vec![0u32; cells.len() + 1];
-        for (from, _) in &sorted {
-            offsets[*from as usize + 1] += 1;
-        }
-        for i in 0..cells.len() {
-            offsets[i + 1] += offsets[i];
-        }
-        let edges = Edges::Lists { offsets: offsets.into(), targets: sorted.iter().map(|(_, to)| *to).collect() };
+        let edges = Edges::Lists(Lists::of_sorted(cells.len(), &sorted));
         let order = topological_order(&cells, &edges)?;
         let depths = depths(&order, &edges);
         let subgraph_of = cut(&cells, &edges, &order);
@@ -203,7 +206,8 @@ impl Graph {
                 entries: entries.into(),
             })
             .collect();
-        Graph { cells, edges, inner_inputs: inner_inputs.into(), subgraph_of, subgraphs, depths }
+        let inputs = OnceLock::new();
+        Graph { cells, edges, inner_inputs: inner_inputs.into(), subgraph_of, subgraphs, depths, inputs }
     }
 
     /// The number of nodes.
@@ -220,6 +224,18 @@ impl Graph {
     /// The nodes that need this one, in the order of their indices.
     pub fn successors(&self, node: u32) -> &[u32] {
         self.edges.of(node)
+    }
+
+    /// The nodes that this one needs, in the order of their indices.
+    pub fn inputs(&self, node: u32) -> &[u32] {
+        let inputs = self.inputs.get_or_init(|| {
+            let mut edges: Vec<(u32, u32)> = (0..self.len() as u32)
+                .flat_map(|from| self.successors(from).iter().map(move |to| (*to, from)))
+                .collect();
+            edges.sort_unstable();
+            Lists::of_sorted(self.len(), &edges)
+        });
+        inputs.of(node)
     }
 
     /// For each node, how many nodes of its own subgraph it needs.
@@ -251,8 +267,27 @@ impl Edges {
                 Tree::NO_PARENT => &[],
                 _ => &parents[node..=node],
             },
-            Edges::Lists { offsets, targets } => &targets[offsets[node] as usize..offsets[node + 1] as usize],
+            Edges::Lists(lists) => lists.of(node as u32),
         }
+    }
+}
+
+impl Lists {
+    /// The second node of each pair, listed under the first; the pairs are sorted.
+    fn of_sorted(nodes: usize, pairs: &[(u32, u32)]) -> Lists {
+        let mut offsets = vec![0u32; nodes + 1];
+        for (node, _) in pairs {
+            offsets[*node as usize + 1] += 1;
+        }
+        for node in 0..nodes {
+            offsets[node + 1] += offsets[node];
+        }
+        Lists { offsets: offsets.into(), targets: pairs.iter().map(|(_, target)| *target).collect() }
+    }
+
+    fn of(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        &self.targets[self.offsets[node] as usize..self.offsets[node + 1] as usize]
     }
 }
 
@@ -477,6 +512,9 @@ mod tests {
             assert_eq!(graph.subgraphs()[4].outer_inputs, 4);
             assert_eq!(*graph.subgraphs()[4].entries, [4, 5]);
             assert_eq!(graph.depths(), [0, 0, 0, 0, 1, 1, 2]);
+            assert_eq!(graph.inputs(0), [0u32; 0]);
+            assert_eq!(graph.inputs(4), [0, 1]);
+            assert_eq!(graph.inputs(6), [4, 5]);
         }
     }
 

@@ -50,7 +50,7 @@ impl Family {
             Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
             Model::Dnn(_) => Family::Lengths(Shape::Tokens),
             Model::Seq2Seq => Family::Pairs,
-            Model::TreeLstm => Family::Trees,
+            Model::TreeLstm | Model::ChildSumTreeLstm => Family::Trees,
         }
     }
 

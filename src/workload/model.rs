@@ -18,6 +18,9 @@ pub enum Model {
     Seq2Seq,
     /// `leaf` cells under `internal` cells (BatchMaker, figure 2).
     TreeLstm,
+    /// `leaf` cells under `internal` cells that take any number of children and, as leaves do, a word (JIT dynamic
+    /// batching, section 5).
+    ChildSumTreeLstm,
     /// A feed-forward network: one cell of its own name, whose time may depend on the number of tokens.
     Dnn(String),
 }
@@ -35,6 +38,9 @@ pub struct CellType {
     pub sized: bool,
 }
 
+/// The names of the models, for messages.
+pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME";
+
 impl Model {
     /// The model of this name.
     ///
@@ -46,9 +52,10 @@ impl Model {
             "gru" => Ok(Model::Gru),
             "seq2seq" => Ok(Model::Seq2Seq),
             "tree-lstm" => Ok(Model::TreeLstm),
+            "childsum-tree-lstm" => Ok(Model::ChildSumTreeLstm),
             _ => match name.strip_prefix("dnn:") {
                 Some(cell) if !cell.is_empty() => Ok(Model::Dnn(cell.to_string())),
-                _ => Err(format!("unknown model \"{name}\"; known: lstm, gru, seq2seq, tree-lstm, dnn:NAME")),
+                _ => Err(format!("unknown model \"{name}\"; known: {KNOWN}")),
             },
         }
     }
@@ -60,6 +67,7 @@ impl Model {
             Model::Gru => "gru".into(),
             Model::Seq2Seq => "seq2seq".into(),
             Model::TreeLstm => "tree-lstm".into(),
+            Model::ChildSumTreeLstm => "childsum-tree-lstm".into(),
             Model::Dnn(cell) => format!("dnn:{cell}"),
         }
     }
@@ -71,9 +79,16 @@ impl Model {
             Model::Lstm => vec![cell("lstm", 0, true, false)],
             Model::Gru => vec![cell("gru", 0, true, false)],
             Model::Seq2Seq => vec![cell("decoder", 1, true, false), cell("encoder", 0, true, false)],
-            Model::TreeLstm => vec![cell("internal", 1, false, false), cell("leaf", 0, true, false)],
+            Model::TreeLstm | Model::ChildSumTreeLstm => {
+                vec![cell("internal", 1, false, false), cell("leaf", 0, true, false)]
+            }
             Model::Dnn(name) => vec![cell(name, 0, true, true)],
         }
+    }
+
+    /// Whether its requests are trees.
+    pub fn takes_trees(&self) -> bool {
+        matches!(self, Model::TreeLstm | Model::ChildSumTreeLstm)
     }
 
     /// The kinds of shape that the model takes.
@@ -81,7 +96,7 @@ impl Model {
         match self {
             Model::Lstm | Model::Gru => "chain:N, tokens:N",
             Model::Seq2Seq => "seq2seq:S>T",
-            Model::TreeLstm => "tree:PARENTS",
+            Model::TreeLstm | Model::ChildSumTreeLstm => "tree:PARENTS",
             Model::Dnn(_) => "tokens:N, fixed",
         }
     }
@@ -112,7 +127,7 @@ impl<'a> Unfolder<'a> {
                 Run { cell: CellId(1), length: *source, input: 0 },
                 Run { cell: CellId(0), length: *target, input: 0 },
             ])),
-            (Model::TreeLstm, Shape::Tree(tree)) => {
+            (Model::TreeLstm | Model::ChildSumTreeLstm, Shape::Tree(tree)) => {
                 let graph = self
                     .trees
                     .entry(Arc::as_ptr(tree))
@@ -134,7 +149,8 @@ mod tests {
 
     #[test]
     fn cell_types_stand_in_the_order_of_their_names() {
-        for model in [Model::Lstm, Model::Gru, Model::Seq2Seq, Model::TreeLstm, Model::Dnn("bert".into())] {
+        for model in ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:bert"] {
+            let model = Model::parse(model).unwrap();
             let names: Vec<String> = model.cell_types().into_iter().map(|c| c.name).collect();
             assert!(names.is_sorted(), "{names:?}");
             assert_eq!(Model::parse(&model.name()), Ok(model));

@@ -58,6 +58,33 @@ fn only_what_is_asked_for_is_written() {
 }
 
 #[test]
+fn batches_beyond_the_cost_table_are_counted() {
+    let desk = Desk::new();
+    let ran = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    let note = ran.stderr.lines().find(|line| line.starts_with("extrapolated: ")).expect("a note");
+    assert!(
+        note.contains("batches of lstm") && note.ends_with("were larger than the measured 1..2 of costs.csv"),
+        "{note}"
+    );
+    let point: Value = serde_json::from_str(&desk.read("out/t/A/200/point.json")).unwrap();
+    let beyond = &point["summary"]["extrapolated"][0];
+    let batches = desk.rows("out/t/A/200/batches.csv");
+    let tasks = |rule: &dyn Fn(u64) -> bool| -> u64 {
+        let of_size = batches.iter().filter(|row| rule(row["batch"].parse().unwrap()));
+        of_size.map(|row| row["tasks"].parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!(beyond["above"], tasks(&|batch| batch > 2));
+    assert_eq!((&beyond["below"], &beyond["batches"]), (&json!(0), &json!(tasks(&|_| true))));
+    // A run that is taken over says so again.
+    let again = desk.run(&["sim", "t.toml", "--out", "out", "--resume"]).ok();
+    assert!(again.stderr.contains(note), "{}", again.stderr);
+
+    desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000000\nlstm,512,1100000\n");
+    assert!(!desk.run(&["sim", "t.toml", "--out", "out"]).ok().stderr.contains("extrapolated"));
+    assert!(!desk.read("out/t/A/200/point.json").contains("extrapolated"));
+}
+
+#[test]
 fn folders_are_named_by_label_and_rate() {
     let desk = Desk::new();
     let label = "BW 10, 64+ü:µs (x=1)";

@@ -10,5 +10,8 @@ mod knee;
 mod mistakes;
 mod options;
 mod plots;
+#[path = "../recorded/mod.rs"]
+mod recorded;
+mod replay;
 mod shipped;
 mod traces;

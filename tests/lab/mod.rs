@@ -31,10 +31,10 @@ pub struct Run {
     pub workers: usize,
     /// A `[[policy]]` table of a scenario.
     pub policy: toml::Table,
-    #[serde(default)]
-    pub task_ns: u64,
-    /// Without it, the `gather` rows of the costs, or nothing.
+    /// Without it, and so for the two below, the rows of its name in the costs, or nothing.
+    pub task_ns: Option<u64>,
     pub gather_ns: Option<u64>,
+    pub launch_ns: Option<u64>,
     /// The lines of a cost table.
     pub costs: String,
     /// A line for each request: when it arrives, in nanoseconds, and its shape.
@@ -44,7 +44,8 @@ pub struct Run {
 impl Run {
     /// The device, with its costs.
     pub fn device(&self) -> Device {
-        Device::new(&self.model, self.workers, &self.costs, self.task_ns, self.gather_ns)
+        let [task, gather, launch] = [self.task_ns, self.gather_ns, self.launch_ns].map(|ns| ns.map(Nanos));
+        Device::new(&self.model, self.workers, &self.costs, Overhead { task, gather, launch })
     }
 
     /// Arrival and shape of each request.
@@ -101,14 +102,13 @@ pub struct Device {
 
 impl Device {
     /// A device with the costs of a table, whose header is added here.
-    pub fn new(model: &str, workers: usize, costs: &str, task_ns: u64, gather_ns: Option<u64>) -> Device {
+    pub fn new(model: &str, workers: usize, costs: &str, overhead: Overhead) -> Device {
         let (model, cells) = match model {
             // Any graph of these four types, of which no model of the crate has more than two.
             "graphs" => (Model::TreeLstm, four_cell_types()),
             _ => Model::parse(model).map(|model| (model.clone(), model.cell_types())).expect("a model"),
         };
         let table = CostTable::parse(&format!("cell,batch,ns\n{costs}"), "costs").expect("a cost table");
-        let overhead = Overhead { task: Nanos(task_ns), gather: gather_ns.map(Nanos) };
         let costs = table.device(&cells, overhead).expect("costs of each cell");
         Device { model, cells, workers, costs }
     }

@@ -143,11 +143,9 @@ impl<'a> Cellular<'a> {
             }
         }
 
-        let mut duration = self.case.costs.time(cell, nodes.len()) + self.case.task_ns;
+        let mut duration = self.case.costs.time(cell, nodes.len()) + self.case.overhead("task", nodes.len());
         if self.last[worker].as_ref() != Some(&list) {
-            // Choice: where the cost file has `gather` rows, they stand for `gather_ns`.
-            let costs = &self.case.costs;
-            duration += if costs.knows("gather") { costs.time("gather", nodes.len()) } else { self.case.gather_ns };
+            duration += self.case.overhead("gather", nodes.len());
         }
         self.last[worker] = Some(list);
         self.running.push(Running { worker, cell: cell.to_string(), nodes: nodes.clone() });

@@ -18,10 +18,23 @@ pub struct Case {
     /// Arrival and shape of each request, arrivals not descending.
     pub trace: Vec<(u64, String)>,
     pub costs: Costs,
-    pub task_ns: u64,
-    pub gather_ns: u64,
+    /// The overheads by name that are given as a number.
+    pub given: [(&'static str, Option<u64>); 3],
     pub workers: usize,
     pub policy: Policy,
+}
+
+impl Case {
+    /// What a batch costs beside its cells, by the name of the overhead. Choice: a number that is given stands for the
+    /// rows that the cost file may have of this name.
+    pub fn overhead(&self, name: &str, batch: usize) -> u64 {
+        let given = self.given.iter().find(|(overhead, _)| *overhead == name).and_then(|(_, number)| *number);
+        match given {
+            Some(number) => number,
+            None if self.costs.knows(name) => self.costs.time(name, batch),
+            None => 0,
+        }
+    }
 }
 
 /// A policy with its settings.
@@ -147,15 +160,16 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
             if !idle {
                 continue;
             }
-            let mut start = now;
+            let mut free = now;
             for batch in policy.offer(worker, now) {
+                let start = free.max(now + case.overhead("launch", batch.size));
                 let finish = start + batch.duration;
                 let mut cells = batch.cells;
                 cells.sort();
                 cells.dedup();
                 let row = TaskRow { task: tasks.len(), worker, cells, batch: batch.size, submit: now, start, finish };
                 tasks.push(Task { row, nodes: batch.nodes, done: false });
-                start = finish;
+                free = finish;
             }
         }
     }

@@ -84,7 +84,7 @@ impl Scheduler for Padded<'_> {
             (vec!["lstm".to_string()], steps as u64 * costs.time("lstm", size))
         };
         let nodes = all_nodes(&members, self.graphs);
-        vec![Batch { cells, size, nodes, duration: cost + self.case.task_ns }]
+        vec![Batch { cells, size, nodes, duration: cost + self.case.overhead("task", size) }]
     }
 
     fn wake_ups(&self) -> Vec<u64> {
@@ -128,7 +128,7 @@ impl Scheduler for Merged<'_> {
             cells: groups.into_iter().map(|((_, cell), _)| cell).collect(),
             size: members.len(),
             nodes: all_nodes(&members, self.graphs),
-            duration: cost + self.case.task_ns,
+            duration: cost + self.case.overhead("task", members.len()),
         }]
     }
 
@@ -156,7 +156,7 @@ impl Scheduler for Immediate<'_> {
         let cells = self.graphs[request].cells.clone();
         let cost: u64 = cells.iter().map(|cell| self.case.costs.time(cell, 1)).sum();
         let nodes = all_nodes(&members, self.graphs);
-        vec![Batch { cells, size: 1, nodes, duration: cost + self.case.task_ns }]
+        vec![Batch { cells, size: 1, nodes, duration: cost + self.case.overhead("task", 1) }]
     }
 
     fn wake_ups(&self) -> Vec<u64> {

@@ -1,41 +1,198 @@
 //! The CPU backend: real networks in real time.
+//!
+//! A worker is a thread with a queue of its own. Jobs to it and reports from it travel in queues without locks; the
+//! states of requests stand in a table with a lock for each request, which is held for copies alone. A worker keeps the
+//! rows of a batch in place as long as its members stay.
 
+mod pin;
+mod queue;
+mod rows;
+mod table;
+#[cfg(test)]
+mod tests;
+mod whole;
+mod worker;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
+use self::pin::{Cores, Pinned};
+use self::table::Table;
+use self::worker::{Job, Report, Worker};
 use super::{Backend, Completion, MemberList, Task};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::network::Network;
-use crate::units::{Nanos, RequestId, TaskId};
+use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::trace::Requests;
 
+/// The driver looks up at least this often, so that a user who wants to stop is heard.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// A thread that sleeps wakes late by less than this, so that it sleeps so much shorter and spins for the rest.
+const OVERSLEEP: Duration = Duration::from_micros(200);
+
 /// Workers that are threads, on the monotonic clock.
-pub struct Cpu {}
+pub struct Cpu {
+    epoch: Instant,
+    table: Arc<Table>,
+    /// A queue for each worker.
+    jobs: Vec<Sender<Job>>,
+    reports: Receiver<Report>,
+    /// Reports that have come and were not passed on, by finish, those of one instant by submission.
+    due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
+    /// Tasks that were submitted and not passed on.
+    unfinished: usize,
+    /// The driver has a core of its own, on which it may spin.
+    spins: bool,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    /// Held for its end.
+    _pinned: Option<Pinned>,
+}
 
 impl Cpu {
-    /// Starts the workers. `requests` are those of the run, by their ids.
+    /// Starts the workers; the clock starts when they are ready. `requests` are those of the run, by their ids. The
+    /// calling thread is taken for the driver's: where there are more cores than workers it keeps to one of them until
+    /// the value is dropped.
     ///
     /// # Errors
     /// A thread that can't be started.
-    pub fn new(_network: Arc<Network>, _requests: &Requests, _workers: usize) -> Result<Cpu> {
-        Ok(Cpu {})
+    pub fn new(network: Arc<Network>, requests: &Requests, workers: usize) -> Result<Cpu> {
+        let mut cores = Cores::share(workers);
+        let (reporter, reports) = channel();
+        let mut cpu = Cpu {
+            epoch: Instant::now(),
+            table: Arc::new(Table::new(Arc::clone(&requests.graphs), network.state())),
+            jobs: Vec::with_capacity(workers),
+            reports,
+            due: BinaryHeap::new(),
+            unfinished: 0,
+            spins: cores.spare,
+            stop: Arc::new(AtomicBool::new(false)),
+            threads: Vec::with_capacity(workers),
+            _pinned: None,
+        };
+        // Nothing is sent: the queue closes when each worker has dropped its end.
+        let (setting_up, ready) = channel::<std::convert::Infallible>();
+        for id in 0..workers as u16 {
+            let (sender, jobs) = channel();
+            let worker = Worker::new(WorkerId(id), Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop))
+                .alone(workers == 1)
+                .spinning(cores.spare);
+            let (core, reporter, setting_up) = (cores.next(), reporter.clone(), setting_up.clone());
+            let serve = move || {
+                core.into_iter().for_each(pin::keep_to);
+                // The products of a worker run on its own thread. Without the pool they would run on others, and
+                // come to the same.
+                let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+                drop(setting_up);
+                worker.serve(&jobs, &reporter);
+            };
+            let thread = thread::Builder::new().name(format!("worker {id}")).spawn(serve);
+            cpu.threads.push(thread.map_err(|cause| Error::failed(format!("worker {id} can't be started: {cause}")))?);
+            cpu.jobs.push(sender);
+        }
+        drop(setting_up);
+        let _ = ready.recv();
+        cpu._pinned = cores.pin_driver();
+        cpu.epoch = Instant::now();
+        Ok(cpu)
     }
 
-    /// The digest of what a request came to ([`Output::digest`](crate::network::reference::Output::digest)), once it has finished.
-    pub fn digest(&self, _: RequestId) -> Option<u64> {
-        None
+    /// The digest of what a request came to ([`Output::digest`](crate::network::reference::Output::digest)), once it has
+    /// finished.
+    pub fn digest(&self, request: RequestId) -> Option<u64> {
+        self.table.digest(request)
+    }
+
+    /// The time on the run's clock.
+    fn on_clock(&self, instant: Instant) -> Nanos {
+        Nanos(instant.saturating_duration_since(self.epoch).as_nanos() as u64)
+    }
+
+    fn note(&mut self, report: Report) {
+        let (start, finish) = (self.on_clock(report.start), self.on_clock(report.finish));
+        self.due.push(Reverse((finish, report.task, start)));
+    }
+
+    /// Takes what has been reported and gives the earliest.
+    fn next_due(&mut self) -> Option<Completion> {
+        while let Ok(report) = self.reports.try_recv() {
+            self.note(report);
+        }
+        let Reverse((finish, task, start)) = self.due.pop()?;
+        self.unfinished -= 1;
+        Some(Completion { task, start, finish })
+    }
+
+    /// Waits for a report, but not beyond `deadline`. While nothing runs there is time to sleep even for a driver that
+    /// has a core of its own: the next event is at the deadline.
+    fn await_report(&self, deadline: Option<Instant>) -> Option<Report> {
+        if self.spins && self.unfinished > 0 {
+            return queue::spin(&self.reports, deadline);
+        }
+        let Some(deadline) = deadline else { return self.reports.recv().ok() };
+        let sleep = deadline.saturating_duration_since(Instant::now()).saturating_sub(OVERSLEEP);
+        match self.reports.recv_timeout(sleep) {
+            Ok(report) => Some(report),
+            Err(_) => queue::spin(&self.reports, Some(deadline)),
+        }
     }
 }
 
 impl Backend for Cpu {
     fn now(&self) -> Nanos {
-        unimplemented!()
+        self.on_clock(Instant::now())
     }
 
-    fn submit(&mut self, _: TaskId, _: &Task<'_>, _: Option<MemberList>) {
-        unimplemented!()
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        let members = members.expect("the driver lists the members for a backend that wants them");
+        self.unfinished += 1;
+        // A worker outlives its queue: it breaks off in no task.
+        let _ = self.jobs[task.worker.index()].send(Job { id, steps: SmallVec::from_slice(task.steps), members });
     }
 
-    fn wait(&mut self, _: Option<Nanos>) -> Option<Completion> {
-        unimplemented!()
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        if let Some(completion) = self.next_due() {
+            return Some(completion);
+        }
+        if until.is_none() && self.unfinished == 0 {
+            return None;
+        }
+        let now = Instant::now();
+        let deadline = until.map(|until| (self.epoch + Duration::from_nanos(until.0)).min(now + GLANCE));
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return None;
+        }
+        let report = self.await_report(deadline)?;
+        self.note(report);
+        self.next_due()
+    }
+
+    fn wants_members(&self) -> bool {
+        true
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.table.failure(request)
+    }
+}
+
+impl Drop for Cpu {
+    /// Tasks that have not begun are left undone.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.jobs.clear();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so itself.
+            let _ = thread.join();
+        }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Args {
     /// A file of lengths or trees, constant:24, constant:24>27, complete-tree:16 or generator:NAME
     #[arg(long, value_name = "SPEC")]
     dataset: String,
-    /// The model that the shapes are for: lstm, gru, seq2seq, tree-lstm, dnn:NAME
+    /// The model that the shapes are for: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME
     #[arg(long, default_value = "lstm")]
     model: String,
     /// How many requests to draw
@@ -85,7 +85,7 @@ mod tests {
             ),
             (
                 "--rate 3 --model bert",
-                "--model: unknown model \"bert\"; known: lstm, gru, seq2seq, tree-lstm, dnn:NAME",
+                "--model: unknown model \"bert\"; known: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME",
             ),
             (
                 "--rate 3 --max-length 5",

@@ -1,0 +1,75 @@
+//! Which core each thread of a run keeps to.
+//!
+//! A thread that moves loses what its core has cached. Where the system refuses to pin, threads run where they may.
+
+use core_affinity::CoreId;
+
+/// The cores of a run, shared out.
+pub struct Cores {
+    free: std::vec::IntoIter<CoreId>,
+    /// There is a core for each worker and one more, so that a thread that waits may spin.
+    pub spare: bool,
+}
+
+impl Cores {
+    /// Shares out the cores that the calling thread may use. Where there are fewer cores than workers nobody is pinned.
+    pub fn share(workers: usize) -> Cores {
+        let cores = core_affinity::get_core_ids().unwrap_or_default();
+        let spare = cores.len() > workers;
+        let pinned = if cores.len() < workers { Vec::new() } else { cores };
+        Cores { free: pinned.into_iter(), spare }
+    }
+
+    /// Pins the calling thread, the driver's, for as long as the value lives, if there is a core to spare for it. Comes
+    /// behind the start of the workers, which would inherit the core.
+    pub fn pin_driver(&mut self) -> Option<Pinned> {
+        if self.spare { Pinned::to(self.free.next()?) } else { None }
+    }
+
+    /// A core for the next worker.
+    pub fn next(&mut self) -> Option<CoreId> {
+        self.free.next()
+    }
+}
+
+/// Keeps the calling thread on a core. Whether the system did so makes no difference to a result.
+pub fn keep_to(core: CoreId) {
+    let _ = core_affinity::set_for_current(core);
+}
+
+/// The calling thread keeps to one core until this is dropped: threads that it starts later would inherit the core.
+#[cfg(target_os = "linux")]
+pub struct Pinned {
+    before: nix::sched::CpuSet,
+}
+
+#[cfg(target_os = "linux")]
+impl Pinned {
+    fn to(core: CoreId) -> Option<Pinned> {
+        let before = nix::sched::sched_getaffinity(THIS_THREAD).ok()?;
+        keep_to(core);
+        Some(Pinned { before })
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // The cores were allowed before; if they no longer are, the system has a reason.
+        let _ = nix::sched::sched_setaffinity(THIS_THREAD, &self.before);
+    }
+}
+
+#[cfg(target_os = "linux")]
+const THIS_THREAD: nix::unistd::Pid = nix::unistd::Pid::from_raw(0);
+
+/// Other systems don't say where a thread may run, so that a pin could not be undone: there is none.
+#[cfg(not(target_os = "linux"))]
+pub struct Pinned {}
+
+#[cfg(not(target_os = "linux"))]
+impl Pinned {
+    fn to(_: CoreId) -> Option<Pinned> {
+        None
+    }
+}

@@ -1,0 +1,218 @@
+//! A batch's rows: where a cell finds the states that it takes, and leaves those that it makes.
+//!
+//! The states that one node leaves are those that the next one takes, row by row, as long as the members stay: then
+//! nothing is copied, and two buffers change places. A state never changes once it has been made, so that rows may stay as
+//! long as nothing else needs the room, whoever else has copies of them.
+
+use super::table::Table;
+use crate::backend::NodeRef;
+use crate::network::{Batch, Network, Scratch};
+use crate::units::{CellId, NodeId};
+
+/// The rows of one cell type on one worker.
+#[derive(Debug)]
+pub struct Rows {
+    cell: CellId,
+    rows: Vec<Row>,
+    /// The states that the rows take, one behind the other.
+    taken: Vec<f32>,
+    /// Where each row's states end, counted in states.
+    taken_ends: Vec<u32>,
+    tokens: Vec<u32>,
+    token_ends: Vec<u32>,
+    /// The state that each row has left.
+    left: Vec<f32>,
+    /// The words that each row has written since its state was last put into the table. There may be more than rows.
+    words: Vec<Vec<u32>>,
+}
+
+/// One row of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    /// The node that has run; padding is nobody's.
+    member: Option<NodeRef>,
+    /// The last node that this row can hold: behind it another cell follows, or a branch, or the end.
+    run_end: NodeId,
+    /// How many words each node takes.
+    words: u32,
+}
+
+impl Row {
+    /// Computed because the batch has that size. It takes the word 0.
+    const PADDING: Row = Row { member: None, run_end: NodeId(0), words: 1 };
+
+    /// The node that may run next in this row.
+    fn next(&self) -> Option<NodeRef> {
+        let NodeRef { request, node } = self.member?;
+        (node < self.run_end).then(|| NodeRef { request, node: NodeId(node.0 + 1) })
+    }
+}
+
+impl Rows {
+    /// No rows of this cell type.
+    pub fn new(cell: CellId) -> Rows {
+        Rows {
+            cell,
+            rows: Vec::new(),
+            taken: Vec::new(),
+            taken_ends: Vec::new(),
+            tokens: Vec::new(),
+            token_ends: Vec::new(),
+            left: Vec::new(),
+            words: Vec::new(),
+        }
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.left.clear();
+        self.words.iter_mut().for_each(Vec::clear);
+    }
+
+    /// The number of rows, padding included.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether these nodes are the next of all rows, in this order.
+    pub fn go_on_with(&self, nodes: &[NodeRef]) -> bool {
+        self.len() == nodes.len() && self.rows.iter().zip(nodes).all(|(row, node)| row.next() == Some(*node))
+    }
+
+    /// Whether every row has a next node.
+    pub fn all_go_on(&self) -> bool {
+        self.rows.iter().all(|row| row.next().is_some())
+    }
+
+    /// How many rows have a next node.
+    pub fn going_on(&self) -> usize {
+        self.rows.iter().filter(|row| row.next().is_some()).count()
+    }
+
+    /// Passes to the next node in each row: what the rows left is what they take. Padding stays what it was.
+    pub fn go_on(&mut self) {
+        std::mem::swap(&mut self.taken, &mut self.left);
+        self.taken_ends.clear();
+        self.taken_ends.extend(1..=self.rows.len() as u32);
+        for row in &mut self.rows {
+            if let Some(member) = &mut row.member {
+                member.node.0 += 1;
+            }
+        }
+    }
+
+    /// Brings the states together that these nodes take, and fills the batch up to `size` with padding. A node that can't
+    /// run makes its request fail and is padding from then on.
+    pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table, width: usize) {
+        self.rows.clear();
+        self.taken.clear();
+        self.taken_ends.clear();
+        for &node in nodes {
+            self.rows.push(match table.place(node, self.cell) {
+                Ok(place) => {
+                    table.take(node, &mut self.taken);
+                    Row { member: Some(node), run_end: place.run_end, words: place.words }
+                }
+                Err(reason) => {
+                    table.fail(node.request, reason);
+                    Row::PADDING
+                }
+            });
+            self.taken_ends.push((self.taken.len() / width) as u32);
+        }
+        self.rows.resize(size.max(nodes.len()), Row::PADDING);
+        self.taken_ends.resize(self.rows.len(), self.taken_ends.last().copied().unwrap_or(0));
+        if self.words.len() < self.rows.len() {
+            self.words.resize_with(self.rows.len(), Vec::new);
+        }
+    }
+
+    /// Computes the states that the rows leave.
+    pub fn run(&mut self, network: &Network, padded_to: u32, scratch: &mut Scratch) {
+        self.tokens.clear();
+        self.token_ends.clear();
+        for row in &self.rows {
+            match row.member {
+                // The words of a cell that takes several are counted from 0, any other has that of its place.
+                Some(at) if row.words > 1 => self.tokens.extend((0..row.words).map(|i| network.token(at.request, i))),
+                Some(at) => self.tokens.push(network.token(at.request, at.node.0)),
+                None => self.tokens.push(0),
+            }
+            self.token_ends.push(self.tokens.len() as u32);
+        }
+        let width = network.state();
+        self.left.resize(self.rows.len() * width, 0.0);
+        let cell = network.cell(self.cell);
+        let batch = Batch {
+            rows: self.rows.len(),
+            tokens: &self.tokens,
+            token_ends: &self.token_ends,
+            padded_to,
+            states: &self.taken,
+            state_ends: &self.taken_ends,
+        };
+        cell.run(&batch, &mut self.left, scratch);
+        for ((row, state), words) in self.rows.iter().zip(self.left.chunks_exact(width)).zip(&mut self.words) {
+            if row.member.is_some() {
+                words.extend(cell.word(state));
+            }
+        }
+    }
+
+    /// Puts what each row has left into the table. The rows stay.
+    pub fn put_all(&mut self, table: &Table, width: usize) {
+        for row in 0..self.rows.len() {
+            if let Some(member) = self.rows[row].member {
+                self.put(row, member, table, width);
+            }
+        }
+    }
+
+    /// Puts what the rows without a next node have left into the table, and makes them padding; `ended` is told of each.
+    pub fn put_ended(&mut self, table: &Table, width: usize, ended: impl FnMut(NodeRef)) {
+        self.dismiss(table, width, |row| row.next().is_none(), ended);
+    }
+
+    /// Puts what all rows have left into the table, and makes them padding; `left` is told of each.
+    pub fn dismiss_all(&mut self, table: &Table, width: usize, left: impl FnMut(NodeRef)) {
+        self.dismiss(table, width, |_| true, left);
+    }
+
+    fn dismiss(&mut self, table: &Table, width: usize, whom: impl Fn(&Row) -> bool, mut left: impl FnMut(NodeRef)) {
+        for row in 0..self.rows.len() {
+            if let Some(member) = self.rows[row].member
+                && whom(&self.rows[row])
+            {
+                self.put(row, member, table, width);
+                self.rows[row] = Row::PADDING;
+                left(member);
+            }
+        }
+    }
+
+    fn put(&mut self, row: usize, member: NodeRef, table: &Table, width: usize) {
+        table.put(member, self.cell, &self.left[row * width..][..width], &self.words[row]);
+        self.words[row].clear();
+    }
+
+    /// Takes padding out until so many rows are left, or none of it; the others keep their order.
+    pub fn close_up(&mut self, size: usize, width: usize) {
+        let mut surplus = self.rows.len().saturating_sub(size);
+        let mut kept = 0;
+        for row in 0..self.rows.len() {
+            if surplus > 0 && self.rows[row].member.is_none() {
+                surplus -= 1;
+                continue;
+            }
+            if kept < row {
+                self.rows[kept] = self.rows[row];
+                self.left.copy_within(row * width..(row + 1) * width, kept * width);
+                self.words.swap(kept, row);
+            }
+            kept += 1;
+        }
+        self.rows.truncate(kept);
+        self.left.truncate(kept * width);
+    }
+}

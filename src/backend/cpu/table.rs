@@ -1,0 +1,323 @@
+//! The states of the requests: every request owns its own.
+//!
+//! A worker takes from here what a batch needs and puts back what it came to. Each request has a lock of its own, which
+//! is held for the copies of one node. Whatever a worker does, a request ends here once: with the digest of its output, or
+//! with the reason why it has none.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::backend::NodeRef;
+use crate::network::reference::Output;
+use crate::units::{CellId, NodeId, RequestId};
+use crate::workload::cell_graph::{CellGraph, Graph};
+
+/// The states of all requests of a run.
+pub struct Table {
+    graphs: Arc<[CellGraph]>,
+    /// The numbers in a state.
+    width: usize,
+    slots: Box<[Mutex<Slot>]>,
+}
+
+/// What there is of a request.
+enum Slot {
+    /// Nothing yet.
+    Fresh,
+    Chain(Box<Chain>),
+    Graph(Box<Nodes>),
+    /// The digest of its output.
+    Done(u64),
+    /// Why it has none, until somebody has asked.
+    Failed(Option<Box<str>>),
+}
+
+/// A request whose nodes need nothing but the node before.
+struct Chain {
+    /// How many of its nodes have run.
+    done: u32,
+    /// The state after the last of them.
+    state: Vec<f32>,
+    words: Vec<u32>,
+}
+
+/// A request whose nodes are a general graph.
+struct Nodes {
+    /// Room for states; it grows to the most that are needed at one time.
+    states: Vec<f32>,
+    vacant: Vec<u32>,
+    /// For each node where its state stands, or why it does not.
+    place: Box<[u32]>,
+    /// For each node, how many others have yet to take its state. That of a node that no other needs stays.
+    takers: Box<[u32]>,
+    /// How many nodes have not run.
+    left: u32,
+    words: Vec<(u32, u32)>,
+}
+
+/// The node has not run.
+const AHEAD: u32 = u32::MAX;
+/// All that needed the node's state have taken it.
+const TAKEN: u32 = u32::MAX - 1;
+
+/// Where a node stands in its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The last node that follows this one without a branch and with the same cell, from state to state.
+    pub run_end: NodeId,
+    /// How many words it takes: as many as the size of its input, or one.
+    pub words: u32,
+}
+
+impl Table {
+    /// Requests of these graphs, none of whose nodes have run. A state is `width` numbers.
+    pub fn new(graphs: Arc<[CellGraph]>, width: usize) -> Table {
+        let slots = graphs.iter().map(|_| Mutex::new(Slot::Fresh)).collect();
+        Table { graphs, width, slots }
+    }
+
+    /// The graph of a request.
+    pub fn graph(&self, request: RequestId) -> &CellGraph {
+        &self.graphs[request.index()]
+    }
+
+    /// The cell type of a node and where it stands, if the request has such a node.
+    pub fn find(&self, at: NodeRef) -> Option<(CellId, Place)> {
+        match self.graph(at.request) {
+            CellGraph::Chains(runs) => {
+                let mut end = 0;
+                runs.iter().find_map(|run| {
+                    end += run.length;
+                    let place = Place { run_end: NodeId(end - 1), words: run.input.max(1) };
+                    (at.node.0 < end).then_some((run.cell, place))
+                })
+            }
+            CellGraph::Graph(graph) => {
+                let cell = graph.cells().get(at.node.index())?;
+                Some((*cell, Place { run_end: at.node, words: 1 }))
+            }
+        }
+    }
+
+    /// Where a node of a cell type stands.
+    ///
+    /// # Errors
+    /// Says that there is no such node: it is a mistake of the policy.
+    pub fn place(&self, at: NodeRef, cell: CellId) -> Result<Place, String> {
+        match self.find(at) {
+            Some((found, place)) if found == cell => Ok(place),
+            Some((found, _)) => {
+                Err(format!("the policy ran node {} as cell type {cell}, but it is of cell type {found}", at.node))
+            }
+            None => Err(format!("the policy ran node {}, which the request does not have", at.node)),
+        }
+    }
+
+    /// Appends the states that a node needs, in the order of its inputs, and gives up those that no other node needs. For a
+    /// request that has failed they are zeros; a node that can't run yet, or has run, makes its request fail.
+    pub fn take(&self, at: NodeRef, states: &mut Vec<f32>) {
+        let mut slot = self.slot(at.request);
+        let before = states.len();
+        let taken = match (&mut *slot, self.graph(at.request)) {
+            (Slot::Done(_) | Slot::Failed(_), _) => Err(None),
+            (Slot::Fresh, CellGraph::Graph(graph)) => {
+                let mut nodes = Box::new(Nodes::new(graph));
+                let taken = nodes.take(graph, at.node.0, self.width, states);
+                *slot = Slot::Graph(nodes);
+                taken.map_err(Some)
+            }
+            (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
+                nodes.take(graph, at.node.0, self.width, states).map_err(Some)
+            }
+            (Slot::Chain(chain), _) => {
+                states.extend_from_slice(&chain.state);
+                in_order(at.node.0, chain.done).map_err(Some)
+            }
+            (Slot::Fresh | Slot::Graph(_), CellGraph::Chains(_)) => in_order(at.node.0, 0).map_err(Some),
+        };
+        if let Err(reason) = taken {
+            reason.into_iter().for_each(|reason| slot.fail(reason));
+            let inputs = match self.graph(at.request) {
+                CellGraph::Chains(_) => usize::from(at.node.0 > 0),
+                CellGraph::Graph(graph) => graph.inputs(at.node.0).len(),
+            };
+            states.truncate(before);
+            states.resize(before + inputs * self.width, 0.0);
+        }
+    }
+
+    /// Puts the state after a node, and the words that have been written since the last state that was put. With the last
+    /// node the request is done.
+    pub fn put(&self, at: NodeRef, cell: CellId, state: &[f32], words: &[u32]) {
+        let mut slot = self.slot(at.request);
+        if matches!(*slot, Slot::Done(_) | Slot::Failed(_)) {
+            return;
+        }
+        // Without a branch inside of it the loop is a few vector instructions a line.
+        if !state.iter().fold(true, |finite, number| finite & number.is_finite()) {
+            slot.fail(format!("non-finite numbers in the state after node {} (cell type {cell})", at.node));
+            return;
+        }
+        let output = match (&mut *slot, self.graph(at.request)) {
+            (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
+                nodes.put(at.node.0, state, words);
+                (nodes.left == 0).then(|| nodes.output(graph, self.width))
+            }
+            (Slot::Chain(chain), graph) => {
+                chain.put(at.node.0, state, words);
+                (u64::from(chain.done) == graph.nodes()).then(|| chain.output())
+            }
+            (empty, graph) => {
+                let mut chain = Box::new(Chain { done: 0, state: Vec::with_capacity(self.width), words: Vec::new() });
+                chain.put(at.node.0, state, words);
+                let output = (u64::from(chain.done) == graph.nodes()).then(|| chain.output());
+                *empty = Slot::Chain(chain);
+                output
+            }
+        };
+        if let Some(output) = output {
+            *slot = Slot::Done(output.digest());
+        }
+    }
+
+    /// Makes a request fail, unless it is done or has failed before.
+    pub fn fail(&self, request: RequestId, reason: String) {
+        self.slot(request).fail(reason);
+    }
+
+    /// Makes a request fail if nodes of it are left: its task is over.
+    pub fn expect_done(&self, request: RequestId) {
+        let mut slot = self.slot(request);
+        let nodes = self.graph(request).nodes();
+        let left = match &*slot {
+            Slot::Fresh => nodes,
+            Slot::Chain(chain) => nodes - u64::from(chain.done),
+            Slot::Graph(graph) => u64::from(graph.left),
+            Slot::Done(_) | Slot::Failed(_) => return,
+        };
+        slot.fail(format!("the steps of the policy's task ended while {left} of {nodes} nodes had not run"));
+    }
+
+    /// Why a request failed; says so once.
+    pub fn failure(&self, request: RequestId) -> Option<String> {
+        match &mut *self.slot(request) {
+            Slot::Failed(reason) => reason.take().map(String::from),
+            _ => None,
+        }
+    }
+
+    /// The digest of a request's output, once it is done.
+    pub fn digest(&self, request: RequestId) -> Option<u64> {
+        match *self.slot(request) {
+            Slot::Done(digest) => Some(digest),
+            _ => None,
+        }
+    }
+
+    /// Whether no state of the request has been put.
+    #[cfg(test)]
+    pub fn is_fresh(&self, request: RequestId) -> bool {
+        matches!(*self.slot(request), Slot::Fresh)
+    }
+
+    fn slot(&self, request: RequestId) -> MutexGuard<'_, Slot> {
+        // Nothing under the lock panics half way through a change.
+        self.slots[request.index()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn fail(&mut self, reason: String) {
+        if !matches!(self, Slot::Done(_) | Slot::Failed(_)) {
+            *self = Slot::Failed(Some(reason.into()));
+        }
+    }
+}
+
+impl Chain {
+    fn put(&mut self, node: u32, state: &[f32], words: &[u32]) {
+        self.done = node + 1;
+        self.state.clear();
+        self.state.extend_from_slice(state);
+        self.words.extend_from_slice(words);
+    }
+
+    fn output(&mut self) -> Output {
+        Output { state: std::mem::take(&mut self.state), words: std::mem::take(&mut self.words) }
+    }
+}
+
+impl Nodes {
+    fn new(graph: &Graph) -> Nodes {
+        Nodes {
+            states: Vec::new(),
+            vacant: Vec::new(),
+            place: vec![AHEAD; graph.len()].into(),
+            takers: (0..graph.len() as u32).map(|node| graph.successors(node).len() as u32).collect(),
+            left: graph.len() as u32,
+            words: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, graph: &Graph, node: u32, width: usize, states: &mut Vec<f32>) -> Result<(), String> {
+        if self.place[node as usize] != AHEAD {
+            return Err(run_twice(node));
+        }
+        for &input in graph.inputs(node) {
+            let place = self.place[input as usize];
+            match place {
+                AHEAD => return Err(run_before(node, input)),
+                TAKEN => return Err(run_twice(node)),
+                _ => states.extend_from_slice(&self.states[place as usize * width..][..width]),
+            }
+            self.takers[input as usize] -= 1;
+            if self.takers[input as usize] == 0 {
+                self.place[input as usize] = TAKEN;
+                self.vacant.push(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, node: u32, state: &[f32], words: &[u32]) {
+        if self.place[node as usize] != AHEAD {
+            return; // It stood in one batch twice, with the same result.
+        }
+        let place = self.vacant.pop().unwrap_or((self.states.len() / state.len()) as u32);
+        let from = place as usize * state.len();
+        if from == self.states.len() {
+            self.states.extend_from_slice(state);
+        } else {
+            self.states[from..from + state.len()].copy_from_slice(state);
+        }
+        self.place[node as usize] = place;
+        self.left -= 1;
+        self.words.extend(words.iter().map(|word| (node, *word)));
+    }
+
+    fn output(&mut self, graph: &Graph, width: usize) -> Output {
+        let sinks = (0..graph.len() as u32).filter(|node| graph.successors(*node).is_empty());
+        let state = sinks
+            .flat_map(|node| &self.states[self.place[node as usize] as usize * width..][..width])
+            .copied()
+            .collect();
+        self.words.sort_unstable_by_key(|(node, _)| *node);
+        Output { state, words: self.words.iter().map(|(_, word)| *word).collect() }
+    }
+}
+
+/// Whether a chain of which so many nodes have run goes on with this one.
+fn in_order(node: u32, done: u32) -> Result<(), String> {
+    match node.cmp(&done) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Less => Err(run_twice(node)),
+        std::cmp::Ordering::Greater => Err(run_before(node, node - 1)),
+    }
+}
+
+fn run_twice(node: u32) -> String {
+    format!("the policy ran node {node} twice")
+}
+
+fn run_before(node: u32, input: u32) -> String {
+    format!("the policy ran node {node} before node {input}, whose state it needs")
+}

@@ -1,0 +1,177 @@
+//! What breaks off, or comes to numbers that are none, fails with its reason; everything else finishes.
+
+use std::sync::Arc;
+
+use super::toy::{self, Kind, Mix};
+use super::{Cpu, serve};
+use crate::backend::{Backend, Completion, MemberList, Members, NodeRef, Step, Task};
+use crate::network::{Batch, Cell, Scratch};
+use crate::policy::cellular::Cellular;
+use crate::policy::immediate::Immediate;
+use crate::policy::padded::Padded;
+use crate::policy::registry::{Configured, PerCell};
+use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::random;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Requests;
+
+/// Does what it says on a row whose first word is a multiple of 16.
+#[derive(Debug)]
+enum Trouble {
+    Panic,
+    NotANumber,
+}
+
+#[derive(Debug)]
+struct Faulty(Mix, Trouble);
+
+impl Cell for Faulty {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        self.0.run(batch, out, scratch);
+        for row in 0..batch.rows {
+            let word = batch.tokens[batch.tokens_of(row).start];
+            match self.1 {
+                _ if word % 16 > 0 => {}
+                Trouble::Panic => panic!("the word {word} is too much"),
+                Trouble::NotANumber => out[row * toy::WIDTH + 2] = f32::NAN,
+            }
+            let states = batch.states_of(row);
+            if batch.states[states.start * toy::WIDTH..states.end * toy::WIDTH].iter().any(|number| number.is_nan()) {
+                out[row * toy::WIDTH] = f32::NAN;
+            }
+        }
+    }
+
+    fn word(&self, state: &[f32]) -> Option<u32> {
+        self.0.word(state)
+    }
+}
+
+fn policies() -> [Box<dyn Configured>; 3] {
+    [
+        Box::new(Cellular { max_batch: PerCell::All(4), ..Cellular::default() }),
+        Box::new(Padded { max_batch: 4, ..Padded::default() }),
+        Box::new(Immediate {}),
+    ]
+}
+
+/// Whether a node of a chain takes a word that is trouble.
+fn is_trouble(network: &crate::network::Network, request: RequestId, graph: &CellGraph) -> bool {
+    (0..graph.nodes() as u32).any(|node| network.token(request, node).is_multiple_of(16))
+}
+
+#[test]
+fn numbers_that_are_none_make_their_own_requests_fail() {
+    let healthy = toy::network();
+    let network = toy::of_cells(vec![Box::new(Faulty(Mix { salt: 0, writes: true }, Trouble::NotANumber))]);
+    for (case, policy) in (0..).zip(policies()) {
+        let mut rng = random::stream(case, 0, "cpu failures");
+        let requests = Kind::Chains.requests(60, &mut rng);
+        let (digests, record) = serve(&network, Kind::Chains, &requests, &*policy, 2, &mut rng);
+        for (request, digest) in (0..).map(RequestId).zip(digests) {
+            let graph = &requests.graphs[request.index()];
+            let failed = record.failures.iter().find(|(id, ..)| *id == request);
+            assert_eq!(failed.is_some(), is_trouble(&network, request, graph), "request {request} by {policy:?}");
+            match failed {
+                None => assert_eq!(digest, Some(toy::alone(&healthy, request, graph))),
+                Some((_, _, reason)) => {
+                    assert!(reason.starts_with("non-finite numbers in the state after node "), "{reason}");
+                    assert_eq!(digest, None);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_task_that_breaks_off_takes_its_requests_with_it_and_no_others() {
+    let healthy = toy::network();
+    let network = toy::of_cells(vec![Box::new(Faulty(Mix { salt: 0, writes: true }, Trouble::Panic))]);
+    for (case, policy) in (0..).zip(policies()) {
+        let mut rng = random::stream(case, 1, "cpu failures");
+        let requests = Kind::Chains.requests(60, &mut rng);
+        let (digests, record) = serve(&network, Kind::Chains, &requests, &*policy, 2, &mut rng);
+        assert!(record.failures.len() < requests.len(), "some are without trouble");
+        for (request, digest) in (0..).map(RequestId).zip(digests) {
+            let graph = &requests.graphs[request.index()];
+            match record.failures.iter().find(|(id, ..)| *id == request) {
+                None => assert_eq!(digest, Some(toy::alone(&healthy, request, graph)), "by {policy:?}"),
+                Some((_, _, reason)) => {
+                    assert!(reason.contains(" broke off in task ") && reason.contains("is too much"), "{reason}");
+                    assert_eq!(digest, None);
+                }
+            }
+        }
+    }
+}
+
+/// The backend of some chains of 3 cells.
+fn chains(count: usize) -> Cpu {
+    let graphs = vec![CellGraph::chain(CellId(0), 3); count];
+    let requests = Requests { shapes: vec![Shape::Chain(3); count].into(), graphs: graphs.into() };
+    Cpu::new(toy::network(), &requests, 1).expect("a thread")
+}
+
+fn submit(cpu: &mut Cpu, steps: &[Step], members: MemberList) -> Completion {
+    let task = Task {
+        worker: WorkerId(0),
+        stream: StreamId(0),
+        steps,
+        batch: 1,
+        useful_cells: 1,
+        gather: false,
+        requests: &[],
+        members: Members::Requests,
+    };
+    cpu.submit(TaskId(0), &task, Some(members));
+    cpu.wait(None).expect("a task runs")
+}
+
+#[test]
+fn a_policy_that_runs_nodes_out_of_order_is_told() {
+    let step = |cell, times| Step { cell: CellId(cell), batch: 1, times, input: 0 };
+    let node = |node| MemberList::Nodes(vec![NodeRef { request: RequestId(0), node: NodeId(node) }]);
+    let whole = || MemberList::Requests(vec![RequestId(0)]);
+    let cases: [(&[Step], &[MemberList], &str); 6] = [
+        (&[step(0, 1)], &[node(2)], "the policy ran node 2 before node 1, whose state it needs"),
+        (&[step(0, 1)], &[node(0), node(0)], "the policy ran node 0 twice"),
+        (&[step(0, 1)], &[node(7)], "the policy ran node 7, which the request does not have"),
+        (&[step(1, 1)], &[node(0)], "the policy ran node 0 as cell type 1, but it is of cell type 0"),
+        (&[step(0, 2)], &[node(0)], "the policy's task lists nodes, but its steps are not one batch that holds them"),
+        (&[step(0, 2), step(1, 1)], &[whole()], "the steps of the policy's task ended while 1 of 3 nodes had not run"),
+    ];
+    for (steps, members, reason) in cases {
+        let mut cpu = chains(1);
+        for members in members {
+            submit(&mut cpu, steps, members.clone());
+        }
+        assert_eq!(cpu.failure(RequestId(0)).as_deref(), Some(reason));
+        assert_eq!(cpu.failure(RequestId(0)), None, "a reason is given once");
+        assert_eq!(cpu.digest(RequestId(0)), None);
+    }
+}
+
+#[test]
+fn a_backend_that_is_dropped_leaves_its_tasks_undone() {
+    /// Never comes to an end by itself.
+    #[derive(Debug)]
+    struct Slow(Mix);
+    impl Cell for Slow {
+        fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            self.0.run(batch, out, scratch);
+        }
+    }
+    let network = toy::of_cells(vec![Box::new(Slow(Mix { salt: 0, writes: false }))]);
+    let graphs = vec![CellGraph::chain(CellId(0), u32::MAX)];
+    let requests = Requests { shapes: vec![Shape::Chain(u32::MAX)].into(), graphs: graphs.into() };
+    let mut cpu = Cpu::new(Arc::clone(&network), &requests, 1).expect("a thread");
+    let steps = [Step { cell: CellId(0), batch: 1, times: u32::MAX, input: 0 }];
+    let task = Task::whole_requests(WorkerId(0), &steps, &[], 1);
+    for id in 0..3 {
+        cpu.submit(TaskId(id), &task, Some(MemberList::Requests(vec![RequestId(0)])));
+    }
+    assert_eq!(cpu.wait(Some(cpu.now())), None, "a month has not passed");
+    drop(cpu);
+}

@@ -1,0 +1,148 @@
+//! Rows stay in place while their members do: nothing is put into the table, and so nothing gathered from it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use smallvec::smallvec;
+
+use super::toy;
+use crate::backend::cpu::table::Table;
+use crate::backend::cpu::worker::{Job, Worker};
+use crate::backend::{MemberList, NodeRef, Step};
+use crate::network::Network;
+use crate::units::{CellId, NodeId, RequestId, TaskId, WorkerId};
+use crate::workload::cell_graph::{CellGraph, Run};
+
+/// A worker without a thread, and the table of chains of 4 nodes.
+struct Bench {
+    network: Arc<Network>,
+    table: Arc<Table>,
+    worker: Worker,
+    graph: CellGraph,
+}
+
+impl Bench {
+    fn new(requests: usize, graph: CellGraph) -> Bench {
+        let network = toy::network();
+        let table = Arc::new(Table::new(vec![graph.clone(); requests].into(), network.state()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = Worker::new(WorkerId(0), Arc::clone(&network), Arc::clone(&table), stop);
+        Bench { network, table, worker, graph }
+    }
+
+    /// Runs a job, behind which another may stand in the queue.
+    fn run(&mut self, job: &Job, next: Option<&Job>) {
+        self.worker.run(job);
+        self.worker.settle(next);
+    }
+
+    fn assert_done(&self, request: u32) {
+        let request = RequestId(request);
+        assert_eq!(self.table.failure(request), None);
+        assert_eq!(self.table.digest(request), Some(toy::alone(&self.network, request, &self.graph)));
+    }
+}
+
+/// A batch of one node of each of these requests.
+fn job(cell: u16, nodes: &[(u32, u32)]) -> Job {
+    let nodes: Vec<NodeRef> =
+        nodes.iter().map(|(request, node)| NodeRef { request: RequestId(*request), node: NodeId(*node) }).collect();
+    let step = Step { cell: CellId(cell), batch: nodes.len() as u32, times: 1, input: 0 };
+    Job { id: TaskId(0), steps: smallvec![step], members: MemberList::Nodes(nodes) }
+}
+
+#[test]
+fn rows_stay_while_the_next_job_goes_on_with_them() {
+    let mut bench = Bench::new(2, CellGraph::chain(CellId(0), 4));
+    let jobs: Vec<Job> = (0..4).map(|node| job(0, &[(1, node), (0, node)])).collect();
+    for node in 0..4 {
+        bench.run(&jobs[node], jobs.get(node + 1));
+        assert_eq!(bench.table.is_fresh(RequestId(0)), node < 3, "node {node}");
+    }
+    bench.assert_done(0);
+    bench.assert_done(1);
+}
+
+#[test]
+fn rows_stay_over_an_idle_time() {
+    let mut bench = Bench::new(2, CellGraph::chain(CellId(0), 4));
+    let both = |node| job(0, &[(0, node), (1, node)]);
+    bench.run(&both(0), None);
+    // Others might ask for the states, so that they are in the table; but they are not fetched from there.
+    assert!(!bench.table.is_fresh(RequestId(0)));
+    for request in [0, 1] {
+        let at = NodeRef { request: RequestId(request), node: NodeId(0) };
+        bench.table.put(at, CellId(0), &[0.0; toy::WIDTH], &[]);
+    }
+    (1..4).for_each(|node| bench.run(&both(node), None));
+    bench.assert_done(0);
+    bench.assert_done(1);
+}
+
+#[test]
+fn a_worker_that_is_alone_waits_for_the_next_job() {
+    let mut bench = Bench::new(3, CellGraph::chain(CellId(0), 4));
+    bench.worker = bench.worker.alone(true);
+    let two = |node| job(0, &[(0, node), (1, node)]);
+    bench.run(&two(0), None);
+    assert!(bench.table.is_fresh(RequestId(0)), "nobody else asks for it");
+    bench.run(&job(0, &[(2, 0)]), None);
+    assert!(!bench.table.is_fresh(RequestId(0)), "others have taken its place");
+    assert!(bench.table.is_fresh(RequestId(2)));
+    (1..4).for_each(|node| bench.run(&two(node), None));
+    bench.assert_done(0);
+    bench.assert_done(1);
+}
+
+#[test]
+fn rows_that_join_leave_or_change_places_are_brought_together_anew() {
+    let mut bench = Bench::new(3, CellGraph::chain(CellId(0), 4));
+    let jobs = [
+        job(0, &[(0, 0), (1, 0)]),
+        job(0, &[(1, 1), (0, 1)]),
+        job(0, &[(1, 2), (0, 2), (2, 0)]),
+        job(0, &[(0, 3)]),
+        job(0, &[(1, 3), (2, 1)]),
+        job(0, &[(2, 2)]),
+        job(0, &[(2, 3)]),
+    ];
+    for (place, job) in jobs.iter().enumerate() {
+        bench.run(job, jobs.get(place + 1));
+    }
+    (0..3).for_each(|request| bench.assert_done(request));
+}
+
+#[test]
+fn rows_of_one_cell_type_stay_while_another_runs() {
+    let run = |cell, length| Run { cell: CellId(cell), length, input: 0 };
+    let mut bench = Bench::new(2, CellGraph::chains([run(1, 2), run(0, 3)]));
+    let jobs = [
+        job(1, &[(0, 0)]),
+        job(1, &[(0, 1)]),
+        job(0, &[(0, 2)]),
+        job(1, &[(1, 0)]),
+        job(0, &[(0, 3)]),
+        job(1, &[(1, 1)]),
+        job(0, &[(0, 4), (1, 2)]),
+        job(0, &[(1, 3)]),
+        job(0, &[(1, 4)]),
+    ];
+    for (place, job) in jobs.iter().enumerate() {
+        bench.run(job, jobs.get(place + 1));
+    }
+    bench.assert_done(0);
+    bench.assert_done(1);
+}
+
+#[test]
+fn the_rows_of_whole_requests_stay_until_each_has_ended() {
+    let mut bench = Bench::new(4, CellGraph::chain(CellId(0), 4));
+    let requests: Vec<RequestId> = [2, 0, 3, 1].map(RequestId).into();
+    let step = |batch, times| Step { cell: CellId(0), batch, times, input: 0 };
+    // As wide as the requests are many, padded beyond their end; then two at a time.
+    for (members, steps) in [(&requests[..3], smallvec![step(3, 6)]), (&requests[3..], smallvec![step(2, 4)])] {
+        let members = MemberList::Requests(members.to_vec());
+        bench.run(&Job { id: TaskId(0), steps, members }, None);
+    }
+    (0..4).for_each(|request| bench.assert_done(request));
+}

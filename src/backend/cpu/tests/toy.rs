@@ -1,0 +1,181 @@
+//! A network of whole numbers, in which every mix-up shows, and a reference that runs a request alone.
+
+use std::sync::Arc;
+
+use rand::RngExt;
+
+use crate::network::reference::Output;
+use crate::network::{Batch, Cell, Network, Scratch};
+use crate::units::{CellId, RequestId};
+use crate::workload::cell_graph::{CellGraph, Graph, Run};
+use crate::workload::model::{CellType, Model};
+use crate::workload::random::Stream;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Requests;
+
+/// The numbers in a state.
+pub const WIDTH: usize = 5;
+
+const SEED: u64 = 11;
+const VOCABULARY: u32 = 1000;
+
+/// Hashes a row's words and states, in their order, to whole numbers that a float holds.
+#[derive(Debug)]
+pub struct Mix {
+    pub salt: u32,
+    /// It writes words.
+    pub writes: bool,
+}
+
+impl Cell for Mix {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], _: &mut Scratch) {
+        assert_eq!(out.len(), batch.rows * WIDTH);
+        assert_eq!(batch.states.len(), batch.state_ends.last().map_or(0, |end| *end as usize * WIDTH));
+        for (row, out) in out.chunks_exact_mut(WIDTH).enumerate() {
+            let tokens = &batch.tokens[batch.tokens_of(row)];
+            assert!(!tokens.is_empty(), "every row has a word");
+            assert!(batch.padded_to == 0 || tokens.len() <= batch.padded_to as usize);
+            let states = batch.states_of(row);
+            let states = &batch.states[states.start * WIDTH..states.end * WIDTH];
+            let words = tokens.iter().copied().chain(states.iter().map(|number| *number as u32));
+            let hash = words.fold(self.salt, |hash, word| (hash.rotate_left(7) ^ word).wrapping_mul(0x9e37_79b1));
+            for (place, number) in (1..).zip(out) {
+                *number = ((hash ^ place).wrapping_mul(0x85eb_ca6b) >> 12) as f32;
+            }
+        }
+    }
+
+    fn word(&self, state: &[f32]) -> Option<u32> {
+        self.writes.then_some(state[0] as u32)
+    }
+}
+
+/// A network of three such cells, of which the first writes words.
+pub fn network() -> Arc<Network> {
+    let cell = |salt| Box::new(Mix { salt, writes: salt == 0 }) as Box<dyn Cell>;
+    of_cells((0..3).map(cell).collect())
+}
+
+/// A network of these cells.
+pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
+    Arc::new(Network::of_cells(cells, WIDTH, SEED, VOCABULARY))
+}
+
+/// The digest of a request that runs alone, node after node.
+pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
+    // Each node with its cell, its words and the nodes that it needs; the graph from the lowest depth up.
+    let nodes: Vec<(u32, CellId, u32, Vec<u32>)> = match graph {
+        CellGraph::Chains(runs) => {
+            let cells = runs.iter().flat_map(|run| (0..run.length).map(|_| (run.cell, run.input.max(1))));
+            (0u32..)
+                .zip(cells)
+                .map(|(n, (cell, words))| (n, cell, words, n.checked_sub(1).into_iter().collect()))
+                .collect()
+        }
+        CellGraph::Graph(graph) => {
+            let mut order: Vec<u32> = (0..graph.len() as u32).collect();
+            order.sort_by_key(|node| graph.depths()[*node as usize]);
+            let needs = |node: u32| (0..graph.len() as u32).filter(move |n| graph.successors(*n).contains(&node));
+            order.into_iter().map(|n| (n, graph.cells()[n as usize], 1, needs(n).collect())).collect()
+        }
+    };
+    let mut states = vec![[0.0; WIDTH]; nodes.len()];
+    let mut words = vec![None; nodes.len()];
+    for (node, cell, count, needs) in &nodes {
+        let tokens: Vec<u32> = match count {
+            1 => vec![network.token(request, *node)],
+            count => (0..*count).map(|place| network.token(request, place)).collect(),
+        };
+        let taken: Vec<f32> = needs.iter().flat_map(|input| states[*input as usize]).collect();
+        let batch = Batch {
+            rows: 1,
+            tokens: &tokens,
+            token_ends: &[tokens.len() as u32],
+            padded_to: 0,
+            states: &taken,
+            state_ends: &[needs.len() as u32],
+        };
+        let cell = network.cell(*cell);
+        cell.run(&batch, &mut states[*node as usize], &mut Scratch::default());
+        words[*node as usize] = cell.word(&states[*node as usize]);
+    }
+    let is_needed = |node: usize| nodes.iter().any(|(_, _, _, needs)| needs.contains(&(node as u32)));
+    let state = (0..nodes.len()).filter(|node| !is_needed(*node)).flat_map(|node| states[node]).collect();
+    Output { state, words: words.into_iter().flatten().collect() }.digest()
+}
+
+/// What requests look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Chains of one cell type.
+    Chains,
+    /// Runs of one cell type, then of another.
+    Pairs,
+    /// One cell whose input has a size.
+    Sized,
+    /// Leaves under internal nodes.
+    Trees,
+    /// Graphs of three types in any order.
+    Graphs,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 5] = [Kind::Chains, Kind::Pairs, Kind::Sized, Kind::Trees, Kind::Graphs];
+
+    /// A model that policies treat alike.
+    pub fn model(self) -> Model {
+        match self {
+            Kind::Chains => Model::Lstm,
+            Kind::Pairs => Model::Seq2Seq,
+            Kind::Sized => Model::Dnn("toy".into()),
+            Kind::Trees | Kind::Graphs => Model::TreeLstm,
+        }
+    }
+
+    /// The cell types, by their ids.
+    pub fn cells(self) -> Vec<CellType> {
+        if self != Kind::Graphs {
+            return self.model().cell_types();
+        }
+        let cell = |name: &str, priority| CellType { name: name.into(), priority, chain: false, sized: false };
+        vec![cell("a", 1), cell("b", 0), cell("c", 0)]
+    }
+
+    /// Random requests.
+    pub fn requests(self, count: usize, rng: &mut Stream) -> Requests {
+        let (shapes, graphs): (Vec<Shape>, Vec<CellGraph>) = (0..count).map(|_| self.request(rng)).unzip();
+        Requests { shapes: shapes.into(), graphs: graphs.into() }
+    }
+
+    fn request(self, rng: &mut Stream) -> (Shape, CellGraph) {
+        let length = rng.random_range(1..=9);
+        let run = |cell, length, input| Run { cell: CellId(cell), length, input };
+        match self {
+            Kind::Chains => (Shape::Chain(length), CellGraph::chain(CellId(0), length)),
+            Kind::Pairs => {
+                let target = rng.random_range(1..=9);
+                let shape = Shape::Seq2Seq { source: length, target };
+                (shape, CellGraph::chains([run(1, length, 0), run(0, target, 0)]))
+            }
+            Kind::Sized => (Shape::Tokens(length), CellGraph::chains([run(0, 1, length)])),
+            Kind::Trees => {
+                // Each node but the root below one that comes later.
+                let nodes = 2 * length;
+                let edges: Vec<(u32, u32)> = (0..nodes - 1).map(|n| (n, rng.random_range(n + 1..nodes))).collect();
+                let is_leaf = |node: u32| edges.iter().all(|(_, parent)| *parent != node);
+                let cells = (0..nodes).map(|node| CellId(u16::from(is_leaf(node)))).collect();
+                (Shape::Fixed, CellGraph::Graph(Arc::new(Graph::new(cells, &edges).expect("a tree"))))
+            }
+            Kind::Graphs => {
+                let nodes = length + 3;
+                let cells = (0..nodes).map(|_| CellId(rng.random_range(0..3))).collect();
+                let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
+                // Edges from even to odd numbers and on, so that the numbers are in no order of the depths.
+                let rank = |node: u32| (node % 2, node);
+                let edges: Vec<(u32, u32)> =
+                    pairs.filter(|(a, b)| rank(*a) < rank(*b) && rng.random_bool(0.3)).collect();
+                (Shape::Fixed, CellGraph::Graph(Arc::new(Graph::new(cells, &edges).expect("edges of ascending rank"))))
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A worker: a thread that runs its jobs in order.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::queue;
+use super::rows::Rows;
+use super::table::Table;
+use super::whole::ReadyList;
+use crate::backend::{MemberList, NodeRef, Step};
+use crate::network::{Network, Scratch};
+use crate::units::{CellId, RequestId, TaskId, WorkerId};
+
+/// A worker that may spin does so for this long before it sleeps: longer than the gaps between tasks under load.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// A task on its way to its worker.
+pub struct Job {
+    /// The task.
+    pub id: TaskId,
+    /// What it runs.
+    pub steps: SmallVec<[Step; 1]>,
+    /// On which nodes.
+    pub members: MemberList,
+}
+
+impl Job {
+    /// The requests that the task touches, some of them more than once.
+    fn requests(&self) -> impl Iterator<Item = RequestId> {
+        let (nodes, requests): (&[NodeRef], &[RequestId]) = match &self.members {
+            MemberList::Nodes(nodes) => (nodes, &[]),
+            MemberList::Requests(requests) => (&[], requests),
+        };
+        nodes.iter().map(|node| node.request).chain(requests.iter().copied())
+    }
+}
+
+/// The report that a task is done, by the clock of the machine.
+pub struct Report {
+    /// The task.
+    pub task: TaskId,
+    /// When the worker took it.
+    pub start: Instant,
+    /// When all of its states were where they are needed.
+    pub finish: Instant,
+}
+
+/// What a worker's thread owns.
+pub struct Worker {
+    id: WorkerId,
+    alone: bool,
+    spins: bool,
+    pub(super) network: Arc<Network>,
+    pub(super) table: Arc<Table>,
+    pub(super) stop: Arc<AtomicBool>,
+    /// The rows of each cell type.
+    pub(super) batches: Vec<Rows>,
+    /// The cell type whose rows are ahead of the table, if one is.
+    ahead: Option<CellId>,
+    pub(super) scratch: Scratch,
+    pub(super) list: ReadyList,
+    /// The nodes of a step, kept for its memory.
+    pub(super) nodes: Vec<NodeRef>,
+}
+
+impl Worker {
+    /// A worker without rows.
+    pub fn new(id: WorkerId, network: Arc<Network>, table: Arc<Table>, stop: Arc<AtomicBool>) -> Worker {
+        Worker {
+            id,
+            alone: false,
+            spins: false,
+            network,
+            table,
+            stop,
+            batches: Vec::new(),
+            ahead: None,
+            scratch: Scratch::default(),
+            list: ReadyList::default(),
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Says whether this is the only worker, so that no other will ask for the states that it holds.
+    pub fn alone(self, alone: bool) -> Worker {
+        Worker { alone, ..self }
+    }
+
+    /// Says whether its thread has a core that nobody else needs, so that it may spin for its next job.
+    pub fn spinning(self, spins: bool) -> Worker {
+        Worker { spins, ..self }
+    }
+
+    /// Runs jobs until their queue closes or the run is stopped.
+    pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
+        let mut next = None;
+        while let Some(job) = next.take().or_else(|| self.await_job(jobs)) {
+            let start = Instant::now();
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let run = || {
+                self.run(&job);
+                next = jobs.try_recv().ok();
+                self.settle(next.as_ref());
+            };
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+                self.broke_off(&job, &*panic);
+            }
+            // Without a driver that listens the queue of jobs is closed too.
+            let _ = reports.send(Report { task: job.id, start, finish: Instant::now() });
+        }
+    }
+
+    fn await_job(&self, jobs: &Receiver<Job>) -> Option<Job> {
+        let spun = if self.spins { queue::spin(jobs, Some(Instant::now() + PATIENCE)) } else { None };
+        spun.or_else(|| jobs.recv().ok())
+    }
+
+    /// Runs a job; the states of its rows may be ahead of the table then.
+    pub fn run(&mut self, job: &Job) {
+        match (&job.members, &job.steps[..]) {
+            (MemberList::Requests(requests), steps) => {
+                self.put_ahead();
+                self.run_whole(steps, requests);
+            }
+            (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
+                self.run_nodes(step, nodes);
+            }
+            (MemberList::Nodes(nodes), _) => {
+                let reason = "the policy's task lists nodes, but its steps are not one batch that holds them";
+                nodes.iter().for_each(|node| self.table.fail(node.request, reason.to_string()));
+            }
+        }
+    }
+
+    fn run_nodes(&mut self, step: &Step, nodes: &[NodeRef]) {
+        self.make_room(step.cell);
+        let stay = step.batch as usize == nodes.len() && self.batches[step.cell.index()].go_on_with(nodes);
+        if !stay || self.ahead != Some(step.cell) {
+            self.put_ahead();
+        }
+        let rows = &mut self.batches[step.cell.index()];
+        if stay {
+            rows.go_on();
+        } else {
+            rows.gather(nodes, step.batch as usize, &self.table, self.network.state());
+        }
+        rows.run(&self.network, step.input, &mut self.scratch);
+        self.ahead = Some(step.cell);
+    }
+
+    /// Puts the states that are ahead into the table, unless the next job goes on with exactly these rows. While there is no
+    /// next job, a worker that is alone waits for it, if no request ends.
+    pub fn settle(&mut self, next: Option<&Job>) {
+        let Some(cell) = self.ahead else { return };
+        let rows = &self.batches[cell.index()];
+        let stay = match next {
+            None => self.alone && rows.all_go_on(),
+            Some(Job { steps, members: MemberList::Nodes(nodes), .. }) => {
+                matches!(&steps[..], [step] if step.cell == cell && step.times == 1 && step.batch as usize == nodes.len())
+                    && rows.go_on_with(nodes)
+            }
+            Some(Job { members: MemberList::Requests(_), .. }) => false,
+        };
+        if !stay {
+            self.put_ahead();
+        }
+    }
+
+    fn put_ahead(&mut self) {
+        if let Some(cell) = self.ahead.take() {
+            self.batches[cell.index()].put_all(&self.table, self.network.state());
+        }
+    }
+
+    /// Makes sure that there are rows for a cell type.
+    pub(super) fn make_room(&mut self, cell: CellId) {
+        for new in self.batches.len()..=cell.index() {
+            self.batches.push(Rows::new(CellId(new as u16)));
+        }
+    }
+
+    /// A job panicked: its requests fail, and nothing of what it worked on is used again.
+    fn broke_off(&mut self, job: &Job, panic: &(dyn Any + Send)) {
+        let message =
+            panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let message = message.unwrap_or("no message");
+        for request in job.requests() {
+            self.table.fail(request, format!("worker {} broke off in task {}: {message}", self.id, job.id));
+        }
+        self.batches.clear();
+        self.ahead = None;
+        self.scratch = Scratch::default();
+    }
+}

@@ -1,0 +1,97 @@
+//! The device that a target stands for, made ready for a scenario.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::target::Target;
+use crate::cost::table::{CostTable, TableModel};
+use crate::error::{Context as _, Error, Result};
+use crate::network::Network;
+use crate::network::spec::Spec;
+use crate::scenario::{PolicyEntry, Scenario};
+use crate::workload::model::CellType;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Requests;
+
+/// What tasks run on.
+pub(super) enum Device {
+    /// The device as each policy sees it, with its costs and overheads.
+    Simulated(Vec<TableModel>),
+    /// The cells to compute.
+    Real(Arc<Network>),
+}
+
+impl Device {
+    /// Reads the cost tables, or the weights.
+    ///
+    /// # Errors
+    /// A table that is missing or broken, or has no costs of a cell; weights that do not fit the network.
+    pub fn new(scenario: &Scenario, target: Target, cells: &[CellType]) -> Result<Device> {
+        match target {
+            Target::Sim => {
+                let device = |policy: &PolicyEntry| table(scenario, policy)?.device(cells, policy.overhead);
+                scenario.policies.iter().map(device).collect::<Result<_>>().map(Device::Simulated)
+            }
+            Target::Cpu(_) => network(scenario).map(|network| Device::Real(Arc::new(network))),
+        }
+    }
+
+    /// Whether the device can run these requests.
+    ///
+    /// # Errors
+    /// An input that is larger than those of a cost table; a graph that a network does not compute.
+    pub fn check(&self, scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
+        match self {
+            Device::Simulated(_) => check_inputs(scenario, cells, requests),
+            Device::Real(network) => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
+                network.check(graph).within(format_args!("{}: request {id}", scenario.file.display()))
+            }),
+        }
+    }
+}
+
+/// The network that a scenario describes.
+fn network(scenario: &Scenario) -> Result<Network> {
+    let workload = &scenario.workload;
+    let spec = Spec {
+        hidden: workload.hidden,
+        embedding: workload.embedding,
+        vocabulary: workload.vocabulary,
+        seed: scenario.seed,
+        weights: workload.weights.as_ref().map(|weights| weights.path().to_path_buf()),
+    };
+    Network::new(&workload.model, &spec).within(format_args!("{}: workload", scenario.file.display()))
+}
+
+/// A policy's cost table, which a simulation needs.
+fn table(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
+    CostTable::read(costs(scenario, policy)?)
+}
+
+fn costs<'a>(scenario: &Scenario, policy: &'a PolicyEntry) -> Result<&'a Path> {
+    policy.costs.as_deref().ok_or_else(|| {
+        Error::input(format!(
+            "{}: device.costs: missing; the simulator takes the times of \"{}\" from a cost table (a CSV file with the \
+             columns cell,batch,ns); add one, or run the scenario for real, which needs none",
+            scenario.file.display(),
+            policy.label
+        ))
+    })
+}
+
+/// A cell whose time depends on the size of its input needs costs for the largest input.
+fn check_inputs(scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
+    let Some(cell) = cells.iter().find(|cell| cell.sized) else { return Ok(()) };
+    let largest = requests.shapes.iter().map(Shape::length).max().unwrap_or(0);
+    for policy in &scenario.policies {
+        if let Some(limit) = table(scenario, policy)?.largest_input(&cell.name).filter(|limit| *limit < largest) {
+            return Err(Error::input(format!(
+                "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
+                 add rows for larger inputs or set workload.max_length = {limit}",
+                costs(scenario, policy)?.display(),
+                cell.name
+            )));
+        }
+    }
+    Ok(())
+}

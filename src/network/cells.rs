@@ -1,1 +1,0 @@
-//! The cells, a file each.

@@ -1,0 +1,93 @@
+//! A feed-forward block, the stage that staged networks are made of: each token on its own goes through
+//! y = x + W₂ relu(W₁ x + b₁) + b₂, and the request's state is the mean over its tokens.
+
+use super::embedding::Embedding;
+use super::pack;
+use crate::network::product::{Product, Rows};
+use crate::network::weights::Weights;
+use crate::network::{Batch, Cell, Scratch, Spec, first};
+
+/// The tokens that are computed at once: more would only take more memory.
+const BLOCK: usize = 512;
+
+/// The cell of a feed-forward network.
+#[derive(Debug)]
+pub struct Dense {
+    embedding: Embedding,
+    first: Product,
+    first_bias: Vec<f32>,
+    second: Product,
+    second_bias: Vec<f32>,
+}
+
+impl Dense {
+    /// The cell with the weights `dense.*`.
+    pub(super) fn new(spec: &Spec, weights: &Weights) -> Dense {
+        let hidden = spec.hidden as usize;
+        Dense {
+            embedding: Embedding::new(weights, "embedding.weight", hidden),
+            first: pack(weights, 4 * hidden, &[("dense.weight_1", hidden)]),
+            first_bias: weights.take("dense.bias_1"),
+            second: pack(weights, hidden, &[("dense.weight_2", 4 * hidden)]),
+            second_bias: weights.take("dense.bias_2"),
+        }
+    }
+}
+
+impl Cell for Dense {
+    /// Padding is computed as words are, and then left out of the mean. A row without words leaves zeros.
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        let (hidden, inner) = (self.embedding.width(), self.first.outputs());
+        out.fill(0.0);
+        // Every place of every row, padding included: all rows are as long as the longest, or as they are padded to.
+        let longest = (0..batch.rows).map(|row| batch.tokens_of(row).len()).max().unwrap_or(0);
+        let padded = if batch.padded_to == 0 { None } else { Some(longest.max(batch.padded_to as usize)) };
+        let mut places = (0..batch.rows).flat_map(|row| {
+            let own = batch.tokens_of(row);
+            (0..padded.unwrap_or(own.len())).map(move |place| (row, own.clone().nth(place)))
+        });
+        let mut block: [(usize, Option<usize>); BLOCK] = [(0, None); BLOCK];
+        loop {
+            let mut count = 0;
+            for (slot, place) in block.iter_mut().zip(&mut places) {
+                *slot = place;
+                count += 1;
+            }
+            if count == 0 {
+                break;
+            }
+            let block = &block[..count];
+            let x = first(&mut scratch.operand, count * hidden);
+            for (x, (_, token)) in x.chunks_exact_mut(hidden).zip(block) {
+                match token {
+                    Some(token) => x.copy_from_slice(self.embedding.row(batch.tokens[*token])),
+                    None => x.fill(0.0),
+                }
+            }
+            let wide = first(&mut scratch.product, count * inner);
+            self.first.run(Rows { data: x, stride: hidden, count }, wide);
+            for wide in wide.chunks_exact_mut(inner) {
+                wide.iter_mut().zip(&self.first_bias).for_each(|(y, bias)| *y = relu(*y + bias));
+            }
+            let y = first(&mut scratch.more, count * hidden);
+            self.second.run(Rows { data: wide, stride: inner, count }, y);
+            for ((row, token), (x, y)) in block.iter().zip(x.chunks_exact(hidden).zip(y.chunks_exact(hidden))) {
+                if token.is_some() {
+                    let sum = out[row * hidden..(row + 1) * hidden].iter_mut();
+                    for (sum, ((x, y), bias)) in sum.zip(x.iter().zip(y).zip(&self.second_bias)) {
+                        *sum += x + (y + bias);
+                    }
+                }
+            }
+        }
+        for (row, out) in out.chunks_exact_mut(hidden).enumerate() {
+            let count = batch.tokens_of(row).len().max(1) as f32;
+            out.iter_mut().for_each(|sum| *sum /= count);
+        }
+    }
+}
+
+/// The positive part; what is no number stays none.
+fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
+}

@@ -1,0 +1,142 @@
+//! Translation (BatchMaker, figure 12): encoder steps over the source, then decoder steps, each of which writes the word
+//! that the next one reads. The state is \[h|c|word\].
+
+use rten_simd::ops::{BitOps, NumOps};
+use rten_simd::{Isa, Simd, SimdOp};
+
+use super::embedding::Embedding;
+use super::lstm::Layer;
+use super::pack;
+use crate::network::product::{Product, Rows};
+use crate::network::weights::Weights;
+use crate::network::{Batch, Cell, Scratch, Spec, first};
+
+/// The word that the first decoder step reads.
+pub const START: u32 = 0;
+
+/// A step over a word of the source.
+#[derive(Debug)]
+pub struct Encoder {
+    embedding: Embedding,
+    layer: Layer,
+}
+
+impl Encoder {
+    /// The cell with the weights `encoder.*`.
+    pub(super) fn new(spec: &Spec, weights: &Weights) -> Encoder {
+        Encoder {
+            embedding: Embedding::new(weights, "embedding.weight", spec.embedding as usize),
+            layer: Layer::new(spec, weights, "encoder"),
+        }
+    }
+}
+
+impl Cell for Encoder {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        let width = 2 * self.layer.hidden + 1;
+        self.layer.run(batch, width, |row| self.embedding.row(batch.token(row)), out, scratch);
+        out.chunks_exact_mut(width).for_each(|state| state[width - 1] = START as f32);
+    }
+}
+
+/// A step that reads the word in its state, and writes the likeliest next one there.
+#[derive(Debug)]
+pub struct Decoder {
+    embedding: Embedding,
+    layer: Layer,
+    projection: Product,
+    bias: Vec<f32>,
+}
+
+impl Decoder {
+    /// The cell with the weights `decoder.*` and `projection.*`.
+    pub(super) fn new(spec: &Spec, weights: &Weights) -> Decoder {
+        let projection = ("projection.weight", spec.hidden as usize);
+        Decoder {
+            embedding: Embedding::new(weights, "decoder.embedding", spec.embedding as usize),
+            layer: Layer::new(spec, weights, "decoder"),
+            projection: pack(weights, spec.vocabulary as usize, &[projection]),
+            bias: weights.take("projection.bias"),
+        }
+    }
+
+    fn width(&self) -> usize {
+        2 * self.layer.hidden + 1
+    }
+}
+
+impl Cell for Decoder {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        let (width, words) = (self.width(), self.bias.len());
+        let read = |row| batch.state(row, 0, width).and_then(|state| self.word(state)).unwrap_or(START);
+        self.layer.run(batch, width, |row| self.embedding.row(read(row)), out, scratch);
+        let scores = first(&mut scratch.product, batch.rows * words);
+        self.projection.run(Rows { data: out, stride: width, count: batch.rows }, scores);
+        for (scores, state) in scores.chunks_exact(words).zip(out.chunks_exact_mut(width)) {
+            // Where no score is a number, neither is the word, so that whoever looks for broken states finds this one.
+            state[width - 1] = Largest { scores, bias: &self.bias }.dispatch().map_or(f32::NAN, |word| word as f32);
+        }
+    }
+
+    fn word(&self, state: &[f32]) -> Option<u32> {
+        state.last().filter(|word| word.is_finite()).map(|word| *word as u32)
+    }
+}
+
+/// The place of the largest sum of a score and its bias, the lowest of equals. Scores that are no numbers, or minus
+/// infinity, are passed over.
+struct Largest<'a> {
+    scores: &'a [f32],
+    bias: &'a [f32],
+}
+
+impl SimdOp for Largest<'_> {
+    type Output = Option<u32>;
+
+    #[inline(always)]
+    fn eval<I: Isa>(self, isa: I) -> Option<u32> {
+        let (ops, places) = (isa.f32(), isa.i32());
+        let lanes = ops.len();
+        let (scores, bias) = (self.scores, &self.bias[..self.scores.len()]);
+        let whole = scores.len() - scores.len() % lanes;
+        // Each lane keeps its largest sum and the vector in which it came first.
+        let mut largest = ops.splat(f32::NEG_INFINITY);
+        let mut found = places.splat(-1);
+        let mut place = places.zero();
+        for at in (0..whole).step_by(lanes) {
+            let sum = ops.add(ops.load(&scores[at..at + lanes]), ops.load(&bias[at..at + lanes]));
+            let larger = ops.gt(sum, largest);
+            largest = ops.select(sum, largest, larger);
+            found = places.select(place, found, larger);
+            place = places.add(place, places.one());
+        }
+        let (largest, found) = (largest.to_array(), found.to_array());
+        let lanes_best = (0..lanes)
+            .filter(|lane| found[*lane] >= 0)
+            .map(|lane| (largest[lane], found[lane] as usize * lanes + lane));
+        let rest = (whole..scores.len()).map(|at| (scores[at] + bias[at], at));
+        let best = lanes_best.chain(rest).filter(|(sum, _)| *sum > f32::NEG_INFINITY);
+        best.reduce(|a, b| if b.0 > a.0 || (b.0 == a.0 && b.1 < a.1) { b } else { a }).map(|(_, at)| at as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_of_the_largest_is_chosen() {
+        let largest = |scores: &[f32]| Largest { scores, bias: &vec![0.5; scores.len()] }.dispatch();
+        for words in 1..100 {
+            for at in 0..words {
+                let mut scores = vec![-1.0; words];
+                scores[at..].iter_mut().step_by(3).for_each(|score| *score = 2.0);
+                assert_eq!(largest(&scores), Some(at as u32), "{words} words");
+                scores[..at].fill(f32::NAN);
+                assert_eq!(largest(&scores), Some(at as u32), "{words} words, some of them no numbers");
+            }
+            assert_eq!(largest(&vec![f32::NAN; words]), None);
+        }
+        assert_eq!(Largest { scores: &[1.0, 1.5], bias: &[1.0, 0.0] }.dispatch(), Some(0), "the bias counts");
+    }
+}

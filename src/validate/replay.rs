@@ -1,0 +1,200 @@
+//! Replay: a policy is told again what it was told in a recorded run, and must decide the same.
+//!
+//! What a policy decides follows from the requests, the completions and the instants of its calls alone. So a recording of
+//! these, from any backend, is enough to go through the run again without the device, and a difference means that
+//! something else had a say: a clock that was read, a hash map's order, another version of the policy.
+
+use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
+
+use super::recorded::{Recording, bytes_of};
+use super::results::Point;
+use crate::backend::replayed::{Difference, Replayed};
+use crate::backend::{Backend, Completion, MemberList, Task};
+use crate::error::{Error, Result};
+use crate::experiment::prepared::Prepared;
+use crate::metrics::logs;
+use crate::metrics::recorder::{Keep, Recorder, Round, TaskRow};
+use crate::units::{Nanos, RequestId, TaskId};
+use crate::workload::model::CellType;
+
+/// What the replay of one run came to.
+#[derive(Debug)]
+pub struct Replay {
+    /// Rounds that were played, of those that were recorded.
+    pub rounds: (usize, usize),
+    /// Tasks that the policy submitted.
+    pub tasks: u64,
+    /// Whether the run that was recorded had come to its end.
+    pub finished: bool,
+    /// The first difference, for a reader; `None` where the logs are equal, byte for byte.
+    pub difference: Option<String>,
+    /// What happened, with the recorded times.
+    pub record: Recorder,
+}
+
+/// Replays a recorded run and compares its logs. `watch` sees each task that the policy submits.
+///
+/// # Errors
+/// Logs that can't be read, requests that can't be drawn again.
+pub fn replay(
+    prepared: &Prepared<'_>,
+    point: &Point,
+    recording: &Recording,
+    watch: &mut dyn FnMut(&Task<'_>),
+) -> Result<Replay> {
+    let cells = prepared.cells();
+    let Recording { rounds, delivered, tasks, failures, finished } = recording;
+    let over = AtomicBool::new(false);
+    let mut backend = Watched { backend: Replayed::new(rounds, delivered, tasks, failures, &over), watch };
+    let keep = Keep { tasks: true, first_tasks: false, rounds: true };
+    let mut record = prepared.recorder(&point.run, keep)?;
+    match prepared.serve(&point.run, &mut backend, &mut record, &over) {
+        // The driver was stopped when the recording was over.
+        Ok(()) | Err(Error::Interrupted) => {}
+        Err(error) => return Err(error),
+    }
+    let backend = backend.backend;
+
+    let requests = bytes_of(&point.folder, "requests.csv")?;
+    let difference = recording
+        .agrees_with_itself(requests.as_deref().map(rows))
+        .err()
+        .or_else(|| other_arrivals(&rounds[..backend.played()], &record.rounds))
+        .or_else(|| backend.difference(*finished).map(|difference| described(&difference, rounds, cells)));
+    let difference = match difference {
+        Some(difference) => Some(difference),
+        None if backend.played() < rounds.len() => {
+            Some(format!("nothing is left to do after round {} of {}", backend.played(), rounds.len()))
+        }
+        None => other_bytes(point, &record, requests.as_deref(), cells)?,
+    };
+    let rounds = (backend.played(), rounds.len());
+    Ok(Replay { rounds, tasks: backend.submitted(), finished: *finished, difference, record })
+}
+
+/// A backend whose tasks are seen as they are submitted.
+struct Watched<'w, B> {
+    backend: B,
+    watch: &'w mut dyn FnMut(&Task<'_>),
+}
+
+impl<B: Backend> Backend for Watched<'_, B> {
+    fn now(&self) -> Nanos {
+        self.backend.now()
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        (self.watch)(task);
+        self.backend.submit(id, task, members);
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        self.backend.wait(until)
+    }
+
+    fn wants_members(&self) -> bool {
+        self.backend.wants_members()
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.backend.failure(request)
+    }
+}
+
+/// The rows of a CSV file behind its header.
+fn rows(log: &[u8]) -> u64 {
+    (log.iter().filter(|byte| **byte == b'\n').count() as u64).saturating_sub(1)
+}
+
+/// The first round that more or fewer requests have come to than the recording counted.
+fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
+    let pairs = recorded.iter().zip(replayed).enumerate();
+    pairs
+        .filter(|(_, (one, other))| one.arrivals != other.arrivals)
+        .map(|(number, (one, other))| {
+            format!(
+                "round {number} at {} ns: {} were recorded, by the arrivals of this run it is {}",
+                one.now.0,
+                counted(one.arrivals, "arrival"),
+                other.arrivals
+            )
+        })
+        .next()
+}
+
+/// The first line in which a log of the replay is not that of the run.
+fn other_bytes(
+    point: &Point,
+    record: &Recorder,
+    requests: Option<&[u8]>,
+    cells: &[CellType],
+) -> Result<Option<String>> {
+    let unwritable = |cause: std::io::Error| Error::failed(format!("the replay's log: {cause}"));
+    let mut replayed = Vec::new();
+    logs::tasks(&mut replayed, record, cells).map_err(unwritable)?;
+    let tasks = bytes_of(&point.folder, "tasks.csv")?;
+    let difference = tasks.and_then(|tasks| first_difference("tasks.csv", &tasks, &replayed));
+    let Some(requests) = requests.filter(|_| difference.is_none()) else { return Ok(difference) };
+    replayed.clear();
+    logs::requests(&mut replayed, record).map_err(unwritable)?;
+    Ok(first_difference("requests.csv", requests, &replayed))
+}
+
+fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<String> {
+    if recorded == replayed {
+        return None;
+    }
+    let (mut one, mut other) = (recorded.split(|byte| *byte == b'\n'), replayed.split(|byte| *byte == b'\n'));
+    let mut line = 0;
+    loop {
+        line += 1;
+        let pair = (one.next(), other.next());
+        if pair.0 != pair.1 {
+            let text = |line: Option<&[u8]>| line.map_or("nothing".into(), |l| String::from_utf8_lossy(l).into_owned());
+            return Some(format!("line {line} of {log}\n  recorded  {}\n  replayed  {}", text(pair.0), text(pair.1)));
+        }
+    }
+}
+
+/// The most requests of a batch that a message lists.
+const LISTED: usize = 20;
+
+/// A difference in a decision, on three lines.
+fn described(difference: &Difference, rounds: &[Round], cells: &[CellType]) -> String {
+    let Difference { round, now, recorded, decided } = difference;
+    let mut text = format!("round {round} at {} ns", now.0);
+    if let Some(told) = rounds.get(*round) {
+        let _ = write!(text, " ({}, {})", counted(told.completions, "completion"), counted(told.arrivals, "arrival"));
+    }
+    let task = recorded.as_ref().or(decided.as_ref().map(|decided| &decided.row)).map(|row| row.task);
+    if let Some(task) = task {
+        let _ = write!(text, ", task {task}");
+    }
+    let recorded = recorded.as_ref().map_or("nothing".into(), |row| task_text(row, cells));
+    let decided = decided.as_ref().map_or("nothing".into(), |decided| {
+        format!("{}, of {}", task_text(&decided.row, cells), listed(&decided.requests))
+    });
+    let _ = write!(text, "\n  recorded  {recorded}\n  decided   {decided}");
+    text
+}
+
+fn task_text(row: &TaskRow, cells: &[CellType]) -> String {
+    let mut names = String::new();
+    logs::join_names(&mut names, &row.cells, cells);
+    format!(
+        "{names} in a batch of {} on worker {}, stream {}, at {} ns",
+        row.batch, row.worker, row.stream, row.submit.0
+    )
+}
+
+fn listed(requests: &[RequestId]) -> String {
+    let ids: Vec<String> = requests.iter().take(LISTED).map(ToString::to_string).collect();
+    let more = requests.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("request{} {}{more}", if requests.len() == 1 { "" } else { "s" }, ids.join(", "))
+}
+
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,88 @@
+//! A results folder, read back to the scenario that it came from.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::error::{Context as _, Error, Result};
+use crate::experiment::Run;
+use crate::experiment::folder::hash_of;
+use crate::files::folder_name;
+use crate::policy::registry::Registry;
+use crate::scenario::{Load, Scenario};
+
+/// The file of a results folder that holds what reproduces the run.
+const RUN: &str = "run.json";
+
+/// Runs whose results lie in a folder.
+#[derive(Debug)]
+pub struct Results {
+    /// The scenario, with the seed of the runs.
+    pub scenario: Scenario,
+    /// The points that were asked for and are there, in the order of the scenario's policies and loads.
+    pub points: Vec<Point>,
+}
+
+/// One point of a results folder.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The run whose logs are kept: the first replication.
+    pub run: Run,
+    /// The folder with its logs.
+    pub folder: PathBuf,
+}
+
+impl Results {
+    /// Reads a results folder: that of a scenario, with all its points, or of one of its policies, or of one point.
+    ///
+    /// # Errors
+    /// A folder that no run wrote, or whose scenario can't be built again: a file that is missing or, as its hash tells,
+    /// not the one of then.
+    pub fn open(path: &Path, registry: &Registry) -> Result<Results> {
+        let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
+        let Some(depth) = full.ancestors().take(3).position(|folder| folder.join(RUN).is_file()) else {
+            return Err(Error::input(format!(
+                "{}: has no {RUN}; name the folder that a run wrote its results to, or one of a policy or point in it",
+                path.display()
+            )));
+        };
+        // What stands in messages, as the user wrote it where that has as many parts.
+        let root = match path.ancestors().nth(depth).filter(|root| root.join(RUN).is_file()) {
+            Some(root) => root.to_path_buf(),
+            None => full.ancestors().nth(depth).unwrap_or(&full).to_path_buf(),
+        };
+        let scenario = restored(&root.join(RUN), registry)?;
+        let within = |folder: &Path| folder.canonicalize().is_ok_and(|folder| folder.starts_with(&full));
+        let loads = scenario.points();
+        let all = scenario.policies.iter().enumerate().flat_map(|(policy, entry)| {
+            let folder = root.join(folder_name(&entry.label));
+            let run = move |load| Run { policy, load, replication: 0 };
+            loads.iter().map(move |load| Point { run: run(*load), folder: folder.join(load.to_string()) })
+        });
+        let points = all.filter(|point| within(&point.folder)).collect();
+        Ok(Results { scenario, points })
+    }
+}
+
+/// The scenario that `run.json` keeps.
+fn restored(file: &Path, registry: &Registry) -> Result<Scenario> {
+    let text = fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))?;
+    let run: Value = serde_json::from_str(&text).map_err(Error::input).within(file.display())?;
+    let resolved = run.get("scenario").ok_or_else(|| Error::input("has no scenario")).within(file.display())?;
+    let read_from = run.get("file").and_then(Value::as_str).unwrap_or_default();
+    let scenario = Scenario::restore(resolved, Path::new(read_from), file, registry)?;
+
+    let requests = match &scenario.workload.load {
+        Load::Drawn { dataset, .. } => dataset,
+        Load::Trace { trace, .. } => trace,
+    };
+    match run.get("inputs").and_then(|inputs| inputs.get(requests.given())).and_then(Value::as_str) {
+        Some(then) if hash_of(requests)? != then => Err(Error::input(format!(
+            "{}: {} is not what it was in this run, so that its requests can't be drawn again; bring back the file of then",
+            file.display(),
+            requests.display()
+        ))),
+        _ => Ok(scenario),
+    }
+}

@@ -1,0 +1,181 @@
+//! Recordings as a real machine would make them: on a clock that goes on while one looks at it, with durations that vary,
+//! wake-ups that are late and completions that are told late and in bunches.
+
+#![allow(dead_code)] // each test uses a part of it
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use batchlab::backend::{Backend, Completion, MemberList, Task};
+use batchlab::cost::CostModel;
+use batchlab::cost::table::TableModel;
+use batchlab::experiment::prepared::Prepared;
+use batchlab::experiment::{self, Options, Run};
+use batchlab::metrics::logs;
+use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::policy::registry::Registry;
+use batchlab::scenario::Scenario;
+use batchlab::units::{Nanos, RequestId, TaskId};
+use batchlab::workload::random::{Stream, stream};
+use rand::RngExt as _;
+
+/// How a machine differs from its cost table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quirks {
+    /// A duration is up to this share longer.
+    pub spread: f64,
+    /// From a submission to the start on an idle worker, at most; half of it at least.
+    pub launch: u64,
+    /// How late a completion is told, at most.
+    pub notice: u64,
+    /// How late the driver wakes up, at most; half of it at least.
+    pub oversleep: u64,
+    /// What the clock goes on with each look at it.
+    pub tick: u64,
+    /// The user stops the run after so many waits.
+    pub stop_after: Option<u64>,
+    /// A request that leaves without a result.
+    pub failing: Option<RequestId>,
+}
+
+/// Everything at once.
+pub const RESTLESS: Quirks = Quirks {
+    spread: 0.6,
+    launch: 60_000,
+    notice: 300_000,
+    oversleep: 400_000,
+    tick: 150,
+    stop_after: None,
+    failing: None,
+};
+
+/// Workers on a clock of their own.
+pub struct Machine<'a> {
+    costs: TableModel,
+    quirks: Quirks,
+    rng: Stream,
+    now: Cell<u64>,
+    free: Vec<u64>,
+    /// When each is told, the task, its start and its finish.
+    done: BinaryHeap<Reverse<(u64, u64, u64, u64)>>,
+    waits: u64,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Machine<'a> {
+    pub fn new(workers: usize, costs: TableModel, quirks: Quirks, stop: &'a AtomicBool) -> Self {
+        let rng = stream(7, 0, "machine");
+        Machine {
+            costs,
+            quirks,
+            rng,
+            now: Cell::new(0),
+            free: vec![0; workers],
+            done: BinaryHeap::new(),
+            waits: 0,
+            stop,
+        }
+    }
+
+    /// Between half of `most` and all of it.
+    fn late(&mut self, most: u64) -> u64 {
+        self.rng.random_range(most / 2..=most)
+    }
+
+    fn tell(&mut self) -> Option<Completion> {
+        let Reverse((_, task, start, finish)) = self.done.pop()?;
+        Some(Completion { task: TaskId(task), start: Nanos(start), finish: Nanos(finish) })
+    }
+}
+
+impl Backend for Machine<'_> {
+    fn now(&self) -> Nanos {
+        self.now.set(self.now.get() + self.quirks.tick);
+        Nanos(self.now.get())
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
+        self.now.set(self.now.get() + self.quirks.tick);
+        let cells: u64 = task.steps.iter().map(|step| self.costs.cell(step).0 * u64::from(step.times)).sum();
+        let gather = if task.gather { self.costs.gather(task.batch).0 } else { 0 };
+        let duration = cells + gather + self.costs.task(task.batch).0;
+        let longer = (duration as f64 * self.rng.random_range(0.0..=self.quirks.spread)) as u64;
+        let start = (self.now.get() + self.late(self.quirks.launch)).max(self.free[task.worker.index()]);
+        let finish = start + duration + longer;
+        self.free[task.worker.index()] = finish;
+        let told = finish + self.rng.random_range(0..=self.quirks.notice);
+        self.done.push(Reverse((told, id.0, start, finish)));
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        self.waits += 1;
+        if self.quirks.stop_after.is_some_and(|waits| self.waits > waits) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        let now = self.now.get();
+        let due = self.done.peek().map(|Reverse((told, ..))| *told);
+        if due.is_some_and(|due| due <= now) {
+            return self.tell();
+        }
+        let (due, until) = (due.unwrap_or(u64::MAX), until.map_or(u64::MAX, |until| until.0));
+        let wake = due.min(until);
+        if wake == u64::MAX || wake <= now {
+            return None;
+        }
+        // Sometimes it comes back early, as a backend that looks after its user does.
+        if until < u64::MAX && self.rng.random_range(0..40) == 0 {
+            self.now.set(now + (wake - now) / 2);
+            return None;
+        }
+        let late = self.late(self.quirks.oversleep);
+        self.now.set(wake + late);
+        if due <= until { self.tell() } else { None }
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        (self.quirks.failing == Some(request)).then(|| "it was not to be".into())
+    }
+}
+
+/// Runs every point of a scenario on such a machine, and gives the folder of the results.
+pub fn record(scenario: &Path, out: &Path, quirks: Quirks) -> PathBuf {
+    record_with(scenario, out, quirks, &|_, _| {})
+}
+
+/// As [`record()`]; `look` sees each record.
+pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&Run, &Recorder)) -> PathBuf {
+    let scenario = Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
+    let options = Options { out: out.to_path_buf(), replications: 1, resume: false };
+    // For the files beside the logs of the points.
+    let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
+    let prepared = Prepared::new(&scenario).expect("the scenario is sound");
+    for policy in 0..scenario.policies.len() {
+        for load in scenario.points() {
+            let run = Run { policy, load, replication: 0 };
+            let stop = AtomicBool::new(false);
+            let mut machine = Machine::new(prepared.workers(), prepared.device(policy).clone(), quirks, &stop);
+            let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
+            let mut record = prepared.recorder(&run, keep).expect("requests can be drawn");
+            let finished = prepared.serve(&run, &mut machine, &mut record, &stop).is_ok();
+            assert_eq!(finished, quirks.stop_after.is_none());
+            look(&run, &record);
+            let folder = report.folder.point(&run);
+            logs::write_requests(&folder.join("requests.csv"), &record).expect("the folder can be written");
+            logs::write_tasks(&folder.join("tasks.csv"), &record, prepared.cells()).expect("the folder can be written");
+            logs::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
+            if !finished {
+                std::fs::remove_file(folder.join("point.json")).expect("it was there");
+            }
+            let failures: String =
+                record.failures.iter().map(|(id, at, reason)| format!("{id},{},{reason}\n", at.0)).collect();
+            if !failures.is_empty() {
+                let text = format!("id,at_ns,reason\n{failures}");
+                std::fs::write(folder.join("failures.csv"), text).expect("the folder can be written");
+            }
+        }
+    }
+    report.folder.path().to_path_buf()
+}
