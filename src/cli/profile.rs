@@ -1,29 +1,20 @@
 //! `batchlab profile`: measured cost tables.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::ArgGroup;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::real::Backend;
 use super::{print, stop_on_ctrl_c};
-use crate::backend;
-use crate::backend::cpu::Cpu;
 use crate::error::{Error, Result};
-use crate::experiment::device;
-use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Target, Verify};
 use crate::files::write_whole;
-use crate::network::{Network, Spec};
+use crate::network::Spec;
 use crate::policy::registry::Registry;
-use crate::profile::{self, BATCHES, Settings, Subject};
+use crate::profile::{self, BATCHES, Settings, Wanted};
 use crate::scenario::Scenario;
 use crate::workload::model::Model;
-use crate::workload::shape::Shape;
-use crate::workload::trace::Requests;
 
 /// Measure the cost table that `sim` reads
 ///
@@ -120,17 +111,6 @@ impl CellOf {
     }
 }
 
-/// A network and what to measure of it.
-struct Wanted {
-    model: Model,
-    spec: Spec,
-    cells: Vec<String>,
-    inputs: Vec<u32>,
-    trees: Vec<Shape>,
-    /// Where its requests are from, for the header.
-    requests: String,
-}
-
 /// Measures and writes the table.
 ///
 /// # Errors
@@ -147,49 +127,18 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         if args.batches.is_empty() { BATCHES.into() } else { args.batches.iter().copied().collect() };
     let settings = Settings { batches: batches.into_iter().collect(), repeats: args.repeats, workers };
     let stop = stop_on_ctrl_c()?;
-
-    let mut subjects = Vec::new();
-    for one in &wanted {
-        let network = Arc::new(Network::new(&one.model, &one.spec)?);
-        let start = move |requests: &Requests| -> Result<Box<dyn backend::Backend>> {
-            Ok(Box::new(Cpu::new(Arc::clone(&network), requests, workers)?))
-        };
-        subjects.push(Subject {
-            model: one.model.clone(),
-            cells: one.cells.clone(),
-            inputs: one.inputs.clone(),
-            trees: one.trees.clone(),
-            start: Box::new(start),
-        });
-    }
-    let bar = progress(args.quiet, subjects.iter().map(|subject| profile::steps(subject, &settings)).sum());
-    let sized = wanted.iter().any(|one| !one.inputs.is_empty());
-    let (mut notes, mut rows, mut tables) =
-        (preamble(&settings, Target::Cpu(Verify::None)), String::new(), String::new());
-    for (place, (subject, one)) in subjects.iter().zip(&wanted).enumerate() {
-        let found = profile::measure(subject, &settings, stop, &|| bar.inc(1))?;
-        notes.push(described(one));
-        notes.extend(profile::about(&found));
-        rows.push_str(&profile::rows(&found, place == 0, sized));
-        tables.push_str(&profile::loo_table(&found));
-    }
+    let bar = progress(args.quiet, wanted.iter().map(|one| one.steps(&settings)).sum());
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let Backend::Cpu = args.backend;
+    let made = profile::on_cpu(&wanted, &settings, &format!("batchlab {}", command.join(" ")), stop, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    if subjects.len() > 1 {
-        notes.push(format!("task, gather and launch: those of {}", wanted[0].model.name()));
-    }
-    let mut table = String::new();
-    for note in &notes {
-        writeln!(table, "# {note}").expect("a string takes all");
-    }
-    table.push_str(profile::header(sized));
-    table.push_str(&rows);
     match &args.output {
-        Some(path) => write_whole(path, |out| out.write_all(table.as_bytes()))?,
-        None => print(&table)?,
+        Some(path) => write_whole(path, |out| out.write_all(made.csv.as_bytes()))?,
+        None => print(&made.csv)?,
     }
     if !args.quiet {
-        eprint!("{tables}");
-        notes.iter().for_each(|note| eprintln!("{note}"));
+        eprint!("{}", made.shown);
+        made.notes.iter().for_each(|note| eprintln!("{note}"));
         if let Some(path) = &args.output {
             eprintln!("costs in {}", path.display());
         }
@@ -201,7 +150,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 fn wanted(args: &Args, registry: &Registry) -> Result<(Vec<Wanted>, usize)> {
     if let Some(path) = &args.scenario {
         let scenario = Scenario::load(path, &args.overrides, registry)?;
-        return Ok((vec![of_scenario(&scenario, &args.inputs)?], scenario.device.workers));
+        return Ok((vec![Wanted::of_scenario(&scenario, &args.inputs)?], scenario.device.workers));
     }
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
         let spec = Spec {
@@ -211,17 +160,12 @@ fn wanted(args: &Args, registry: &Registry) -> Result<(Vec<Wanted>, usize)> {
             seed: args.seed,
             weights: None,
         };
-        let (trees, requests) = if model.takes_trees() {
-            (vec![complete_tree(LEAVES)], format!("complete binary trees of {LEAVES} leaves"))
-        } else {
-            (Vec::new(), String::new())
-        };
-        let inputs = if matches!(model, Model::Dnn(_)) { args.inputs.clone() } else { Vec::new() };
-        Wanted { model, spec, cells, inputs, trees, requests }
+        let inputs = if matches!(model, Model::Dnn(_)) { &args.inputs[..] } else { &[] };
+        Wanted::of_cells(model, spec, cells, inputs)
     };
     let workers = usize::from(args.workers);
     if let Some(model) = &args.model {
-        return Ok((vec![plain(model.clone(), args.hidden, cells_of(model))], workers));
+        return Ok((vec![plain(model.clone(), args.hidden, profile::cells_of(model))], workers));
     }
     let mut all: Vec<Wanted> = Vec::new();
     for cell in &args.cell {
@@ -239,104 +183,6 @@ fn wanted(args: &Args, registry: &Registry) -> Result<(Vec<Wanted>, usize)> {
         }
     }
     Ok((all, workers))
-}
-
-/// The leaves of the trees that stand for a dataset.
-const LEAVES: u32 = 32;
-
-/// How many of a scenario's trees are taken.
-const TREES: usize = 200;
-
-fn cells_of(model: &Model) -> Vec<String> {
-    model.cell_types().into_iter().map(|cell| cell.name).collect()
-}
-
-fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
-    let model = scenario.workload.model.clone();
-    let mut wanted = Wanted {
-        spec: device::spec(scenario),
-        cells: cells_of(&model),
-        inputs: Vec::new(),
-        trees: Vec::new(),
-        requests: String::new(),
-        model,
-    };
-    let requests = || Prepared::new(scenario, Target::Cpu(Verify::None))?.requests(0);
-    match &wanted.model {
-        Model::TreeLstm | Model::ChildSumTreeLstm => {
-            wanted.trees = requests()?.shapes.iter().take(TREES).cloned().collect();
-            let children = mean_children(&wanted.trees);
-            let count = wanted.trees.len();
-            wanted.requests = format!(
-                "the first {count} trees of {}, with {children:.2} children a node that has any",
-                scenario.name
-            );
-        }
-        Model::Dnn(_) if !inputs.is_empty() => wanted.inputs = inputs.to_vec(),
-        Model::Dnn(_) => {
-            let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
-            if let Some(longest) = requests()?.shapes.iter().filter_map(tokens).max() {
-                // Sizes that double up to the longest, since a smaller input is taken for the next size.
-                wanted.inputs = (3..31).map(|power| 1 << power).take_while(|size| *size < longest).collect();
-                wanted.inputs.push(longest);
-            }
-        }
-        Model::Lstm | Model::Gru | Model::Seq2Seq => {}
-    }
-    Ok(wanted)
-}
-
-fn mean_children(trees: &[Shape]) -> f64 {
-    let (mut nodes, mut parents) = (0, 0);
-    for shape in trees {
-        if let Shape::Tree(tree) = shape {
-            let children = tree.child_counts();
-            nodes += children.iter().sum::<u32>();
-            parents += children.iter().filter(|count| **count > 0).count();
-        }
-    }
-    f64::from(nodes) / parents.max(1) as f64
-}
-
-/// A binary tree whose leaves are all equally deep; their number is a power of two. Node `i` is below node `i / 2`, the root
-/// is node 1.
-fn complete_tree(leaves: u32) -> Shape {
-    let parents: Vec<u32> = (1..2 * leaves).map(|node| node / 2).collect();
-    let tree = crate::workload::shape::Tree::from_parents(&parents).expect("a node's parent has a smaller number");
-    Shape::Tree(Arc::new(tree))
-}
-
-/// How the table came about. It has no date, so that the same machine gives the same header.
-fn preamble(settings: &Settings, target: Target) -> Vec<String> {
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let plural = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
-    vec![
-        format!("batchlab {}", command.join(" ")),
-        format!(
-            "batchlab {} ({}), backend {}, {}, {}, {}",
-            env!("CARGO_PKG_VERSION"),
-            env!("BATCHLAB_COMMIT"),
-            target.name(),
-            target.device(),
-            std::env::consts::ARCH,
-            std::env::consts::OS
-        ),
-        format!(
-            "medians over {} with {} busy; stddev_ns is that of single tasks, from their quartiles",
-            plural(settings.repeats as usize, "repeat"),
-            plural(settings.workers, "worker")
-        ),
-    ]
-}
-
-fn described(one: &Wanted) -> String {
-    let Spec { hidden, embedding, vocabulary, .. } = one.spec;
-    let from = if one.requests.is_empty() { String::new() } else { format!("; {}", one.requests) };
-    format!(
-        "{} of {}: hidden {hidden}, embedding {embedding}, vocabulary {vocabulary}, float32{from}",
-        one.cells.join(", "),
-        one.model.name()
-    )
 }
 
 fn progress(quiet: bool, steps: usize) -> ProgressBar {

@@ -35,13 +35,13 @@ pub fn measure(
     // Beside what is measured there is a flight to warm up.
     let nodes =
         batches.iter().map(|batch| members(*batch) * flights(*batch) as usize).sum::<usize>() + members(largest);
-    let supply = Supply::new(bench, subject, settings, nodes)?;
+    let supply = Supply::new(bench, subject.wanted, settings, nodes)?;
     let backend = (subject.start)(&supply.requests)?;
     let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0 };
     let (cells, input) = match bench {
         Bench::Chains { cell, behind, .. } => {
             if let Some(before) = behind {
-                deck.run_heads(id_of(&subject.model, before), largest)?;
+                deck.run_heads(id_of(&subject.wanted.model, before), largest)?;
             }
             (vec![cell.clone()], 0)
         }
@@ -49,14 +49,14 @@ pub fn measure(
         Bench::Single { cell, input } => (vec![cell.clone()], *input),
     };
     for cell in &cells {
-        deck.prepare(&subject.model, id_of(&subject.model, cell), largest)?;
-        deck.fly(id_of(&subject.model, cell), input, largest, false)?;
+        deck.prepare(&subject.wanted.model, id_of(&subject.wanted.model, cell), largest)?;
+        deck.fly(id_of(&subject.wanted.model, cell), input, largest, false)?;
     }
     for &batch in batches {
         for cell in &cells {
-            let id = id_of(&subject.model, cell);
+            let id = id_of(&subject.wanted.model, cell);
             for _ in 0..flights(batch) {
-                deck.prepare(&subject.model, id, batch)?;
+                deck.prepare(&subject.wanted.model, id, batch)?;
                 let flown = deck.fly(id, input, batch, false)?;
                 let samples = profile.cells.entry((cell.clone(), input)).or_default().entry(batch).or_default();
                 flown.durations().for_each(|time| samples.add(time));

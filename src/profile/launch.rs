@@ -56,25 +56,25 @@ pub fn measure(
 ) -> Result<()> {
     let members = batch as usize * workers;
     let tasks = tasks(batch);
-    let shapes = match &subject.model {
+    let shapes = match &subject.wanted.model {
         Model::Lstm | Model::Gru => vec![Shape::Chain(tasks as u32); members],
         Model::Seq2Seq => {
             let half = tasks as u32 / 2;
             vec![Shape::Seq2Seq { source: half, target: half }; members]
         }
         Model::TreeLstm | Model::ChildSumTreeLstm => {
-            let nodes = subject.trees.iter().map(Shape::length).max().unwrap_or(1) as usize;
+            let nodes = subject.wanted.trees.iter().map(Shape::length).max().unwrap_or(1) as usize;
             let count = (tasks * members).div_ceil(nodes).max(workers);
-            subject.trees.iter().cycle().take(count).cloned().collect()
+            subject.wanted.trees.iter().cycle().take(count).cloned().collect()
         }
         Model::Dnn(_) => {
-            let shape = subject.inputs.first().map_or(Shape::Fixed, |input| Shape::Tokens(*input));
+            let shape = subject.wanted.inputs.first().map_or(Shape::Fixed, |input| Shape::Tokens(*input));
             vec![shape; tasks * members]
         }
     };
-    let requests = unfolded(shapes, &subject.model)?;
-    let cells = subject.model.cell_types();
-    let setup = Setup { model: &subject.model, cells: &cells, workers };
+    let requests = unfolded(shapes, &subject.wanted.model)?;
+    let cells = subject.wanted.model.cell_types();
+    let setup = Setup { model: &subject.wanted.model, cells: &cells, workers };
     let settings = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
     let mut policy = settings.build(&setup).map_err(Error::input)?;
     let mut backend = (subject.start)(&requests)?;

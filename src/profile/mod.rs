@@ -14,17 +14,20 @@
 
 mod flights;
 mod launch;
+mod made;
 mod report;
 mod samples;
 mod supply;
+mod wanted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::launch::Launch;
-pub use self::report::{about, header, loo_table, rows};
+pub use self::made::{Made, on_cpu};
 pub use self::samples::{LeaveOneOut, Samples};
+pub use self::wanted::{Wanted, cells_of};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::units::CellId;
@@ -35,18 +38,12 @@ use crate::workload::trace::Requests;
 /// A device on which a network is ready: starts its workers for some requests.
 pub type Start<'a> = dyn Fn(&Requests) -> Result<Box<dyn Backend>> + 'a;
 
-/// What to measure of one network.
+/// A network that is ready to be measured.
 pub struct Subject<'a> {
-    /// The network's model.
-    pub model: Model,
-    /// The names of the cells to measure, some of the model's.
-    pub cells: Vec<String>,
-    /// The sizes of inputs, for cells whose time depends on them; empty for inputs of a fixed size.
-    pub inputs: Vec<u32>,
-    /// The trees that requests are, for models of trees.
-    pub trees: Vec<Shape>,
-    /// Starts the device.
-    pub start: Box<Start<'a>>,
+    /// What to measure of it.
+    pub wanted: &'a Wanted,
+    /// Starts its device.
+    pub start: &'a Start<'a>,
 }
 
 /// How to measure.
@@ -83,19 +80,22 @@ pub struct Profile {
     pub launches: BTreeMap<u32, Launch>,
 }
 
-/// Measures one network. `progress` is called after each step of [`steps`].
+/// Measures one network. Calls `progress` [`Wanted::steps`] times.
 ///
 /// # Errors
 /// A device that can't be started, a task that failed, [`Error::Interrupted`] once `stop` is set.
 pub fn measure(subject: &Subject<'_>, settings: &Settings, stop: &AtomicBool, progress: &dyn Fn()) -> Result<Profile> {
     let mut profile = Profile::default();
-    let go_on = || if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(progress()) };
+    let go_on = || {
+        progress();
+        if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    };
     for repeat in 0..settings.repeats {
         let mut batches = settings.batches.clone();
         if repeat % 2 == 1 {
             batches.reverse();
         }
-        for bench in supply::benches(subject) {
+        for bench in supply::benches(subject.wanted) {
             flights::measure(&bench, subject, settings, &batches, &mut profile, &go_on)?;
         }
         for batch in launch::batches(settings) {
@@ -107,13 +107,7 @@ pub fn measure(subject: &Subject<'_>, settings: &Settings, stop: &AtomicBool, pr
     Ok(profile)
 }
 
-/// How many calls of `progress` [`measure`] makes.
-pub fn steps(subject: &Subject<'_>, settings: &Settings) -> usize {
-    let benches = supply::benches(subject).len() * settings.batches.len();
-    settings.repeats as usize * (benches + launch::batches(settings).len())
-}
-
-/// The cells of a model by their ids.
+/// The id of one of a model's cells.
 fn id_of(model: &Model, cell: &str) -> CellId {
     let place = model.cell_types().iter().position(|known| known.name == cell);
     CellId(place.expect("the cells to measure are the model's") as u16)

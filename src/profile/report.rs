@@ -79,7 +79,7 @@ pub fn about(profile: &Profile) -> Vec<String> {
 }
 
 /// The measured times and how far lines are from them, for a reader at a terminal.
-pub fn loo_table(profile: &Profile) -> String {
+pub fn times(profile: &Profile) -> String {
     let heading = ["cell", "batch", "us", "spread", "us a member", "left out"].map(String::from).to_vec();
     let mut lines = vec![heading];
     let micros = |ns: f64| significant(ns / 1e3);

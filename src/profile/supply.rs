@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Settings, Subject, id_of, unfolded};
+use super::{Settings, Wanted, id_of, unfolded};
 use crate::backend::NodeRef;
 use crate::error::Result;
 use crate::units::{CellId, NodeId, RequestId};
@@ -22,13 +22,13 @@ pub enum Bench {
 }
 
 /// The benches of a network's cells.
-pub fn benches(subject: &Subject<'_>) -> Vec<Bench> {
+pub fn benches(wanted: &Wanted) -> Vec<Bench> {
     let chain = |cell: &String, shape, behind| Bench::Chains { cell: cell.clone(), shape, behind };
-    match &subject.model {
+    match &wanted.model {
         Model::Lstm | Model::Gru => {
-            subject.cells.iter().map(|cell| chain(cell, Shape::Chain(MAX_LENGTH), None)).collect()
+            wanted.cells.iter().map(|cell| chain(cell, Shape::Chain(MAX_LENGTH), None)).collect()
         }
-        Model::Seq2Seq => subject
+        Model::Seq2Seq => wanted
             .cells
             .iter()
             .map(|cell| match cell.as_str() {
@@ -36,10 +36,10 @@ pub fn benches(subject: &Subject<'_>) -> Vec<Bench> {
                 _ => chain(cell, Shape::Seq2Seq { source: 1, target: MAX_LENGTH }, Some("encoder".into())),
             })
             .collect(),
-        Model::TreeLstm | Model::ChildSumTreeLstm => vec![Bench::Trees { cells: subject.cells.clone() }],
+        Model::TreeLstm | Model::ChildSumTreeLstm => vec![Bench::Trees { cells: wanted.cells.clone() }],
         Model::Dnn(cell) => {
             let fixed = [0];
-            let inputs = if subject.inputs.is_empty() { &fixed[..] } else { &subject.inputs };
+            let inputs = if wanted.inputs.is_empty() { &fixed[..] } else { &wanted.inputs };
             inputs.iter().map(|input| Bench::Single { cell: cell.clone(), input: *input }).collect()
         }
     }
@@ -64,18 +64,18 @@ impl Supply {
     ///
     /// # Errors
     /// A shape that the model does not take.
-    pub fn new(bench: &Bench, subject: &Subject<'_>, settings: &Settings, nodes: usize) -> Result<Supply> {
+    pub fn new(bench: &Bench, wanted: &Wanted, settings: &Settings, nodes: usize) -> Result<Supply> {
         let largest = settings.batches.iter().max().map_or(1, |batch| *batch as usize);
         let shapes = match bench {
             Bench::Chains { shape, .. } => vec![shape.clone(); 2 * settings.workers * largest],
             Bench::Single { input: 0, .. } => vec![Shape::Fixed; nodes],
             Bench::Single { input, .. } => vec![Shape::Tokens(*input); nodes],
-            Bench::Trees { .. } => trees(subject, nodes)?,
+            Bench::Trees { .. } => trees(wanted, nodes)?,
         };
-        let requests = unfolded(shapes, &subject.model)?;
+        let requests = unfolded(shapes, &wanted.model)?;
         let kind = match bench {
             Bench::Chains { .. } => Kind::Chains { next: vec![0; requests.len()], set: largest },
-            Bench::Trees { .. } | Bench::Single { .. } => graphs(&requests, subject.model.cell_types().len()),
+            Bench::Trees { .. } | Bench::Single { .. } => graphs(&requests, wanted.model.cell_types().len()),
         };
         Ok(Supply { requests, kind })
     }
@@ -125,20 +125,19 @@ impl Supply {
     }
 }
 
-/// As many of the subject's trees, over and over, as have so many internal nodes, and leaves to put below each of them.
-fn trees(subject: &Subject<'_>, nodes: usize) -> Result<Vec<Shape>> {
-    let sample = unfolded(subject.trees.clone(), &subject.model)?;
+/// As many of the trees, over and over, as have so many internal nodes, and leaves to put below each of them.
+fn trees(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
+    let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
     // An internal node that can run stands on two leaves at the worst, and as many are measured by themselves.
-    let mut wanted =
-        [("internal", nodes), ("leaf", 3 * nodes)].map(|(cell, count)| (id_of(&subject.model, cell), count));
+    let mut left = [("internal", nodes), ("leaf", 3 * nodes)].map(|(cell, count)| (id_of(&wanted.model, cell), count));
     let mut shapes = Vec::new();
     for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
-        if wanted.iter().all(|(_, left)| *left == 0) {
+        if left.iter().all(|(_, count)| *count == 0) {
             break;
         }
         let CellGraph::Graph(graph) = graph else { break };
         for cell in graph.cells() {
-            wanted.iter_mut().filter(|(id, _)| id == cell).for_each(|(_, left)| *left = left.saturating_sub(1));
+            left.iter_mut().filter(|(id, _)| id == cell).for_each(|(_, count)| *count = count.saturating_sub(1));
         }
         shapes.push(shape.clone());
     }
