@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Settings, Wanted, id_of, unfolded};
 use crate::backend::NodeRef;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::Model;
@@ -125,11 +125,17 @@ impl Supply {
     }
 }
 
-/// As many of the trees, over and over, as have so many internal nodes, and leaves to put below each of them.
+/// As many of the trees, over and over, as have enough nodes for so many measured ones of each cell: internal nodes of
+/// which some are left behind when their trees are not finished, and leaves that run for the sake of what is above them.
 fn trees(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
     let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
-    // An internal node that can run stands on two leaves at the worst, and as many are measured by themselves.
-    let mut left = [("internal", nodes), ("leaf", 3 * nodes)].map(|(cell, count)| (id_of(&wanted.model, cell), count));
+    if wanted.trees.iter().all(|tree| tree.length() == 1) {
+        return Err(Error::input(
+            "none of the trees has a node with children, so that no internal cell can be measured",
+        ));
+    }
+    let mut left =
+        [("internal", 2 * nodes), ("leaf", 3 * nodes)].map(|(cell, count)| (id_of(&wanted.model, cell), count));
     let mut shapes = Vec::new();
     for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
         if left.iter().all(|(_, count)| *count == 0) {
