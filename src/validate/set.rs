@@ -150,9 +150,10 @@ pub fn validate(
         let report = experiment::run(&part.scenario, &options, stop, progress)?;
         match (report.interrupted(), report.failures.first()) {
             (true, _) => Err(Error::Interrupted),
-            (_, Some(failure)) => {
-                Err(Error::failed(format!("request {} of {} failed: {}", failure.request, failure.policy, failure.reason)))
-            }
+            (_, Some(failure)) => Err(Error::failed(format!(
+                "request {} of {} failed: {}",
+                failure.request, failure.policy, failure.reason
+            ))),
             _ => Ok(report),
         }
     };

@@ -45,7 +45,7 @@ const COSTS: [&str; 2] = ["--set", "device.costs=costs.csv"];
 #[test]
 fn files_and_columns_are_those_of_a_simulation() {
     let desk = desk();
-    let more = ["--set", "output.timeline=true", "--set", "output.plots=[\"latency-throughput\", \"gantt\"]"];
+    let more = ["--set", "output.timeline=true", "--set", "output.plots=[\"latency-throughput\", \"queue-cdf\"]"];
     real(&desk, &more).ok();
     desk.run(&[&["sim", "t.toml", "--out", "simulated", "-q"], &COSTS[..], &more].concat()).ok();
     let names = |out: &str| desk.files(out).into_keys().collect::<BTreeSet<String>>();
@@ -295,6 +295,8 @@ fn whoever_arrives_beyond_the_bound_is_rejected() {
         assert!(finished[..10].iter().all(|at| !at.is_empty()) && finished[10..].iter().all(String::is_empty));
     }
     desk.run(&["replay", "out/t"]).ok();
+    let said = notes(&desk, &bound);
+    assert!(said.contains("\"B\" at offline: 190 requests were rejected\n"), "{said}");
     // In the simulation to the nanosecond, also where requests leave between arrivals.
     let crowded = ["--set", "device.max_waiting=3", "--set", "arrivals.rates=[400]"];
     let run = |out: &str| {
