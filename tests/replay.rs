@@ -5,10 +5,12 @@ mod recorded;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use batchlab::cost::table::CostTable;
 use batchlab::experiment::prepared::Prepared;
 use batchlab::experiment::target::Target;
 use batchlab::policy::registry::Registry;
-use batchlab::units::RequestId;
+use batchlab::units::{CellId, RequestId};
+use batchlab::validate::ledger::{Ledger, Signature, Term, ledger};
 use batchlab::validate::recorded::Recording;
 use batchlab::validate::replay::{Replay, replay};
 use batchlab::validate::results::{Point, Results};
@@ -22,8 +24,8 @@ const COSTS: &str = "cell,batch,ns\nlstm,1,1000000\nlstm,8,1500000\nencoder,1,90
 const CELLULAR: &str = "[[policy]]\nkind = 'cellular'\nmax_batch = 6\nmax_tasks = 3\n";
 const MERGED: &str = "[[policy]]\nkind = 'merged'\nmax_batch = 6\n";
 const IMMEDIATE: &str = "[[policy]]\nkind = 'immediate'\n";
-const PADDED: &str = "[[policy]]\nkind = 'padded'\nmax_batch = 6\nbucket_width = 2\n\
-    [[policy]]\nkind = 'padded'\nlabel = 'window'\nmax_batch = 6\nbucket_width = 4\nwindow = '3ms'\n";
+const BUCKETS: &str = "[[policy]]\nkind = 'padded'\nmax_batch = 6\nbucket_width = 2\n";
+const WINDOW: &str = "[[policy]]\nkind = 'padded'\nlabel = 'window'\nmax_batch = 6\nbucket_width = 4\nwindow = '3ms'\n";
 
 /// A folder with a scenario of these parts in it.
 fn desk(workload: &str, arrivals: &str, workers: usize, policies: &str) -> (TempDir, PathBuf) {
@@ -45,7 +47,7 @@ fn desk(workload: &str, arrivals: &str, workers: usize, policies: &str) -> (Temp
 /// Replays all points of a folder.
 fn replayed(results: &Path) -> Vec<Replay> {
     let Results { scenario, points } = Results::open(results, &Registry::standard()).unwrap();
-    let prepared = Prepared::new(&scenario, Target::Sim).unwrap();
+    let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
     let one = |point: Point| {
         let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
         replay(&prepared, &point, &recording, &mut |_| {}).unwrap()
@@ -69,8 +71,12 @@ const POISSON: &str = "[arrivals]\nprocess = 'poisson'\nrates = [150, 600]";
 #[test]
 fn every_policy_decides_the_same_again() {
     for (workload, policies, kinds) in [
-        (LSTM, [CELLULAR, PADDED, MERGED, IMMEDIATE].concat(), 5),
-        ("model = 'seq2seq'\ndataset = 'pairs.csv'\nrequests = 300", [CELLULAR, PADDED, MERGED, IMMEDIATE].concat(), 5),
+        (LSTM, [CELLULAR, BUCKETS, WINDOW, MERGED, IMMEDIATE].concat(), 5),
+        (
+            "model = 'seq2seq'\ndataset = 'pairs.csv'\nrequests = 300",
+            [CELLULAR, BUCKETS, WINDOW, MERGED, IMMEDIATE].concat(),
+            5,
+        ),
         ("model = 'tree-lstm'\ndataset = 'complete-tree:6'\nrequests = 300", [CELLULAR, MERGED, IMMEDIATE].concat(), 3),
     ] {
         for workers in [1, 3] {
@@ -96,7 +102,7 @@ fn every_kind_of_load_is_replayed() {
         (LSTM, "[arrivals]\nprocess = 'mmpp'\nratio = 5.5\nlow = '40ms'\nhigh = '20ms'\nrates = [300.5]"),
         (LSTM, "[arrivals]\nprocess = 'closed'\nclients = [9]\nthink = '1.5ms'\nthink_dist = 'exponential'"),
     ] {
-        let (folder, scenario) = desk(workload, arrivals, 2, &[CELLULAR, PADDED].concat());
+        let (folder, scenario) = desk(workload, arrivals, 2, &[CELLULAR, BUCKETS, WINDOW].concat());
         all_equal(&record(&scenario, &folder.path().join("out"), RESTLESS), 3);
     }
 }
@@ -104,7 +110,7 @@ fn every_kind_of_load_is_replayed() {
 #[test]
 fn a_run_that_was_interrupted_is_replayed_as_far_as_it_goes() {
     for stop_after in [0, 1, 37, 500] {
-        let (folder, scenario) = desk(LSTM, POISSON, 3, &[CELLULAR, PADDED].concat());
+        let (folder, scenario) = desk(LSTM, POISSON, 3, &[CELLULAR, BUCKETS, WINDOW].concat());
         let quirks = Quirks { stop_after: Some(stop_after), ..RESTLESS };
         for replay in replayed(&record(&scenario, &folder.path().join("out"), quirks)) {
             assert_eq!((replay.difference, replay.finished), (None, false), "{stop_after}");
@@ -115,7 +121,7 @@ fn a_run_that_was_interrupted_is_replayed_as_far_as_it_goes() {
 
 #[test]
 fn a_request_that_failed_fails_again() {
-    let (folder, scenario) = desk(LSTM, POISSON, 2, &[CELLULAR, PADDED].concat());
+    let (folder, scenario) = desk(LSTM, POISSON, 2, &[CELLULAR, BUCKETS, WINDOW].concat());
     let quirks = Quirks { failing: Some(RequestId(7)), ..RESTLESS };
     let results = record(&scenario, &folder.path().join("out"), quirks);
     for replay in replayed(&results) {
@@ -201,5 +207,82 @@ fn a_policy_of_other_settings_is_found_out() {
         let difference = replay.difference.expect("fewer tasks are decided");
         assert!(difference.contains("\n  decided   "), "{difference}");
         assert!(replay.rounds.0 < replay.rounds.1);
+    }
+}
+
+/// The ledgers of all points of a folder.
+fn ledgers(results: &Path) -> Vec<Ledger> {
+    let Results { scenario, points } = Results::open(results, &Registry::standard()).unwrap();
+    let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
+    let one = |point: Point| {
+        let entry = &scenario.policies[point.run.policy];
+        let costs = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
+        let model = costs.device(prepared.cells(), entry.overhead).unwrap();
+        let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
+        let mut signatures = Vec::new();
+        let replay = replay(&prepared, &point, &recording, &mut |task| signatures.push(Signature::of(task))).unwrap();
+        ledger(&prepared, &point, &recording, &replay, &signatures, &model).unwrap()
+    };
+    points.into_iter().map(one).collect()
+}
+
+/// The mean latencies of a ledger, for messages.
+fn means(ledger: &Ledger) -> String {
+    let times = [&ledger.real, &ledger.recorded].into_iter().chain(&ledger.replaced).chain([&ledger.model]);
+    times.map(|times| format!("{:.4} ", times.mean_ms.unwrap())).collect()
+}
+
+/// How far a mean is from the real one, as a share of it.
+fn off(ledger: &Ledger, times: &batchlab::metrics::summary::Times) -> f64 {
+    times.mean_ms.unwrap() / ledger.real.mean_ms.unwrap() - 1.0
+}
+
+const LOW: &str = "[arrivals]\nprocess = 'poisson'\nrates = [100, 200]";
+const PAIRS: &str = "model = 'seq2seq'\ndataset = 'pairs.csv'\nrequests = 600";
+
+#[test]
+fn the_ledger_names_the_term_that_was_changed() {
+    let none = Quirks::default();
+    for (quirks, owner) in [
+        (Quirks { slow: Some(CellId(1)), ..none }, Term::Durations),
+        (Quirks { launch: 900_000, ..none }, Term::Dispatch),
+        (Quirks { notice: 1_500_000, ..none }, Term::Dispatch),
+        (Quirks { oversleep: 4_000_000, ..none }, Term::Arrivals),
+    ] {
+        for workers in [1, 2] {
+            let policies = [CELLULAR, BUCKETS, MERGED].concat();
+            let (folder, scenario) = desk(PAIRS, LOW, workers, &policies);
+            for ledger in ledgers(&record(&scenario, &folder.path().join("out"), quirks)) {
+                assert_eq!(ledger.owner(), Some(owner), "{quirks:?} {}", means(&ledger));
+                assert!(off(&ledger, &ledger.recorded).abs() < 0.03, "{quirks:?} {}", means(&ledger));
+                assert!(off(&ledger, &ledger.model) < -0.01, "{quirks:?} {}", means(&ledger));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_machine_like_the_model_has_nothing_in_its_ledger() {
+    for workers in [1, 3] {
+        let (folder, scenario) = desk(PAIRS, LOW, workers, &[CELLULAR, BUCKETS, WINDOW, MERGED, IMMEDIATE].concat());
+        for ledger in ledgers(&record(&scenario, &folder.path().join("out"), Quirks::default())) {
+            assert_eq!(ledger.owner(), None);
+            assert_eq!((&ledger.real, &ledger.real), (&ledger.recorded, &ledger.model));
+        }
+    }
+}
+
+#[test]
+fn what_was_recorded_gives_the_run_again() {
+    for workers in [1, 2] {
+        let (folder, scenario) = desk(PAIRS, LOW, workers, &[CELLULAR, BUCKETS, MERGED, IMMEDIATE].concat());
+        for ledger in ledgers(&record(&scenario, &folder.path().join("out"), RESTLESS)) {
+            assert_eq!(ledger.recorded, ledger.real, "to the nanosecond");
+        }
+    }
+    // Nothing records when a window should have ended: that its end came late belongs to no term.
+    let (folder, scenario) = desk(PAIRS, LOW, 2, WINDOW);
+    for ledger in ledgers(&record(&scenario, &folder.path().join("out"), RESTLESS)) {
+        assert!(off(&ledger, &ledger.recorded).abs() < 0.03, "{}", means(&ledger));
     }
 }

@@ -104,7 +104,7 @@ pub struct NodeRef {
 }
 
 /// A batched cell, run one or more times in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     /// The cell type.
     pub cell: CellId,

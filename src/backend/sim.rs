@@ -6,57 +6,52 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Backend, Completion, MemberList, Task};
-use crate::cost::CostModel;
+use crate::cost::timing::Timing;
 use crate::units::{Nanos, TaskId};
 
-/// Simulated workers. A worker runs its tasks one behind the other, without a gap but for the launch of those that it
-/// would otherwise begin at once.
-pub struct Sim<C> {
-    costs: C,
+/// Simulated workers. A worker runs its tasks one behind the other, without a gap but for what [`Timing::start`] puts
+/// there.
+pub struct Sim<T> {
+    timing: T,
     now: Nanos,
     /// When each worker has nothing left to do.
     free_at: Vec<Nanos>,
-    /// Running and queued tasks by finish, those of one instant by submission.
-    running: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
+    /// Running and queued tasks: when the driver is told, the finish, the task, the start. By these, so that those of one
+    /// instant come in the order of submission.
+    running: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
 }
 
-impl<C: CostModel> Sim<C> {
+impl<T: Timing> Sim<T> {
     /// Idle workers at time 0.
-    pub fn new(workers: usize, costs: C) -> Self {
-        Sim { costs, now: Nanos::ZERO, free_at: vec![Nanos::ZERO; workers], running: BinaryHeap::new() }
-    }
-
-    fn duration(&self, task: &Task<'_>) -> Nanos {
-        let cells = task.steps.iter().fold(Nanos::ZERO, |sum, step| {
-            sum.saturating_add(self.costs.cell(step).saturating_mul(u64::from(step.times)))
-        });
-        let gather = if task.gather { self.costs.gather(task.batch) } else { Nanos::ZERO };
-        cells.saturating_add(gather).saturating_add(self.costs.task(task.batch))
+    pub fn new(workers: usize, timing: T) -> Self {
+        Sim { timing, now: Nanos::ZERO, free_at: vec![Nanos::ZERO; workers], running: BinaryHeap::new() }
     }
 }
 
-impl<C: CostModel> Backend for Sim<C> {
+impl<T: Timing> Backend for Sim<T> {
     fn now(&self) -> Nanos {
         self.now
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
-        let launched = self.now.saturating_add(self.costs.launch(task.batch));
-        let start = self.free_at[task.worker.index()].max(launched);
-        let finish = start.saturating_add(self.duration(task));
-        self.free_at[task.worker.index()] = finish;
-        self.running.push(Reverse((finish, id, start)));
+        let free = &mut self.free_at[task.worker.index()];
+        let start = self.timing.start(task, self.now, *free);
+        let finish = start.saturating_add(self.timing.duration(task));
+        *free = finish;
+        self.running.push(Reverse((finish.saturating_add(self.timing.notice()), finish, id, start)));
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        // What is told by now is told, even if the driver asks for what came before.
+        let until = until.map(|until| until.max(self.now));
         match self.running.peek() {
-            Some(Reverse((finish, ..))) if until.is_none_or(|until| *finish <= until) => {
-                let Reverse((finish, task, start)) = self.running.pop()?;
-                self.now = self.now.max(finish);
+            Some(Reverse((told, ..))) if until.is_none_or(|until| *told <= until) => {
+                let Reverse((told, finish, task, start)) = self.running.pop()?;
+                self.now = self.now.max(told);
                 Some(Completion { task, start, finish })
             }
             _ => {
-                self.now = self.now.max(until.unwrap_or(self.now));
+                self.now = until.unwrap_or(self.now);
                 None
             }
         }

@@ -2,6 +2,7 @@
 
 pub mod curve;
 pub mod table;
+pub mod timing;
 
 use crate::backend::Step;
 use crate::units::Nanos;

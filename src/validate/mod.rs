@@ -2,6 +2,7 @@
 //! real runs are set beside simulated ones.
 
 pub mod compare;
+pub mod ledger;
 pub mod recorded;
 pub mod replay;
 pub mod results;

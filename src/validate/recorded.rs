@@ -56,6 +56,17 @@ impl Recording {
         })
     }
 
+    /// When the policy was told of each request, in the order of arrival.
+    pub fn handled(&self) -> impl Iterator<Item = Nanos> {
+        self.rounds.iter().flat_map(|round| std::iter::repeat_n(round.now, round.arrivals as usize))
+    }
+
+    /// When the policy was told of each task's completion.
+    pub fn told(&self) -> impl Iterator<Item = (TaskId, Nanos)> {
+        let instants = self.rounds.iter().flat_map(|round| std::iter::repeat_n(round.now, round.completions as usize));
+        self.delivered.iter().copied().zip(instants)
+    }
+
     /// What the logs say against each other, if they do: each task that finished is delivered once, in a round that is
     /// not before its finish, and each of the `requests` that came, where that is known, is counted by a round.
     ///

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use batchlab::backend::{Backend, Completion, MemberList, Task};
+use batchlab::backend::{Backend, Completion, MemberList, Step, Task};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::TableModel;
 use batchlab::experiment::prepared::Prepared;
@@ -19,7 +19,7 @@ use batchlab::metrics::logs;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::Scenario;
-use batchlab::units::{Nanos, RequestId, TaskId};
+use batchlab::units::{CellId, Nanos, RequestId, TaskId};
 use batchlab::workload::random::{Stream, stream};
 use rand::RngExt as _;
 
@@ -32,8 +32,10 @@ pub struct Quirks {
     pub launch: u64,
     /// How late a completion is told, at most.
     pub notice: u64,
-    /// How late the driver wakes up, at most; half of it at least.
+    /// How late the driver wakes up for an arrival, at most; half of it at least.
     pub oversleep: u64,
+    /// A cell that takes twice as long.
+    pub slow: Option<CellId>,
     /// What the clock goes on with each look at it.
     pub tick: u64,
     /// The user stops the run after so many waits.
@@ -48,6 +50,7 @@ pub const RESTLESS: Quirks = Quirks {
     launch: 60_000,
     notice: 300_000,
     oversleep: 400_000,
+    slow: None,
     tick: 150,
     stop_after: None,
     failing: None,
@@ -100,7 +103,11 @@ impl Backend for Machine<'_> {
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         self.now.set(self.now.get() + self.quirks.tick);
-        let cells: u64 = task.steps.iter().map(|step| self.costs.cell(step).0 * u64::from(step.times)).sum();
+        let cell = |step: &Step| {
+            let slower = if self.quirks.slow == Some(step.cell) { 2 } else { 1 };
+            self.costs.cell(step).0 * u64::from(step.times) * slower
+        };
+        let cells: u64 = task.steps.iter().map(cell).sum();
         let gather = if task.gather { self.costs.gather(task.batch).0 } else { 0 };
         let duration = cells + gather + self.costs.task(task.batch).0;
         let longer = (duration as f64 * self.rng.random_range(0.0..=self.quirks.spread)) as u64;
@@ -126,14 +133,16 @@ impl Backend for Machine<'_> {
         if wake == u64::MAX || wake <= now {
             return None;
         }
-        // Sometimes it comes back early, as a backend that looks after its user does.
-        if until < u64::MAX && self.rng.random_range(0..40) == 0 {
-            self.now.set(now + (wake - now) / 2);
-            return None;
-        }
         let late = self.late(self.quirks.oversleep);
-        self.now.set(wake + late);
-        if due <= until { self.tell() } else { None }
+        let until = until.saturating_add(late);
+        if due <= until {
+            self.now.set(due);
+            return self.tell();
+        }
+        // Sometimes it comes back early, as a backend that looks after its user does.
+        let early = self.quirks.oversleep > 0 && self.rng.random_range(0..40) == 0;
+        self.now.set(if early { now + (wake - now) / 2 } else { until });
+        None
     }
 
     fn failure(&mut self, request: RequestId) -> Option<String> {
@@ -157,12 +166,8 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
         for load in scenario.points() {
             let run = Run { policy, load, replication: 0 };
             let stop = AtomicBool::new(false);
-            let mut machine = Machine::new(
-                prepared.workers(),
-                prepared.device(policy).expect("a simulation has costs").clone(),
-                quirks,
-                &stop,
-            );
+            let costs = prepared.device(policy).expect("it is simulated").clone();
+            let mut machine = Machine::new(prepared.workers(), costs, quirks, &stop);
             let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
             let mut record = prepared.recorder(&run, keep).expect("requests can be drawn");
             let finished = prepared.serve(&run, &mut machine, &mut record, &stop).is_ok();

@@ -1,0 +1,36 @@
+//! When a simulated task begins, how long it takes, and when that is told.
+
+use super::CostModel;
+use crate::backend::Task;
+use crate::units::Nanos;
+
+/// What the simulated backend asks of its device, once for each task and in the order of submission. Every [`CostModel`]
+/// answers, always in the same way; what was recorded of a real device can answer too.
+pub trait Timing {
+    /// When a task begins that is submitted at one instant to a worker that has nothing left to do from `free` on: never
+    /// before either.
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos;
+
+    /// How long it takes.
+    fn duration(&mut self, task: &Task<'_>) -> Nanos;
+
+    /// How long after its finish the driver is told.
+    fn notice(&mut self) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+impl<C: CostModel> Timing for C {
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
+        free.max(submit.saturating_add(self.launch(task.batch)))
+    }
+
+    fn duration(&mut self, task: &Task<'_>) -> Nanos {
+        let cells = task
+            .steps
+            .iter()
+            .fold(Nanos::ZERO, |sum, step| sum.saturating_add(self.cell(step).saturating_mul(u64::from(step.times))));
+        let gather = if task.gather { self.gather(task.batch) } else { Nanos::ZERO };
+        cells.saturating_add(gather).saturating_add(self.task(task.batch))
+    }
+}

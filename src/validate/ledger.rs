@@ -1,0 +1,342 @@
+//! The error ledger: which part of the model owns the gap between a real run and its simulation.
+//!
+//! A run differs from its simulation in how long tasks take (durations), in what lies between a decision and the work
+//! (dispatch: completions are told late, idle workers begin late) and in when requests are handed to the policy
+//! (arrivals). All three were recorded, so the simulator can run with the recorded ones; that run should be the real one,
+//! and what it is off by belongs to none of them: the order of completions, late wake-ups, and what follows from either.
+//! From there each term alone is replaced by the model's, and the change of the latency is the term's.
+//!
+//! Recorded times are used in the order in which they occurred, so that as long as the decisions are those of the run,
+//! every task meets its own. When they are no longer, a task still meets times of its like, and those are used over again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::atomic::AtomicBool;
+
+use smallvec::SmallVec;
+
+use super::recorded::Recording;
+use super::replay::Replay;
+use super::results::Point;
+use crate::backend::sim::Sim;
+use crate::backend::{Step, Task};
+use crate::cost::table::TableModel;
+use crate::cost::timing::Timing;
+use crate::driver::drive;
+use crate::error::{Error, Result};
+use crate::experiment::prepared::Prepared;
+use crate::metrics::recorder::{Keep, Recorder, distinct_cells};
+use crate::metrics::summary::{Measure, Times, summarize};
+use crate::metrics::warmup::Warmup;
+use crate::scenario::LoadPoint;
+use crate::units::{CellId, Nanos, RequestId};
+use crate::workload::arrivals::Source;
+use crate::workload::trace::{Request, Requests};
+
+/// A part of the model that can be replaced by what was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// How long tasks take.
+    Durations,
+    /// From the instant at which a decision was possible to the start of the task.
+    Dispatch,
+    /// When requests are handed to the policy.
+    Arrivals,
+}
+
+impl Term {
+    /// All terms.
+    pub const ALL: [Term; 3] = [Term::Durations, Term::Dispatch, Term::Arrivals];
+
+    /// Its name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Term::Durations => "durations",
+            Term::Dispatch => "dispatch",
+            Term::Arrivals => "arrivals",
+        }
+    }
+}
+
+/// The latencies of one run and of its simulations, all over the same requests.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// As it was.
+    pub real: Times,
+    /// Simulated with all terms as recorded.
+    pub recorded: Times,
+    /// The same with one term of the model's, in the order of [`Term::ALL`].
+    pub replaced: [Times; Term::ALL.len()],
+    /// Simulated with all terms of the model's.
+    pub model: Times,
+}
+
+impl Ledger {
+    /// What replacing a term by the model's adds to the mean latency, as a share of the real one.
+    pub fn effect(&self, term: Term) -> Option<f64> {
+        let place = Term::ALL.iter().position(|other| *other == term)?;
+        Some((self.replaced[place].mean_ms? - self.recorded.mean_ms?) / self.real.mean_ms?)
+    }
+
+    /// The term of the largest effect, whether up or down; `None` where none has any.
+    pub fn owner(&self) -> Option<Term> {
+        let size = |term: &Term| self.effect(*term).unwrap_or(0.0).abs();
+        Term::ALL.into_iter().filter(|term| size(term) > 0.0).max_by(|a, b| size(a).total_cmp(&size(b)))
+    }
+}
+
+/// The work of a task, by which its duration is looked up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Signature {
+    steps: SmallVec<[Step; 2]>,
+    gather: bool,
+}
+
+impl Signature {
+    /// That of a task.
+    pub fn of(task: &Task<'_>) -> Signature {
+        Signature { steps: SmallVec::from_slice(task.steps), gather: task.gather }
+    }
+}
+
+/// Takes a recorded run apart. `replay` is that of the recording, and `signatures` are those of its tasks in the order of
+/// submission; `model` is the device as the simulator has it.
+///
+/// # Errors
+/// A run that was not decided in the same way again, or in a closed loop, where arrivals follow from the run.
+pub fn ledger(
+    prepared: &Prepared<'_>,
+    point: &Point,
+    recording: &Recording,
+    replay: &Replay,
+    signatures: &[Signature],
+    model: &TableModel,
+) -> Result<Ledger> {
+    if let LoadPoint::Clients(_) = point.run.load {
+        return Err(Error::input(format!(
+            "{}: in a closed loop arrivals follow from the run, so that they can't be replaced; a ledger needs an open loop",
+            point.folder.display()
+        )));
+    }
+    if replay.difference.is_some() {
+        return Err(Error::failed(format!(
+            "{}: is not decided in the same way again, so that there is no telling what its times belong to",
+            point.folder.display()
+        )));
+    }
+    let requests = prepared.requests(point.run.replication)?;
+    let experiment =
+        Experiment { prepared, point, recording, real: &replay.record, requests: &requests, signatures, model };
+    let real = summarize(&replay.record, &prepared.measure(point.run.load));
+    // The same requests count in every simulation.
+    let measure = Measure {
+        warmup: Warmup::Requests(u32::try_from(real.warmup).unwrap_or(u32::MAX)),
+        ..prepared.measure(point.run.load)
+    };
+    let latency =
+        |by_model: &[Term]| -> Result<Times> { Ok(summarize(&experiment.simulated(by_model)?, &measure).latency) };
+    let [durations, dispatch, arrivals] = Term::ALL;
+    Ok(Ledger {
+        real: real.latency,
+        recorded: latency(&[])?,
+        replaced: [latency(&[durations])?, latency(&[dispatch])?, latency(&[arrivals])?],
+        model: latency(&Term::ALL)?,
+    })
+}
+
+/// A recorded run that can be simulated.
+struct Experiment<'a> {
+    prepared: &'a Prepared<'a>,
+    point: &'a Point,
+    recording: &'a Recording,
+    real: &'a Recorder,
+    requests: &'a Requests,
+    signatures: &'a [Signature],
+    model: &'a TableModel,
+}
+
+impl Experiment<'_> {
+    /// Simulates the run with these terms of the model's and the others as recorded. Requests that had not finished in the
+    /// real run do not count here either.
+    fn simulated(&self, by_model: &[Term]) -> Result<Recorder> {
+        let recorded = |term: Term| !by_model.contains(&term);
+        let timing = Hybrid {
+            durations: recorded(Term::Durations).then(|| Durations::of(self.real, self.signatures, self.model)),
+            dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(self.real, self.recording)),
+            model: self.model.clone(),
+        };
+        let handled: Vec<Nanos> = match recorded(Term::Arrivals) {
+            true => self.recording.handled().collect(),
+            false => self.real.arrival.iter().copied().filter(|at| *at != Nanos::MAX).collect(),
+        };
+        let mut source = Handed { requests: self.requests, arrivals: &self.real.arrival, handled: &handled, next: 0 };
+        let workers = self.prepared.workers();
+        let mut policy = self.prepared.policy(self.point.run.policy)?;
+        let mut record = self.prepared.recorder(&self.point.run, Keep::default())?;
+        let mut backend = Sim::new(workers, timing);
+        drive(&mut source, &mut *policy, &mut backend, &mut record, workers, &AtomicBool::new(false))?;
+        for (finish, real) in record.finish.iter_mut().zip(&self.real.finish) {
+            if *real == Nanos::MAX {
+                *finish = Nanos::MAX;
+            }
+        }
+        Ok(record)
+    }
+}
+
+/// Requests of an open loop that are handed to the policy at given instants, not before their arrivals.
+struct Handed<'a> {
+    requests: &'a Requests,
+    arrivals: &'a [Nanos],
+    handled: &'a [Nanos],
+    next: usize,
+}
+
+impl Source for Handed<'_> {
+    fn peek(&self) -> Option<Nanos> {
+        self.handled.get(self.next).copied()
+    }
+
+    fn pop(&mut self) -> Request<'_> {
+        let id = self.next;
+        self.next += 1;
+        self.requests.request(RequestId(id as u32), self.arrivals[id])
+    }
+
+    fn left(&mut self, _: RequestId, _: Nanos) {}
+}
+
+/// A device of which some terms are recorded and the others the model's.
+struct Hybrid {
+    durations: Option<Durations>,
+    dispatch: Option<Dispatch>,
+    model: TableModel,
+}
+
+impl Timing for Hybrid {
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
+        match &mut self.dispatch {
+            Some(dispatch) => submit.max(free).saturating_add(dispatch.gap(free <= submit)),
+            None => self.model.start(task, submit, free),
+        }
+    }
+
+    fn duration(&mut self, task: &Task<'_>) -> Nanos {
+        let by_model = self.model.duration(task);
+        self.durations.as_mut().map_or(by_model, |durations| durations.next(task, by_model))
+    }
+
+    fn notice(&mut self) -> Nanos {
+        self.dispatch.as_mut().map_or(Nanos::ZERO, |dispatch| dispatch.notices.next().unwrap_or_default())
+    }
+}
+
+/// Recorded times that are used in order, and over again when all are used.
+#[derive(Debug, Default)]
+struct Cycle {
+    times: Vec<Nanos>,
+    next: usize,
+}
+
+impl Cycle {
+    fn next(&mut self) -> Option<Nanos> {
+        let time = self.times.get(self.next).copied();
+        self.next = (self.next + 1) % self.times.len().max(1);
+        time
+    }
+}
+
+/// What lay between decisions and work.
+#[derive(Debug, Default)]
+struct Dispatch {
+    /// From the instant at which the worker could begin to the start, where it was idle at the submission.
+    idle: Cycle,
+    /// The same where it had work.
+    busy: Cycle,
+    /// From each task's finish to the instant at which the policy was told.
+    notices: Cycle,
+}
+
+impl Dispatch {
+    fn of(real: &Recorder, recording: &Recording) -> Dispatch {
+        let mut dispatch = Dispatch::default();
+        let told: BTreeMap<_, _> = recording.told().collect();
+        let mut free = vec![Nanos::ZERO; real.busy.len()];
+        for row in &real.tasks {
+            let free = &mut free[row.worker.index()];
+            let gap = row.start.saturating_since(row.submit.max(*free));
+            let gaps = if *free <= row.submit { &mut dispatch.idle } else { &mut dispatch.busy };
+            gaps.times.push(gap);
+            *free = row.finish;
+            dispatch.notices.times.extend(told.get(&row.task).map(|told| told.saturating_since(row.finish)));
+        }
+        dispatch
+    }
+
+    fn gap(&mut self, idle: bool) -> Nanos {
+        let gaps = if idle { &mut self.idle } else { &mut self.busy };
+        gaps.next().unwrap_or_default()
+    }
+}
+
+/// How long tasks took.
+struct Durations {
+    /// By what they did.
+    seen: HashMap<Signature, Cycle>,
+    /// For each set of cells and batch size the median of the recorded time over the model's, for a task the like of which
+    /// has not been seen.
+    ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, f64>>,
+}
+
+impl Durations {
+    fn of(real: &Recorder, signatures: &[Signature], model: &TableModel) -> Durations {
+        let mut model = model.clone();
+        let mut seen: HashMap<Signature, Cycle> = HashMap::new();
+        let mut ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+        for row in &real.tasks {
+            let Some(signature) = signatures.get(row.task.index()) else { continue };
+            let took = row.finish.saturating_since(row.start);
+            seen.entry(signature.clone()).or_default().times.push(took);
+            let by_model = model.duration(&Task {
+                steps: &signature.steps,
+                gather: signature.gather,
+                batch: row.batch,
+                ..Task::whole_requests(row.worker, &[], &[], 0)
+            });
+            let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
+            of_batch.push(ratio(took, by_model));
+        }
+        let medians = |batches: BTreeMap<u32, Vec<f64>>| {
+            batches.into_iter().map(|(batch, ratios)| (batch, median(ratios))).collect::<BTreeMap<u32, f64>>()
+        };
+        Durations { seen, ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect() }
+    }
+
+    /// The next recorded time of a task that did the same. Without one: the model's time, corrected as much as it has to be
+    /// for the nearest batch sizes of the same cells.
+    fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
+        if let Some(time) = self.seen.get_mut(&Signature::of(task)).and_then(Cycle::next) {
+            return time;
+        }
+        let Some(ratios) = self.ratios.get(&distinct_cells(task.steps)) else { return by_model };
+        let below = ratios.range(..=task.batch).next_back();
+        let above = ratios.range(task.batch..).next();
+        let ratio = match (below, above) {
+            (Some((low, one)), Some((high, other))) if low < high => {
+                one + (other - one) * f64::from(task.batch - low) / f64::from(high - low)
+            }
+            (one, other) => one.or(other).map_or(1.0, |(_, ratio)| *ratio),
+        };
+        Nanos((by_model.0 as f64 * ratio).round() as u64)
+    }
+}
+
+fn ratio(took: Nanos, by_model: Nanos) -> f64 {
+    took.0 as f64 / by_model.0.max(1) as f64
+}
+
+/// The middle of some numbers, at least one; of an even number the higher of the two in the middle.
+fn median(mut numbers: Vec<f64>) -> f64 {
+    let middle = numbers.len() / 2;
+    *numbers.select_nth_unstable_by(middle, f64::total_cmp).1
+}
