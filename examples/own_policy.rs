@@ -17,7 +17,6 @@ use batchlab::policy::registry::{Registry, Settings, Setup};
 use batchlab::policy::{Completed, Dispatch, Outcomes, Policy};
 use batchlab::units::RequestId;
 use batchlab::workload::cell_graph::CellGraph;
-use batchlab::workload::model::Model;
 use batchlab::workload::trace::Request;
 use serde::{Deserialize, Serialize};
 

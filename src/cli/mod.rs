@@ -3,6 +3,7 @@
 //! Results go to standard output and to files, messages to standard error. Exit codes: 0 done, 1 failed, 2 a user's
 //! mistake. A program that adds policies of its own calls [`main`] with its own registry and has all commands.
 
+pub mod compare;
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
@@ -40,6 +41,7 @@ enum Command {
     Real(real::Args),
     FindKnee(find_knee::Args),
     Plot(plot::Args),
+    Compare(compare::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
     Replay(replay::Args),
@@ -53,6 +55,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Real(args) => real::run(&args, registry),
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::Plot(args) => plot::run(args),
+        Command::Compare(args) => compare::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),

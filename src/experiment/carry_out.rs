@@ -69,6 +69,8 @@ pub(super) fn carry_out(run: &Run, prepared: &Prepared<'_>, folder: &Folder, sto
     if logged {
         write_logs(&folder.point(run), output, &ran.record, prepared)?;
     }
+    // Of every run, so that the spread of the batch sizes can be told.
+    logs::write_batches(&folder.batches(run), &ran.record, prepared.cells())?;
     if real {
         write_failures(&folder.failures(run), &ran.record)?;
     }
@@ -98,7 +100,7 @@ fn write_logs(point: &Path, output: &Output, record: &Recorder, prepared: &Prepa
     if output.timeline {
         timeline::write_timeline(&place("timeline.json"), record, prepared.cells())?;
     }
-    logs::write_batches(&place("batches.csv"), record, prepared.cells())
+    Ok(())
 }
 
 /// Writes the log of failures where there are any; one that an interrupted run left is none of this run's.

@@ -22,12 +22,13 @@ use crate::workload::shape::Shape;
 /// The files of a run beside the summary and the figures.
 const OF_THE_RUN: [&str; 5] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv"];
 /// The logs of a point.
-const LOGS: [&str; 5] = ["requests.csv", "tasks.csv", "rounds.csv", "batches.csv", "timeline.json"];
+const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "rounds.csv", "timeline.json"];
 /// Of the files of each replication, with the ending of each.
-const OF_A_REPLICATION: [(&str, &str); 3] = [POINT, INTERRUPTED, FAILURES];
+const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
 const POINT: (&str, &str) = ("point", ".json");
 const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
 const FAILURES: (&str, &str) = ("failures", ".csv");
+const BATCHES: (&str, &str) = ("batches", ".csv");
 
 /// The folder of one scenario's results.
 #[derive(Clone, Debug)]
@@ -151,6 +152,11 @@ impl Folder {
     /// The requests of a run that failed.
     pub fn failures(&self, run: &Run) -> PathBuf {
         self.of_replication(run, FAILURES)
+    }
+
+    /// The batch sizes of a run.
+    pub fn batches(&self, run: &Run) -> PathBuf {
+        self.of_replication(run, BATCHES)
     }
 
     fn of_replication(&self, run: &Run, (stem, ending): (&str, &str)) -> PathBuf {

@@ -70,7 +70,7 @@ pub struct Recorder {
 pub struct Round {
     /// The instant that the policy was given.
     pub now: Nanos,
-    /// How many completions; they stand in [`Recorder::delivered`].
+    /// How many completions; they stand in [`Recorder::delivered`](field@Recorder::delivered).
     pub completions: u32,
     /// How many arrivals, in the order of the trace.
     pub arrivals: u32,

@@ -100,6 +100,14 @@ pub fn interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { mean, half_width: freedom.inverse_cdf(0.975) * (variance / n).sqrt() })
 }
 
+/// Where one more sample will be with 95 % confidence, if it comes from where these do: their mean, and the half-width
+/// t · s · √(1 + 1/n). `None` with fewer than two.
+pub fn prediction(samples: &[f64]) -> Option<Interval> {
+    // The mean's own interval is t · s · √(1/n) wide.
+    let wider = (samples.len() as f64 + 1.0).sqrt();
+    interval(samples).map(|Interval { mean, half_width }| Interval { mean, half_width: half_width * wider })
+}
+
 /// The interval of the mean of `a - b`, sample by sample: what one system gains over another on the same traces. Noise
 /// that both share drops out of it. `None` with fewer than two pairs.
 ///
@@ -180,6 +188,15 @@ mod tests {
         assert_eq!(interval(&[1.0]), None);
         assert_eq!(interval(&[]), None);
         assert_eq!(interval(&[2.0; 4]), Some(Interval { mean: 2.0, half_width: 0.0 }));
+    }
+
+    #[test]
+    fn one_more_sample_is_predicted() {
+        // Between two samples at distance 2 from each other: s = √2, t(0.975; 1) = 12.706.
+        let Interval { mean, half_width } = prediction(&[1.0, 3.0]).unwrap();
+        assert_eq!(mean, 2.0);
+        assert!((half_width - 12.7062 * 2f64.sqrt() * 1.5f64.sqrt()).abs() < 1e-3, "{half_width}");
+        assert_eq!(prediction(&[1.0]), None);
     }
 
     #[test]

@@ -118,7 +118,7 @@ fn quantile(figure: Figure) -> Option<Quantile> {
 }
 
 /// Four significant digits, but no digit before the point is dropped.
-fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     let decimals = decimals(value);
     format!("{value:.decimals$}")
 }

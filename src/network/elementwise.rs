@@ -3,9 +3,8 @@
 //! Every element goes through the same vector instructions, whichever lane it stands in: what is left at the end of a row
 //! fills a vector of its own, beside zeros. So an element's bits depend on neither its place nor its neighbours.
 
-use rten_simd::ops::BitOps;
-use rten_simd::{Isa, Simd, SimdOp, SimdUnaryOp};
-use rten_vecmath::{Sigmoid, Tanh};
+use rten_simd::ops::{BitOps, FloatOps, IntOps, NumOps};
+use rten_simd::{Isa, Simd, SimdOp};
 
 /// What is computed for each element, from `IN` rows to `OUT` rows. It also sees what stands in the output.
 pub trait Formula<const IN: usize, const OUT: usize>: Copy {
@@ -70,32 +69,124 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
     }
 }
 
-/// 1 / (1 + e^-x), to within 4 units in the last place.
+/// σ(gate) x, where σ(gate) = 1 / (1 + e^-gate).
 #[inline(always)]
-pub fn sigmoid<I: Isa>(isa: I, x: I::F32) -> I::F32 {
-    Sigmoid::apply(isa, x)
+pub fn gated<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
+    isa.f32().div(x, one_and_exp_of_negative(isa, gate))
 }
 
-/// The hyperbolic tangent, to within 3 units in the last place.
+/// σ(gate) tanh(x), with one division for both: a division takes as long as all else of a function.
+#[inline(always)]
+pub fn gated_tanh<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
+    let ops = isa.f32();
+    let (above, below) = tanh_fraction(isa, x);
+    // Where this overflows the gate is shut, and what comes out is the zero that it should be.
+    ops.div(above, ops.mul(below, one_and_exp_of_negative(isa, gate)))
+}
+
+/// tanh(x).
 #[inline(always)]
 pub fn tanh<I: Isa>(isa: I, x: I::F32) -> I::F32 {
-    Tanh::apply(isa, x)
+    let (above, below) = tanh_fraction(isa, x);
+    isa.f32().div(above, below)
+}
+
+/// `x`, but no further from zero than `most`. What is no number stays none: it is never the smaller one.
+#[inline(always)]
+fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
+    let ops = isa.f32();
+    let (low, high) = (ops.splat(-most), ops.splat(most));
+    let x = ops.select(high, x, ops.gt(x, high));
+    ops.select(low, x, ops.lt(x, low))
+}
+
+/// 1 + e^-x, to a relative error of 2e-7.
+#[inline(always)]
+fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
+    // As far as 2^k and 2^-k are normal numbers. The gate is wide open or shut long before.
+    const MOST: f32 = 87.0;
+    // ln 2 in two parts, the first of which has so few digits that its product with k is exact.
+    const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
+    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2: a fit of the least relative error of e^r, which is 3e-9.
+    const FIT: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_393, 0.008_368_781, 0.001_381_446_7];
+    // Adding it rounds to a whole number, which then stands in the low bits.
+    const ROUND: f32 = (3 << 22) as f32;
+
+    let (ops, ints) = (isa.f32(), isa.i32());
+    let x = ops.neg(limited(isa, x, MOST));
+    // e^x = 2^k e^r, where k is the whole number that is nearest to x / ln 2.
+    let shifted = ops.mul_add(x, ops.splat(std::f32::consts::LOG2_E), ops.splat(ROUND));
+    let k = ops.sub(shifted, ops.splat(ROUND));
+    let r = ops.mul_add(k, ops.splat(-LN_2[0]), x);
+    let r = ops.mul_add(k, ops.splat(-LN_2[1]), r);
+    let mut e = ops.splat(FIT[4]);
+    for coefficient in [FIT[3], FIT[2], FIT[1], FIT[0], 1.0, 1.0] {
+        e = ops.mul_add(e, r, ops.splat(coefficient));
+    }
+    // The exponent of a float32 begins at bit 23, and that of 1 is 127.
+    let exponent = ints.shift_left::<23>(shifted.reinterpret_cast::<I::I32>());
+    let power = ints.add(exponent, ints.splat(127 << 23)).reinterpret_cast::<I::F32>();
+    ops.mul_add(e, power, ops.one())
+}
+
+/// tanh(x) as a fraction, to a relative error of 4e-7.
+#[inline(always)]
+fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
+    // From here on the nearest float32 is 1.
+    const MOST: f32 = 9.02;
+    // x P(x^2) / Q(x^2): a fit of the least relative error up to there, which is 2e-8. All coefficients are positive, so
+    // that nothing cancels.
+    const P: [f32; 5] = [1.0, 0.133_797_14, 0.003_494_03, 2.058_340_8e-5, 1.331_897_2e-8];
+    const Q: [f32; 5] = [1.0, 0.467_130_3, 0.025_871_055, 0.000_328_308_55, 7.761_98e-7];
+
+    let ops = isa.f32();
+    let x = limited(isa, x, MOST);
+    let square = ops.mul(x, x);
+    let (mut above, mut below) = (ops.splat(P[4]), ops.splat(Q[4]));
+    for power in (0..4).rev() {
+        above = ops.mul_add(above, square, ops.splat(P[power]));
+        below = ops.mul_add(below, square, ops.splat(Q[power]));
+    }
+    (ops.mul(above, x), below)
 }
 
 #[cfg(test)]
 mod tests {
-    use rten_simd::ops::NumOps;
-
     use super::*;
 
     #[derive(Clone, Copy)]
-    struct Mixed;
+    struct Functions;
 
-    impl Formula<2, 2> for Mixed {
+    impl Formula<2, 3> for Functions {
         #[inline(always)]
-        fn of<I: Isa>(self, isa: I, [a, b]: [I::F32; 2], [before, _]: [I::F32; 2]) -> [I::F32; 2] {
-            let ops = isa.f32();
-            [ops.mul_add(sigmoid(isa, a), b, before), tanh(isa, ops.sub(a, b))]
+        fn of<I: Isa>(self, isa: I, [gate, x]: [I::F32; 2], [before, ..]: [I::F32; 3]) -> [I::F32; 3] {
+            [isa.f32().add(gated(isa, gate, x), before), gated_tanh(isa, gate, x), tanh(isa, x)]
+        }
+    }
+
+    fn functions(gate: &[f32], x: &[f32], before: &[f32]) -> [Vec<f32>; 3] {
+        let (mut first, mut second, mut third) = (before.to_vec(), vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
+        apply(Functions, [gate, x], [&mut first, &mut second, &mut third]);
+        [first, second, third]
+    }
+
+    #[test]
+    fn functions_are_as_near_as_float32_allows() {
+        let zero = vec![0.0; 2001];
+        for scale in [1e-30, 1e-6, 1e-3, 0.1, 1.0, 5.0, 12.0, 80.0] {
+            let x: Vec<f32> = (-1000..=1000).map(|i| i as f32 / 1000.0 * scale).collect();
+            for shift in [0.0f32, 3.0, -7.0] {
+                let gate: Vec<f32> = x.iter().map(|x| shift - x).collect();
+                let results = functions(&gate, &x, &zero);
+                for i in 0..x.len() {
+                    let (gate, x) = (1.0 / (1.0 + (-f64::from(gate[i])).exp()), f64::from(x[i]));
+                    for (result, expected) in results.iter().zip([gate * x, gate * x.tanh(), x.tanh()]) {
+                        let error = (f64::from(result[i]) - expected).abs();
+                        // A gate that is shut so far that the product of the denominators overflows gives zero.
+                        assert!(error <= 8e-7 * expected.abs() + 2e-36, "{} for {expected} at {x}", result[i]);
+                    }
+                }
+            }
         }
     }
 
@@ -104,27 +195,35 @@ mod tests {
         let value = |i: usize| (i as f32 * 0.731).sin() * 12.0;
         for width in 1..70 {
             for from in [0, 1, 5] {
-                let a: Vec<f32> = (from..from + width).map(value).collect();
-                let b: Vec<f32> = (from..from + width).map(|i| value(i + 999)).collect();
-                let mut sum: Vec<f32> = (from..from + width).map(|i| value(i + 77)).collect();
-                let mut tan = vec![f32::NAN; width];
-                apply(Mixed, [&a, &b], [&mut sum, &mut tan]);
+                let values = |shift: usize| (from..from + width).map(|i| value(i + shift)).collect::<Vec<f32>>();
+                let (gate, x, before) = (values(0), values(999), values(77));
+                let together = functions(&gate, &x, &before);
                 for i in 0..width {
-                    let (mut x, mut y) = ([value(from + i + 77)], [0.0]);
-                    apply(Mixed, [&a[i..=i], &b[i..=i]], [&mut x, &mut y]);
-                    assert_eq!((sum[i].to_bits(), tan[i].to_bits()), (x[0].to_bits(), y[0].to_bits()));
+                    let alone = functions(&gate[i..=i], &x[i..=i], &before[i..=i]);
+                    for (together, alone) in together.iter().zip(&alone) {
+                        assert_eq!(together[i].to_bits(), alone[0].to_bits());
+                    }
                 }
             }
         }
     }
 
     #[test]
-    fn gates_saturate_and_pass_on_what_is_no_number() {
-        let a = [-1e30, 1e30, f32::NAN, f32::INFINITY];
-        let (mut sum, mut tan) = ([0.0; 4], [0.0; 4]);
-        apply(Mixed, [&a, &[1.0; 4]], [&mut sum, &mut tan]);
-        assert_eq!((sum[0], sum[1], sum[3]), (0.0, 1.0, 1.0));
-        assert_eq!((tan[0], tan[1], tan[3]), (-1.0, 1.0, 1.0));
-        assert!(sum[2].is_nan() && tan[2].is_nan());
+    fn gates_saturate() {
+        for far in [90.0, 1e30, f32::INFINITY] {
+            let [plain, squashed, tan] = functions(&[far, -far, far, -far], &[1.0, 1.0, -far, far], &[0.0; 4]);
+            assert_eq!(plain[0], 1.0);
+            assert!(plain[1].abs() < 1e-37 && squashed[1].abs() < 1e-37 && squashed[3].abs() < 1e-37);
+            assert!((tan[2] + 1.0).abs() < 3e-7 && (squashed[2] + 1.0).abs() < 3e-7);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        let nan = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0x7fff_ffff)];
+        for all in [functions(&nan, &[1.0; 4], &[0.0; 4]), functions(&[1.0; 4], &nan, &[0.0; 4])] {
+            assert!(all[..2].iter().flatten().all(|x| x.is_nan()), "{all:?}");
+        }
+        assert!(functions(&[1.0; 4], &nan, &[0.0; 4])[2].iter().all(|x| x.is_nan()));
     }
 }

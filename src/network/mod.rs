@@ -16,7 +16,6 @@ pub mod tokens;
 pub mod weights;
 
 use std::ops::Range;
-use std::path::Path;
 
 pub use self::spec::Spec;
 use self::weights::Weights;
@@ -122,7 +121,13 @@ impl Network {
         spec.check(model)?;
         let weights = Weights::open(model, spec)?;
         let cells = cells::of_model(model, spec, &weights);
-        Ok(Network { model: model.clone(), spec: spec.clone(), cells, state: cells::state(model, spec) })
+        Ok(Network::of_cells(model, spec, cells, cells::state(model, spec)))
+    }
+
+    /// A network of cells of one's own in place of a model's, in the order of their [`CellId`]s, all of whose states are
+    /// `state` numbers wide. The specification gives the words that requests consist of.
+    pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Box<dyn Cell>>, state: usize) -> Network {
+        Network { model: model.clone(), spec: spec.clone(), cells, state }
     }
 
     /// One of its cells.
@@ -142,28 +147,17 @@ impl Network {
     /// Names the node that has too many inputs, and the model that takes any number.
     pub fn check(&self, graph: &CellGraph) -> Result<()> {
         let CellGraph::Graph(graph) = graph else { return Ok(()) };
-        if self.model != Model::TreeLstm {
-            return Ok(());
-        }
-        match reference::inputs(graph).iter().enumerate().find(|(_, inputs)| inputs.len() > cells::tree::CHILDREN) {
-            None => Ok(()),
-            Some((node, inputs)) => Err(Error::input(format!(
+        let too_many = |node: &u32| graph.inputs(*node).len() > cells::tree::CHILDREN;
+        match (0..graph.len() as u32).find(too_many) {
+            Some(node) if self.model == Model::TreeLstm => Err(Error::input(format!(
                 "node {} has {} children, but the cells of {} take at most {}; the model {} takes any number",
                 node + 1,
-                inputs.len(),
+                graph.inputs(node).len(),
                 self.model.name(),
                 cells::tree::CHILDREN,
                 Model::ChildSumTreeLstm.name(),
             ))),
+            _ => Ok(()),
         }
-    }
-
-    /// Writes the weights as a safetensors file, which [`Spec::weights`] reads back and other programs read as well:
-    /// float32, the names and shapes of [`weights::tensors`].
-    ///
-    /// # Errors
-    /// A file that can't be written, or, for weights that came from a file, one that can no longer be read.
-    pub fn write_weights(&self, path: &Path) -> Result<()> {
-        Weights::open(&self.model, &self.spec)?.write(path)
     }
 }

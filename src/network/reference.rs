@@ -2,7 +2,7 @@
 
 use super::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
-use crate::workload::cell_graph::{CellGraph, Graph};
+use crate::workload::cell_graph::CellGraph;
 
 /// What a request comes to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,16 +40,13 @@ impl Network {
                 output
             }
             CellGraph::Graph(graph) => {
-                let inputs = inputs(graph);
                 // No node is as deep as one that it needs.
                 let mut order: Vec<u32> = (0..graph.len() as u32).collect();
                 order.sort_by_key(|node| graph.depths()[*node as usize]);
                 let mut states: Vec<Vec<f32>> = vec![Vec::new(); graph.len()];
                 for node in order {
-                    let taken: Vec<f32> = inputs[node as usize]
-                        .iter()
-                        .flat_map(|input| states[*input as usize].iter().copied())
-                        .collect();
+                    let taken: Vec<f32> =
+                        graph.inputs(node).iter().flat_map(|input| states[*input as usize].iter().copied()).collect();
                     let cell = graph.cells()[node as usize];
                     states[node as usize] = self.node(cell, &[token(node)], &taken, &mut scratch);
                 }
@@ -74,13 +71,4 @@ impl Network {
         self.cell(cell).run(&batch, &mut out, scratch);
         out
     }
-}
-
-/// For each node the nodes that it needs, ascending.
-pub(super) fn inputs(graph: &Graph) -> Vec<Vec<u32>> {
-    let mut inputs = vec![Vec::new(); graph.len()];
-    for node in 0..graph.len() as u32 {
-        graph.successors(node).iter().for_each(|next| inputs[*next as usize].push(node));
-    }
-    inputs
 }

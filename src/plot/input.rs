@@ -301,6 +301,16 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl<'a> Series<'a> {
+    /// The policy's label, which [`Series::label`] may have more than.
+    pub fn policy(&self) -> &'a str {
+        self.policy
+    }
+
+    /// Whether it is of this folder.
+    pub fn is_of(&self, folder: &Folder) -> bool {
+        std::ptr::eq(self.folder, folder)
+    }
+
     /// Its rows in the summary.
     pub fn rows(&self) -> impl Iterator<Item = Row<'a>> {
         let folder = self.folder;

@@ -6,6 +6,7 @@
 pub mod axis;
 pub mod canvas;
 pub mod cdf;
+pub mod compared_cdf;
 pub mod font;
 pub mod input;
 pub mod panel;

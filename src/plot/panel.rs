@@ -26,7 +26,7 @@ const CAP: f64 = 3.0;
 /// A marker closer than this to another hides it.
 const HIDING: f64 = 4.0;
 /// By how much the radius of a marker grows for each that would hide it, and for how many of these.
-const RING: f64 = 1.9;
+pub const RING: f64 = 1.9;
 const MOST_RINGS: usize = 2;
 
 /// What a legend shows before a label.
@@ -34,6 +34,8 @@ const MOST_RINGS: usize = 2;
 pub enum Key {
     /// A line with its marker.
     Line(Style),
+    /// A line without a colour or a marker of its own, with these dashes and gaps.
+    Stroke(&'static [f64]),
     /// A bar.
     Bar(Style),
     /// An area of one colour.
@@ -51,7 +53,7 @@ pub enum Key {
 impl Key {
     fn width(self) -> f64 {
         match self {
-            Key::Line(_) | Key::Rule => 34.0,
+            Key::Line(_) | Key::Stroke(_) | Key::Rule => 34.0,
             Key::Bar(_) | Key::Area(_) => 22.0,
             Key::Whisker | Key::Hollow | Key::Above => 12.0,
         }
@@ -215,6 +217,7 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
             canvas.line(&[(x, y), (right, y)], stroke);
             canvas.marker((middle, y), &style, 0.0, false);
         }
+        Key::Stroke(dash) => canvas.line(&[(x, y), (right, y)], Stroke { color: INK, width: LINE, dash }),
         Key::Bar(style) => bar(canvas, &block, &style),
         Key::Area(color) => canvas.fill(&block, color),
         Key::Rule => canvas.line(&[(x, y), (right, y)], RULE),

@@ -41,7 +41,7 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
         Span::Latency => "Latency",
     };
     let label = format!("{name}{} (ms)", at_point(&point, options));
-    let x = log_x(label, least(&curves, largest), largest);
+    let x = log_x(label, least(curves.iter().map(|(_, cdf)| cdf), largest), largest);
     let y = match options.tail {
         false => Axis::linear("Share of requests", 0.0, 1.0, 5),
         true => {
@@ -75,14 +75,14 @@ pub(super) fn figure(span: Span, inputs: &Inputs, options: &Options) -> Drawing 
 
 /// Where the axis begins: where the first curve leaves the ground, but at most five decades below the largest time of the
 /// fastest policy. Below that of the slowest it could cut the fastest one off.
-fn least(curves: &[(Series<'_>, Cdf)], largest: f64) -> f64 {
-    let starts = curves.iter().filter_map(|(_, cdf)| cdf.low_end());
-    let fastest = curves.iter().map(|(_, cdf)| cdf.largest()).filter(|time| *time > 0.0).fold(largest, f64::min);
+pub(super) fn least<'a>(cdfs: impl Iterator<Item = &'a Cdf> + Clone, largest: f64) -> f64 {
+    let starts = cdfs.clone().filter_map(Cdf::low_end);
+    let fastest = cdfs.map(Cdf::largest).filter(|time| *time > 0.0).fold(largest, f64::min);
     starts.fold(largest, f64::min).max(fastest / 1e5)
 }
 
 /// The distribution in milliseconds over the requests that finished, without those of the warm-up.
-fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Result<Cdf, Nothing>> {
+pub(super) fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Result<Cdf, Nothing>> {
     let path = series.log(point, "requests.csv");
     let Some(mut rows) = series.open_log(point, "requests.csv")? else {
         return Ok(Err(Nothing(format!(

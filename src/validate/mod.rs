@@ -1,6 +1,9 @@
-//! Whether the simulator tells what a real system does: runs that were recorded are played back and taken apart.
+//! Whether the simulator tells what a real system does: runs that were recorded are played back and taken apart, and
+//! real runs are set beside simulated ones.
 
+pub mod compare;
 pub mod ledger;
 pub mod recorded;
 pub mod replay;
 pub mod results;
+pub mod set;

@@ -1,6 +1,7 @@
 //! The command line as a user calls it: what it prints, what it writes, how it ends.
 
 mod arrivals;
+mod compare;
 mod desk;
 mod determinism;
 mod files;

@@ -9,7 +9,7 @@ use rten_simd::ops::NumOps;
 
 use super::embedding::Embedding;
 use super::{gates, pack, tree};
-use crate::network::elementwise::{Formula, apply, sigmoid, tanh};
+use crate::network::elementwise::{Formula, apply, gated, gated_tanh};
 use crate::network::product::{Block, Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
@@ -108,8 +108,7 @@ impl Formula<4, 1> for Keep {
     #[inline(always)]
     fn of<I: Isa>(self, isa: I, [x, h, bias, child]: [I::F32; 4], [c]: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
-        let gate = sigmoid(isa, ops.add(ops.add(x, h), bias));
-        [ops.mul_add(gate, child, c)]
+        [ops.add(c, gated(isa, ops.add(ops.add(x, h), bias), child))]
     }
 }
 
@@ -122,10 +121,8 @@ impl Formula<9, 2> for Gates {
     fn of<I: Isa>(self, isa: I, inputs: [I::F32; 9], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
         let [xi, xo, xu, hi, ho, hu, bi, bo, bu] = inputs;
-        let i = sigmoid(isa, ops.add(ops.add(xi, hi), bi));
-        let o = sigmoid(isa, ops.add(ops.add(xo, ho), bo));
-        let u = tanh(isa, ops.add(ops.add(xu, hu), bu));
-        let c = ops.mul_add(i, u, kept);
-        [ops.mul(o, tanh(isa, c)), c]
+        let (i, u) = (ops.add(ops.add(xi, hi), bi), ops.add(ops.add(xu, hu), bu));
+        let c = ops.add(kept, gated_tanh(isa, i, u));
+        [gated_tanh(isa, ops.add(ops.add(xo, ho), bo), c), c]
     }
 }

@@ -6,7 +6,7 @@ use rten_simd::ops::NumOps;
 
 use super::embedding::Embedding;
 use super::gates;
-use crate::network::elementwise::{Formula, apply, sigmoid, tanh};
+use crate::network::elementwise::{Formula, apply, gated, tanh};
 use crate::network::product::{Block, Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
@@ -88,11 +88,11 @@ impl Formula<2, 1> for Reset {
     #[inline(always)]
     fn of<I: Isa>(self, isa: I, [r, bias]: [I::F32; 2], [h]: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
-        [ops.mul(sigmoid(isa, ops.add(r, bias)), h)]
+        [gated(isa, ops.add(r, bias), h)]
     }
 }
 
-/// h becomes (1 - σ(z)) tanh(n) + σ(z) h.
+/// h becomes (1 - σ(z)) tanh(n) + σ(z) h, which is tanh(n) + σ(z) (h - tanh(n)).
 #[derive(Clone, Copy)]
 struct Update;
 
@@ -100,8 +100,7 @@ impl Formula<4, 1> for Update {
     #[inline(always)]
     fn of<I: Isa>(self, isa: I, [z, bias_z, n, bias_n]: [I::F32; 4], [h]: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
-        let z = sigmoid(isa, ops.add(z, bias_z));
         let n = tanh(isa, ops.add(n, bias_n));
-        [ops.mul_add(z, h, ops.mul(ops.sub(ops.one(), z), n))]
+        [ops.add(n, gated(isa, ops.add(z, bias_z), ops.sub(h, n)))]
     }
 }

@@ -5,7 +5,7 @@ use rten_simd::ops::NumOps;
 
 use super::embedding::Embedding;
 use super::{gates, pack};
-use crate::network::elementwise::{Formula, apply, sigmoid, tanh};
+use crate::network::elementwise::{Formula, apply, gated, gated_tanh};
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
@@ -98,8 +98,8 @@ impl Formula<9, 2> for Gates {
     #[inline(always)]
     fn of<I: Isa>(self, isa: I, [i, f, g, o, bi, bf, bg, bo, c]: [I::F32; 9], _: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
-        let kept = ops.mul(sigmoid(isa, ops.add(f, bf)), c);
-        let c = ops.mul_add(sigmoid(isa, ops.add(i, bi)), tanh(isa, ops.add(g, bg)), kept);
-        [ops.mul(sigmoid(isa, ops.add(o, bo)), tanh(isa, c)), c]
+        let kept = gated(isa, ops.add(f, bf), c);
+        let c = ops.add(kept, gated_tanh(isa, ops.add(i, bi), ops.add(g, bg)));
+        [gated_tanh(isa, ops.add(o, bo), c), c]
     }
 }

@@ -6,7 +6,7 @@ use rten_simd::ops::NumOps;
 
 use super::embedding::Embedding;
 use super::{gates, pack};
-use crate::network::elementwise::{Formula, apply, sigmoid, tanh};
+use crate::network::elementwise::{Formula, apply, gated, gated_tanh};
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
@@ -115,8 +115,8 @@ impl Formula<6, 2> for LeafGates {
     #[inline(always)]
     fn of<I: Isa>(self, isa: I, [i, o, u, bi, bo, bu]: [I::F32; 6], _: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
-        let c = ops.mul(sigmoid(isa, ops.add(i, bi)), tanh(isa, ops.add(u, bu)));
-        [ops.mul(sigmoid(isa, ops.add(o, bo)), tanh(isa, c)), c]
+        let c = gated_tanh(isa, ops.add(i, bi), ops.add(u, bu));
+        [gated_tanh(isa, ops.add(o, bo), c), c]
     }
 }
 
@@ -129,9 +129,9 @@ impl Formula<12, 2> for InternalGates {
     fn of<I: Isa>(self, isa: I, inputs: [I::F32; 12], _: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
         let [i, o, u, left, right, bi, bo, bu, bl, br, c_left, c_right] = inputs;
-        let c = ops.mul(sigmoid(isa, ops.add(i, bi)), tanh(isa, ops.add(u, bu)));
-        let c = ops.mul_add(sigmoid(isa, ops.add(left, bl)), c_left, c);
-        let c = ops.mul_add(sigmoid(isa, ops.add(right, br)), c_right, c);
-        [ops.mul(sigmoid(isa, ops.add(o, bo)), tanh(isa, c)), c]
+        let c = gated_tanh(isa, ops.add(i, bi), ops.add(u, bu));
+        let c = ops.add(c, gated(isa, ops.add(left, bl), c_left));
+        let c = ops.add(c, gated(isa, ops.add(right, br), c_right));
+        [gated_tanh(isa, ops.add(o, bo), c), c]
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand::RngExt;
 
 use crate::network::reference::Output;
-use crate::network::{Batch, Cell, Network, Scratch};
+use crate::network::{Batch, Cell, Network, Scratch, Spec};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::model::{CellType, Model};
@@ -58,7 +58,9 @@ pub fn network() -> Arc<Network> {
 
 /// A network of these cells.
 pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
-    Arc::new(Network::of_cells(cells, WIDTH, SEED, VOCABULARY))
+    let spec =
+        Spec { hidden: WIDTH as u32, embedding: WIDTH as u32, vocabulary: VOCABULARY, seed: SEED, weights: None };
+    Arc::new(Network::of_cells(&Model::Lstm, &spec, cells, WIDTH))
 }
 
 /// The digest of a request that runs alone, node after node.

@@ -1,0 +1,407 @@
+//! Two runs of one trace beside each other: each figure, by how much it differs, and whether that is more than the runs
+//! of the first differ among themselves. docs/METRICS.md states the definitions.
+
+pub mod report;
+pub mod side;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use self::side::{BatchCounts, Place, Side};
+use crate::error::{Error, Result};
+use crate::metrics::figure::Figure;
+use crate::metrics::stats::prediction;
+use crate::metrics::summary::Summary;
+use crate::plot::table::{Column, Rows};
+
+/// The figures that are compared, beside the distribution of batch sizes.
+const FIGURES: [Figure; 6] =
+    [Figure::Mean, Figure::P50, Figure::P90, Figure::P99, Figure::Throughput, Figure::MeanBatch];
+
+/// What decides which requests there are, beside the dataset, which may lie under another name.
+const SAME: [&str; 15] = [
+    "/seed",
+    "/scenario/workload/model",
+    "/scenario/workload/requests",
+    "/scenario/workload/max_length",
+    "/scenario/workload/time_scale",
+    "/scenario/arrivals/process",
+    "/scenario/arrivals/cv",
+    "/scenario/arrivals/ratio",
+    "/scenario/arrivals/low",
+    "/scenario/arrivals/high",
+    "/scenario/arrivals/from",
+    "/scenario/arrivals/to",
+    "/scenario/arrivals/steps",
+    "/scenario/arrivals/think",
+    "/scenario/arrivals/think_dist",
+];
+
+/// Two results folders, compared.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The results that the others are compared with.
+    pub a: Side,
+    /// The others.
+    pub b: Side,
+    /// The points that both have, in the order of A.
+    pub places: Vec<Place>,
+    /// A row for each figure of each of these.
+    pub rows: Vec<Row>,
+    /// What a reader should know beside the rows.
+    pub notes: Vec<String>,
+}
+
+/// What is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// A figure of the summary.
+    Figure(Figure),
+    /// The sizes of the batches in which the cells of this type ran.
+    Batches(String),
+}
+
+impl Compared {
+    /// Its name in files: the column of summary.csv, or `batches_ks:CELL`.
+    pub fn name(&self) -> String {
+        match self {
+            Compared::Figure(figure) => figure.name().into(),
+            Compared::Batches(cell) => format!("batches_ks:{cell}"),
+        }
+    }
+}
+
+/// One figure of one point.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The policy and the point.
+    pub place: Place,
+    /// The figure.
+    pub figure: Compared,
+    /// In A: the mean over its runs; of two simulations, over as many runs as both have. A distribution has no single value.
+    pub a: Option<f64>,
+    /// In B.
+    pub b: Option<f64>,
+    /// The least and the largest value of A's runs, where there are several.
+    pub range: Option<(f64, f64)>,
+    /// How many runs of A and of B stand behind it.
+    pub runs: (usize, usize),
+    /// By how much B is above A, in percent of A; between distributions their distance in percentage points.
+    pub difference: Option<f64>,
+    /// How far from the mean of A one more run of A would be with 95 % confidence, in percent of A; between
+    /// distributions the largest distance of a run of A from its other runs. `None` with a single run.
+    pub spread: Option<f64>,
+}
+
+/// Whether B differs from A by more than runs of A do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does not.
+    Inside,
+    /// It does.
+    Outside,
+    /// A has a single run, or one of the two lacks the figure.
+    Unknown,
+}
+
+impl Verdict {
+    /// Its name in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Inside => "inside",
+            Verdict::Outside => "outside",
+            Verdict::Unknown => "unknown",
+        }
+    }
+}
+
+impl Row {
+    /// The verdict. What does not differ at all is inside of any spread.
+    pub fn verdict(&self) -> Verdict {
+        match (self.difference, self.spread) {
+            (Some(0.0), _) => Verdict::Inside,
+            (Some(difference), Some(spread)) if difference.abs() <= spread => Verdict::Inside,
+            (Some(_), Some(_)) => Verdict::Outside,
+            _ => Verdict::Unknown,
+        }
+    }
+}
+
+/// Compares the results in two folders.
+///
+/// # Errors
+/// A folder without results; two that did not serve the same requests; no policy and point that both have.
+pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
+    let (a, b) = (Side::open(a)?, Side::open(b)?);
+    same_settings(&a, &b)?;
+    let (places, alone): (Vec<Place>, Vec<Place>) =
+        a.places().iter().cloned().partition(|place| b.places().contains(place));
+    if places.is_empty() {
+        return Err(Error::input(format!(
+            "{} and {} have no policy and point in common; the first has {}, the second {}",
+            a.path().display(),
+            b.path().display(),
+            listed(a.places()),
+            listed(b.places())
+        )));
+    }
+    same_arrivals(&a, &b, &places)?;
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    let mut warmups_differ = 0;
+    let paired = a.simulated() && b.simulated();
+    for place in &places {
+        let (of_a, of_b) = (runs(&a, &b, place)?, runs(&b, &a, place)?);
+        warmups_differ += usize::from(of_a[0].warmup != of_b[0].warmup);
+        rows.extend(FIGURES.map(|figure| figure_row(place, figure, &of_a, &of_b, paired)));
+        rows.extend(batch_rows(place, (&a, of_a.len()), (&b, of_b.len()), paired)?);
+    }
+    let only_in_b: Vec<Place> = b.places().iter().filter(|place| !places.contains(place)).cloned().collect();
+    for (results, alone) in [(&a, alone), (&b, only_in_b)] {
+        if !alone.is_empty() {
+            notes.push(format!("only in {}: {}", results.path().display(), listed(&alone)));
+        }
+    }
+    if warmups_differ > 0 {
+        notes.push(format!(
+            "at {warmups_differ} of {} points the warm-ups of A and B leave out different requests; with a number for \
+             metrics.warmup both leave out the same",
+            places.len()
+        ));
+    }
+    if rows.iter().all(|row| row.spread.is_none()) {
+        let several = "--repeats 5 (or --replications 5 in a simulation)";
+        notes.push(format!(
+            "{} has one run of each point, so there is no verdict; {several} gives it a spread",
+            a.path().display()
+        ));
+    }
+    Ok(Comparison { a, b, places, rows, notes })
+}
+
+/// The runs of a point that can stand beside those of the other results. Simulated ones draw other requests each, so that
+/// beside real ones only the first has the same.
+fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
+    let mut runs = results.runs(place)?;
+    if results.simulated() && !other.simulated() {
+        runs.truncate(1);
+    }
+    Ok(runs)
+}
+
+/// Refuses results of other requests, as far as the settings tell.
+fn same_settings(a: &Side, b: &Side) -> Result<()> {
+    let differing: Vec<String> = SAME
+        .iter()
+        .map(|pointer| (pointer, a.setting(pointer), b.setting(pointer)))
+        .filter(|(_, a, b)| a != b)
+        .map(|(pointer, a, b)| {
+            let shown = |value: &Value| if value.is_null() { "not given".into() } else { value.to_string() };
+            let key = pointer.trim_start_matches("/scenario/").trim_start_matches('/').replace('/', ".");
+            format!("{key} is {} there and {} here", shown(a), shown(b))
+        })
+        .collect();
+    if !differing.is_empty() {
+        return Err(other_requests(a, b, &differing.join(", ")));
+    }
+    match (a.lengths(), b.lengths()) {
+        (Some(of_a), Some(of_b)) if of_a != of_b => {
+            Err(other_requests(a, b, "the lengths of the requests (lengths.csv) are not the same"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses results whose requests arrived at other times, as far as the logs tell: every policy replays the same trace, so
+/// that one of each point is enough. In a closed loop the arrivals are the system's own doing.
+fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for place in places.iter().filter(|place| !place.point.starts_with("clients-")) {
+        if seen.contains(&place.point) {
+            continue;
+        }
+        let (Some(mut of_a), Some(mut of_b)) = (a.requests(place)?, b.requests(place)?) else { continue };
+        seen.insert(&place.point);
+        let columns = |rows: &Rows| -> Result<[Column; 2]> { Ok([rows.column("id")?, rows.column("arrival_ns")?]) };
+        let (columns_a, columns_b) = (columns(&of_a)?, columns(&of_b)?);
+        let next = |rows: &mut Rows, [id, arrival]: [Column; 2]| -> Result<Option<(u64, u64)>> {
+            rows.read()?.map(|row| Ok((row.needed(id)?, row.needed(arrival)?))).transpose()
+        };
+        loop {
+            match (next(&mut of_a, columns_a)?, next(&mut of_b, columns_b)?) {
+                (None, None) => break,
+                (one, other) if one == other => {}
+                (one, other) => {
+                    let shown = |request: Option<(u64, u64)>| match request {
+                        Some((id, arrival)) => format!("request {id} at {arrival} ns"),
+                        None => "nothing more".into(),
+                    };
+                    let what = format!("at {} the log has {} there and {} here", place.point, shown(one), shown(other));
+                    return Err(other_requests(a, b, &what));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
+    Error::input(format!(
+        "{} did not serve the same requests as {}: {what}; run the same scenario with the same seed on both backends",
+        b.path().display(),
+        a.path().display()
+    ))
+}
+
+/// `A at 100, 200; B at 100`
+fn listed(places: &[Place]) -> String {
+    let mut policies: Vec<(&str, Vec<&str>)> = Vec::new();
+    for place in places {
+        match policies.iter_mut().find(|(policy, _)| *policy == place.policy) {
+            Some((_, points)) => points.push(&place.point),
+            None => policies.push((&place.policy, vec![&place.point])),
+        }
+    }
+    let each: Vec<String> =
+        policies.iter().map(|(policy, points)| format!("{policy} at {}", points.join(", "))).collect();
+    if each.is_empty() { "none".into() } else { each.join("; ") }
+}
+
+/// `paired` says that the runs of either side draw other requests each, the first runs the same, the second runs the same.
+/// Then as many are compared as both have.
+fn figure_row(place: &Place, figure: Figure, a: &[Summary], b: &[Summary], paired: bool) -> Row {
+    // As for replications, a mean over the runs that have a figure would be one over the lucky ones.
+    let values = |runs: &[Summary]| runs.iter().map(|run| figure.of(run)).collect::<Option<Vec<f64>>>();
+    let common = if paired { a.len().min(b.len()) } else { usize::MAX };
+    let mean = |values: &Vec<f64>| {
+        let taken = &values[..common.min(values.len())];
+        taken.iter().sum::<f64>() / taken.len() as f64
+    };
+    let (of_a, of_b) = (values(a), values(b));
+    let (mean_a, mean_b) = (of_a.as_ref().map(mean), of_b.as_ref().map(mean));
+    let percent = |part: f64| mean_a.filter(|a| *a != 0.0).map(|a| 100.0 * part / a);
+    let several = of_a.as_ref().filter(|values| values.len() > 1);
+    Row {
+        place: place.clone(),
+        figure: Compared::Figure(figure),
+        a: mean_a,
+        b: mean_b,
+        range: several.map(|values| {
+            (
+                values.iter().copied().fold(f64::INFINITY, f64::min),
+                values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            )
+        }),
+        runs: (a.len(), b.len()),
+        difference: mean_a.zip(mean_b).and_then(|(a, b)| percent(b - a)),
+        spread: several.and_then(|values| prediction(values)).and_then(|interval| percent(interval.half_width)),
+    }
+}
+
+/// A row for each cell type that either side has run, in the order of their names; none where a side has no log.
+fn batch_rows(
+    place: &Place,
+    (a, runs_a): (&Side, usize),
+    (b, runs_b): (&Side, usize),
+    paired: bool,
+) -> Result<Vec<Row>> {
+    let common = if paired { runs_a.min(runs_b) } else { usize::MAX };
+    let read =
+        |results: &Side, runs: usize| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
+    let (of_a, of_b) = (read(a, runs_a)?, read(b, runs_b)?);
+    let logged: Vec<_> = of_b.into_iter().flatten().collect();
+    if of_a[0].is_none() || logged.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all_runs_logged = of_a.iter().all(Option::is_some);
+    let of_a: Vec<BTreeMap<String, BatchCounts>> = of_a.into_iter().flatten().collect();
+    let cells: BTreeSet<&String> = of_a.iter().chain(&logged).flat_map(BTreeMap::keys).collect();
+    let row = |cell: &String| {
+        let pooled = |runs: &mut dyn Iterator<Item = &BTreeMap<String, BatchCounts>>| {
+            let mut sum = BatchCounts::new();
+            for (batch, count) in runs.filter_map(|run| run.get(cell)).flatten() {
+                *sum.entry(*batch).or_default() += count;
+            }
+            sum
+        };
+        let difference = distance(&pooled(&mut of_a.iter().take(common)), &pooled(&mut logged.iter().take(common)));
+        let from_others = |run: usize| {
+            let others =
+                pooled(&mut of_a.iter().enumerate().filter(|(other, _)| *other != run).map(|(_, counts)| counts));
+            distance(&pooled(&mut std::iter::once(&of_a[run])), &others)
+        };
+        let spread = (all_runs_logged && of_a.len() > 1).then(|| (0..of_a.len()).map(from_others).fold(0.0, f64::max));
+        Row {
+            place: place.clone(),
+            figure: Compared::Batches(cell.clone()),
+            a: None,
+            b: None,
+            range: None,
+            runs: (of_a.len(), logged.len()),
+            difference: Some(100.0 * difference),
+            spread: spread.map(|share| 100.0 * share),
+        }
+    };
+    Ok(cells.into_iter().map(row).collect())
+}
+
+/// The distance of Kolmogorov and Smirnov between two distributions of cells over batch sizes: over all sizes, the largest
+/// difference between the shares of the cells that ran in batches of this size or smaller ones. 0 is none, 1 the largest that there is; one that
+/// is empty is at distance 1 from any other.
+fn distance(a: &BatchCounts, b: &BatchCounts) -> f64 {
+    let cells = |counts: &BatchCounts| counts.iter().map(|(batch, count)| batch * count).sum::<u64>();
+    let (all_a, all_b) = (cells(a), cells(b));
+    if all_a == 0 || all_b == 0 {
+        return if all_a == all_b { 0.0 } else { 1.0 };
+    }
+    let sizes: BTreeSet<u64> = a.keys().chain(b.keys()).copied().collect();
+    let (mut below_a, mut below_b, mut largest) = (0, 0, 0.0f64);
+    for size in sizes {
+        let more = |counts: &BatchCounts| size * counts.get(&size).copied().unwrap_or(0);
+        below_a += more(a);
+        below_b += more(b);
+        largest = largest.max((below_a as f64 / all_a as f64 - below_b as f64 / all_b as f64).abs());
+    }
+    largest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distributions_are_as_far_apart_as_their_shares() {
+        let counts = |pairs: &[(u64, u64)]| pairs.iter().copied().collect::<BatchCounts>();
+        let even = counts(&[(1, 4), (4, 1)]); // Half of its cells in batches of one.
+        assert_eq!(distance(&even, &counts(&[(1, 40), (4, 10)])), 0.0);
+        assert_eq!(distance(&even, &counts(&[(1, 2), (2, 1), (4, 1)])), 0.25);
+        assert_eq!(distance(&even, &counts(&[(8, 3)])), 1.0);
+        assert_eq!((distance(&even, &counts(&[])), distance(&counts(&[]), &counts(&[]))), (1.0, 0.0));
+    }
+
+    fn run(mean: f64, p99: Option<f64>) -> Summary {
+        let mut summary = Summary::default();
+        (summary.latency.mean_ms, summary.latency.p99_ms) = (Some(mean), p99);
+        summary
+    }
+
+    #[test]
+    fn a_difference_is_judged_by_the_spread_of_the_runs_of_a() {
+        let place = Place { policy: "p".into(), point: "100".into() };
+        let a = [run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(1.0))];
+        let row = |figure, a: &[Summary], b| figure_row(&place, figure, a, &[run(b, Some(2.0))], false);
+        let inside = row(Figure::Mean, &a, 14.9);
+        assert_eq!((inside.a, inside.b, inside.range), (Some(10.0), Some(14.9), Some((9.0, 11.0))));
+        // t(0.975; 2) = 4.303, and the standard deviation is 1: 4.303 · √(1 + 1/3) = 4.968.
+        assert!((inside.spread.unwrap() - 49.68).abs() < 0.01 && (inside.difference.unwrap() - 49.0).abs() < 1e-9);
+        assert_eq!(inside.verdict(), Verdict::Inside);
+        assert_eq!(row(Figure::Mean, &a, 5.0).verdict(), Verdict::Outside);
+        assert_eq!(row(Figure::P99, &a, 10.0).verdict(), Verdict::Unknown, "one run of A has no p99");
+        assert_eq!(row(Figure::Mean, &a[..1], 9.1).verdict(), Verdict::Unknown, "a single run has no spread");
+        assert_eq!(row(Figure::Mean, &a[..1], 9.0).verdict(), Verdict::Inside, "no difference at all");
+        let paired = figure_row(&place, Figure::Mean, &a, &[run(9.0, None)], true);
+        assert_eq!((paired.a, paired.range), (Some(9.0), inside.range), "one run of each, and the spread of all");
+    }
+}

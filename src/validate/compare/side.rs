@@ -1,0 +1,146 @@
+//! One of the two results that are compared, read from its files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::experiment::target::Target;
+use crate::files::folder_name;
+use crate::metrics::summary::Summary;
+use crate::plot::table::{Rows, Table};
+
+/// A results folder.
+#[derive(Debug)]
+pub struct Side {
+    path: PathBuf,
+    run: Value,
+    places: Vec<Place>,
+}
+
+/// One point of one policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The policy's label.
+    pub policy: String,
+    /// The point's name.
+    pub point: String,
+}
+
+/// How often batches of each size were executed.
+pub type BatchCounts = BTreeMap<u64, u64>;
+
+impl Side {
+    /// Opens a folder with `summary.csv` and `run.json`.
+    ///
+    /// # Errors
+    /// A folder that is not there or holds no results, a file that can't be read.
+    pub fn open(path: &Path) -> Result<Side> {
+        if !path.join("summary.csv").is_file() {
+            return Err(Error::input(format!(
+                "{}: has no summary.csv; name the folder that a run wrote its results to, such as results/sim/NAME",
+                path.display()
+            )));
+        }
+        let summary = Table::read(&path.join("summary.csv"))?;
+        let (policy, point) = (summary.column("policy")?, summary.column("point")?);
+        let text = |row: crate::plot::table::Row<'_>, column| row.text(column).to_string();
+        let places = summary.rows().map(|row| Place { policy: text(row, policy), point: text(row, point) }).collect();
+        Ok(Side { path: path.to_path_buf(), run: read_json(&path.join("run.json"))?, places })
+    }
+
+    /// Where they are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The scenario's name.
+    pub fn scenario(&self) -> &str {
+        self.setting("/scenario/name").as_str().unwrap_or_default()
+    }
+
+    /// The name of the backend that ran it.
+    pub fn backend(&self) -> &str {
+        self.setting("/backend").as_str().unwrap_or_default()
+    }
+
+    /// Whether the clock was virtual. If so, the runs of a point draw other requests each; real runs repeat one trace.
+    pub fn simulated(&self) -> bool {
+        self.backend() == Target::Sim.name()
+    }
+
+    /// What `run.json` has at a place, such as `/scenario/seed`; null where it has nothing.
+    pub fn setting(&self, pointer: &str) -> &Value {
+        self.run.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    /// The points of all policies, in the order of the summary.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The summaries of the runs of a point, the first one first.
+    ///
+    /// # Errors
+    /// A file that can't be read, or that another version of the program wrote.
+    pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {
+        let mut runs = Vec::new();
+        loop {
+            let path = self.file(place, "point", runs.len(), "json");
+            if !runs.is_empty() && !path.is_file() {
+                return Ok(runs);
+            }
+            let mut point = read_json(&path)?;
+            let summary = serde_json::from_value(point["summary"].take()).map_err(|cause| {
+                Error::input(format!("{}: is not a point of this version of the program: {cause}", path.display()))
+            })?;
+            runs.push(summary);
+        }
+    }
+
+    /// The batches of each cell type that a run of a point executed, the cell types by name; nothing if it did not log them.
+    ///
+    /// # Errors
+    /// A file that is there but can't be read.
+    pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, BatchCounts>>> {
+        let path = self.file(place, "batches", run, "csv");
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let mut rows = Rows::open(&path)?;
+        let [cell, batch, tasks] = [rows.column("cell")?, rows.column("batch")?, rows.column("tasks")?];
+        let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
+        while let Some(row) = rows.read()? {
+            let sizes = cells.entry(row.text(cell).to_string()).or_default();
+            *sizes.entry(row.needed(batch)?).or_default() += row.needed(tasks)?;
+        }
+        Ok(Some(cells))
+    }
+
+    /// The request log of the first run of a point, if it was written.
+    ///
+    /// # Errors
+    /// A file that is there but can't be read.
+    pub fn requests(&self, place: &Place) -> Result<Option<Rows>> {
+        let path = self.file(place, "requests", 0, "csv");
+        if path.is_file() { Rows::open(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// The histogram of lengths of the first run's requests; nothing if there is none.
+    pub fn lengths(&self) -> Option<String> {
+        fs::read_to_string(self.path.join("lengths.csv")).ok()
+    }
+
+    /// A file of a run of a point: the first run's has no number, the second's is 2.
+    fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> PathBuf {
+        let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
+        self.path.join(folder_name(&place.policy)).join(&place.point).join(format!("{name}{number}.{ending}"))
+    }
+}
+
+fn read_json(path: &Path) -> Result<Value> {
+    let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+    serde_json::from_str(&text).map_err(|cause| Error::input(format!("{}: is not JSON: {cause}", path.display())))
+}

@@ -1,0 +1,237 @@
+//! The validation of a scenario: its cells profiled, its policies run for real and simulated on that profile, at loads
+//! from half of what each can bear to more than that.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use super::compare::{Compared, Comparison, Row, Verdict, compare};
+use super::recorded::Recording;
+use super::replay::replay;
+use super::results::Results;
+use crate::error::{Error, Result};
+use crate::experiment::prepared::Prepared;
+use crate::experiment::target::Target;
+use crate::experiment::{self, Options, Run};
+use crate::files::folder_name;
+use crate::metrics::figure::Figure;
+use crate::metrics::recorder::Keep;
+use crate::metrics::summary::summarize;
+use crate::policy::registry::Registry;
+use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, Scenario};
+use crate::units::Rate;
+use crate::workload::arrivals::Process;
+
+/// How to validate.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The folder for profiles and results.
+    pub out: PathBuf,
+    /// What the real runs run on.
+    pub target: Target,
+    /// The loads, in percent of a policy's capacity.
+    pub loads: Vec<u32>,
+    /// Real runs of each point.
+    pub repeats: u32,
+    /// How long a run at capacity takes, in seconds.
+    pub seconds: f64,
+}
+
+/// A policy of the scenario with the loads that it is validated at.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The scenario with this policy alone, at the rates below.
+    pub scenario: Scenario,
+    /// What the policy serves at most, by simulation.
+    pub capacity: Rate,
+    /// The rate at each load of the plan, in that order.
+    pub rates: Vec<Rate>,
+}
+
+/// One policy at one load: real against simulated.
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The policy's label.
+    pub policy: String,
+    /// The load in percent of the capacity.
+    pub load: u32,
+    /// The same as a rate.
+    pub rate: Rate,
+    /// The mean latency, the 99th percentile of the latency, and the throughput.
+    pub figures: Vec<Row>,
+    /// Whether the replay of the recorded run came to the same decisions.
+    pub same_decisions: bool,
+    /// Whether requests were handed over in time in all real runs; `None` if that can't be said.
+    pub in_time: Option<bool>,
+}
+
+/// The figures of a line.
+pub const FIGURES: [Figure; 3] = [Figure::Mean, Figure::P99, Figure::Throughput];
+
+/// By how much a simulated mean and 99th percentile may differ, in percent, below [`BOUND_UP_TO`].
+pub const BOUNDS: [(Figure, f64); 2] = [(Figure::Mean, 3.0), (Figure::P99, 5.0)];
+
+/// The load, in percent of the capacity, up to which the bounds hold: above, latencies are those of a queue that grows.
+pub const BOUND_UP_TO: u32 = 90;
+
+/// A run has no fewer requests, so that it has a 99th percentile.
+const LEAST_REQUESTS: f64 = 2000.0;
+
+/// The parts of a scenario whose tasks cost what `costs` says.
+///
+/// # Errors
+/// A scenario that does not draw its requests; whatever is wrong with it in a simulation.
+pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
+    let costs = Input::from(costs.to_string_lossy().as_ref());
+    let one = |policy: usize| {
+        let mut part = scenario.clone();
+        let mut entry = part.policies.swap_remove(policy);
+        entry.costs = Some(costs.clone());
+        part.device.costs = Some(costs.clone());
+        part.name = format!("{}-{}", scenario.name, folder_name(&entry.label));
+        part.policies = vec![entry];
+        let capacity = capacity(&part, stop)?;
+        let rates: Vec<Rate> = plan.loads.iter().map(|load| rounded(capacity.0 * f64::from(*load) / 100.0)).collect();
+        let process = Process::Poisson;
+        arrive(&mut part, ArrivalSpec::Open { process, rates: rates.clone() })?;
+        if let Load::Drawn { requests, .. } = &mut part.workload.load {
+            *requests = (capacity.0 * plan.seconds).max(LEAST_REQUESTS) as u32;
+        }
+        Ok(Part { scenario: part, capacity, rates })
+    };
+    (0..scenario.policies.len()).map(one).collect()
+}
+
+/// What the only policy of a scenario serves at most: its throughput when all requests are there from the start.
+fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
+    let mut offline = scenario.clone();
+    arrive(&mut offline, ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })?;
+    let prepared = Prepared::new(&offline, Target::Sim)?;
+    let run = Run { policy: 0, load: LoadPoint::Offline, replication: 0 };
+    let ran = prepared.execute(&run, Keep::default(), stop)?;
+    let summary = summarize(&ran.record, &prepared.measure(run.load));
+    let none = || Error::input(format!("{}: too few requests to tell the capacity", scenario.file.display()));
+    if ran.interrupted { Err(Error::Interrupted) } else { summary.throughput.ok_or_else(none) }
+}
+
+fn arrive(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
+    match &mut scenario.workload.load {
+        Load::Drawn { arrivals, .. } => {
+            *arrivals = spec;
+            Ok(())
+        }
+        Load::Trace { .. } => Err(Error::input(format!(
+            "{}: workload.trace: validation chooses the rates itself, and a trace has its own; give workload.dataset",
+            scenario.file.display()
+        ))),
+    }
+}
+
+/// Three significant digits, which name a folder well.
+fn rounded(rate: f64) -> Rate {
+    let scale = 10f64.powi(2 - rate.log10().floor() as i32);
+    Rate((rate * scale).round() / scale)
+}
+
+/// Runs a part for real and simulated, compares the two, and replays the real runs.
+///
+/// # Errors
+/// What [`experiment::run`] and [`replay`] say; [`Error::Interrupted`] once `stop` is set; requests that failed.
+pub fn validate(
+    part: &Part,
+    plan: &Plan,
+    registry: &Registry,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<(Comparison, Vec<Line>)> {
+    let run = |target: Target, replications| {
+        let options = Options { target, out: plan.out.join(target.name()), replications, resume: false };
+        let report = experiment::run(&part.scenario, &options, stop, progress)?;
+        match (report.interrupted(), report.failures.first()) {
+            (true, _) => Err(Error::Interrupted),
+            (_, Some(failure)) => Err(Error::failed(format!(
+                "request {} of {} failed: {}",
+                failure.request, failure.policy, failure.reason
+            ))),
+            _ => Ok(report),
+        }
+    };
+    let real = run(plan.target, plan.repeats)?;
+    let simulated = run(Target::Sim, 1)?;
+    let comparison = compare(real.folder.path(), simulated.folder.path())?;
+    let same = same_decisions(real.folder.path(), registry)?;
+    let line = |(load, rate): (&u32, &Rate)| {
+        let point = rate.to_string();
+        let of_point = |row: &&Row| row.place.point == point;
+        let figures = FIGURES.map(|figure| {
+            let row = comparison.rows.iter().filter(of_point).find(|row| row.figure == Compared::Figure(figure));
+            row.cloned().expect("a comparison has a row for each figure")
+        });
+        let late = real.rows.iter().find(|row| row.point == point).and_then(|row| row.figures.lateness());
+        Line {
+            scenario: part.scenario.name.clone(),
+            policy: part.scenario.policies[0].label.clone(),
+            load: *load,
+            rate: *rate,
+            figures: figures.to_vec(),
+            same_decisions: same.contains(&point),
+            in_time: late.and_then(|late| late.valid),
+        }
+    };
+    let lines = plan.loads.iter().zip(&part.rates).map(line).collect();
+    Ok((comparison, lines))
+}
+
+/// The points whose replay comes to the recorded logs.
+fn same_decisions(folder: &Path, registry: &Registry) -> Result<Vec<String>> {
+    let Results { scenario, points } = Results::open(folder, registry)?;
+    let prepared = Prepared::without_device(&scenario, Target::Sim)?;
+    let mut same = Vec::new();
+    for point in points {
+        let recording = Recording::read(&point.folder, prepared.cells())?;
+        if replay(&prepared, &point, &recording, &mut |_| {})?.difference.is_none() {
+            same.push(point.run.load.to_string());
+        }
+    }
+    Ok(same)
+}
+
+impl Line {
+    /// How a figure of the line stands to what is asked for.
+    pub fn judgement(&self, row: &Row) -> Judgement {
+        let bound = BOUNDS.iter().find(|(figure, _)| row.figure == Compared::Figure(*figure)).map(|(_, bound)| *bound);
+        match (row.difference, bound) {
+            _ if self.load > BOUND_UP_TO => Judgement::NoBound,
+            (_, None) => Judgement::NoBound,
+            (Some(difference), Some(bound)) if difference.abs() <= bound => Judgement::Within,
+            (Some(_), _) if row.verdict() == Verdict::Inside => Judgement::WithinNoise,
+            _ => Judgement::Beyond,
+        }
+    }
+}
+
+/// How a simulated figure stands to the bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// There is no bound for it.
+    NoBound,
+    /// Within its bound.
+    Within,
+    /// Beyond its bound, but real runs differ among each other as much.
+    WithinNoise,
+    /// Beyond its bound and the spread of the real runs.
+    Beyond,
+}
+
+impl Judgement {
+    /// Its name in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Judgement::NoBound => "",
+            Judgement::Within => "ok",
+            Judgement::WithinNoise => "noise",
+            Judgement::Beyond => "beyond",
+        }
+    }
+}

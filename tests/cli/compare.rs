@@ -1,0 +1,106 @@
+//! `batchlab compare` on two results of one trace.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::desk::Desk;
+
+/// Results in `one/t` with three runs of each point, and in `two/t` on dearer costs.
+fn with_results() -> Desk {
+    let desk = Desk::new();
+    let requests = ["--quiet", "--set", "workload.requests=400"];
+    desk.run(&[&["sim", "t.toml", "--out", "one", "--replications", "3"], &requests[..]].concat()).ok();
+    desk.write("dearer.csv", "cell,batch,ns\nlstm,1,1500000\nlstm,2,1650000\n");
+    desk.run(&[&["sim", "t.toml", "--out", "two", "--set", "device.costs=dearer.csv"], &requests[..]].concat()).ok();
+    desk
+}
+
+#[test]
+fn figures_differ_beside_the_spread_of_the_first() {
+    let desk = with_results();
+    let ran = desk.run(&["compare", "one/t", "two/t"]).ok();
+    for part in ["A: one/t (sim, 3 runs)", "B: two/t (sim, 1 run)", "A at 100", "B at 200", "batches of lstm (KS)"] {
+        assert!(ran.stdout.contains(part), "{part}\n{}", ran.stdout);
+    }
+    assert!(ran.stderr.ends_with("comparison in one/t/compare-two\n"), "{}", ran.stderr);
+    let rows = desk.rows("one/t/compare-two/comparison.csv");
+    assert_eq!(rows.len(), 2 * 2 * 7, "two policies at two rates, with seven figures each");
+    let number = |row: usize, column: &str| rows[row][column].parse::<f64>().unwrap();
+    let summary = desk.rows("one/t/summary.csv");
+    assert_eq!((rows[0]["figure"].as_str(), rows[0]["point"].as_str()), ("mean_ms", "100"));
+    // The first runs of two simulations have the same requests.
+    let first: Value = serde_json::from_str(&desk.read("one/t/A/100/point.json")).unwrap();
+    let first = first["summary"]["latency"]["mean_ms"].as_f64().unwrap();
+    assert!((number(0, "a") - first).abs() < 1e-6);
+    assert_eq!(rows[0]["b"], desk.rows("two/t/summary.csv")[0]["mean_ms"]);
+    let percent = 100.0 * (number(0, "b") / number(0, "a") - 1.0);
+    assert!((number(0, "difference_percent") - percent).abs() < 1e-3);
+    // The interval of the mean of three runs, times √(1 + 3) for one more run.
+    let interval = 2.0 * summary[0]["mean_ms_ci"].parse::<f64>().unwrap();
+    assert!((number(0, "spread_percent") - 100.0 * interval / number(0, "a")).abs() < 1e-3);
+    assert!(number(0, "a_min") <= number(0, "a") && number(0, "a") <= number(0, "a_max"));
+    assert_eq!((rows[0]["a_runs"].as_str(), rows[0]["b_runs"].as_str()), ("3", "1"));
+    for row in &rows {
+        let [difference, spread] =
+            ["difference_percent", "spread_percent"].map(|column| row[column].parse::<f64>().ok());
+        let verdict = match (difference, spread) {
+            (Some(0.0), _) => "inside",
+            (Some(difference), Some(spread)) if difference.abs() <= spread => "inside",
+            (Some(_), Some(_)) => "outside",
+            _ => "unknown",
+        };
+        assert_eq!(row["verdict"], verdict, "{row:?}");
+    }
+    let p99 = rows.iter().find(|row| row["figure"] == "p99_ms").unwrap();
+    assert_eq!((p99["a"].as_str(), p99["verdict"].as_str()), ("", "unknown"), "400 requests have no p99");
+    for point in ["100", "200"] {
+        let svg = desk.read(&format!("one/t/compare-two/latency-cdf-{point}.svg"));
+        assert!(svg.contains("one/t") && svg.contains("two/t"), "the legend names both");
+        assert!(desk.path(&format!("one/t/compare-two/latency-cdf-{point}.png")).is_file());
+    }
+    let json = desk.run(&["compare", "one/t", "two/t", "--format", "json", "--quiet", "--out", "here"]).ok();
+    assert_eq!(json.stderr, "");
+    assert_eq!(json.json()["rows"].as_array().unwrap().len(), rows.len());
+    assert_eq!(desk.rows("here/comparison.csv"), rows);
+}
+
+#[test]
+fn a_single_run_has_no_spread_and_no_figures_without_logs() {
+    let desk = with_results();
+    fs::remove_file(desk.path("one/t/A/100/requests.csv")).unwrap();
+    fs::remove_file(desk.path("one/t/B/100/requests.csv")).unwrap();
+    let ran = desk.run(&["compare", "two/t", "one/t"]).ok();
+    assert!(ran.stderr.contains("two/t has one run of each point, so there is no verdict"), "{}", ran.stderr);
+    let rows = desk.rows("two/t/compare-one/comparison.csv");
+    assert!(rows.iter().all(|row| row["spread_percent"].is_empty() && row["verdict"] != "outside"));
+    assert!(!desk.path("two/t/compare-one/latency-cdf-100.svg").exists());
+    assert!(desk.path("two/t/compare-one/latency-cdf-200.svg").exists());
+}
+
+#[test]
+fn other_requests_are_refused() {
+    let desk = with_results();
+    let other = |out: &str, more: &[&str]| {
+        desk.run(&[&["sim", "t.toml", "--quiet", "--out", out, "--set", "workload.requests=400"], more].concat()).ok();
+        desk.run(&["compare", "two/t", &format!("{out}/t")])
+    };
+    other("a", &["--seed", "2"]).failed(2, "a/t did not serve the same requests as two/t: seed is 1 there and 2 here");
+    other("b", &["--set", "workload.requests=300"])
+        .failed(2, "workload.requests is 400 there and 300 here; run the same scenario");
+    other("c", &["--set", "arrivals.process='uniform'"])
+        .failed(2, "arrivals.process is \"poisson\" there and \"uniform\" here");
+    desk.write("other.csv", "length,count\n5,1\n");
+    other("d", &["--set", "workload.dataset=other.csv"]).failed(2, "the lengths of the requests (lengths.csv)");
+    other("e", &["--set", "arrivals.rates=[300]"]).failed(
+        2,
+        "no policy and point in common; the first has A at 100, 200; B at 100, 200, the second A at 300; B at 300",
+    );
+    let log = desk.read("two/t/A/200/requests.csv").replacen("\n1,", "\n1,1", 1);
+    desk.write("one/t/A/200/requests.csv", log);
+    desk.run(&["compare", "two/t", "one/t"]).failed(2, "at 200 the log has request 1 at ");
+    desk.run(&["compare", "two", "one/t"]).failed(2, "two: has no summary.csv; name the folder");
+    desk.write("one/t/A/100/point.json", "{}");
+    desk.write("one/t/A/200/requests.csv", desk.read("two/t/A/200/requests.csv"));
+    desk.run(&["compare", "two/t", "one/t"]).failed(2, "one/t/A/100/point.json: is not a point of this version");
+}
