@@ -55,6 +55,13 @@ def serve_all(args, workload, systems):
     common.write_csv(args.out / f"{workload}-knees.csv", ["system", "max_batch", "target_ms", "rate", *latency], knees)
 
 
+def own_systems(args, scenario, trace):
+    """batchlab as `serve_all` wants it, with each of its largest batches."""
+    for size in args.own_batch if args.own else []:
+        settings = [f"workload.hidden={args.hidden}", f"policy.batchlab.max_batch={size}"]
+        yield "batchlab", size, own.own_run(scenario, args.trace, trace, settings)
+
+
 def serve_chains(args):
     """Sentences through one LSTM layer: padded buckets of the peers against cellular batching."""
     import chains
@@ -63,10 +70,8 @@ def serve_chains(args):
     sentences = serving.Sentences(trace)
 
     def systems():
+        yield from own_systems(args, "chains.toml", trace)
         for size in args.max_batch:
-            if args.own:
-                settings = [f"workload.hidden={args.hidden}", f"policy.batchlab.max_batch={size}"]
-                yield "batchlab", size, own.own_run("chains.toml", args.trace, trace, settings)
             for peer in chains.sentence_peers(args.hidden):
                 prepare = lambda members, peer=peer: peer.prepare(*sentences.batch(members))
                 buckets = lambda: serving.Buckets(trace, size)
@@ -83,10 +88,8 @@ def serve_trees(args):
     forest = trees.trees_of(trace.shapes)
 
     def systems():
+        yield from own_systems(args, "trees.toml", trace)
         for size in args.max_batch:
-            if args.own:
-                settings = [f"workload.hidden={args.hidden}", f"policy.batchlab.max_batch={size}"]
-                yield "batchlab", size, own.own_run("trees.toml", args.trace, trace, settings)
             for peer in trees.peers(args.hidden, forest):
                 prepare = lambda members, peer=peer: peer.prepare([forest[member] for member in members])
                 batches = lambda: serving.FirstCome(trace, size)
@@ -182,6 +185,7 @@ def parse():
         added.add_argument("--targets", type=numbers, default=targets, help="p99 to hold, in milliseconds")
         added.add_argument("--rates", type=numbers, default=[], help="rates at which to report latencies besides")
         added.add_argument("--max-batch", type=numbers, default=sizes, help="largest batches; a system's best one counts")
+        added.add_argument("--own-batch", type=numbers, default=[64, 256], help="batchlab's largest batches, in cells")
         added.add_argument("--tolerance", type=float, default=0.02, help="how close the search goes, of the capacity")
         added.add_argument("--tries", type=int, default=3, help="runs of which most have to hold the target")
     added = command("trees-throughput", trees_throughput, 256)

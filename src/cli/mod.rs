@@ -14,6 +14,7 @@ pub mod reproduce;
 pub mod sim;
 mod sweep;
 pub mod trace;
+pub mod validate;
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -47,6 +48,7 @@ enum Command {
     Trace(trace::Args),
     Reproduce(reproduce::Args),
     Replay(replay::Args),
+    Validate(validate::Args),
     Policies(policies::Args),
 }
 
@@ -62,6 +64,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),
+        Command::Validate(args) => validate::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {

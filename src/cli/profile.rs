@@ -1,7 +1,7 @@
 //! `batchlab profile`: measured cost tables.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,6 +15,9 @@ use crate::policy::registry::Registry;
 use crate::profile::{self, BATCHES, Settings, Wanted};
 use crate::scenario::Scenario;
 use crate::workload::model::Model;
+
+/// How often each batch size has its turn, unless the user says otherwise.
+const REPEATS: u32 = 5;
 
 /// Measure the cost table that `sim` reads
 ///
@@ -69,7 +72,7 @@ pub struct Args {
     pub batches: Vec<u32>,
 
     /// How often each batch size has its turn
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = REPEATS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
 
     /// Seed of the weights and words
@@ -83,6 +86,29 @@ pub struct Args {
     /// No progress bar and no notes, only the table and errors
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl Args {
+    /// What measures all cells of a scenario with the defaults.
+    pub fn of_scenario(scenario: &Path, overrides: &[String], output: &Path, quiet: bool) -> Args {
+        Args {
+            backend: Backend::Cpu,
+            cell: Vec::new(),
+            model: None,
+            scenario: Some(scenario.to_path_buf()),
+            overrides: overrides.to_vec(),
+            hidden: 0,
+            embedding: None,
+            vocabulary: 0,
+            workers: 1,
+            inputs: Vec::new(),
+            batches: Vec::new(),
+            repeats: REPEATS,
+            seed: 0,
+            output: Some(output.to_path_buf()),
+            quiet,
+        }
+    }
 }
 
 /// A cell with the width of its network.

@@ -12,6 +12,7 @@ mod mistakes;
 mod options;
 mod plots;
 mod profile;
+mod real;
 #[path = "../recorded/mod.rs"]
 mod recorded;
 mod replay;

@@ -94,3 +94,60 @@ fn files_lie_beside_the_scenario_wherever_one_calls_from() {
     assert!(output.status.success(), "{output:?}");
     assert!(SCENARIO.contains("\"lengths.csv\""));
 }
+
+#[test]
+fn a_ledger_shows_every_term() {
+    let desk = recorded(Quirks { launch: 900_000, ..Quirks::default() });
+    let ran = desk.run(&["replay", "out/t/A", "--ledger"]).ok();
+    assert_eq!(ran.stdout.matches("\nA at ").count(), 2, "{ran:?}");
+    for line in [
+        "real",
+        "all as recorded",
+        "durations by the model",
+        "dispatch by the model",
+        "arrivals by the model",
+        "all by the model",
+        "most of the gap: dispatch, which by the model change the mean by -",
+    ] {
+        assert_eq!(ran.stdout.matches(&format!("\n{line}")).count(), 2, "{line}: {ran:?}");
+    }
+    let json = desk.run(&["replay", "out/t/A/100", "--ledger", "--format", "json"]).ok().json();
+    let ledger = &json["rows"][0]["ledger"];
+    assert_eq!(ledger["owner"], "dispatch");
+    assert_eq!(ledger["real"], ledger["recorded"]);
+    assert_eq!(ledger["by_model"]["dispatch"], ledger["all_by_model"], "nothing else differs");
+    let effects = ["durations", "dispatch", "arrivals"].map(|term| ledger["effects"][term].as_f64().unwrap());
+    assert!(effects[1] < -0.01 && effects[0] == 0.0 && effects[2] == 0.0, "{effects:?}");
+    assert!(desk.run(&["replay", "out/t/A", "--format", "json"]).ok().json()["rows"][0]["ledger"].is_null());
+}
+
+#[test]
+fn a_ledger_takes_other_costs() {
+    let desk = recorded(Quirks::default());
+    assert!(desk.run(&["replay", "out/t/A", "--ledger"]).ok().stdout.contains("no term changes anything\n"));
+    desk.write("slow.csv", "cell,batch,ns\nlstm,1,2000000\n");
+    let ran = desk.run(&["replay", "out/t/A", "--ledger", "--costs", "slow.csv"]).ok();
+    assert!(ran.stdout.contains("most of the gap: durations, which by the model change the mean by +"), "{ran:?}");
+    desk.run(&["replay", "out/t/A", "--ledger", "--costs", "gone.csv"]).failed(2, "gone.csv: cannot be read");
+    assert_eq!(desk.run(&["replay", "out/t/A", "--costs", "slow.csv"]).code, Some(2), "costs are the ledger's");
+    // Where the decisions differ, times belong to nothing.
+    let tasks = desk.read("out/t/A/200/tasks.csv");
+    desk.write("out/t/A/200/tasks.csv", tasks.replacen("\n5,0,0,lstm,", "\n5,0,0,lstm,9", 1));
+    let ran = desk.run(&["replay", "out/t/A", "--ledger", "--format", "json"]);
+    assert_eq!(ran.code, Some(1));
+    let rows = &ran.json()["rows"];
+    assert!(rows[0]["ledger"].is_object() && rows[1]["ledger"].is_null());
+}
+
+#[test]
+fn a_closed_loop_has_no_ledger() {
+    let desk = Desk::new();
+    desk.write(
+        "t.toml",
+        SCENARIO.replace("process = \"poisson\"\nrates = [100, 200]", "process = \"closed\"\nclients = [3]"),
+    );
+    record(&desk.path("t.toml"), &desk.path("out"), RESTLESS);
+    desk.run(&["replay", "out/t"]).ok();
+    desk.run(&["replay", "out/t/A", "--ledger"])
+        .failed(2, "in a closed loop arrivals follow from the run, so that they");
+}
