@@ -43,6 +43,8 @@ def own_run(scenario, path, trace, settings):
 
     def run(rate):
         (row,) = real(scenario, path, trace.rate / rate if rate else AT_ONCE, settings).values()
+        if not row["p99_ms"]:
+            raise SystemExit(f"{path}: batchlab names a p99 from 1,000 requests on")
         return [float(row[key]) for key in ("throughput_rps", "p50_ms", "p90_ms", "p99_ms")]
 
     return run

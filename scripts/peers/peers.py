@@ -8,6 +8,7 @@ import argparse
 import importlib.metadata
 import os
 import platform
+import statistics
 from pathlib import Path
 
 import common
@@ -54,6 +55,13 @@ def serve_all(args, workload, systems):
     common.write_csv(args.out / f"{workload}-knees.csv", ["system", "max_batch", "target_ms", "rate", *latency], knees)
 
 
+def own_systems(args, scenario, trace):
+    """batchlab as `serve_all` wants it, with each of its largest batches."""
+    for size in args.own_batch if args.own else []:
+        settings = [f"workload.hidden={args.hidden}", f"policy.batchlab.max_batch={size}"]
+        yield "batchlab", size, own.own_run(scenario, args.trace, trace, settings)
+
+
 def serve_chains(args):
     """Sentences through one LSTM layer: padded buckets of the peers against cellular batching."""
     import chains
@@ -62,10 +70,8 @@ def serve_chains(args):
     sentences = serving.Sentences(trace)
 
     def systems():
+        yield from own_systems(args, "chains.toml", trace)
         for size in args.max_batch:
-            if args.own:
-                settings = [f"workload.hidden={args.hidden}", f"policy.batchlab.max_batch={size}"]
-                yield "batchlab", size, own.own_run("chains.toml", args.trace, trace, settings)
             for peer in chains.sentence_peers(args.hidden):
                 prepare = lambda members, peer=peer: peer.prepare(*sentences.batch(members))
                 buckets = lambda: serving.Buckets(trace, size)
@@ -82,10 +88,8 @@ def serve_trees(args):
     forest = trees.trees_of(trace.shapes)
 
     def systems():
+        yield from own_systems(args, "trees.toml", trace)
         for size in args.max_batch:
-            if args.own:
-                settings = [f"workload.hidden={args.hidden}", f"policy.batchlab.max_batch={size}"]
-                yield "batchlab", size, own.own_run("trees.toml", args.trace, trace, settings)
             for peer in trees.peers(args.hidden, forest):
                 prepare = lambda members, peer=peer: peer.prepare([forest[member] for member in members])
                 batches = lambda: serving.FirstCome(trace, size)
@@ -95,21 +99,29 @@ def serve_trees(args):
 
 
 def throughput(workload, args, peers, forest, sizes):
-    """Trees per second, batch after batch, with and without the time in which a peer builds its batches in Python."""
-    rows = []
-    if args.own:
-        settings = [f"workload.hidden={args.hidden}"]
-        if args.embedding:
-            settings.append(f"workload.embedding={args.embedding}")
-        for policy, row in own.real(f"{workload}.toml", args.trace, own.AT_ONCE, settings).items():
-            rows.append([f"batchlab, {policy}", "", row["throughput_rps"], row["throughput_rps"]])
-    for peer, size in zip(peers, sizes):
-        building = running = 0.0
-        for start in range(0, len(forest), size):
-            batch = []
-            building += common.seconds(lambda: batch.append(peer.prepare(forest[start : start + size])))
-            running += common.seconds(lambda: peer.run(batch[0]))
-        rows.append([peer.name, size, len(forest) / running, len(forest) / (building + running)])
+    """Trees per second, batch after batch, with and without the time in which a peer builds its batches in Python.
+
+    The systems take turns, and of each the median round counts.
+    """
+    settings = [f"workload.hidden={args.hidden}"]
+    if args.embedding:
+        settings.append(f"workload.embedding={args.embedding}")
+    rounds = {}
+    for _ in range(args.rounds):
+        if args.own:
+            for policy, row in own.real(f"{workload}.toml", args.trace, own.AT_ONCE, settings).items():
+                name = policy if policy == "batchlab" else f"batchlab, {policy}"
+                rate = float(row["throughput_rps"])
+                rounds.setdefault((name, ""), []).append((rate, rate))
+        for peer, size in zip(peers, sizes):
+            building = running = 0.0
+            for start in range(0, len(forest), size):
+                batch = []
+                building += common.seconds(lambda: batch.append(peer.prepare(forest[start : start + size])))
+                running += common.seconds(lambda: peer.run(batch[0]))
+            rates = len(forest) / running, len(forest) / (building + running)
+            rounds.setdefault((peer.name, size), []).append(rates)
+    rows = [[*system, *map(statistics.median, zip(*rates))] for system, rates in rounds.items()]
     header = ["system", "batch", "trees_per_s", "trees_per_s_with_building"]
     common.write_csv(args.out / f"{workload}-throughput.csv", header, rows)
 
@@ -173,13 +185,16 @@ def parse():
         added.add_argument("--targets", type=numbers, default=targets, help="p99 to hold, in milliseconds")
         added.add_argument("--rates", type=numbers, default=[], help="rates at which to report latencies besides")
         added.add_argument("--max-batch", type=numbers, default=sizes, help="largest batches; a system's best one counts")
+        added.add_argument("--own-batch", type=numbers, default=[64, 256], help="batchlab's largest batches, in cells")
         added.add_argument("--tolerance", type=float, default=0.02, help="how close the search goes, of the capacity")
         added.add_argument("--tries", type=int, default=3, help="runs of which most have to hold the target")
     added = command("trees-throughput", trees_throughput, 256)
     added.add_argument("--batch", type=int, default=64, help="trees in a batch")
+    added.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts")
     added = command("childsum-throughput", childsum_throughput, 150)
     added.add_argument("--batch", type=int, default=512, help="trees in a batch: two for a pair")
     added.add_argument("--embedding", type=int, default=300, help="width of a word")
+    added.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts")
     command("table", show_table, None)
     command("versions", versions, None)
     return parser.parse_args()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures batchlab and its peers on the same traces, one after the other, and prints the tables: run.sh [FOLDER OF setup.sh].
-# Takes a quarter of an hour on an idle machine. BATCHLAB_DATA may name a folder with trees/sick_test.txt (traces/README.md).
+# Takes about half an hour on an idle machine. BATCHLAB_DATA may name a folder with trees/sick_test.txt (traces/README.md).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python="${1:-scripts/peers/.venv}/bin/python"

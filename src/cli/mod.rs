@@ -7,12 +7,14 @@ pub mod compare;
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
+pub mod profile;
 pub mod real;
 pub mod replay;
 pub mod reproduce;
 pub mod sim;
 mod sweep;
 pub mod trace;
+pub mod validate;
 
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -42,9 +44,11 @@ enum Command {
     FindKnee(find_knee::Args),
     Plot(plot::Args),
     Compare(compare::Args),
+    Profile(profile::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
     Replay(replay::Args),
+    Validate(validate::Args),
     Policies(policies::Args),
 }
 
@@ -56,9 +60,11 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Profile(args) => profile::run(&args, registry),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),
+        Command::Validate(args) => validate::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
     };
     match outcome {

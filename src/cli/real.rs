@@ -14,7 +14,7 @@ use crate::policy::registry::Registry;
 ///
 /// The same policies, requests and files as those of `sim`, on a real clock. Runs go one after the other, and policies take
 /// turns under each load. A run whose requests were handed over too late is marked as not valid. Ctrl-C keeps what has been
-/// finished.
+/// finished, and the logs of the run that it stops as far as they go.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenario files

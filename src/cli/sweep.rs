@@ -91,6 +91,10 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
         common.note(format!("scheduler: {:.2} us a decision, {:.2} us a task on this host", per(calls), per(tasks)));
     }
     for row in &report.rows {
+        let rejected: u64 = row.figures.runs.iter().map(|run| run.rejected).sum();
+        if rejected > 0 {
+            common.note(format!("\"{}\" at {}: {rejected} requests were rejected", row.policy, row.point));
+        }
         if let Some(late) = row.figures.lateness() {
             common.note(lateness(row, &late));
         }

@@ -52,15 +52,20 @@ impl Device {
 
 /// The network that a scenario describes.
 fn network(scenario: &Scenario) -> Result<Network> {
+    Network::new(&scenario.workload.model, &spec(scenario))
+        .within(format_args!("{}: workload", scenario.file.display()))
+}
+
+/// The sizes of a scenario's network, and where its weights are from.
+pub fn spec(scenario: &Scenario) -> Spec {
     let workload = &scenario.workload;
-    let spec = Spec {
+    Spec {
         hidden: workload.hidden,
         embedding: workload.embedding,
         vocabulary: workload.vocabulary,
         seed: scenario.seed,
         weights: workload.weights.as_ref().map(|weights| weights.path().to_path_buf()),
-    };
-    Network::new(&workload.model, &spec).within(format_args!("{}: workload", scenario.file.display()))
+    }
 }
 
 /// A policy's cost table, which a simulation needs.

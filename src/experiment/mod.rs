@@ -6,7 +6,7 @@
 //! the other.
 
 mod carry_out;
-mod device;
+pub(crate) mod device;
 pub mod folder;
 pub mod knee;
 pub mod prepared;

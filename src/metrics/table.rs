@@ -279,7 +279,7 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         let mut summary = Summary { offered: Some(Rate(50.0)), ..Summary::default() };
         summary.lateness = super::super::lateness::Lateness::of(&[crate::units::Nanos(20_001)], Some(2.0));
         let text = table(&[row("late", &[summary.clone()])]);
-        assert!(text.contains("late      50.00!") && text.contains("\n! not valid: "), "{text}");
+        assert!(text.contains("late     50.00!") && text.contains("\n! not valid: "), "{text}");
         assert_eq!(to_json("s", &[row("late", &[summary])])["rows"][0]["valid"], json!(false));
     }
 

@@ -1,6 +1,8 @@
 //! The validation of a scenario: its cells profiled, its policies run for real and simulated on that profile, at loads
 //! from half of what each can bear to more than that.
 
+pub mod report;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -198,6 +200,11 @@ fn same_decisions(folder: &Path, registry: &Registry) -> Result<Vec<String>> {
 }
 
 impl Line {
+    /// How each figure of the line stands to what is asked for.
+    pub fn judgements(&self) -> impl Iterator<Item = Judgement> {
+        self.figures.iter().map(|row| self.judgement(row))
+    }
+
     /// How a figure of the line stands to what is asked for.
     pub fn judgement(&self, row: &Row) -> Judgement {
         let bound = BOUNDS.iter().find(|(figure, _)| row.figure == Compared::Figure(*figure)).map(|(_, bound)| *bound);

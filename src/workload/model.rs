@@ -19,7 +19,7 @@ pub enum Model {
     /// `leaf` cells under `internal` cells (BatchMaker, figure 2).
     TreeLstm,
     /// `leaf` cells under `internal` cells that take any number of children and, as leaves do, a word (JIT dynamic
-    /// batching, section 5).
+    /// batching, table 2).
     ChildSumTreeLstm,
     /// A feed-forward network: one cell of its own name, whose time may depend on the number of tokens.
     Dnn(String),

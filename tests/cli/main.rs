@@ -11,6 +11,8 @@ mod knee;
 mod mistakes;
 mod options;
 mod plots;
+mod profile;
+mod real;
 #[path = "../recorded/mod.rs"]
 mod recorded;
 mod replay;

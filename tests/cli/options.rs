@@ -84,6 +84,7 @@ fn help_and_version_are_there() {
     for command in [
         &[][..],
         &["sim"],
+        &["real"],
         &["find-knee"],
         &["plot"],
         &["policies"],

@@ -69,7 +69,7 @@ impl Cpu {
         let (reporter, reports) = channel();
         let mut cpu = Cpu {
             epoch: Instant::now(),
-            table: Arc::new(Table::new(Arc::clone(&requests.graphs), network.state())),
+            table: Arc::new(Table::new(Arc::clone(&requests.graphs), Arc::clone(&network))),
             jobs: Vec::with_capacity(workers),
             reports,
             due: BinaryHeap::new(),
@@ -86,7 +86,7 @@ impl Cpu {
             let worker = Worker::new(WorkerId(id), Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop))
                 .alone(workers == 1)
                 .spinning(cores.spare);
-            let (core, reporter, setting_up) = (cores.next(), reporter.clone(), setting_up.clone());
+            let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(pin::keep_to);
                 // The products of a worker run on its own thread. Without the pool they would run on others, and

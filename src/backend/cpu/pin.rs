@@ -2,6 +2,9 @@
 //!
 //! A thread that moves loses what its core has cached. Where the system refuses to pin, threads run where they may.
 
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
 use core_affinity::CoreId;
 
 /// The cores of a run, shared out.
@@ -14,10 +17,13 @@ pub struct Cores {
 impl Cores {
     /// Shares out the cores that the calling thread may use. Where there are fewer cores than workers nobody is pinned.
     pub fn share(workers: usize) -> Cores {
-        let cores = core_affinity::get_core_ids().unwrap_or_default();
-        let spare = cores.len() > workers;
-        let pinned = if cores.len() < workers { Vec::new() } else { cores };
-        Cores { free: pinned.into_iter(), spare }
+        let mut cores = core_affinity::get_core_ids().unwrap_or_default();
+        if cores.len() < workers {
+            cores.clear();
+        }
+        // A container may have a share of the machine's time that is less than its cores.
+        let usable = available_parallelism().map_or(1, NonZero::get);
+        Cores { free: cores.into_iter(), spare: usable > workers }
     }
 
     /// Pins the calling thread, the driver's, for as long as the value lives, if there is a core to spare for it. Comes
@@ -27,7 +33,7 @@ impl Cores {
     }
 
     /// A core for the next worker.
-    pub fn next(&mut self) -> Option<CoreId> {
+    pub fn for_worker(&mut self) -> Option<CoreId> {
         self.free.next()
     }
 }

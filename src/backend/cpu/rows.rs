@@ -13,6 +13,8 @@ use crate::units::{CellId, NodeId};
 #[derive(Debug)]
 pub struct Rows {
     cell: CellId,
+    /// The numbers in a state.
+    width: usize,
     rows: Vec<Row>,
     /// The states that the rows take, one behind the other.
     taken: Vec<f32>,
@@ -21,7 +23,7 @@ pub struct Rows {
     tokens: Vec<u32>,
     token_ends: Vec<u32>,
     /// The state that each row has left.
-    left: Vec<f32>,
+    made: Vec<f32>,
     /// The words that each row has written since its state was last put into the table. There may be more than rows.
     words: Vec<Vec<u32>>,
 }
@@ -33,13 +35,13 @@ struct Row {
     member: Option<NodeRef>,
     /// The last node that this row can hold: behind it another cell follows, or a branch, or the end.
     run_end: NodeId,
-    /// How many words each node takes.
-    words: u32,
+    /// The size of a node's input, 0 if it has none.
+    input: u32,
 }
 
 impl Row {
     /// Computed because the batch has that size. It takes the word 0.
-    const PADDING: Row = Row { member: None, run_end: NodeId(0), words: 1 };
+    const PADDING: Row = Row { member: None, run_end: NodeId(0), input: 0 };
 
     /// The node that may run next in this row.
     fn next(&self) -> Option<NodeRef> {
@@ -49,16 +51,17 @@ impl Row {
 }
 
 impl Rows {
-    /// No rows of this cell type.
-    pub fn new(cell: CellId) -> Rows {
+    /// No rows of this cell type; a state is `width` numbers.
+    pub fn new(cell: CellId, width: usize) -> Rows {
         Rows {
             cell,
+            width,
             rows: Vec::new(),
             taken: Vec::new(),
             taken_ends: Vec::new(),
             tokens: Vec::new(),
             token_ends: Vec::new(),
-            left: Vec::new(),
+            made: Vec::new(),
             words: Vec::new(),
         }
     }
@@ -66,7 +69,7 @@ impl Rows {
     /// Forgets all rows.
     pub fn clear(&mut self) {
         self.rows.clear();
-        self.left.clear();
+        self.made.clear();
         self.words.iter_mut().for_each(Vec::clear);
     }
 
@@ -92,7 +95,7 @@ impl Rows {
 
     /// Passes to the next node in each row: what the rows left is what they take. Padding stays what it was.
     pub fn go_on(&mut self) {
-        std::mem::swap(&mut self.taken, &mut self.left);
+        std::mem::swap(&mut self.taken, &mut self.made);
         self.taken_ends.clear();
         self.taken_ends.extend(1..=self.rows.len() as u32);
         for row in &mut self.rows {
@@ -104,7 +107,7 @@ impl Rows {
 
     /// Brings the states together that these nodes take, and fills the batch up to `size` with padding. A node that can't
     /// run makes its request fail and is padding from then on.
-    pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table, width: usize) {
+    pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table) {
         self.rows.clear();
         self.taken.clear();
         self.taken_ends.clear();
@@ -112,14 +115,14 @@ impl Rows {
             self.rows.push(match table.place(node, self.cell) {
                 Ok(place) => {
                     table.take(node, &mut self.taken);
-                    Row { member: Some(node), run_end: place.run_end, words: place.words }
+                    Row { member: Some(node), run_end: place.run_end, input: place.input }
                 }
                 Err(reason) => {
                     table.fail(node.request, reason);
                     Row::PADDING
                 }
             });
-            self.taken_ends.push((self.taken.len() / width) as u32);
+            self.taken_ends.push((self.taken.len() / self.width) as u32);
         }
         self.rows.resize(size.max(nodes.len()), Row::PADDING);
         self.taken_ends.resize(self.rows.len(), self.taken_ends.last().copied().unwrap_or(0));
@@ -134,15 +137,14 @@ impl Rows {
         self.token_ends.clear();
         for row in &self.rows {
             match row.member {
-                // The words of a cell that takes several are counted from 0, any other has that of its place.
-                Some(at) if row.words > 1 => self.tokens.extend((0..row.words).map(|i| network.token(at.request, i))),
+                // The words of an input are counted from 0; any other cell has that of its node.
+                Some(at) if row.input > 0 => self.tokens.extend((0..row.input).map(|i| network.token(at.request, i))),
                 Some(at) => self.tokens.push(network.token(at.request, at.node.0)),
                 None => self.tokens.push(0),
             }
             self.token_ends.push(self.tokens.len() as u32);
         }
-        let width = network.state();
-        self.left.resize(self.rows.len() * width, 0.0);
+        self.made.resize(self.rows.len() * self.width, 0.0);
         let cell = network.cell(self.cell);
         let batch = Batch {
             rows: self.rows.len(),
@@ -152,8 +154,8 @@ impl Rows {
             states: &self.taken,
             state_ends: &self.taken_ends,
         };
-        cell.run(&batch, &mut self.left, scratch);
-        for ((row, state), words) in self.rows.iter().zip(self.left.chunks_exact(width)).zip(&mut self.words) {
+        cell.run(&batch, &mut self.made, scratch);
+        for ((row, state), words) in self.rows.iter().zip(self.made.chunks_exact(self.width)).zip(&mut self.words) {
             if row.member.is_some() {
                 words.extend(cell.word(state));
             }
@@ -161,43 +163,43 @@ impl Rows {
     }
 
     /// Puts what each row has left into the table. The rows stay.
-    pub fn put_all(&mut self, table: &Table, width: usize) {
+    pub fn put_all(&mut self, table: &Table) {
         for row in 0..self.rows.len() {
             if let Some(member) = self.rows[row].member {
-                self.put(row, member, table, width);
+                self.put(row, member, table);
             }
         }
     }
 
     /// Puts what the rows without a next node have left into the table, and makes them padding; `ended` is told of each.
-    pub fn put_ended(&mut self, table: &Table, width: usize, ended: impl FnMut(NodeRef)) {
-        self.dismiss(table, width, |row| row.next().is_none(), ended);
+    pub fn put_ended(&mut self, table: &Table, ended: impl FnMut(NodeRef)) {
+        self.dismiss(table, |row| row.next().is_none(), ended);
     }
 
     /// Puts what all rows have left into the table, and makes them padding; `left` is told of each.
-    pub fn dismiss_all(&mut self, table: &Table, width: usize, left: impl FnMut(NodeRef)) {
-        self.dismiss(table, width, |_| true, left);
+    pub fn dismiss_all(&mut self, table: &Table, left: impl FnMut(NodeRef)) {
+        self.dismiss(table, |_| true, left);
     }
 
-    fn dismiss(&mut self, table: &Table, width: usize, whom: impl Fn(&Row) -> bool, mut left: impl FnMut(NodeRef)) {
+    fn dismiss(&mut self, table: &Table, whom: impl Fn(&Row) -> bool, mut left: impl FnMut(NodeRef)) {
         for row in 0..self.rows.len() {
             if let Some(member) = self.rows[row].member
                 && whom(&self.rows[row])
             {
-                self.put(row, member, table, width);
+                self.put(row, member, table);
                 self.rows[row] = Row::PADDING;
                 left(member);
             }
         }
     }
 
-    fn put(&mut self, row: usize, member: NodeRef, table: &Table, width: usize) {
-        table.put(member, self.cell, &self.left[row * width..][..width], &self.words[row]);
+    fn put(&mut self, row: usize, member: NodeRef, table: &Table) {
+        table.put(member, self.cell, &self.made[row * self.width..][..self.width], &self.words[row]);
         self.words[row].clear();
     }
 
     /// Takes padding out until so many rows are left, or none of it; the others keep their order.
-    pub fn close_up(&mut self, size: usize, width: usize) {
+    pub fn close_up(&mut self, size: usize) {
         let mut surplus = self.rows.len().saturating_sub(size);
         let mut kept = 0;
         for row in 0..self.rows.len() {
@@ -207,12 +209,12 @@ impl Rows {
             }
             if kept < row {
                 self.rows[kept] = self.rows[row];
-                self.left.copy_within(row * width..(row + 1) * width, kept * width);
+                self.made.copy_within(row * self.width..(row + 1) * self.width, kept * self.width);
                 self.words.swap(kept, row);
             }
             kept += 1;
         }
         self.rows.truncate(kept);
-        self.left.truncate(kept * width);
+        self.made.truncate(kept * self.width);
     }
 }

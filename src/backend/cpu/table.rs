@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::NodeRef;
+use crate::network::Network;
 use crate::network::reference::Output;
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
@@ -14,6 +15,7 @@ use crate::workload::cell_graph::{CellGraph, Graph};
 /// The states of all requests of a run.
 pub struct Table {
     graphs: Arc<[CellGraph]>,
+    network: Arc<Network>,
     /// The numbers in a state.
     width: usize,
     slots: Box<[Mutex<Slot>]>,
@@ -64,15 +66,16 @@ const TAKEN: u32 = u32::MAX - 1;
 pub struct Place {
     /// The last node that follows this one without a branch and with the same cell, from state to state.
     pub run_end: NodeId,
-    /// How many words it takes: as many as the size of its input, or one.
-    pub words: u32,
+    /// The size of its input, for cells that take as many words; 0 for all others, which take one.
+    pub input: u32,
 }
 
 impl Table {
-    /// Requests of these graphs, none of whose nodes have run. A state is `width` numbers.
-    pub fn new(graphs: Arc<[CellGraph]>, width: usize) -> Table {
+    /// Requests of these graphs, none of whose nodes have run.
+    pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> Table {
         let slots = graphs.iter().map(|_| Mutex::new(Slot::Fresh)).collect();
-        Table { graphs, width, slots }
+        let width = network.state();
+        Table { graphs, network, width, slots }
     }
 
     /// The graph of a request.
@@ -87,13 +90,13 @@ impl Table {
                 let mut end = 0;
                 runs.iter().find_map(|run| {
                     end += run.length;
-                    let place = Place { run_end: NodeId(end - 1), words: run.input.max(1) };
+                    let place = Place { run_end: NodeId(end - 1), input: run.input };
                     (at.node.0 < end).then_some((run.cell, place))
                 })
             }
             CellGraph::Graph(graph) => {
                 let cell = graph.cells().get(at.node.index())?;
-                Some((*cell, Place { run_end: at.node, words: 1 }))
+                Some((*cell, Place { run_end: at.node, input: 0 }))
             }
         }
     }
@@ -106,7 +109,8 @@ impl Table {
         match self.find(at) {
             Some((found, place)) if found == cell => Ok(place),
             Some((found, _)) => {
-                Err(format!("the policy ran node {} as cell type {cell}, but it is of cell type {found}", at.node))
+                let (found, cell) = (self.network.cell_name(found), self.network.cell_name(cell));
+                Err(format!("the policy ran node {} as the cell {cell}, but it is the cell {found}", at.node))
             }
             None => Err(format!("the policy ran node {}, which the request does not have", at.node)),
         }
@@ -154,7 +158,8 @@ impl Table {
         }
         // Without a branch inside of it the loop is a few vector instructions a line.
         if !state.iter().fold(true, |finite, number| finite & number.is_finite()) {
-            slot.fail(format!("non-finite numbers in the state after node {} (cell type {cell})", at.node));
+            let cell = self.network.cell_name(cell);
+            slot.fail(format!("non-finite numbers in the state after node {} (cell {cell})", at.node));
             return;
         }
         let output = match (&mut *slot, self.graph(at.request)) {

@@ -125,8 +125,7 @@ impl Worker {
                 self.run_step(step);
             }
         }
-        let width = self.network.state();
-        self.batches.iter_mut().for_each(|rows| rows.dismiss_all(&self.table, width, |_| ()));
+        self.batches.iter_mut().for_each(|rows| rows.dismiss_all(&self.table, |_| ()));
         requests.iter().for_each(|request| self.table.expect_done(*request));
         self.batches.iter_mut().for_each(Rows::clear);
     }
@@ -134,21 +133,21 @@ impl Worker {
     /// Runs a step once. Rows stay in place as long as nobody is ready to join them; those that have ended run on as
     /// padding while the step is as large as before.
     fn run_step(&mut self, step: &Step) {
-        let (size, width) = (step.batch as usize, self.network.state());
+        let size = step.batch as usize;
         self.make_room(step.cell);
         let Worker { network, table, batches, list, nodes, scratch, .. } = self;
         let rows = &mut batches[step.cell.index()];
         let stay = (1..=rows.len()).contains(&size) && rows.going_on() <= size && list.is_empty(step.cell);
         if stay {
-            rows.close_up(size, width);
+            rows.close_up(size);
             rows.go_on();
         } else {
-            rows.dismiss_all(table, width, |node| list.ran(node, table));
+            rows.dismiss_all(table, |node| list.ran(node, table));
             nodes.clear();
             list.take(step.cell, size, nodes);
-            rows.gather(nodes, size, table, width);
+            rows.gather(nodes, size, table);
         }
         rows.run(network, step.input, scratch);
-        rows.put_ended(table, width, |node| list.ran(node, table));
+        rows.put_ended(table, |node| list.ran(node, table));
     }
 }

@@ -150,7 +150,7 @@ impl Worker {
         if stay {
             rows.go_on();
         } else {
-            rows.gather(nodes, step.batch as usize, &self.table, self.network.state());
+            rows.gather(nodes, step.batch as usize, &self.table);
         }
         rows.run(&self.network, step.input, &mut self.scratch);
         self.ahead = Some(step.cell);
@@ -176,14 +176,14 @@ impl Worker {
 
     fn put_ahead(&mut self) {
         if let Some(cell) = self.ahead.take() {
-            self.batches[cell.index()].put_all(&self.table, self.network.state());
+            self.batches[cell.index()].put_all(&self.table);
         }
     }
 
     /// Makes sure that there are rows for a cell type.
     pub(super) fn make_room(&mut self, cell: CellId) {
         for new in self.batches.len()..=cell.index() {
-            self.batches.push(Rows::new(CellId(new as u16)));
+            self.batches.push(Rows::new(CellId(new as u16), self.network.state()));
         }
     }
 

@@ -1,4 +1,4 @@
-//! The LSTM cell (BatchMaker, section 2.1): all four gates in one product of the row \[x|h\].
+//! The LSTM cell: all four gates in one product of the row \[x|h\].
 
 use rten_simd::Isa;
 use rten_simd::ops::NumOps;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use super::toy::{self, Kind, Mix};
 use super::{Cpu, serve};
 use crate::backend::{Backend, Completion, MemberList, Members, NodeRef, Step, Task};
-use crate::network::{Batch, Cell, Scratch};
+use crate::metrics::recorder::Recorder;
+use crate::network::{Batch, Cell, Network, Scratch};
 use crate::policy::cellular::Cellular;
 use crate::policy::immediate::Immediate;
 use crate::policy::padded::Padded;
-use crate::policy::registry::{Configured, PerCell};
+use crate::policy::registry::{Configured, PerCell, Setup};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
-use crate::workload::random;
+use crate::workload::random::{self, Stream};
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
@@ -32,7 +33,7 @@ impl Cell for Faulty {
         for row in 0..batch.rows {
             let word = batch.tokens[batch.tokens_of(row).start];
             match self.1 {
-                _ if word % 16 > 0 => {}
+                _ if !word.is_multiple_of(16) => {}
                 Trouble::Panic => panic!("the word {word} is too much"),
                 Trouble::NotANumber => out[row * toy::WIDTH + 2] = f32::NAN,
             }
@@ -56,8 +57,18 @@ fn policies() -> [Box<dyn Configured>; 3] {
     ]
 }
 
+fn serve_chains(
+    network: &Arc<Network>,
+    requests: &Requests,
+    policy: &dyn Configured,
+    rng: &mut Stream,
+) -> (Vec<Option<u64>>, Recorder) {
+    let (model, cells) = (Kind::Chains.model(), Kind::Chains.cells());
+    serve(network, &Setup { model: &model, cells: &cells, workers: 2 }, requests, policy, rng)
+}
+
 /// Whether a node of a chain takes a word that is trouble.
-fn is_trouble(network: &crate::network::Network, request: RequestId, graph: &CellGraph) -> bool {
+fn is_trouble(network: &Network, request: RequestId, graph: &CellGraph) -> bool {
     (0..graph.nodes() as u32).any(|node| network.token(request, node).is_multiple_of(16))
 }
 
@@ -68,7 +79,7 @@ fn numbers_that_are_none_make_their_own_requests_fail() {
     for (case, policy) in (0..).zip(policies()) {
         let mut rng = random::stream(case, 0, "cpu failures");
         let requests = Kind::Chains.requests(60, &mut rng);
-        let (digests, record) = serve(&network, Kind::Chains, &requests, &*policy, 2, &mut rng);
+        let (digests, record) = serve_chains(&network, &requests, &*policy, &mut rng);
         for (request, digest) in (0..).map(RequestId).zip(digests) {
             let graph = &requests.graphs[request.index()];
             let failed = record.failures.iter().find(|(id, ..)| *id == request);
@@ -77,6 +88,7 @@ fn numbers_that_are_none_make_their_own_requests_fail() {
                 None => assert_eq!(digest, Some(toy::alone(&healthy, request, graph))),
                 Some((_, _, reason)) => {
                     assert!(reason.starts_with("non-finite numbers in the state after node "), "{reason}");
+                    assert!(reason.ends_with(" (cell toy)"), "{reason}");
                     assert_eq!(digest, None);
                 }
             }
@@ -91,7 +103,7 @@ fn a_task_that_breaks_off_takes_its_requests_with_it_and_no_others() {
     for (case, policy) in (0..).zip(policies()) {
         let mut rng = random::stream(case, 1, "cpu failures");
         let requests = Kind::Chains.requests(60, &mut rng);
-        let (digests, record) = serve(&network, Kind::Chains, &requests, &*policy, 2, &mut rng);
+        let (digests, record) = serve_chains(&network, &requests, &*policy, &mut rng);
         assert!(record.failures.len() < requests.len(), "some are without trouble");
         for (request, digest) in (0..).map(RequestId).zip(digests) {
             let graph = &requests.graphs[request.index()];
@@ -137,7 +149,7 @@ fn a_policy_that_runs_nodes_out_of_order_is_told() {
         (&[step(0, 1)], &[node(2)], "the policy ran node 2 before node 1, whose state it needs"),
         (&[step(0, 1)], &[node(0), node(0)], "the policy ran node 0 twice"),
         (&[step(0, 1)], &[node(7)], "the policy ran node 7, which the request does not have"),
-        (&[step(1, 1)], &[node(0)], "the policy ran node 0 as cell type 1, but it is of cell type 0"),
+        (&[step(1, 1)], &[node(0)], "the policy ran node 0 as the cell 1, but it is the cell toy"),
         (&[step(0, 2)], &[node(0)], "the policy's task lists nodes, but its steps are not one batch that holds them"),
         (&[step(0, 2), step(1, 1)], &[whole()], "the steps of the policy's task ended while 1 of 3 nodes had not run"),
     ];

@@ -13,7 +13,7 @@ use self::toy::Kind;
 use super::Cpu;
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
-use crate::network::Network;
+use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::immediate::Immediate;
 use crate::policy::merged::Merged;
@@ -21,20 +21,20 @@ use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, PerCell, Setup};
 use crate::units::{Nanos, RequestId};
 use crate::workload::arrivals::OpenLoop;
+use crate::workload::model::Model;
 use crate::workload::random::{self, Stream};
+use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
 /// Serves the requests, which arrive a few microseconds after one another, and gives the digest of each.
 fn serve(
     network: &Arc<Network>,
-    kind: Kind,
+    setup: &Setup<'_>,
     requests: &Requests,
     policy: &dyn Configured,
-    workers: usize,
     rng: &mut Stream,
 ) -> (Vec<Option<u64>>, Recorder) {
-    let (model, cells) = (kind.model(), kind.cells());
-    let mut policy = policy.build_policy(&Setup { model: &model, cells: &cells, workers }).expect("settings that fit");
+    let mut policy = policy.build_policy(setup).expect("settings that fit");
     let mut at = Nanos::ZERO;
     let gap = rng.random_range(1..20_000);
     let arrivals: Vec<Nanos> = (0..requests.len())
@@ -43,20 +43,19 @@ fn serve(
             at
         })
         .collect();
-    let mut recorder = Recorder::new(requests.len(), workers, cells.len(), Keep::default());
+    let mut recorder = Recorder::new(requests.len(), setup.workers, setup.cells.len(), Keep::default());
     let mut source = OpenLoop::new(requests, &arrivals);
-    let mut backend = Cpu::new(Arc::clone(network), requests, workers).expect("threads");
-    drive(&mut source, &mut *policy, &mut backend, &mut recorder, workers, &AtomicBool::new(false))
+    let mut backend = Cpu::new(Arc::clone(network), requests, setup.workers).expect("threads");
+    drive(&mut source, &mut *policy, &mut backend, &mut recorder, setup.workers, &AtomicBool::new(false))
         .expect("nobody stops this run");
     let digests = (0..requests.len() as u32).map(|request| backend.digest(RequestId(request))).collect();
     (digests, recorder)
 }
 
-/// A random policy that serves requests of this kind.
-fn random_policy(kind: Kind, rng: &mut Stream) -> Box<dyn Configured> {
+/// A random policy; one that pads takes sequences alone.
+fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Configured> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
-    let pads = !matches!(kind, Kind::Trees | Kind::Graphs);
-    match rng.random_range(0..if pads { 6 } else { 4 }) {
+    match rng.random_range(0..if sequences { 6 } else { 4 }) {
         0 | 1 => Box::new(Cellular {
             max_tasks: rng.random_range(1..6),
             max_batch: PerCell::All(max_batch),
@@ -79,18 +78,57 @@ fn every_request_comes_to_what_it_comes_to_alone() {
     for case in 0..120 {
         let mut rng = random::stream(case, 0, "cpu");
         let kind = Kind::ALL[case as usize % Kind::ALL.len()];
+        let (model, cells) = (kind.model(), kind.cells());
         let requests = kind.requests(rng.random_range(1..40), &mut rng);
-        let workers = rng.random_range(1..=3);
-        let policy = random_policy(kind, &mut rng);
-        let (digests, record) = serve(&network, kind, &requests, &*policy, workers, &mut rng);
-        assert_eq!(record.failures, [], "case {case}: {kind:?} by {policy:?} on {workers} workers");
+        let setup = Setup { model: &model, cells: &cells, workers: rng.random_range(1..=3) };
+        let policy = random_policy(kind.sequences(), &mut rng);
+        let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
+        let case = format!("case {case}: {kind:?} by {policy:?} on {} workers", setup.workers);
+        assert_eq!(record.failures, [], "{case}");
         for (request, digest) in (0..).map(RequestId).zip(digests) {
             let alone = toy::alone(&network, request, &requests.graphs[request.index()]);
-            assert_eq!(
-                digest,
-                Some(alone),
-                "case {case}: request {request}, {kind:?} by {policy:?} on {workers} workers"
-            );
+            assert_eq!(digest, Some(alone), "request {request} in {case}");
+        }
+    }
+}
+
+#[test]
+fn the_cells_of_every_model_come_to_the_same_bits() {
+    for (case, name) in (0..).zip(["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:block"]) {
+        let mut rng = random::stream(case, 0, "cpu models");
+        let model = Model::parse(name).expect("a model");
+        let spec = Spec { hidden: 12, embedding: 12, vocabulary: 50, seed: case, weights: None };
+        let network = Arc::new(Network::new(&model, &spec).expect("weights from the seed"));
+        let cells = model.cell_types();
+        let trees = ["0", "3 3 0", "3 3 5 5 0", "5 5 6 6 7 7 0", "2 3 0"];
+        let mut shape = || {
+            let (length, target) = (rng.random_range(1..9), rng.random_range(1..9));
+            match &model {
+                Model::Lstm | Model::Gru | Model::Dnn(_) => format!("tokens:{length}"),
+                Model::Seq2Seq => format!("seq2seq:{length}>{target}"),
+                Model::TreeLstm | Model::ChildSumTreeLstm => format!("tree:{}", trees[length % trees.len()]),
+            }
+        };
+        let shapes: Vec<Shape> = (0..30).map(|_| shape().parse().expect("a shape")).collect();
+        let requests = Requests::unfold(shapes.into(), &model).expect("shapes of the model");
+        for workers in 1..=2 {
+            let setup = Setup { model: &model, cells: &cells, workers };
+            let mut policies: Vec<Box<dyn Configured>> = vec![
+                Box::new(Cellular { max_batch: PerCell::All(8), ..Cellular::default() }),
+                Box::new(Merged { max_batch: 8, ..Merged::default() }),
+                Box::new(Immediate {}),
+            ];
+            if !name.contains("tree") {
+                policies.push(Box::new(Padded { max_batch: 8, ..Padded::default() }));
+            }
+            for policy in policies {
+                let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
+                assert_eq!(record.failures, [], "{name} by {policy:?}");
+                for (request, digest) in (0..).map(RequestId).zip(digests) {
+                    let alone = network.alone(request, &requests.graphs[request.index()]).digest();
+                    assert_eq!(digest, Some(alone), "request {request}: {name} by {policy:?} on {workers} workers");
+                }
+            }
         }
     }
 }

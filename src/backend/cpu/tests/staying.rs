@@ -13,7 +13,7 @@ use crate::network::Network;
 use crate::units::{CellId, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-/// A worker without a thread, and the table of chains of 4 nodes.
+/// A worker without a thread, and the table of requests of one graph.
 struct Bench {
     network: Arc<Network>,
     table: Arc<Table>,
@@ -24,7 +24,7 @@ struct Bench {
 impl Bench {
     fn new(requests: usize, graph: CellGraph) -> Bench {
         let network = toy::network();
-        let table = Arc::new(Table::new(vec![graph.clone(); requests].into(), network.state()));
+        let table = Arc::new(Table::new(vec![graph.clone(); requests].into(), Arc::clone(&network)));
         let stop = Arc::new(AtomicBool::new(false));
         let worker = Worker::new(WorkerId(0), Arc::clone(&network), Arc::clone(&table), stop);
         Bench { network, table, worker, graph }

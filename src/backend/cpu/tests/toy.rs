@@ -16,9 +16,6 @@ use crate::workload::trace::Requests;
 /// The numbers in a state.
 pub const WIDTH: usize = 5;
 
-const SEED: u64 = 11;
-const VOCABULARY: u32 = 1000;
-
 /// Hashes a row's words and states, in their order, to whole numbers that a float holds.
 #[derive(Debug)]
 pub struct Mix {
@@ -58,35 +55,35 @@ pub fn network() -> Arc<Network> {
 
 /// A network of these cells.
 pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
-    let spec =
-        Spec { hidden: WIDTH as u32, embedding: WIDTH as u32, vocabulary: VOCABULARY, seed: SEED, weights: None };
-    Arc::new(Network::of_cells(&Model::Lstm, &spec, cells, WIDTH))
+    let width = WIDTH as u32;
+    let spec = Spec { hidden: width, embedding: width, vocabulary: 1000, seed: 11, weights: None };
+    Arc::new(Network::of_cells(&Model::Dnn("toy".into()), &spec, cells, WIDTH))
 }
 
 /// The digest of a request that runs alone, node after node.
 pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
-    // Each node with its cell, its words and the nodes that it needs; the graph from the lowest depth up.
+    // Each node with its cell, the size of its input and the nodes that it needs; the graph from the lowest depth up.
     let nodes: Vec<(u32, CellId, u32, Vec<u32>)> = match graph {
         CellGraph::Chains(runs) => {
-            let cells = runs.iter().flat_map(|run| (0..run.length).map(|_| (run.cell, run.input.max(1))));
+            let cells = runs.iter().flat_map(|run| (0..run.length).map(|_| (run.cell, run.input)));
             (0u32..)
                 .zip(cells)
-                .map(|(n, (cell, words))| (n, cell, words, n.checked_sub(1).into_iter().collect()))
+                .map(|(n, (cell, input))| (n, cell, input, n.checked_sub(1).into_iter().collect()))
                 .collect()
         }
         CellGraph::Graph(graph) => {
             let mut order: Vec<u32> = (0..graph.len() as u32).collect();
             order.sort_by_key(|node| graph.depths()[*node as usize]);
             let needs = |node: u32| (0..graph.len() as u32).filter(move |n| graph.successors(*n).contains(&node));
-            order.into_iter().map(|n| (n, graph.cells()[n as usize], 1, needs(n).collect())).collect()
+            order.into_iter().map(|n| (n, graph.cells()[n as usize], 0, needs(n).collect())).collect()
         }
     };
     let mut states = vec![[0.0; WIDTH]; nodes.len()];
     let mut words = vec![None; nodes.len()];
-    for (node, cell, count, needs) in &nodes {
-        let tokens: Vec<u32> = match count {
-            1 => vec![network.token(request, *node)],
-            count => (0..*count).map(|place| network.token(request, place)).collect(),
+    for (node, cell, input, needs) in &nodes {
+        let tokens: Vec<u32> = match input {
+            0 => vec![network.token(request, *node)],
+            size => (0..*size).map(|place| network.token(request, place)).collect(),
         };
         let taken: Vec<f32> = needs.iter().flat_map(|input| states[*input as usize]).collect();
         let batch = Batch {
@@ -132,6 +129,11 @@ impl Kind {
             Kind::Sized => Model::Dnn("toy".into()),
             Kind::Trees | Kind::Graphs => Model::TreeLstm,
         }
+    }
+
+    /// Whether the requests can be padded.
+    pub fn sequences(self) -> bool {
+        !matches!(self, Kind::Trees | Kind::Graphs)
     }
 
     /// The cell types, by their ids.

@@ -1,0 +1,156 @@
+//! `batchlab validate`: real runs beside simulated ones, on one machine, in one command.
+
+use std::path::{Path, PathBuf};
+
+use super::real::Backend;
+use super::{Common, Format, print, print_json, profile, stop_on_ctrl_c};
+use crate::error::{Error, Result};
+use crate::experiment::target::{Target, Verify};
+use crate::files::folder_name;
+use crate::plot::{self, Inputs, compared_cdf};
+use crate::policy::registry::Registry;
+use crate::scenario::Scenario;
+use crate::validate::compare::{Comparison, report as comparison_report};
+use crate::validate::set::{self, Line, Part, Plan, report};
+
+/// The set that is validated unless other scenarios are named.
+const SET: [&str; 3] =
+    ["scenarios/validate/chains.toml", "scenarios/validate/seq2seq.toml", "scenarios/validate/trees.toml"];
+
+/// Validate the simulator against this machine
+///
+/// For each scenario: measures its cells (costs.csv), finds what each policy serves at most, and runs every policy for real and
+/// simulated at loads from half of that to more than that. Prints both latencies with their difference beside the spread of
+/// the real runs, and whether the recorded runs decide the same in a replay. Rates and lengths are not those that were
+/// profiled.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Scenario files that draw their requests [default: scenarios/validate/*.toml]
+    #[arg(value_name = "SCENARIO")]
+    pub scenarios: Vec<PathBuf>,
+
+    /// What the real runs run on
+    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
+    pub backend: Backend,
+
+    /// Loads in percent of each policy's capacity, with commas between them
+    #[arg(long, value_delimiter = ',', default_value = "50,70,90,100,120", value_name = "PERCENT,…",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub loads: Vec<u32>,
+
+    /// Real runs of each point; the spread needs two at least
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub repeats: u32,
+
+    /// How long a run at capacity takes
+    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+    pub seconds: f64,
+
+    /// A cost table that was measured before, for all scenarios, in place of a new one for each
+    #[arg(long, value_name = "COSTS.csv")]
+    pub costs: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let allowed = 0.01..=100_000.0;
+    let parsed = text.parse().ok().filter(|seconds| allowed.contains(seconds));
+    parsed.ok_or_else(|| format!("\"{text}\" is not a time in seconds from {} to {}", allowed.start(), allowed.end()))
+}
+
+/// Validates the scenarios one after the other.
+///
+/// # Errors
+/// A scenario with a mistake, before anything is run; whatever the profile and the runs say; Ctrl-C; decisions that a replay
+/// does not repeat.
+pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+    let common = &args.common;
+    let files = if args.scenarios.is_empty() { the_set()? } else { args.scenarios.clone() };
+    let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
+    let target = Target::Cpu(Verify::Sample);
+    let plan = Plan {
+        out: common.out.clone().unwrap_or_else(|| PathBuf::from("results/validate")),
+        target,
+        loads: args.loads.clone(),
+        repeats: args.repeats,
+        seconds: args.seconds,
+    };
+    let stop = stop_on_ctrl_c()?;
+    let mut lines: Vec<Line> = Vec::new();
+    for (file, scenario) in files.iter().zip(&scenarios) {
+        let costs = costs(args, &plan, file, scenario, registry)?;
+        let parts = common.on_threads(|| set::parts(scenario, &costs, &plan, stop))?;
+        for part in &parts {
+            tell(common, part, &plan);
+            let bar = common.progress(plan.loads.len() * (plan.repeats as usize + 1), &part.scenario.name);
+            let (comparison, of_part) =
+                common.on_threads(|| set::validate(part, &plan, registry, stop, &|| bar.inc(1)))?;
+            bar.finish_and_clear();
+            draw(&comparison, part, &plan.out.join("compared").join(folder_name(&part.scenario.name)))?;
+            lines.extend(of_part);
+            // After each part, so that what is there when a later one fails is not lost.
+            report::write_csv(&plan.out.join("validation.csv"), &lines)?;
+        }
+    }
+    match common.format {
+        Format::Table => print(&format!("{}\n{}", target.device(), report::table(&lines)))?,
+        Format::Json => print_json(vec![report::to_json(&lines)])?,
+    }
+    common.note(format!("profiles, results and pictures in {}", plan.out.display()));
+    match lines.iter().find(|line| !line.same_decisions) {
+        None => Ok(()),
+        Some(line) => Err(Error::failed(format!(
+            "{} at {}: a replay came to other decisions than the recorded run; batchlab replay {} shows the first",
+            line.scenario,
+            line.rate,
+            plan.out.join(target.name()).join(&line.scenario).display()
+        ))),
+    }
+}
+
+fn the_set() -> Result<Vec<PathBuf>> {
+    let set: Vec<PathBuf> = SET.iter().map(PathBuf::from).collect();
+    match set.iter().find(|file| !file.is_file()) {
+        None => Ok(set),
+        Some(missing) => Err(Error::input(format!(
+            "{}: is not there; name the scenarios to validate, or call this in a checkout of batchlab",
+            missing.display()
+        ))),
+    }
+}
+
+/// The cost table of a scenario: measured now, unless one was given.
+fn costs(args: &Args, plan: &Plan, file: &Path, scenario: &Scenario, registry: &Registry) -> Result<PathBuf> {
+    if let Some(costs) = &args.costs {
+        return Ok(costs.clone());
+    }
+    let costs = plan.out.join(folder_name(&scenario.name)).join("costs.csv");
+    args.common.note(format!("{}: measuring the cells", scenario.name));
+    let of_scenario = profile::Args::of_scenario(file, &args.common.overrides, &costs, args.common.quiet);
+    profile::run(&of_scenario, registry)?;
+    Ok(costs)
+}
+
+fn tell(common: &Common, part: &Part, plan: &Plan) {
+    let rates: Vec<String> = part.rates.iter().map(ToString::to_string).collect();
+    common.note(format!(
+        "{}: capacity {:.0} req/s; {} real runs at each of {} req/s",
+        part.scenario.name,
+        part.capacity.0,
+        plan.repeats,
+        rates.join(", ")
+    ));
+}
+
+/// The distributions of latency, a picture for each load, and the whole comparison as a table.
+fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
+    comparison_report::write_csv(&out.join("comparison.csv"), comparison)?;
+    let inputs = Inputs::open(&[comparison.a.path(), comparison.b.path()])?;
+    let options = plot::Options { title: Some(part.scenario.name.clone()), ..plot::Options::default() };
+    for rate in &part.rates {
+        compared_cdf::draw(&inputs, &rate.to_string(), &options, &out.join(format!("latency-cdf-{rate}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Tasks that are submitted one behind the other, and their times.
+
+use super::supply::{Bench, Supply};
+use super::{Profile, Settings, Subject, id_of};
+use crate::backend::{Backend, Completion, MemberList, Members, NodeRef, Step, Task};
+use crate::error::{Error, Result};
+use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
+
+/// Tasks of a flight. The first and the last have a neighbour that is none of the flight, and do not count.
+const FLIGHT: usize = 6;
+
+/// Small batches fly until so many members have run, so that they have as many samples as their noise asks for.
+const ROWS: u32 = 256;
+/// But no more often than this.
+const MOST_FLIGHTS: u32 = 16;
+
+fn flights(batch: u32) -> u32 {
+    (ROWS / batch).clamp(1, MOST_FLIGHTS)
+}
+
+/// Measures each batch size once on fresh requests.
+///
+/// # Errors
+/// As [`super::measure`].
+pub fn measure(
+    bench: &Bench,
+    subject: &Subject<'_>,
+    settings: &Settings,
+    batches: &[u32],
+    profile: &mut Profile,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let largest = settings.batches.iter().max().copied().unwrap_or(1);
+    let members = |batch: u32| batch as usize * FLIGHT * settings.workers;
+    // Beside what is measured there is a flight to warm up.
+    let nodes =
+        batches.iter().map(|batch| members(*batch) * flights(*batch) as usize).sum::<usize>() + members(largest);
+    let supply = Supply::new(bench, subject.wanted, settings, nodes)?;
+    let backend = (subject.start)(&supply.requests)?;
+    let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0 };
+    let (cells, input) = match bench {
+        Bench::Chains { cell, behind, .. } => {
+            if let Some(before) = behind {
+                deck.run_heads(id_of(&subject.wanted.model, before), largest)?;
+            }
+            (vec![cell.clone()], 0)
+        }
+        Bench::Trees { cells } => (cells.clone(), 0),
+        Bench::Single { cell, input } => (vec![cell.clone()], *input),
+    };
+    for cell in &cells {
+        deck.prepare(&subject.wanted.model, id_of(&subject.wanted.model, cell), largest)?;
+        deck.fly(id_of(&subject.wanted.model, cell), input, largest, false)?;
+    }
+    for &batch in batches {
+        for cell in &cells {
+            let id = id_of(&subject.wanted.model, cell);
+            for _ in 0..flights(batch) {
+                deck.prepare(&subject.wanted.model, id, batch)?;
+                let flown = deck.fly(id, input, batch, false)?;
+                let samples = profile.cells.entry((cell.clone(), input)).or_default().entry(batch).or_default();
+                flown.durations().for_each(|time| samples.add(time));
+                let between = profile.between.entry(batch).or_default();
+                flown.gaps().for_each(|time| between.add(time));
+                if deck.supply.goes_on() {
+                    let kept = profile.kept.entry(batch).or_default();
+                    flown.durations().for_each(|time| kept.add(time));
+                    let exchanged = profile.exchanged.entry(batch).or_default();
+                    deck.fly(id, input, batch, true)?.durations().for_each(|time| exchanged.add(time));
+                }
+            }
+        }
+        go_on()?;
+    }
+    Ok(())
+}
+
+/// A device with its requests.
+struct Deck {
+    backend: Box<dyn Backend>,
+    supply: Supply,
+    workers: usize,
+    next_task: u64,
+}
+
+/// The tasks of a flight, worker by worker.
+struct Flown(Vec<Vec<Completion>>);
+
+impl Flown {
+    /// How long each task took that stood between two others.
+    fn durations(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.0.iter().flat_map(|tasks| &tasks[1..FLIGHT - 1]).map(|task| task.finish - task.start)
+    }
+
+    /// The time from each task to the next.
+    fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.0.iter().flat_map(|tasks| tasks.windows(2)).map(|pair| pair[1].start.saturating_since(pair[0].finish))
+    }
+}
+
+impl Deck {
+    /// Gives every worker a flight of tasks and waits for them; with `exchange` the members change from task to task.
+    fn fly(&mut self, cell: CellId, input: u32, batch: u32, exchange: bool) -> Result<Flown> {
+        let first = self.next_task;
+        let mut ran = Vec::new();
+        for place in 0..FLIGHT {
+            for worker in 0..self.workers {
+                let second = exchange && place % 2 == 1;
+                let nodes = self.supply.take(cell, worker, second, batch as usize);
+                ran.extend_from_slice(&nodes);
+                self.submit(cell, input, worker, nodes);
+            }
+        }
+        let mut flown = vec![Vec::with_capacity(FLIGHT); self.workers];
+        for completion in self.land(FLIGHT * self.workers)? {
+            flown[(completion.task.0 - first) as usize % self.workers].push(completion);
+        }
+        flown.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task| task.task));
+        self.check(&ran)?;
+        self.supply.ran(&ran);
+        Ok(Flown(flown))
+    }
+
+    fn submit(&mut self, cell: CellId, input: u32, worker: usize, nodes: Vec<NodeRef>) {
+        let steps = [Step { cell, batch: nodes.len() as u32, times: 1, input }];
+        let requests: Vec<RequestId> = Vec::new();
+        let task = Task {
+            worker: WorkerId(worker as u16),
+            stream: StreamId(0),
+            steps: &steps,
+            batch: nodes.len() as u32,
+            useful_cells: steps[0].cells(),
+            gather: false,
+            requests: &requests,
+            members: Members::Nodes(&|list| list.extend_from_slice(&nodes)),
+        };
+        let id = TaskId(self.next_task);
+        self.next_task += 1;
+        self.backend.submit(id, &task, Some(MemberList::Nodes(nodes.clone())));
+    }
+
+    fn land(&mut self, tasks: usize) -> Result<Vec<Completion>> {
+        let next = |_| self.backend.wait(None).ok_or_else(|| Error::failed("a task that was submitted never ended"));
+        (0..tasks).map(next).collect()
+    }
+
+    /// A request that failed would be measured doing nothing.
+    fn check(&mut self, nodes: &[NodeRef]) -> Result<()> {
+        let failed = nodes.iter().find_map(|node| self.backend.failure(node.request));
+        failed.map_or(Ok(()), |reason| Err(Error::failed(format!("a measured task failed: {reason}"))))
+    }
+
+    /// Runs the first node of every chain, behind which the measured cell begins.
+    fn run_heads(&mut self, cell: CellId, largest: u32) -> Result<()> {
+        for worker in 0..self.workers {
+            for second in [false, true] {
+                let nodes = self.supply.take(cell, worker, second, largest as usize);
+                self.submit(cell, 0, worker, nodes);
+            }
+        }
+        self.land(2 * self.workers).map(drop)
+    }
+
+    /// Makes sure that there are nodes of a cell for a flight: in a tree those below them run first.
+    fn prepare(&mut self, model: &crate::workload::model::Model, cell: CellId, batch: u32) -> Result<()> {
+        let needed = batch as usize * FLIGHT * self.workers;
+        while self.supply.ready(cell) < needed {
+            let others = (0..model.cell_types().len() as u16).map(CellId).filter(|other| *other != cell);
+            let Some((below, ready)) = others.map(|other| (other, self.supply.ready(other))).max_by_key(|(_, n)| *n)
+            else {
+                return Err(Error::failed("the bench has too few requests"));
+            };
+            if ready == 0 {
+                return Err(Error::failed(format!("the trees have too few nodes for batches of {batch}")));
+            }
+            let nodes = self.supply.take(below, 0, false, ready.min(needed));
+            self.submit(below, 0, 0, nodes.clone());
+            self.land(1)?;
+            self.supply.ran(&nodes);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Measuring what tasks cost on a device that computes, as the cost table that the simulator reads.
+//!
+//! Tasks run through the real backend, in the order and the form in which policies submit them:
+//!
+//! - A **cell** at a batch size: tasks that follow each other with the same members, as in the middle of a batch; from
+//!   start to finish. Cells whose members are others each time (those of trees and feed-forward networks) have to bring
+//!   their states together in every task, and that is part of their time.
+//! - **gather**: by how much a task is longer if its members are not those of the task before.
+//! - **task**: from the finish of a task to the start of the next that waits behind it.
+//! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
+//!
+//! Batch sizes take turns over the repeats, up and down, so that a machine that warms up or slows down does so for all of
+//! them. Values are medians, and spreads come from quartiles, so that a pause of the machine counts for one task.
+
+mod flights;
+mod launch;
+mod made;
+mod report;
+mod samples;
+mod supply;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use self::launch::Launch;
+pub use self::made::{Made, on_cpu};
+pub use self::samples::{LeaveOneOut, Samples};
+pub use self::wanted::{Wanted, cells_of};
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::units::CellId;
+use crate::workload::model::Model;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Requests;
+
+/// A device on which a network is ready: starts its workers for some requests.
+pub type Start<'a> = dyn Fn(&Requests) -> Result<Box<dyn Backend>> + 'a;
+
+/// A network that is ready to be measured.
+pub struct Subject<'a> {
+    /// What to measure of it.
+    pub wanted: &'a Wanted,
+    /// Starts its device.
+    pub start: &'a Start<'a>,
+}
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The batch sizes, ascending.
+    pub batches: Vec<u32>,
+    /// How often all of them are measured.
+    pub repeats: u32,
+    /// How many workers are busy at the same time.
+    pub workers: usize,
+}
+
+/// The batch sizes that are measured unless others are asked for: close to each other where a step's time bends, which
+/// is where the kernels of the product change and where the weights no longer dominate.
+pub const BATCHES: [u32; 30] = [
+    1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384,
+    448, 512,
+];
+
+/// What was measured of one network. Samples are in nanoseconds.
+#[derive(Debug, Default)]
+pub struct Profile {
+    /// A step of each cell, by the cell's name and the size of its input (0 if it has none), and by batch.
+    pub cells: BTreeMap<(String, u32), BTreeMap<u32, Samples>>,
+    /// By batch, the same steps with members that change; empty for networks whose members always do. The gather is the
+    /// difference.
+    pub exchanged: BTreeMap<u32, Samples>,
+    /// The steps with which the exchanged ones are compared.
+    pub kept: BTreeMap<u32, Samples>,
+    /// From one task to the next, by batch.
+    pub between: BTreeMap<u32, Samples>,
+    /// From one task to the decision upon it and the next, by batch.
+    pub launches: BTreeMap<u32, Launch>,
+}
+
+/// Measures one network. Calls `progress` [`Wanted::steps`] times.
+///
+/// # Errors
+/// A device that can't be started, a task that failed, [`Error::Interrupted`] once `stop` is set.
+pub fn measure(subject: &Subject<'_>, settings: &Settings, stop: &AtomicBool, progress: &dyn Fn()) -> Result<Profile> {
+    let mut profile = Profile::default();
+    let go_on = || {
+        progress();
+        if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    };
+    for repeat in 0..settings.repeats {
+        let mut batches = settings.batches.clone();
+        if repeat % 2 == 1 {
+            batches.reverse();
+        }
+        for bench in supply::benches(subject.wanted) {
+            flights::measure(&bench, subject, settings, &batches, &mut profile, &go_on)?;
+        }
+        for batch in launch::batches(settings) {
+            let sizes = profile.launches.entry(batch).or_default();
+            launch::measure(subject, settings.workers, batch, stop, sizes)?;
+            go_on()?;
+        }
+    }
+    Ok(profile)
+}
+
+/// The id of one of a model's cells.
+fn id_of(model: &Model, cell: &str) -> CellId {
+    let place = model.cell_types().iter().position(|known| known.name == cell);
+    CellId(place.expect("the cells to measure are the model's") as u16)
+}
+
+/// Requests of these shapes.
+fn unfolded(shapes: Vec<Shape>, model: &Model) -> Result<Requests> {
+    Requests::unfold(Arc::from(shapes), model).map_err(Error::input)
+}

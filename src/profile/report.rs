@@ -1,0 +1,116 @@
+//! What was measured, as the rows of a cost table and the lines above them.
+
+use std::fmt::Write as _;
+
+use super::{LeaveOneOut, Profile, Samples};
+use crate::metrics::recorder::Decisions;
+use crate::metrics::table::{aligned, significant};
+use crate::units::Nanos;
+
+/// The header and the rows of a cost table: the cells by name, then what tasks cost beside them. `overheads` says whether
+/// this profile gives the latter, of which a table has one.
+pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
+    let mut text = String::new();
+    let mut row = |cell: &str, input: u32, batch: u32, time: Nanos, deviation: f64| {
+        let input = match (sized, input) {
+            (false, _) => String::new(),
+            (true, 0) => ",".into(),
+            (true, input) => format!(",{input}"),
+        };
+        writeln!(text, "{cell},{batch},{},{deviation:.0}{input}", time.0).expect("a string takes all");
+    };
+    for ((cell, input), batches) in &profile.cells {
+        for (batch, samples) in batches {
+            row(cell, *input, *batch, samples.median(), samples.deviation());
+        }
+    }
+    if overheads {
+        for (batch, samples) in &profile.between {
+            row("task", 0, *batch, samples.median(), samples.deviation());
+        }
+        for (batch, exchanged) in &profile.exchanged {
+            let kept = &profile.kept[batch];
+            let gather = exchanged.median().saturating_since(kept.median());
+            row("gather", 0, *batch, gather, exchanged.deviation().hypot(kept.deviation()));
+        }
+        for (batch, launch) in &profile.launches {
+            row("launch", 0, *batch, launch.times.median(), launch.times.deviation());
+        }
+    }
+    text
+}
+
+/// The names of the columns.
+pub fn header(sized: bool) -> &'static str {
+    if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" }
+}
+
+/// What a reader of the table should know of a profile, a line each: how well lines between the points hold, and what
+/// decisions took.
+pub fn about(profile: &Profile) -> Vec<String> {
+    let mut lines: Vec<String> = profile
+        .cells
+        .iter()
+        .filter_map(|((cell, input), batches)| {
+            let errors = leave_one_out(batches);
+            let (batch, largest) = errors.largest()?;
+            Some(format!(
+                "interpolation of {}: leaving out each inner batch, the line through its neighbours is off by {:.2} % on \
+                 average and at most by {:+.2} %, at {batch}",
+                named(cell, *input),
+                100.0 * errors.mean()?,
+                100.0 * largest
+            ))
+        })
+        .collect();
+    let all: Decisions = profile.launches.values().map(|launch| launch.decisions).sum();
+    if all.calls > 0 {
+        let each = profile.launches.iter().filter(|(_, launch)| launch.decisions.calls > 0).map(|(batch, launch)| {
+            let Decisions { calls, time, .. } = launch.decisions;
+            format!("{batch}: {:.2}", time.as_nanos() as f64 / calls as f64 / 1e3)
+        });
+        lines.push(format!(
+            "scheduler: {:.2} us a decision of one task, with its submission (by batch: {})",
+            all.time.as_nanos() as f64 / all.calls as f64 / 1e3,
+            each.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    lines
+}
+
+/// The measured times and how far lines are from them, for a reader at a terminal.
+pub fn times(profile: &Profile) -> String {
+    let heading = ["cell", "batch", "us", "spread", "us a member", "left out"].map(String::from).to_vec();
+    let mut lines = vec![heading];
+    let micros = |ns: f64| significant(ns / 1e3);
+    let mut line = |cell: String, batch: u32, time: Nanos, deviation: f64, error: Option<f64>| {
+        let ns = time.0 as f64;
+        lines.push(vec![
+            cell,
+            batch.to_string(),
+            micros(ns),
+            if ns > 0.0 { format!("{:.1} %", 100.0 * deviation / ns) } else { "-".into() },
+            micros(ns / f64::from(batch)),
+            error.map_or(String::new(), |error| format!("{:+.2} %", 100.0 * error)),
+        ]);
+    };
+    for ((cell, input), batches) in &profile.cells {
+        let errors = leave_one_out(batches);
+        for (batch, samples) in batches {
+            let error = errors.errors.iter().find(|(left_out, _)| left_out == batch).map(|(_, error)| *error);
+            line(named(cell, *input), *batch, samples.median(), samples.deviation(), error);
+        }
+    }
+    for (batch, launch) in &profile.launches {
+        line("launch".into(), *batch, launch.times.median(), launch.times.deviation(), None);
+    }
+    aligned(&lines)
+}
+
+fn leave_one_out(batches: &std::collections::BTreeMap<u32, Samples>) -> LeaveOneOut {
+    LeaveOneOut::of(&batches.iter().map(|(batch, samples)| (*batch, samples.median())).collect::<Vec<_>>())
+}
+
+fn named(cell: &str, input: u32) -> String {
+    if input == 0 { cell.to_string() } else { format!("{cell} of {input}") }
+}

@@ -1,0 +1,131 @@
+//! What to measure: networks with their cells, and what their requests look like.
+
+use std::sync::Arc;
+
+use super::{Settings, supply};
+use crate::error::Result;
+use crate::experiment::device;
+use crate::experiment::prepared::Prepared;
+use crate::experiment::target::{Target, Verify};
+use crate::network::Spec;
+use crate::scenario::Scenario;
+use crate::workload::model::Model;
+use crate::workload::shape::{Shape, Tree};
+
+/// A network and what to measure of it.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its model.
+    pub model: Model,
+    /// Its sizes and weights.
+    pub spec: Spec,
+    /// The names of the cells to measure, some of the model's.
+    pub cells: Vec<String>,
+    /// The sizes of inputs, for cells whose time depends on them; empty for inputs of a fixed size.
+    pub inputs: Vec<u32>,
+    /// The trees that requests are, for models of trees.
+    pub trees: Vec<Shape>,
+    /// Where these are from, in words.
+    trees_from: String,
+}
+
+/// The leaves of the trees that stand for a dataset.
+const LEAVES: u32 = 32;
+
+/// How many of a scenario's trees are taken.
+const TREES: usize = 200;
+
+/// The names of all cells of a model.
+pub fn cells_of(model: &Model) -> Vec<String> {
+    model.cell_types().into_iter().map(|cell| cell.name).collect()
+}
+
+impl Wanted {
+    /// Some cells of a model; trees are complete and binary.
+    pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> Wanted {
+        let (trees, trees_from) = match model.takes_trees() {
+            true => (vec![complete_tree(LEAVES)], format!("complete binary trees of {LEAVES} leaves")),
+            false => (Vec::new(), String::new()),
+        };
+        Wanted { model, spec, cells, inputs: inputs.to_vec(), trees, trees_from }
+    }
+
+    /// All cells of a scenario's model on trees from its dataset. Sizes of inputs that are not given double up to the longest
+    /// request, since the simulator takes a smaller input for the next size.
+    ///
+    /// # Errors
+    /// A dataset or trace that can't be read.
+    pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
+        let model = scenario.workload.model.clone();
+        let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
+        let shapes = || Ok(Prepared::new(scenario, Target::Cpu(Verify::None))?.requests(0)?.shapes.clone());
+        match model {
+            Model::TreeLstm | Model::ChildSumTreeLstm => {
+                wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
+                let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
+                wanted.trees_from = format!(
+                    "the first {count} trees of {}, with {children:.2} children a node that has any",
+                    scenario.name
+                );
+            }
+            Model::Dnn(_) if !inputs.is_empty() => wanted.inputs = inputs.to_vec(),
+            Model::Dnn(_) => {
+                let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
+                if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
+                    wanted.inputs = (3..31).map(|power| 1 << power).take_while(|size| *size < longest).collect();
+                    wanted.inputs.push(longest);
+                }
+            }
+            Model::Lstm | Model::Gru | Model::Seq2Seq => {}
+        }
+        Ok(wanted)
+    }
+
+    /// How often a measurement of it calls `progress`.
+    pub fn steps(&self, settings: &Settings) -> usize {
+        let benches = supply::benches(self).len() * settings.batches.len();
+        settings.repeats as usize * (benches + super::launch::batches(settings).len())
+    }
+
+    /// What it is, in words.
+    pub fn described(&self) -> String {
+        let Spec { hidden, embedding, vocabulary, .. } = self.spec;
+        let from = if self.trees_from.is_empty() { String::new() } else { format!("; {}", self.trees_from) };
+        format!(
+            "{} of {}: hidden {hidden}, embedding {embedding}, vocabulary {vocabulary}, float32{from}",
+            self.cells.join(", "),
+            self.model.name()
+        )
+    }
+}
+
+fn mean_children(trees: &[Shape]) -> f64 {
+    let (mut nodes, mut parents) = (0, 0u32);
+    for shape in trees {
+        if let Shape::Tree(tree) = shape {
+            let children = tree.child_counts();
+            nodes += children.iter().sum::<u32>();
+            parents += children.iter().map(|count| u32::from(*count > 0)).sum::<u32>();
+        }
+    }
+    f64::from(nodes) / f64::from(parents.max(1))
+}
+
+/// A binary tree whose leaves are all equally deep; their number is a power of two. Node `i` is below node `i / 2`, the root
+/// is node 1.
+fn complete_tree(leaves: u32) -> Shape {
+    let parents: Vec<u32> = (1..2 * leaves).map(|node| node / 2).collect();
+    Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("the parent of a node has a smaller number")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complete_tree_has_two_children_everywhere() {
+        let tree = complete_tree(LEAVES);
+        assert_eq!(tree.length(), 2 * LEAVES - 1);
+        assert_eq!(mean_children(&[tree, "tree:4 4 4 0".parse().unwrap()]), 65.0 / 32.0);
+    }
+}

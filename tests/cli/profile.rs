@@ -1,0 +1,121 @@
+//! `batchlab profile` on tiny networks. Nothing is asserted of times.
+
+use batchlab::cost::CostModel as _;
+use batchlab::cost::table::{CostTable, Overhead};
+use batchlab::units::CellId;
+use batchlab::workload::model::Model;
+
+use crate::desk::Desk;
+
+/// Profiles with these options into `costs.csv`, and reads the table for a model's cells.
+#[track_caller]
+fn covers(model: &str, more: &[&str], batches: (u32, u32), others: &[&str]) -> String {
+    let desk = Desk::new();
+    let grid = ["profile", "--batches", "3,1,5", "--repeats", "2", "-o", "costs.csv", "--vocabulary", "9"];
+    desk.run(&[&grid[..], more].concat()).ok();
+    let text = desk.read("costs.csv");
+    let cells = Model::parse(model).unwrap().cell_types();
+    let table = CostTable::parse(&text, "costs.csv").unwrap().device(&cells, Overhead::default()).unwrap();
+    for cell in (0..cells.len() as u16).map(CellId) {
+        assert_eq!(table.measured(cell), batches.0..=batches.1, "{text}");
+    }
+    assert!(table.launch(3).0 > 0, "{text}");
+    let rows = |name: &str| text.lines().filter(|line| line.split(',').next() == Some(name)).count();
+    assert_eq!(["task", "launch"].map(rows), [3, 3], "{text}");
+    for name in others {
+        assert_eq!(rows(name), 3, "{text}");
+    }
+    assert!(text.starts_with("# batchlab profile "), "{text}");
+    for part in [", backend cpu, ", "# interpolation of ", "# scheduler: ", &format!(" of {model}: hidden 4, ")] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    text
+}
+
+#[test]
+fn every_model_has_a_table() {
+    for (model, others) in [
+        ("lstm", &["lstm", "gather"][..]),
+        ("gru", &["gru", "gather"]),
+        ("seq2seq", &["decoder", "encoder", "gather"]),
+        ("tree-lstm", &["internal", "leaf"]),
+        ("childsum-tree-lstm", &["internal", "leaf"]),
+        ("dnn:net", &["net"]),
+    ] {
+        let text = covers(model, &["--model", model, "--hidden", "4"], (1, 5), others);
+        assert_eq!(
+            text.contains("\ngather,"),
+            others.contains(&"gather"),
+            "members that always change are no surprise"
+        );
+    }
+    // Several workers at the same time.
+    covers("tree-lstm", &["--model", "tree-lstm", "--hidden", "4", "--workers", "2"], (1, 5), &["leaf"]);
+    covers("lstm", &["--model", "lstm", "--hidden", "4", "--workers", "2"], (1, 5), &["lstm", "gather"]);
+}
+
+#[test]
+fn single_cells_share_a_table() {
+    let text =
+        covers("lstm", &["--cell", "lstm:4", "--cell", "gru:3", "--cell", "net:2"], (1, 5), &["lstm", "gru", "net"]);
+    assert!(text.contains("# task, gather and launch: those of lstm\n"), "{text}");
+    let text = covers("dnn:net", &["--cell", "net:4", "--inputs", "2,7"], (1, 5), &[]);
+    assert!(text.contains("\ncell,batch,ns,stddev_ns,input\n") && text.contains(",7\n"), "{text}");
+    // A cell of the model alone.
+    let desk = Desk::new();
+    let printed = desk.run(&["profile", "--cell", "decoder:4", "--batches", "1", "--repeats", "1", "--quiet"]).ok();
+    assert_eq!(printed.stderr, "");
+    assert!(printed.stdout.contains("\ndecoder,1,") && !printed.stdout.contains("\nencoder,"), "{}", printed.stdout);
+}
+
+#[test]
+fn a_scenario_says_what_to_measure_and_runs_on_the_table() {
+    let desk = Desk::new();
+    let scenario = |model: &str, dataset: &str| {
+        format!(
+            "name = 's'\n[workload]\nmodel = '{model}'\nhidden = 4\nvocabulary = 9\ndataset = '{dataset}'\nrequests = 50\n\
+             [arrivals]\nprocess = 'offline'\n[device]\nworkers = 2\ncosts = 'measured.csv'\n[[policy]]\nkind = 'cellular'\n"
+        )
+    };
+    desk.write("measured.csv", "cell,batch,ns\nnone,1,1\n");
+    for (model, dataset, said) in [
+        ("childsum-tree-lstm", "complete-tree:8", "the first 50 trees of s, with 2.00 children"),
+        ("lstm", "constant:5", "lstm of lstm: hidden 4, embedding 4, vocabulary 9"),
+    ] {
+        desk.write("s.toml", scenario(model, dataset));
+        let words = ["profile", "--scenario", "s.toml", "--batches", "1,2", "--repeats", "1", "-o", "measured.csv"];
+        desk.run(&words).ok();
+        let text = desk.read("measured.csv");
+        assert!(text.contains(said) && text.contains("with 2 workers busy"), "{text}");
+        let ran = desk.run(&["sim", "s.toml", "--out", "out"]).ok();
+        assert!(ran.stderr.contains("larger than the measured 1..2 of measured.csv"), "{}", ran.stderr);
+        assert_eq!(desk.rows("out/s/summary.csv").len(), 1);
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let desk = Desk::new();
+    for (words, code, message) in [
+        (
+            &["--cell", "lstm:8", "--cell", "lstm:9"][..],
+            2,
+            "--cell lstm:9: a second width of \"lstm\"; a table has one curve",
+        ),
+        (&["--model", "lstm", "--inputs", "4"], 2, "--inputs: the time of these cells does not depend on"),
+        (&["--model", "lstm", "--hidden", "0"], 2, "hidden: 0 is out of range; from 1 to 65536"),
+        (&["--cell", "x:4", "--embedding", "3"], 2, "embedding: 3 is not the hidden width 4"),
+    ] {
+        desk.run(&[&["profile"], words].concat()).failed(code, message);
+    }
+    for (words, message) in [
+        (&["--cell", "lstm"][..], "\"lstm\" is not a cell with its hidden width, such as lstm:1024"),
+        (&["--model", "transformer"], "unknown model \"transformer\"; known: lstm, gru"),
+        (&["--model", "lstm", "--batches", "0"], "0 is not in 1..=1048576"),
+        (&[], "the following required arguments were not provided"),
+        (&["--model", "lstm", "--cell", "lstm:4"], "cannot be used with"),
+    ] {
+        let ran = desk.run(&[&["profile"], words].concat());
+        assert!(ran.code == Some(2) && ran.stderr.contains(message), "{ran:?}");
+    }
+}
