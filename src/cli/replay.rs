@@ -165,7 +165,7 @@ fn ledger_text(ledger: &Ledger) -> String {
     }
     let owner = match ledger.owner() {
         Some(owner) => format!(
-            "most of the gap: {}, which by the model change the mean by {:+.2} % of the real one\n",
+            "owner of the gap: {} (by the model, the mean changes by {:+.2} % of the real one)\n",
             owner.name(),
             100.0 * ledger.effect(owner).unwrap_or_default()
         ),
@@ -174,8 +174,11 @@ fn ledger_text(ledger: &Ledger) -> String {
     aligned(&lines) + &owner
 }
 
-/// The figures of a ledger, with their names in JSON.
-const LATENCIES: [(&str, fn(&Times) -> Option<f64>); 3] =
+/// A figure of latencies, with its name in JSON.
+type Latency = (&'static str, fn(&Times) -> Option<f64>);
+
+/// The figures of a ledger.
+const LATENCIES: [Latency; 3] =
     [("mean_ms", |times| times.mean_ms), ("p50_ms", |times| times.p50_ms), ("p99_ms", |times| times.p99_ms)];
 
 /// The runs of a ledger, as a table calls them.

@@ -340,3 +340,60 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     let middle = numbers.len() / 2;
     *numbers.select_nth_unstable_by(middle, f64::total_cmp).1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::table::{CostTable, Overhead};
+    use crate::metrics::recorder::TaskRow;
+    use crate::units::{StreamId, TaskId, WorkerId};
+    use crate::workload::model::Model;
+
+    /// A task of one step.
+    fn with_task<T>(batch: u32, times: u32, work: impl FnOnce(&Task<'_>) -> T) -> T {
+        let steps = [Step { cell: CellId(0), batch, times, input: 0 }];
+        work(&Task { batch, ..Task::whole_requests(WorkerId(0), &steps, &[], 0) })
+    }
+
+    /// The durations of a run of these tasks: batch, repetitions, nanoseconds. By the model a step takes 100 ns.
+    fn durations(tasks: &[(u32, u32, u64)]) -> Durations {
+        let cells = Model::Lstm.cell_types();
+        let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();
+        let model = table.device(&cells, Overhead::default()).unwrap();
+        let mut real = Recorder::new(0, 1, 1, Keep::default());
+        let mut signatures = Vec::new();
+        for (task, &(batch, times, took)) in (0..).map(TaskId).zip(tasks) {
+            let (submit, start, finish) = (Nanos(7), Nanos(9), Nanos(9 + took));
+            let cells = smallvec::smallvec![CellId(0)];
+            real.tasks.push(TaskRow {
+                task,
+                worker: WorkerId(0),
+                stream: StreamId(0),
+                cells,
+                batch,
+                submit,
+                start,
+                finish,
+            });
+            signatures.push(with_task(batch, times, Signature::of));
+        }
+        Durations::of(&real, &signatures, &model)
+    }
+
+    #[test]
+    fn recorded_durations_come_in_their_order_and_over_again() {
+        let mut durations = durations(&[(4, 1, 130), (8, 1, 7), (4, 1, 120)]);
+        let mut next = |batch| with_task(batch, 1, |task| durations.next(task, Nanos(100))).0;
+        assert_eq!([next(4), next(4), next(8), next(4), next(8)], [130, 120, 7, 130, 7]);
+    }
+
+    #[test]
+    fn a_task_without_its_like_is_as_far_off_the_model_as_its_neighbours() {
+        let mut durations = durations(&[(4, 1, 120), (4, 1, 999), (4, 2, 240), (8, 1, 160)]);
+        let mut next =
+            |batch, times: u32| with_task(batch, times, |task| durations.next(task, Nanos(100) * u64::from(times))).0;
+        // The ratios of batch 4 are 1.2, 9.99 and 1.2, that of 8 is 1.6.
+        assert_eq!([next(5, 1), next(6, 1), next(6, 3)], [130, 140, 420]);
+        assert_eq!([next(1, 1), next(4, 3), next(99, 1)], [120, 360, 160], "beyond, the nearest");
+    }
+}

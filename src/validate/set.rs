@@ -6,10 +6,13 @@ pub mod report;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use rayon::prelude::*;
+
 use super::compare::{Compared, Comparison, Row, Verdict, compare};
+use super::ledger::{Ledger, Signature, ledger};
 use super::recorded::Recording;
 use super::replay::replay;
-use super::results::Results;
+use super::results::{Point, Results};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::Target;
@@ -64,6 +67,8 @@ pub struct Line {
     pub figures: Vec<Row>,
     /// Whether the replay of the recorded run came to the same decisions.
     pub same_decisions: bool,
+    /// Which terms of the model own the gap between the first real run and the simulation.
+    pub ledger: Option<Ledger>,
     /// Whether requests were handed over in time in all real runs; `None` if that can't be said.
     pub in_time: Option<bool>,
 }
@@ -162,7 +167,7 @@ pub fn validate(
     let real = run(plan.target, plan.repeats)?;
     let simulated = run(Target::Sim, 1)?;
     let comparison = compare(real.folder.path(), simulated.folder.path())?;
-    let same = same_decisions(real.folder.path(), registry)?;
+    let replayed = replays(real.folder.path(), part, registry)?;
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();
         let of_point = |row: &&Row| row.place.point == point;
@@ -177,7 +182,8 @@ pub fn validate(
             load: *load,
             rate: *rate,
             figures: figures.to_vec(),
-            same_decisions: same.contains(&point),
+            same_decisions: replayed.iter().any(|(of, ledger)| *of == point && ledger.is_some()),
+            ledger: replayed.iter().find(|(of, _)| *of == point).and_then(|(_, ledger)| ledger.clone()),
             in_time: late.and_then(|late| late.valid),
         }
     };
@@ -185,18 +191,21 @@ pub fn validate(
     Ok((comparison, lines))
 }
 
-/// The points whose replay comes to the recorded logs.
-fn same_decisions(folder: &Path, registry: &Registry) -> Result<Vec<String>> {
+/// The recorded points, each with its ledger if a replay comes to the recorded logs.
+fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results { scenario, points } = Results::open(folder, registry)?;
     let prepared = Prepared::without_device(&scenario, Target::Sim)?;
-    let mut same = Vec::new();
-    for point in points {
+    let simulated = Prepared::new(&part.scenario, Target::Sim)?;
+    let model = simulated.device(0).expect("a simulation has costs");
+    let one = |point: &Point| {
         let recording = Recording::read(&point.folder, prepared.cells())?;
-        if replay(&prepared, &point, &recording, &mut |_| {})?.difference.is_none() {
-            same.push(point.run.load.to_string());
-        }
-    }
-    Ok(same)
+        let mut signatures = Vec::new();
+        let replay = replay(&prepared, point, &recording, &mut |task| signatures.push(Signature::of(task)))?;
+        let same = replay.difference.is_none();
+        let ledger = same.then(|| ledger(&prepared, point, &recording, &replay, &signatures, model)).transpose()?;
+        Ok((point.run.load.to_string(), ledger))
+    };
+    points.par_iter().map(one).collect()
 }
 
 impl Line {

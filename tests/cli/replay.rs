@@ -107,7 +107,7 @@ fn a_ledger_shows_every_term() {
         "dispatch by the model",
         "arrivals by the model",
         "all by the model",
-        "most of the gap: dispatch, which by the model change the mean by -",
+        "owner of the gap: dispatch (by the model, the mean changes by -",
     ] {
         assert_eq!(ran.stdout.matches(&format!("\n{line}")).count(), 2, "{line}: {ran:?}");
     }
@@ -127,7 +127,7 @@ fn a_ledger_takes_other_costs() {
     assert!(desk.run(&["replay", "out/t/A", "--ledger"]).ok().stdout.contains("no term changes anything\n"));
     desk.write("slow.csv", "cell,batch,ns\nlstm,1,2000000\n");
     let ran = desk.run(&["replay", "out/t/A", "--ledger", "--costs", "slow.csv"]).ok();
-    assert!(ran.stdout.contains("most of the gap: durations, which by the model change the mean by +"), "{ran:?}");
+    assert!(ran.stdout.contains("owner of the gap: durations (by the model, the mean changes by +"), "{ran:?}");
     desk.run(&["replay", "out/t/A", "--ledger", "--costs", "gone.csv"]).failed(2, "gone.csv: cannot be read");
     assert_eq!(desk.run(&["replay", "out/t/A", "--costs", "slow.csv"]).code, Some(2), "costs are the ledger's");
     // Where the decisions differ, times belong to nothing.

@@ -9,9 +9,10 @@ use crate::error::Result;
 use crate::files::write_whole;
 use crate::metrics::table::{aligned, significant};
 use crate::validate::compare::Row;
+use crate::validate::ledger::{Ledger, Term};
 
-const HEADING: [&str; 14] =
-    ["", "load", "rate", "real", "sim", "diff", "±", "", "real", "sim", "diff", "±", "", "decisions"];
+const HEADING: [&str; 16] =
+    ["", "load", "rate", "real", "sim", "diff", "±", "", "real", "sim", "diff", "±", "", "decisions", "", "the gap"];
 
 /// The columns of the file.
 const COLUMNS: [&str; 12] = [
@@ -32,7 +33,24 @@ const COLUMNS: [&str; 12] = [
 /// A table with a line for each policy and load: mean latency and 99th percentile, each real, simulated, the difference in
 /// percent, the spread of the real runs, and how that stands to the bounds.
 pub fn table(lines: &[Line]) -> String {
-    let title = ["", "%", "req/s", "mean ms", "mean ms", "%", "%", "", "p99 ms", "p99 ms", "%", "%", "", "in replay"];
+    let title = [
+        "",
+        "%",
+        "req/s",
+        "mean ms",
+        "mean ms",
+        "%",
+        "%",
+        "",
+        "p99 ms",
+        "p99 ms",
+        "%",
+        "%",
+        "",
+        "in replay",
+        "",
+        "is owned by",
+    ];
     let mut rows = vec![HEADING.map(String::from).to_vec(), title.map(String::from).to_vec()];
     rows.extend(lines.iter().map(cells));
     let bounds: Vec<String> = BOUNDS
@@ -64,12 +82,16 @@ fn cells(line: &Line) -> Vec<String> {
         let judgement = line.judgement(row).name().to_string();
         cells.extend([number(row.a), number(row.b), percent(row.difference), spread(row), judgement]);
     }
-    cells.push(match (line.same_decisions, line.in_time) {
-        (true, Some(false)) => "equal, late".into(),
-        (true, _) => "equal".into(),
-        (false, _) => "DIFFERENT".into(),
-    });
+    cells.push(if line.same_decisions { "equal" } else { "DIFFERENT" }.into());
+    cells.push(if line.in_time == Some(false) { "late" } else { "" }.into());
+    cells.push(line.ledger.as_ref().map_or(String::new(), owner));
     cells
+}
+
+/// The term that owns the gap, and by how much of the real mean it moves the simulated one.
+fn owner(ledger: &Ledger) -> String {
+    let effect = |term| ledger.effect(term).map(|effect| format!("{} {:+.1} %", Term::name(term), 100.0 * effect));
+    ledger.owner().and_then(effect).unwrap_or_default()
 }
 
 /// The same as one JSON array with an object for each line.
@@ -98,6 +120,10 @@ fn line_to_json(line: &Line) -> Value {
         "load_percent": line.load,
         "rate": line.rate,
         "figures": figures,
+        "ledger": line.ledger.as_ref().map(|ledger| {
+            let effect = |term: &Term| (term.name().to_string(), ledger.effect(*term).map(|effect| 100.0 * effect).into());
+            Term::ALL.iter().map(effect).collect::<serde_json::Map<String, Value>>()
+        }),
         "same_decisions": line.same_decisions,
         "in_time": line.in_time,
     })
