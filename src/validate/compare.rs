@@ -151,10 +151,13 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     let mut warmups_differ = 0;
+    let mut not_valid = 0;
     let paired = a.simulated() && b.simulated();
     for place in &places {
         let (of_a, of_b) = (runs(&a, &b, place)?, runs(&b, &a, place)?);
         warmups_differ += usize::from(of_a[0].warmup != of_b[0].warmup);
+        let late = |run: &Summary| run.lateness.is_some_and(|lateness| lateness.valid == Some(false));
+        not_valid += usize::from(of_a.iter().chain(&of_b).any(late));
         rows.extend(FIGURES.map(|figure| figure_row(place, figure, &of_a, &of_b, paired)));
         rows.extend(batch_rows(place, (&a, of_a.len()), (&b, of_b.len()), paired)?);
     }
@@ -163,6 +166,13 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         if !alone.is_empty() {
             notes.push(format!("only in {}: {}", results.path().display(), listed(&alone)));
         }
+    }
+    if not_valid > 0 {
+        notes.push(format!(
+            "at {not_valid} of {} points a real run is not valid: requests were handed over so late that its latencies are \
+             not those of an open loop",
+            places.len()
+        ));
     }
     if warmups_differ > 0 {
         notes.push(format!(
