@@ -17,8 +17,9 @@ use crate::backend::{MemberList, NodeRef, Step};
 use crate::network::{Network, Scratch};
 use crate::units::{CellId, RequestId, TaskId, WorkerId};
 
-/// A worker that may spin does so for this long before it sleeps: longer than the gaps between tasks under load.
-const PATIENCE: Duration = Duration::from_millis(1);
+/// A worker that may spin does so for this long before it sleeps: longer than the gaps between requests under any load
+/// whose latencies are looked at, because waking up takes as long as many a task.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A task on its way to its worker.
 pub struct Job {
