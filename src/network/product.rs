@@ -12,7 +12,9 @@ use super::huge_pages::HugePages;
 /// About as many columns go into a panel: few enough that a panel of the result for some hundred rows stays in a core's
 /// cache while the kernel adds to it, block by block of the inner dimension, and while the elements of it become a state;
 /// enough that starting a product costs nothing.
-const COLUMNS: usize = 512;
+///
+/// Tests cut small networks as well.
+const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
 
 /// A panel has a multiple of so many units, so that all but the last fill the kernel's tiles, and vectors.
 const STEP: usize = 32;
@@ -55,7 +57,9 @@ impl Product {
     /// first, then those of the second, and so on, so that one product takes them all.
     pub fn pack(gates: usize, units: usize, blocks: &[Block<'_>]) -> Product {
         let inputs = blocks.iter().map(|block| block.inputs).sum();
-        let width = units.div_ceil((gates * units).div_ceil(COLUMNS)).next_multiple_of(STEP);
+        // As many panels as come nearest to that width.
+        let count = ((gates * units + COLUMNS / 2) / COLUMNS).max(1);
+        let width = units.div_ceil(count).next_multiple_of(STEP);
         let (executor, memory) = (GemmExecutor::<f32>::new(), HugePages::default());
         let mut joined = Vec::with_capacity(gates * width * inputs);
         let panels = (0..units).step_by(width).map(|from| {
