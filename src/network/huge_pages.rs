@@ -48,7 +48,10 @@ impl HugePages {
 
 #[cfg(target_os = "linux")]
 fn advise(pages: Range<usize>) {
-    use nix::libc::{MADV_COLLAPSE, c_void, madvise};
+    use nix::libc::{c_int, c_void, madvise};
+
+    // The number of the system's interface; not every C library has a name for it.
+    const MADV_COLLAPSE: c_int = 25;
 
     let start = std::ptr::without_provenance_mut::<c_void>(pages.start);
     // SAFETY: this advice changes which physical pages stand behind addresses, and nothing that a program reads or writes
