@@ -7,6 +7,7 @@
 
 pub mod cells;
 mod elementwise;
+mod huge_pages;
 mod product;
 pub mod reference;
 pub mod spec;
@@ -97,9 +98,9 @@ fn span(ends: &[u32], row: usize) -> Range<usize> {
 pub struct Scratch {
     /// The left operand of the product.
     pub operand: Vec<f32>,
-    /// The result of the product.
+    /// A panel of the product's result.
     pub product: Vec<f32>,
-    /// For cells that need more than one product.
+    /// For cells that need more than that.
     pub more: Vec<f32>,
 }
 

@@ -1,26 +1,50 @@
 //! The matrix product of all cells.
 
 use std::fmt;
+use std::ops::Range;
 
 use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions, PackedBMatrix};
 use rten_tensor::NdTensorView;
 
+use super::first;
+use super::huge_pages::HugePages;
+
+/// About as many columns go into a panel: few enough that a panel of the result for some hundred rows stays in a core's
+/// cache while the kernel adds to it, block by block of the inner dimension, and while the elements of it become a state;
+/// enough that starting a product costs nothing.
+///
+/// Tests cut small networks as well.
+const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
+
+/// A panel has a multiple of so many units, so that all but the last fill the kernel's tiles, and vectors.
+const STEP: usize = 32;
+
 /// Weights that are laid out for the kernel once, and then multiplied from the left with batches of rows.
+///
+/// A cell's weights have several outputs for each unit of its state, one a gate. They are cut into panels of some units
+/// each, with all gates of these, so that a panel's result is all that it takes to compute these units.
 ///
 /// A row of the result has the same bits in every batch: with packed weights the kernel adds up each element over the
 /// inner dimension in one order, whatever rows stand beside it. (Unpacked weights would send a batch of one row another way.)
 pub struct Product {
-    packed: PackedBMatrix<f32>,
+    inputs: usize,
+    panels: Vec<Panel>,
 }
 
-/// A block of weights as PyTorch keeps it: a row for each output, each `inputs` numbers wide.
+/// The weights of some units.
+pub struct Panel {
+    units: Range<usize>,
+    weights: PackedBMatrix<f32>,
+}
+
+/// A block of weights as PyTorch keeps it: a row for each output, gate after gate, each `inputs` numbers wide.
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
     pub weights: &'a [f32],
     pub inputs: usize,
 }
 
-/// The left operand: rows that lie `stride` numbers apart, and are as wide as the weights are deep.
+/// The left operand: rows that begin `stride` numbers apart. As much of each is taken as the weights are deep.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
     pub data: &'a [f32],
@@ -29,49 +53,70 @@ pub struct Rows<'a> {
 }
 
 impl Product {
-    /// Packs blocks that share their outputs: the left operand's row is the inputs of the first, then those of the
-    /// second, and so on, so that one product takes them all.
-    pub fn pack(outputs: usize, blocks: &[Block<'_>]) -> Product {
-        let inner: usize = blocks.iter().map(|block| block.inputs).sum();
-        let mut joined = Vec::with_capacity(inner * outputs);
-        for output in 0..outputs {
-            for block in blocks {
-                joined.extend_from_slice(&block.weights[output * block.inputs..(output + 1) * block.inputs]);
+    /// Packs blocks that share their outputs, `units` for each of the gates: the left operand's row is the inputs of the
+    /// first, then those of the second, and so on, so that one product takes them all.
+    pub fn pack(gates: usize, units: usize, blocks: &[Block<'_>]) -> Product {
+        let inputs = blocks.iter().map(|block| block.inputs).sum();
+        // As many panels as come nearest to that width.
+        let count = ((gates * units + COLUMNS / 2) / COLUMNS).max(1);
+        let width = units.div_ceil(count).next_multiple_of(STEP);
+        let (executor, memory) = (GemmExecutor::<f32>::new(), HugePages::default());
+        let mut joined = Vec::with_capacity(gates * width * inputs);
+        let panels = (0..units).step_by(width).map(|from| {
+            let to = units.min(from + width);
+            joined.clear();
+            for output in (0..gates).flat_map(|gate| gate * units + from..gate * units + to) {
+                for block in blocks {
+                    joined.extend_from_slice(&block.weights[output * block.inputs..(output + 1) * block.inputs]);
+                }
             }
-        }
-        let transposed = NdTensorView::from_data([outputs, inner], joined.as_slice()).transposed();
-        Product { packed: GemmExecutor::<f32>::new().prepack_b(transposed) }
+            let weights = NdTensorView::from_data([gates * (to - from), inputs], joined.as_slice()).transposed();
+            Panel { units: from..to, weights: executor.prepack_b_in(&memory, weights) }
+        });
+        let panels = panels.collect();
+        memory.move_there();
+        Product { inputs, panels }
     }
 
     /// The width of a row of the left operand.
     pub fn inputs(&self) -> usize {
-        self.packed.rows()
+        self.inputs
     }
 
-    /// The width of a row of the result.
-    pub fn outputs(&self) -> usize {
-        self.packed.cols()
+    /// The panels, in the order of their units, of which they leave out none. Products of equally many gates and units are
+    /// cut alike.
+    pub fn panels(&self) -> &[Panel] {
+        &self.panels
+    }
+}
+
+impl Panel {
+    /// The units whose gates this panel computes.
+    pub fn units(&self) -> Range<usize> {
+        self.units.clone()
     }
 
-    /// Multiplies, and overwrites `out`, which holds a row of [`Product::outputs`] numbers for each row of `left`.
-    pub fn run(&self, left: Rows<'_>, out: &mut [f32]) {
-        if left.count == 0 {
-            return;
-        }
-        let used = (left.count - 1) * left.stride + self.inputs();
-        let left =
-            NdTensorView::from_data_with_strides([left.count, self.inputs()], &left.data[..used], [left.stride, 1])
+    /// Multiplies. The result has a row for each of the left operand's: gate after gate, each as wide as there are units.
+    pub fn multiply<'a>(&self, left: Rows<'_>, result: &'a mut Vec<f32>) -> &'a [f32] {
+        let (inputs, columns) = (self.weights.rows(), self.weights.cols());
+        let result = first(result, left.count * columns);
+        if left.count > 0 {
+            let used = (left.count - 1) * left.stride + inputs;
+            let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
                 .expect("the rows were cut to what the strides reach");
-        // An executor is a choice of kernel and holds no memory, but can't be sent to another thread.
-        GemmExecutor::<f32>::new()
-            .gemm(out, GemmInputA::Unpacked(left), GemmInputB::Packed(&self.packed), GemmOptions::default())
-            .expect("the operands have the sizes that the weights were packed for");
+            // An executor is a choice of kernel and holds no memory, but can't be sent to another thread.
+            GemmExecutor::<f32>::new()
+                .gemm(result, GemmInputA::Unpacked(left), GemmInputB::Packed(&self.weights), GemmOptions::default())
+                .expect("the operands have the sizes that the weights were packed for");
+        }
+        result
     }
 }
 
 impl fmt::Debug for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Product({} x {})", self.inputs(), self.outputs())
+        let outputs: usize = self.panels.iter().map(|panel| panel.weights.cols()).sum();
+        write!(f, "Product({} x {outputs} in {} panels)", self.inputs, self.panels.len())
     }
 }
 
@@ -87,27 +132,47 @@ mod tests {
         (0..n).map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0).collect()
     }
 
+    /// Whole rows of the result, gate after gate.
+    fn run(product: &Product, gates: usize, units: usize, left: Rows<'_>) -> Vec<Vec<f32>> {
+        let mut rows = vec![vec![f32::NAN; gates * units]; left.count];
+        // It must not matter what the memory held, nor that it is longer than it need be.
+        let mut memory = vec![f32::NAN; 3];
+        for panel in product.panels() {
+            memory.fill(f32::NAN);
+            let width = panel.units().len();
+            let result = panel.multiply(left, &mut memory);
+            assert_eq!(result.len(), left.count * gates * width);
+            for (row, result) in rows.iter_mut().zip(result.chunks_exact(gates * width)) {
+                for (row, result) in row.chunks_exact_mut(units).zip(result.chunks_exact(width)) {
+                    row[panel.units()].copy_from_slice(result);
+                }
+            }
+        }
+        rows
+    }
+
     #[test]
     fn a_row_has_the_same_bits_in_every_batch() {
-        // Inner sizes around the blocks that the kernel cuts them into, and outputs beside the widths of its tiles.
-        for (inputs, outputs) in [(1, 1), (7, 5), (64, 32), (70, 33), (300, 600), (257, 129), (1100, 47)] {
-            let weights = draw(inputs * outputs, "weights");
-            let product = Product::pack(outputs, &[Block { weights: &weights, inputs }]);
+        // Inner sizes around the blocks that the kernel cuts them into, outputs beside the widths of its tiles, one panel
+        // and several.
+        let sizes =
+            [(1, 1, 1), (7, 1, 5), (64, 4, 8), (70, 3, 11), (300, 4, 150), (257, 1, 129), (1100, 1, 47), (40, 5, 333)];
+        for (inputs, gates, units) in sizes {
+            let weights = draw(inputs * gates * units, "weights");
+            let product = Product::pack(gates, units, &[Block { weights: &weights, inputs }]);
             let left = draw(512 * inputs, "left");
             let run = |rows: usize, from: usize, stride: usize| {
-                let mut out = vec![f32::NAN; rows * outputs];
-                product.run(Rows { data: &left[from..], stride, count: rows }, &mut out);
-                out
+                run(&product, gates, units, Rows { data: &left[from..], stride, count: rows })
             };
-            let alone: Vec<Vec<f32>> = (0..512).map(|row| run(1, row * inputs, inputs)).collect();
+            let alone: Vec<Vec<f32>> = (0..512).map(|row| run(1, row * inputs, inputs).remove(0)).collect();
             for rows in [1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 64, 100, 512] {
-                for (row, result) in run(rows, 0, inputs).chunks_exact(outputs).enumerate() {
-                    assert!(same_bits(result, &alone[row]), "{inputs} x {outputs}: row {row} of {rows}");
+                for (row, result) in run(rows, 0, inputs).iter().enumerate() {
+                    assert!(same_bits(result, &alone[row]), "{inputs} x {gates} x {units}: row {row} of {rows}");
                 }
             }
             // Rows that lie apart, from an odd address.
-            for (row, result) in run(100, inputs, 2 * inputs).chunks_exact(outputs).enumerate() {
-                assert!(same_bits(result, &alone[1 + 2 * row]), "{inputs} x {outputs}: strided row {row}");
+            for (row, result) in run(100, inputs, 2 * inputs).iter().enumerate() {
+                assert!(same_bits(result, &alone[1 + 2 * row]), "{inputs} x {gates} x {units}: strided row {row}");
             }
         }
     }
@@ -117,17 +182,29 @@ mod tests {
     }
 
     #[test]
+    fn panels_are_columns_of_the_whole() {
+        let (inputs, gates, units) = (3, 4, 300);
+        let weights: Vec<f32> = (0..gates * units * inputs).map(|i| i as f32).collect();
+        let product = Product::pack(gates, units, &[Block { weights: &weights, inputs }]);
+        assert!(product.panels().len() > 1);
+        // Each row picks one input, so that the result is a column of the weights.
+        let left = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+        for (input, row) in run(&product, gates, units, Rows { data: &left, stride: 3, count: 3 }).iter().enumerate() {
+            assert!(row.iter().copied().eq(weights.iter().skip(input).step_by(inputs).copied()));
+        }
+    }
+
+    #[test]
     fn blocks_stand_side_by_side_along_the_inputs() {
         let blocks = [Block { weights: &[1.0, 2.0, 3.0, 4.0], inputs: 2 }, Block { weights: &[5.0, 6.0], inputs: 1 }];
-        let product = Product::pack(2, &blocks);
-        assert_eq!((product.inputs(), product.outputs()), (3, 2));
-        let mut out = [0.0; 2];
-        product.run(Rows { data: &[1.0, 10.0, 100.0], stride: 3, count: 1 }, &mut out);
-        assert_eq!(out, [521.0, 643.0]);
+        let product = Product::pack(2, 1, &blocks);
+        assert_eq!(product.inputs(), 3);
+        assert_eq!(run(&product, 2, 1, Rows { data: &[1.0, 10.0, 100.0], stride: 3, count: 1 }), [[521.0, 643.0]]);
     }
 
     #[test]
     fn no_rows_are_no_work() {
-        Product::pack(1, &[Block { weights: &[1.0], inputs: 1 }]).run(Rows { data: &[], stride: 1, count: 0 }, &mut []);
+        let product = Product::pack(1, 1, &[Block { weights: &[1.0], inputs: 1 }]);
+        assert!(run(&product, 1, 1, Rows { data: &[], stride: 1, count: 0 }).is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! The child-sum tree-LSTM (Tai, Socher and Manning, 2015), the cell of JIT dynamic batching's measurements: every node
 //! has a word and any number of children. The state is \[h|c\].
 //!
-//! The word's part of all four gates is one product, the part of the children's sum a second, and the forget gates a
-//! third with a row for each child, so that nothing is multiplied twice and no zeros are.
+//! Forget gates need a row for each child, and only the word's part of them is common to all. So there are three products:
+//! \[word|sum of the children\] to the gates i, o, u; the word to its part of the forget gates; and each child to its own.
 
 use rten_simd::Isa;
 use rten_simd::ops::NumOps;
@@ -10,7 +10,7 @@ use rten_simd::ops::NumOps;
 use super::embedding::Embedding;
 use super::{gates, pack, tree};
 use crate::network::elementwise::{Formula, apply, gated, gated_tanh};
-use crate::network::product::{Block, Product, Rows};
+use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
 
@@ -35,14 +35,14 @@ impl Cell for Leaf {
 #[derive(Debug)]
 pub struct Internal {
     embedding: Embedding,
-    /// x to its part of the gates i, o, u, f.
-    word: Product,
-    /// The sum of the children's h to its part of i, o, u.
-    sum: Product,
+    /// \[x|sum of the children's h\] to the gates i, o, u.
+    gates: Product,
+    gates_bias: Vec<f32>,
+    /// x to its part of the forget gates.
+    forget_word: Product,
     /// A child's h to its part of its forget gate.
-    forget: Product,
-    /// Of i, o, u, f.
-    bias: Vec<f32>,
+    forget_child: Product,
+    forget_bias: Vec<f32>,
     hidden: usize,
 }
 
@@ -50,14 +50,14 @@ impl Internal {
     /// The cell with the weights `childsum.*`.
     pub(super) fn new(spec: &Spec, weights: &Weights) -> Internal {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
-        let joined = |first: &str, second: &str| [weights.take(first), weights.take(second)].concat();
-        let word = joined("childsum.weight_iou_x", "childsum.weight_f_x");
+        let gates = [("childsum.weight_iou_x", embedding), ("childsum.weight_iou_h", hidden)];
         Internal {
             embedding: Embedding::new(weights, "embedding.weight", embedding),
-            word: Product::pack(4 * hidden, &[Block { weights: &word, inputs: embedding }]),
-            sum: pack(weights, 3 * hidden, &[("childsum.weight_iou_h", hidden)]),
-            forget: pack(weights, hidden, &[("childsum.weight_f_h", hidden)]),
-            bias: joined("childsum.bias_iou", "childsum.bias_f"),
+            gates: pack(weights, 3, hidden, &gates),
+            gates_bias: weights.take("childsum.bias_iou"),
+            forget_word: pack(weights, 1, hidden, &[("childsum.weight_f_x", embedding)]),
+            forget_child: pack(weights, 1, hidden, &[("childsum.weight_f_h", hidden)]),
+            forget_bias: weights.take("childsum.bias_f"),
             hidden,
         }
     }
@@ -65,11 +65,10 @@ impl Internal {
 
 impl Cell for Internal {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inputs, state) = (self.hidden, self.word.inputs(), 2 * self.hidden);
-        let children = batch.states.len() / state;
-        let (words, sums) =
-            first(&mut scratch.operand, batch.rows * (inputs + hidden)).split_at_mut(batch.rows * inputs);
-        for (row, (word, sum)) in words.chunks_exact_mut(inputs).zip(sums.chunks_exact_mut(hidden)).enumerate() {
+        let (hidden, inputs, state) = (self.hidden, self.gates.inputs(), 2 * self.hidden);
+        let operand = first(&mut scratch.operand, batch.rows * inputs);
+        for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
+            let (word, sum) = operand.split_at_mut(inputs - hidden);
             word.copy_from_slice(self.embedding.row(batch.token(row)));
             sum.fill(0.0);
             for child in batch.states_of(row) {
@@ -77,25 +76,33 @@ impl Cell for Internal {
                 sum.iter_mut().zip(h).for_each(|(sum, h)| *sum += h);
             }
         }
-        let (of_word, of_sum) =
-            first(&mut scratch.product, batch.rows * 7 * hidden).split_at_mut(batch.rows * 4 * hidden);
-        let of_child = first(&mut scratch.more, children * hidden);
-        self.word.run(Rows { data: words, stride: inputs, count: batch.rows }, of_word);
-        self.sum.run(Rows { data: sums, stride: hidden, count: batch.rows }, of_sum);
-        self.forget.run(Rows { data: batch.states, stride: state, count: children }, of_child);
+        let operand = Rows { data: operand, stride: inputs, count: batch.rows };
+        let children = Rows { data: batch.states, stride: state, count: batch.states.len() / state };
 
-        let bias = gates::<4>(&self.bias, hidden);
-        for (row, out) in out.chunks_exact_mut(state).enumerate() {
-            let [xi, xo, xu, xf] = gates(&of_word[row * 4 * hidden..], hidden);
-            let [hi, ho, hu] = gates(&of_sum[row * 3 * hidden..], hidden);
-            let (h, c) = out.split_at_mut(hidden);
-            c.fill(0.0);
-            for child in batch.states_of(row) {
-                let f = &of_child[child * hidden..(child + 1) * hidden];
-                let c_of_child = &batch.states[child * state + hidden..(child + 1) * state];
-                apply(Keep, [xf, f, bias[3], c_of_child], [&mut *c]);
+        // What the children's c leave comes first, and stands in the output.
+        for (of_word, of_child) in self.forget_word.panels().iter().zip(self.forget_child.panels()) {
+            let (units, wide, bias) = (of_word.units(), of_word.units().len(), &self.forget_bias[of_word.units()]);
+            let of_word = of_word.multiply(operand, &mut scratch.product);
+            let of_child = of_child.multiply(children, &mut scratch.more);
+            for (row, (of_word, out)) in of_word.chunks_exact(wide).zip(out.chunks_exact_mut(state)).enumerate() {
+                let kept = &mut out[hidden..][units.clone()];
+                kept.fill(0.0);
+                for child in batch.states_of(row) {
+                    let c = &batch.states[child * state + hidden..(child + 1) * state][units.clone()];
+                    apply(Keep, [of_word, &of_child[child * wide..(child + 1) * wide], bias, c], [&mut *kept]);
+                }
             }
-            apply(Gates, [xi, xo, xu, hi, ho, hu, bias[0], bias[1], bias[2]], [h, c]);
+        }
+        for panel in self.gates.panels() {
+            let (units, wide) = (panel.units(), panel.units().len());
+            let product = panel.multiply(operand, &mut scratch.product);
+            let [bias_i, bias_o, bias_u] = gates(&self.gates_bias, hidden).map(|bias| &bias[units.clone()]);
+            for (product, out) in product.chunks_exact(3 * wide).zip(out.chunks_exact_mut(state)) {
+                let [i, o, u] = gates(product, wide);
+                let (h, c) = out.split_at_mut(hidden);
+                let out = [&mut h[units.clone()], &mut c[units.clone()]];
+                apply(Gates, [i, o, u, bias_i, bias_o, bias_u], out);
+            }
         }
     }
 }
@@ -116,13 +123,11 @@ impl Formula<4, 1> for Keep {
 #[derive(Clone, Copy)]
 struct Gates;
 
-impl Formula<9, 2> for Gates {
+impl Formula<6, 2> for Gates {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, inputs: [I::F32; 9], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
+    fn of<I: Isa>(self, isa: I, [i, o, u, bi, bo, bu]: [I::F32; 6], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
-        let [xi, xo, xu, hi, ho, hu, bi, bo, bu] = inputs;
-        let (i, u) = (ops.add(ops.add(xi, hi), bi), ops.add(ops.add(xu, hu), bu));
-        let c = ops.add(kept, gated_tanh(isa, i, u));
-        [gated_tanh(isa, ops.add(ops.add(xo, ho), bo), c), c]
+        let c = ops.add(kept, gated_tanh(isa, ops.add(i, bi), ops.add(u, bu)));
+        [gated_tanh(isa, ops.add(o, bo), c), c]
     }
 }

@@ -26,9 +26,9 @@ impl Dense {
         let hidden = spec.hidden as usize;
         Dense {
             embedding: Embedding::new(weights, "embedding.weight", hidden),
-            first: pack(weights, 4 * hidden, &[("dense.weight_1", hidden)]),
+            first: pack(weights, 1, 4 * hidden, &[("dense.weight_1", hidden)]),
             first_bias: weights.take("dense.bias_1"),
-            second: pack(weights, hidden, &[("dense.weight_2", 4 * hidden)]),
+            second: pack(weights, 1, hidden, &[("dense.weight_2", 4 * hidden)]),
             second_bias: weights.take("dense.bias_2"),
         }
     }
@@ -37,7 +37,7 @@ impl Dense {
 impl Cell for Dense {
     /// Padding is computed as words are, and then left out of the mean. A row without words leaves zeros.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inner) = (self.embedding.width(), self.first.outputs());
+        let (hidden, inner) = (self.embedding.width(), self.second.inputs());
         out.fill(0.0);
         // Every place of every row, padding included: all rows are as long as the longest, or as they are padded to.
         let longest = (0..batch.rows).map(|row| batch.tokens_of(row).len()).max().unwrap_or(0);
@@ -64,18 +64,25 @@ impl Cell for Dense {
                     None => x.fill(0.0),
                 }
             }
-            let wide = first(&mut scratch.product, count * inner);
-            self.first.run(Rows { data: x, stride: hidden, count }, wide);
-            for wide in wide.chunks_exact_mut(inner) {
-                wide.iter_mut().zip(&self.first_bias).for_each(|(y, bias)| *y = relu(*y + bias));
+            let wide = first(&mut scratch.more, count * inner);
+            for panel in self.first.panels() {
+                let (units, bias) = (panel.units(), &self.first_bias[panel.units()]);
+                let y = panel.multiply(Rows { data: x, stride: hidden, count }, &mut scratch.product);
+                for (y, wide) in y.chunks_exact(units.len()).zip(wide.chunks_exact_mut(inner)) {
+                    let sums = y.iter().zip(bias).map(|(y, bias)| relu(y + bias));
+                    wide[units.clone()].iter_mut().zip(sums).for_each(|(wide, sum)| *wide = sum);
+                }
             }
-            let y = first(&mut scratch.more, count * hidden);
-            self.second.run(Rows { data: wide, stride: inner, count }, y);
-            for ((row, token), (x, y)) in block.iter().zip(x.chunks_exact(hidden).zip(y.chunks_exact(hidden))) {
-                if token.is_some() {
-                    let sum = out[row * hidden..(row + 1) * hidden].iter_mut();
-                    for (sum, ((x, y), bias)) in sum.zip(x.iter().zip(y).zip(&self.second_bias)) {
-                        *sum += x + (y + bias);
+            for panel in self.second.panels() {
+                let (units, bias) = (panel.units(), &self.second_bias[panel.units()]);
+                let y = panel.multiply(Rows { data: wide, stride: inner, count }, &mut scratch.product);
+                for ((row, token), (x, y)) in block.iter().zip(x.chunks_exact(hidden).zip(y.chunks_exact(units.len())))
+                {
+                    if token.is_some() {
+                        let sum = out[row * hidden..(row + 1) * hidden][units.clone()].iter_mut();
+                        for (sum, ((x, y), bias)) in sum.zip(x[units.clone()].iter().zip(y).zip(bias)) {
+                            *sum += x + (y + bias);
+                        }
                     }
                 }
             }

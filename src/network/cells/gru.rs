@@ -15,8 +15,10 @@ use crate::network::{Batch, Cell, Scratch, Spec, first};
 #[derive(Debug)]
 pub struct Gru {
     embedding: Embedding,
-    /// \[x|h\] to the gates r and z.
-    gates: Product,
+    /// \[h|x\] to the reset gate r.
+    reset: Product,
+    /// \[h|x\] to the update gate z.
+    update: Product,
     /// \[x|r∘h\] to the new value n.
     candidate: Product,
     /// Of r, z and n.
@@ -29,16 +31,19 @@ impl Gru {
     pub(super) fn new(spec: &Spec, weights: &Weights) -> Gru {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
         let (input, recurrent) = (weights.take("gru.weight_ih"), weights.take("gru.weight_hh"));
-        let part = |from: usize, to: usize| {
-            let block = |weights, inputs| Block { weights, inputs };
-            let input = block(&input[from * hidden * embedding..to * hidden * embedding], embedding);
-            let recurrent = block(&recurrent[from * hidden * hidden..to * hidden * hidden], hidden);
-            Product::pack((to - from) * hidden, &[input, recurrent])
+        let x = |gate: usize| Block {
+            weights: &input[gate * hidden * embedding..(gate + 1) * hidden * embedding],
+            inputs: embedding,
+        };
+        let h = |gate: usize| Block {
+            weights: &recurrent[gate * hidden * hidden..(gate + 1) * hidden * hidden],
+            inputs: hidden,
         };
         Gru {
             embedding: Embedding::new(weights, "embedding.weight", embedding),
-            gates: part(0, 2),
-            candidate: part(2, 3),
+            reset: Product::pack(1, hidden, &[h(0), x(0)]),
+            update: Product::pack(1, hidden, &[h(1), x(1)]),
+            candidate: Product::pack(1, hidden, &[x(2), h(2)]),
             bias: weights.take("gru.bias"),
             hidden,
         }
@@ -47,58 +52,62 @@ impl Gru {
 
 impl Cell for Gru {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inputs) = (self.hidden, self.gates.inputs());
-        let embedding = self.embedding.width();
-        let operand = first(&mut scratch.operand, batch.rows * inputs);
-        for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
-            operand[..embedding].copy_from_slice(self.embedding.row(batch.token(row)));
-            match batch.state(row, 0, hidden) {
-                Some(state) => operand[embedding..].copy_from_slice(state),
-                None => operand[embedding..].fill(0.0),
-            }
-        }
-        let both = first(&mut scratch.product, batch.rows * 2 * hidden);
-        self.gates.run(Rows { data: operand, stride: inputs, count: batch.rows }, both);
-
+        let (hidden, inputs) = (self.hidden, self.reset.inputs());
         let [bias_r, bias_z, bias_n] = gates(&self.bias, hidden);
-        for (both, operand) in both.chunks_exact(2 * hidden).zip(operand.chunks_exact_mut(inputs)) {
-            apply(Reset, [&both[..hidden], bias_r], [&mut operand[embedding..]]);
-        }
-        let candidate = first(&mut scratch.more, batch.rows * hidden);
-        self.candidate.run(Rows { data: operand, stride: inputs, count: batch.rows }, candidate);
-
-        for (row, out) in out.chunks_exact_mut(hidden).enumerate() {
-            // The state that was there before stands in the output while the pass runs.
+        // A row of the operand is [h|x|r∘h], which holds both operands of the products.
+        let stride = inputs + hidden;
+        let operand = first(&mut scratch.operand, batch.rows * stride);
+        for (row, operand) in operand.chunks_exact_mut(stride).enumerate() {
             match batch.state(row, 0, hidden) {
-                Some(state) => out.copy_from_slice(state),
-                None => out.fill(0.0),
+                Some(state) => operand[..hidden].copy_from_slice(state),
+                None => operand[..hidden].fill(0.0),
             }
-            let z = &both[(2 * row + 1) * hidden..(2 * row + 2) * hidden];
-            let n = &candidate[row * hidden..(row + 1) * hidden];
-            apply(Update, [z, bias_z, n, bias_n], [out]);
+            operand[hidden..inputs].copy_from_slice(self.embedding.row(batch.token(row)));
+        }
+
+        for panel in self.reset.panels() {
+            let units = panel.units();
+            let r = panel.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
+            for (r, operand) in r.chunks_exact(units.len()).zip(operand.chunks_exact_mut(stride)) {
+                let (operand, reset) = operand.split_at_mut(inputs);
+                apply(Reset, [r, &bias_r[units.clone()], &operand[units.clone()]], [&mut reset[units.clone()]]);
+            }
+        }
+
+        for (update, candidate) in self.update.panels().iter().zip(self.candidate.panels()) {
+            let units = update.units();
+            let z = update.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
+            let reset = operand.get(hidden..).unwrap_or_default();
+            let n = candidate.multiply(Rows { data: reset, stride, count: batch.rows }, &mut scratch.more);
+            let (z, n) = (z.chunks_exact(units.len()), n.chunks_exact(units.len()));
+            let rows = operand.chunks_exact(stride).zip(out.chunks_exact_mut(hidden));
+            for ((z, n), (operand, out)) in z.zip(n).zip(rows) {
+                let h = &operand[units.clone()];
+                let inputs = [z, &bias_z[units.clone()], n, &bias_n[units.clone()], h];
+                apply(Update, inputs, [&mut out[units.clone()]]);
+            }
         }
     }
 }
 
-/// h becomes σ(r) h.
+/// σ(r) h.
 #[derive(Clone, Copy)]
 struct Reset;
 
-impl Formula<2, 1> for Reset {
+impl Formula<3, 1> for Reset {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [r, bias]: [I::F32; 2], [h]: [I::F32; 1]) -> [I::F32; 1] {
-        let ops = isa.f32();
-        [gated(isa, ops.add(r, bias), h)]
+    fn of<I: Isa>(self, isa: I, [r, bias, h]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
+        [gated(isa, isa.f32().add(r, bias), h)]
     }
 }
 
-/// h becomes (1 - σ(z)) tanh(n) + σ(z) h, which is tanh(n) + σ(z) (h - tanh(n)).
+/// (1 - σ(z)) tanh(n) + σ(z) h, which is tanh(n) + σ(z) (h - tanh(n)).
 #[derive(Clone, Copy)]
 struct Update;
 
-impl Formula<4, 1> for Update {
+impl Formula<5, 1> for Update {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [z, bias_z, n, bias_n]: [I::F32; 4], [h]: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(self, isa: I, [z, bias_z, n, bias_n, h]: [I::F32; 5], _: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
         let n = tanh(isa, ops.add(n, bias_n));
         [ops.add(n, gated(isa, ops.add(z, bias_z), ops.sub(h, n)))]

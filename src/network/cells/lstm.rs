@@ -49,7 +49,7 @@ impl Layer {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
         let (input, recurrent) = (format!("{name}.weight_ih"), format!("{name}.weight_hh"));
         Layer {
-            product: pack(weights, 4 * hidden, &[(&input, embedding), (&recurrent, hidden)]),
+            product: pack(weights, 4, hidden, &[(&input, embedding), (&recurrent, hidden)]),
             bias: weights.take(&format!("{name}.bias")),
             hidden,
         }
@@ -75,17 +75,21 @@ impl Layer {
                 None => recurrent.fill(0.0),
             }
         }
-        let product = first(&mut scratch.product, batch.rows * 4 * hidden);
-        self.product.run(Rows { data: operand, stride: inputs, count: batch.rows }, product);
-
+        let left = Rows { data: operand, stride: inputs, count: batch.rows };
         let zero = first(&mut scratch.more, hidden);
         zero.fill(0.0);
-        let bias = gates::<4>(&self.bias, hidden);
-        for (row, (product, out)) in product.chunks_exact(4 * hidden).zip(out.chunks_exact_mut(width)).enumerate() {
-            let [i, f, g, o] = gates::<4>(product, hidden);
-            let c = batch.state(row, 0, width).map_or(&*zero, |state| &state[hidden..2 * hidden]);
-            let (h, rest) = out.split_at_mut(hidden);
-            apply(Gates, [i, f, g, o, bias[0], bias[1], bias[2], bias[3], c], [h, &mut rest[..hidden]]);
+
+        for panel in self.product.panels() {
+            let (units, wide) = (panel.units(), panel.units().len());
+            let product = panel.multiply(left, &mut scratch.product);
+            let bias = gates::<4>(&self.bias, hidden).map(|bias| &bias[units.clone()]);
+            for (row, (product, out)) in product.chunks_exact(4 * wide).zip(out.chunks_exact_mut(width)).enumerate() {
+                let [i, f, g, o] = gates(product, wide);
+                let c = &batch.state(row, 0, width).map_or(&*zero, |state| &state[hidden..])[units.clone()];
+                let (h, rest) = out.split_at_mut(hidden);
+                let out = [&mut h[units.clone()], &mut rest[units.clone()]];
+                apply(Gates, [i, f, g, o, bias[0], bias[1], bias[2], bias[3], c], out);
+            }
         }
     }
 }

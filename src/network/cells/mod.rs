@@ -40,12 +40,12 @@ pub(super) fn state(model: &Model, spec: &Spec) -> usize {
     }
 }
 
-/// Packs tensors of the same outputs, whose input widths are given, to one product.
-fn pack(weights: &Weights, outputs: usize, tensors: &[(&str, usize)]) -> Product {
+/// Packs tensors of the same outputs, `units` for each of the gates, whose input widths are given, to one product.
+fn pack(weights: &Weights, gates: usize, units: usize, tensors: &[(&str, usize)]) -> Product {
     let taken: Vec<Vec<f32>> = tensors.iter().map(|(name, _)| weights.take(name)).collect();
     let blocks: Vec<Block<'_>> =
         taken.iter().zip(tensors).map(|(weights, (_, inputs))| Block { weights, inputs: *inputs }).collect();
-    Product::pack(outputs, &blocks)
+    Product::pack(gates, units, &blocks)
 }
 
 /// The parts of a row, each `width` numbers wide: its gates.

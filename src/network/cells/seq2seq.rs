@@ -55,7 +55,7 @@ impl Decoder {
         Decoder {
             embedding: Embedding::new(weights, "decoder.embedding", spec.embedding as usize),
             layer: Layer::new(spec, weights, "decoder"),
-            projection: pack(weights, spec.vocabulary as usize, &[projection]),
+            projection: pack(weights, 1, spec.vocabulary as usize, &[projection]),
             bias: weights.take("projection.bias"),
         }
     }
@@ -67,14 +67,27 @@ impl Decoder {
 
 impl Cell for Decoder {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (width, words) = (self.width(), self.bias.len());
+        let width = self.width();
         let read = |row| batch.state(row, 0, width).and_then(|state| self.word(state)).unwrap_or(START);
         self.layer.run(batch, width, |row| self.embedding.row(read(row)), out, scratch);
-        let scores = first(&mut scratch.product, batch.rows * words);
-        self.projection.run(Rows { data: out, stride: width, count: batch.rows }, scores);
-        for (scores, state) in scores.chunks_exact(words).zip(out.chunks_exact_mut(width)) {
-            // Where no score is a number, neither is the word, so that whoever looks for broken states finds this one.
-            state[width - 1] = Largest { scores, bias: &self.bias }.dispatch().map_or(f32::NAN, |word| word as f32);
+
+        // Each row keeps the largest score so far, and its word. Where no score is a number, neither is the word, so that
+        // whoever looks for broken states finds this one.
+        let largest = first(&mut scratch.more, batch.rows);
+        largest.fill(f32::NEG_INFINITY);
+        out.chunks_exact_mut(width).for_each(|state| state[width - 1] = f32::NAN);
+        for panel in self.projection.panels() {
+            let words = panel.units();
+            let scores = panel.multiply(Rows { data: out, stride: width, count: batch.rows }, &mut scratch.product);
+            let rows = largest.iter_mut().zip(out.chunks_exact_mut(width));
+            for (scores, (largest, state)) in scores.chunks_exact(words.len()).zip(rows) {
+                let here = Largest { scores, bias: &self.bias[words.clone()] }.dispatch();
+                // Of equals the first stays, which is the lowest.
+                if let Some((score, at)) = here.filter(|(score, _)| score > largest) {
+                    *largest = score;
+                    state[width - 1] = (words.start + at) as f32;
+                }
+            }
         }
     }
 
@@ -83,7 +96,7 @@ impl Cell for Decoder {
     }
 }
 
-/// The place of the largest sum of a score and its bias, the lowest of equals. Scores that are no numbers, or minus
+/// The largest sum of a score and its bias, and its place, the lowest of equals. Scores that are no numbers, or minus
 /// infinity, are passed over.
 struct Largest<'a> {
     scores: &'a [f32],
@@ -91,10 +104,10 @@ struct Largest<'a> {
 }
 
 impl SimdOp for Largest<'_> {
-    type Output = Option<u32>;
+    type Output = Option<(f32, usize)>;
 
     #[inline(always)]
-    fn eval<I: Isa>(self, isa: I) -> Option<u32> {
+    fn eval<I: Isa>(self, isa: I) -> Option<(f32, usize)> {
         let (ops, places) = (isa.f32(), isa.i32());
         let lanes = ops.len();
         let (scores, bias) = (self.scores, &self.bias[..self.scores.len()]);
@@ -116,7 +129,7 @@ impl SimdOp for Largest<'_> {
             .map(|lane| (largest[lane], found[lane] as usize * lanes + lane));
         let rest = (whole..scores.len()).map(|at| (scores[at] + bias[at], at));
         let best = lanes_best.chain(rest).filter(|(sum, _)| *sum > f32::NEG_INFINITY);
-        best.reduce(|a, b| if b.0 > a.0 || (b.0 == a.0 && b.1 < a.1) { b } else { a }).map(|(_, at)| at as u32)
+        best.reduce(|a, b| if b.0 > a.0 || (b.0 == a.0 && b.1 < a.1) { b } else { a })
     }
 }
 
@@ -127,16 +140,17 @@ mod tests {
     #[test]
     fn the_lowest_of_the_largest_is_chosen() {
         let largest = |scores: &[f32]| Largest { scores, bias: &vec![0.5; scores.len()] }.dispatch();
+        let found = |at| Some((2.5, at));
         for words in 1..100 {
             for at in 0..words {
                 let mut scores = vec![-1.0; words];
                 scores[at..].iter_mut().step_by(3).for_each(|score| *score = 2.0);
-                assert_eq!(largest(&scores), Some(at as u32), "{words} words");
+                assert_eq!(largest(&scores), found(at), "{words} words");
                 scores[..at].fill(f32::NAN);
-                assert_eq!(largest(&scores), Some(at as u32), "{words} words, some of them no numbers");
+                assert_eq!(largest(&scores), found(at), "{words} words, some of them no numbers");
             }
             assert_eq!(largest(&vec![f32::NAN; words]), None);
         }
-        assert_eq!(Largest { scores: &[1.0, 1.5], bias: &[1.0, 0.0] }.dispatch(), Some(0), "the bias counts");
+        assert_eq!(Largest { scores: &[1.0, 1.5], bias: &[1.0, 0.0] }.dispatch(), Some((2.0, 0)), "the bias counts");
     }
 }

@@ -35,7 +35,7 @@ impl Leaf {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
         Leaf {
             embedding: Embedding::new(weights, "embedding.weight", embedding),
-            product: pack(weights, 3 * hidden, &[(weight, embedding)]),
+            product: pack(weights, 3, hidden, &[(weight, embedding)]),
             bias: weights.take(bias),
             hidden,
         }
@@ -49,14 +49,18 @@ impl Cell for Leaf {
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
             operand.copy_from_slice(self.embedding.row(batch.token(row)));
         }
-        let product = first(&mut scratch.product, batch.rows * 3 * hidden);
-        self.product.run(Rows { data: operand, stride: inputs, count: batch.rows }, product);
+        let left = Rows { data: operand, stride: inputs, count: batch.rows };
 
-        let [bias_i, bias_o, bias_u] = gates(&self.bias, hidden);
-        for (product, out) in product.chunks_exact(3 * hidden).zip(out.chunks_exact_mut(2 * hidden)) {
-            let [i, o, u] = gates(product, hidden);
-            let (h, c) = out.split_at_mut(hidden);
-            apply(LeafGates, [i, o, u, bias_i, bias_o, bias_u], [h, c]);
+        for panel in self.product.panels() {
+            let (units, wide) = (panel.units(), panel.units().len());
+            let product = panel.multiply(left, &mut scratch.product);
+            let [bias_i, bias_o, bias_u] = gates(&self.bias, hidden).map(|bias| &bias[units.clone()]);
+            for (product, out) in product.chunks_exact(3 * wide).zip(out.chunks_exact_mut(2 * hidden)) {
+                let [i, o, u] = gates(product, wide);
+                let (h, c) = out.split_at_mut(hidden);
+                let out = [&mut h[units.clone()], &mut c[units.clone()]];
+                apply(LeafGates, [i, o, u, bias_i, bias_o, bias_u], out);
+            }
         }
     }
 }
@@ -75,7 +79,7 @@ impl Internal {
     pub(super) fn new(spec: &Spec, weights: &Weights) -> Internal {
         let hidden = spec.hidden as usize;
         let children = [("internal.weight_left", hidden), ("internal.weight_right", hidden)];
-        Internal { product: pack(weights, 5 * hidden, &children), bias: weights.take("internal.bias"), hidden }
+        Internal { product: pack(weights, 5, hidden, &children), bias: weights.take("internal.bias"), hidden }
     }
 }
 
@@ -91,18 +95,23 @@ impl Cell for Internal {
                 }
             }
         }
-        let product = first(&mut scratch.product, batch.rows * 5 * hidden);
-        self.product.run(Rows { data: operand, stride: CHILDREN * hidden, count: batch.rows }, product);
-
+        let children = Rows { data: operand, stride: CHILDREN * hidden, count: batch.rows };
         let zero = first(&mut scratch.more, hidden);
         zero.fill(0.0);
-        let bias = gates::<5>(&self.bias, hidden);
-        for (row, (product, out)) in product.chunks_exact(5 * hidden).zip(out.chunks_exact_mut(state)).enumerate() {
-            let [i, o, u, left, right] = gates::<5>(product, hidden);
-            let c_of = |place| batch.state(row, place, state).map_or(&*zero, |child| &child[hidden..]);
-            let (h, c) = out.split_at_mut(hidden);
-            let inputs = [i, o, u, left, right, bias[0], bias[1], bias[2], bias[3], bias[4], c_of(0), c_of(1)];
-            apply(InternalGates, inputs, [h, c]);
+
+        for panel in self.product.panels() {
+            let (units, wide) = (panel.units(), panel.units().len());
+            let product = panel.multiply(children, &mut scratch.product);
+            let bias = gates::<5>(&self.bias, hidden).map(|bias| &bias[units.clone()]);
+            for (row, (product, out)) in product.chunks_exact(5 * wide).zip(out.chunks_exact_mut(state)).enumerate() {
+                let [i, o, u, left, right] = gates(product, wide);
+                let c_of =
+                    |place| &batch.state(row, place, state).map_or(&*zero, |child| &child[hidden..])[units.clone()];
+                let (h, c) = out.split_at_mut(hidden);
+                let out = [&mut h[units.clone()], &mut c[units.clone()]];
+                let inputs = [i, o, u, left, right, bias[0], bias[1], bias[2], bias[3], bias[4], c_of(0), c_of(1)];
+                apply(InternalGates, inputs, out);
+            }
         }
     }
 }
