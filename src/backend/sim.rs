@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use super::{Backend, Completion, MemberList, Task};
 use crate::cost::timing::Timing;
-use crate::units::{Nanos, TaskId};
+use crate::units::{CellId, Nanos, TaskId};
 
 /// Simulated workers. A worker runs its tasks one behind the other, without a gap but for what [`Timing::start`] puts
 /// there.
@@ -16,6 +16,8 @@ pub struct Sim<T> {
     now: Nanos,
     /// When each worker has nothing left to do.
     free_at: Vec<Nanos>,
+    /// The type of the cell that each worker runs last.
+    last: Vec<Option<CellId>>,
     /// Running and queued tasks: when the driver is told, the finish, the task, the start. By these, so that those of one
     /// instant come in the order of submission.
     running: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
@@ -24,7 +26,8 @@ pub struct Sim<T> {
 impl<T: Timing> Sim<T> {
     /// Idle workers at time 0.
     pub fn new(workers: usize, timing: T) -> Self {
-        Sim { timing, now: Nanos::ZERO, free_at: vec![Nanos::ZERO; workers], running: BinaryHeap::new() }
+        let (free_at, last) = (vec![Nanos::ZERO; workers], vec![None; workers]);
+        Sim { timing, now: Nanos::ZERO, free_at, last, running: BinaryHeap::new() }
     }
 }
 
@@ -36,7 +39,9 @@ impl<T: Timing> Backend for Sim<T> {
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         let free = &mut self.free_at[task.worker.index()];
         let start = self.timing.start(task, self.now, *free);
-        let finish = start.saturating_add(self.timing.duration(task));
+        let last = &mut self.last[task.worker.index()];
+        let finish = start.saturating_add(self.timing.duration(task, *last));
+        *last = task.steps.last().map(|step| step.cell);
         *free = finish;
         self.running.push(Reverse((finish.saturating_add(self.timing.notice()), finish, id, start)));
     }

@@ -12,6 +12,12 @@ pub trait CostModel: Send + Sync {
     /// The time of one run of a batched cell; [`Step::times`] plays no part.
     fn cell(&self, step: &Step) -> Nanos;
 
+    /// How much longer a run takes directly behind a cell of another type on the same worker, whose weights have taken the
+    /// place of its own in the caches.
+    fn switch(&self, _: &Step) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// The time to bring the states of a batch of so many nodes together.
     fn gather(&self, batch: u32) -> Nanos;
 

@@ -17,6 +17,8 @@ use crate::workload::model::CellType;
 const TASK: &str = "task";
 const GATHER: &str = "gather";
 const LAUNCH: &str = "launch";
+/// Behind the name of a cell: how much longer it takes behind a cell of another type.
+const SWITCH: &str = ".switch";
 
 /// A cost table as its file has it.
 #[derive(Clone, Debug)]
@@ -29,6 +31,14 @@ pub struct CostTable {
 #[derive(Clone, Debug)]
 struct CellCosts {
     by_input: Vec<(u32, Curve)>,
+}
+
+impl CellCosts {
+    /// The time of a step of the cell. A smaller input runs padded to the next size that was measured.
+    fn at(&self, step: &Step) -> Nanos {
+        let fitting = self.by_input.partition_point(|(input, _)| *input < step.input).min(self.by_input.len() - 1);
+        self.by_input[fitting].1.at(step.batch)
+    }
 }
 
 /// What tasks cost beside their cells, whatever their batch. Where there is `None`, the table's rows of that name hold,
@@ -121,12 +131,16 @@ impl CostTable {
                 })
             })
             .collect::<Result<Vec<CellCosts>>>()?;
+        let nothing = || CellCosts { by_input: vec![(0, Curve::constant(Nanos::ZERO))] };
+        let switches =
+            cells.iter().map(|cell| self.cells.get(&format!("{}{SWITCH}", cell.name)).cloned().unwrap_or_else(nothing));
         let curve = |given: Option<Nanos>, name: &str| match (given, self.cells.get(name)) {
             (None, Some(costs)) => costs.by_input[0].1.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {
             cells: curves,
+            switches: switches.collect(),
             task: curve(overhead.task, TASK),
             gather: curve(overhead.gather, GATHER),
             launch: curve(overhead.launch, LAUNCH),
@@ -143,6 +157,8 @@ impl CostTable {
 #[derive(Clone, Debug)]
 pub struct TableModel {
     cells: Vec<CellCosts>,
+    /// What comes on top of each cell behind another.
+    switches: Vec<CellCosts>,
     task: Curve,
     gather: Curve,
     launch: Curve,
@@ -159,10 +175,11 @@ impl TableModel {
 
 impl CostModel for TableModel {
     fn cell(&self, step: &Step) -> Nanos {
-        let by_input = &self.cells[step.cell.index()].by_input;
-        // A smaller input runs padded to the next size that was measured.
-        let fitting = by_input.partition_point(|(input, _)| *input < step.input).min(by_input.len() - 1);
-        by_input[fitting].1.at(step.batch)
+        self.cells[step.cell.index()].at(step)
+    }
+
+    fn switch(&self, step: &Step) -> Nanos {
+        self.switches[step.cell.index()].at(step)
     }
 
     fn gather(&self, batch: u32) -> Nanos {

@@ -2,7 +2,7 @@
 
 use super::CostModel;
 use crate::backend::Task;
-use crate::units::Nanos;
+use crate::units::{CellId, Nanos};
 
 /// What the simulated backend asks of its device, once for each task and in the order of submission. Every [`CostModel`]
 /// answers, always in the same way; what was recorded of a real device can answer too.
@@ -11,8 +11,8 @@ pub trait Timing {
     /// before either.
     fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos;
 
-    /// How long it takes.
-    fn duration(&mut self, task: &Task<'_>) -> Nanos;
+    /// How long it takes, behind a cell of the type `before` on its worker; `None` for the worker's first task.
+    fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
     /// How long after its finish the driver is told.
     fn notice(&mut self) -> Nanos {
@@ -25,11 +25,14 @@ impl<C: CostModel> Timing for C {
         free.max(submit.saturating_add(self.launch(task.batch)))
     }
 
-    fn duration(&mut self, task: &Task<'_>) -> Nanos {
-        let cells = task
-            .steps
-            .iter()
-            .fold(Nanos::ZERO, |sum, step| sum.saturating_add(self.cell(step).saturating_mul(u64::from(step.times))));
+    fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
+        let mut cells = Nanos::ZERO;
+        for step in task.steps {
+            if before.replace(step.cell).is_some_and(|before| before != step.cell) {
+                cells = cells.saturating_add(self.switch(step));
+            }
+            cells = cells.saturating_add(self.cell(step).saturating_mul(u64::from(step.times)));
+        }
         let gather = if task.gather { self.gather(task.batch) } else { Nanos::ZERO };
         cells.saturating_add(gather).saturating_add(self.task(task.batch))
     }

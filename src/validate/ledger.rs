@@ -221,8 +221,8 @@ impl Timing for Hybrid {
         }
     }
 
-    fn duration(&mut self, task: &Task<'_>) -> Nanos {
-        let by_model = self.model.duration(task);
+    fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
+        let by_model = self.model.duration(task, before);
         self.durations.as_mut().map_or(by_model, |durations| durations.next(task, by_model))
     }
 
@@ -293,16 +293,20 @@ impl Durations {
         let mut model = model.clone();
         let mut seen: HashMap<Signature, Cycle> = HashMap::new();
         let mut ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+        let mut last = vec![None; real.busy.len()];
         for row in &real.tasks {
             let Some(signature) = signatures.get(row.task.index()) else { continue };
             let took = row.finish.saturating_since(row.start);
             seen.entry(signature.clone()).or_default().times.push(took);
-            let by_model = model.duration(&Task {
+            let task = Task {
                 steps: &signature.steps,
                 gather: signature.gather,
                 batch: row.batch,
                 ..Task::whole_requests(row.worker, &[], &[], 0)
-            });
+            };
+            let last = &mut last[row.worker.index()];
+            let by_model = model.duration(&task, last.take());
+            *last = signature.steps.last().map(|step| step.cell);
             let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
             of_batch.push(ratio(took, by_model));
         }
