@@ -18,3 +18,4 @@ mod recorded;
 mod replay;
 mod shipped;
 mod traces;
+mod validate;
