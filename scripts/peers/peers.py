@@ -25,7 +25,8 @@ def steps(args):
     if args.own:
         path = args.out / "batchlab-steps.csv"
         own.profile_steps(f"lstm:{args.hidden}", args.batches, path)
-        rows += [["batchlab", row["cell"], row["batch"], float(row["ns"]) / 1e3, ""] for row in common.read_csv(path)]
+        steps = [row for row in common.read_csv(path) if row["cell"] == "lstm"]
+        rows += [["batchlab", row["cell"], row["batch"], float(row["ns"]) / 1e3, ""] for row in steps]
     for batch in args.batches:
         times = common.interleaved(chains.step_calls(args.hidden, batch))
         rows += [[*name, batch, median * 1e6, least * 1e6] for name, (median, least) in times.items()]
