@@ -1,5 +1,6 @@
 //! `batchlab validate`: real runs beside simulated ones, on one machine, in one command.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::real::Backend;
@@ -16,6 +17,9 @@ use crate::validate::set::{self, Line, Part, Plan, report};
 /// The set that is validated unless other scenarios are named.
 const SET: [&str; 3] =
     ["scenarios/validate/chains.toml", "scenarios/validate/seq2seq.toml", "scenarios/validate/trees.toml"];
+
+/// How the names of the pictures begin.
+const PICTURE: &str = "latency-cdf-";
 
 /// Validate the simulator against this machine
 ///
@@ -146,11 +150,21 @@ fn tell(common: &Common, part: &Part, plan: &Plan) {
 
 /// The distributions of latency, a picture for each load, and the whole comparison as a table.
 fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
+    remove_pictures(out);
     comparison_report::write_csv(&out.join("comparison.csv"), comparison)?;
     let inputs = Inputs::open(&[comparison.a.path(), comparison.b.path()])?;
     let options = plot::Options { title: Some(part.scenario.name.clone()), ..plot::Options::default() };
     for rate in &part.rates {
-        compared_cdf::draw(&inputs, &rate.to_string(), &options, &out.join(format!("latency-cdf-{rate}")))?;
+        compared_cdf::draw(&inputs, &rate.to_string(), &options, &out.join(format!("{PICTURE}{rate}")))?;
     }
     Ok(())
+}
+
+/// Pictures of an earlier validation, whose rates were others. What can't be removed is drawn over or stays.
+fn remove_pictures(folder: &Path) {
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if file.file_name().to_string_lossy().starts_with(PICTURE) {
+            let _ = fs::remove_file(file.path());
+        }
+    }
 }
