@@ -10,7 +10,9 @@
 //! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
 //!
 //! Batch sizes take turns over the repeats, up and down, so that a machine that warms up or slows down does so for all of
-//! them. Values are medians, and spreads come from quartiles, so that a pause of the machine counts for one task.
+//! them. Values are medians, and spreads come from quartiles, so that a pause of the machine counts for one task. What a
+//! machine takes for itself is in the mean of a run all the same: the cells' medians are multiplied by one ratio of means to
+//! medians, that of all their samples together ([`Profile::mean_over_median`]).
 
 mod flights;
 mod launch;
@@ -78,6 +80,13 @@ pub struct Profile {
     pub between: BTreeMap<u32, Samples>,
     /// From one task to the decision upon it and the next, by batch.
     pub launches: BTreeMap<u32, Launch>,
+}
+
+impl Profile {
+    /// By how much the mean of a task is above the median of those like it, over the samples of all cells; 1 or more.
+    pub fn mean_over_median(&self) -> f64 {
+        samples::mean_over_median(self.cells.values().flat_map(BTreeMap::values))
+    }
 }
 
 /// Measures one network. Calls `progress` [`Wanted::steps`] times.

@@ -7,10 +7,11 @@ use crate::metrics::recorder::Decisions;
 use crate::metrics::table::{aligned, significant};
 use crate::units::Nanos;
 
-/// The header and the rows of a cost table: the cells by name, then what tasks cost beside them. `overheads` says whether
+/// The header and the rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says whether
 /// this profile gives the latter, of which a table has one.
 pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     let mut text = String::new();
+    let ratio = profile.mean_over_median();
     let mut row = |cell: &str, input: u32, batch: u32, time: Nanos, deviation: f64| {
         let input = match (sized, input) {
             (false, _) => String::new(),
@@ -21,7 +22,7 @@ pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     };
     for ((cell, input), batches) in &profile.cells {
         for (batch, samples) in batches {
-            row(cell, *input, *batch, samples.median(), samples.deviation());
+            row(cell, *input, *batch, scaled(samples.median(), ratio), samples.deviation());
         }
     }
     if overheads {
@@ -63,6 +64,11 @@ pub fn about(profile: &Profile) -> Vec<String> {
             ))
         })
         .collect();
+    lines.push(format!(
+        "ns of cells: the median times {:.4}, by which the mean of all samples is above the medians of their batches, because \
+         the machine takes time for itself",
+        profile.mean_over_median()
+    ));
     let all: Decisions = profile.launches.values().map(|launch| launch.decisions).sum();
     if all.calls > 0 {
         let each = profile.launches.iter().filter(|(_, launch)| launch.decisions.calls > 0).map(|(batch, launch)| {
@@ -109,6 +115,10 @@ pub fn times(profile: &Profile) -> String {
 
 fn leave_one_out(batches: &std::collections::BTreeMap<u32, Samples>) -> LeaveOneOut {
     LeaveOneOut::of(&batches.iter().map(|(batch, samples)| (*batch, samples.median())).collect::<Vec<_>>())
+}
+
+fn scaled(time: Nanos, ratio: f64) -> Nanos {
+    Nanos((time.0 as f64 * ratio).round() as u64)
 }
 
 fn named(cell: &str, input: u32) -> String {
