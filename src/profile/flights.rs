@@ -38,36 +38,29 @@ pub fn measure(
     let supply = Supply::new(bench, subject.wanted, settings, nodes)?;
     let backend = (subject.start)(&supply.requests)?;
     let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0 };
-    let (cells, input) = match bench {
+    let (cell, input) = match bench {
         Bench::Chains { cell, behind, .. } => {
             if let Some(before) = behind {
                 deck.run_heads(id_of(&subject.wanted.model, before), largest)?;
             }
-            (vec![cell.clone()], 0)
+            (cell, 0)
         }
-        Bench::Trees { cells } => (cells.clone(), 0),
-        Bench::Single { cell, input } => (vec![cell.clone()], *input),
+        Bench::Single { cell, input } => (cell, *input),
     };
-    for cell in &cells {
-        deck.prepare(&subject.wanted.model, id_of(&subject.wanted.model, cell), largest)?;
-        deck.fly(id_of(&subject.wanted.model, cell), input, largest, false)?;
-    }
+    let id = id_of(&subject.wanted.model, cell);
+    deck.fly(id, input, largest, false)?;
     for &batch in batches {
-        for cell in &cells {
-            let id = id_of(&subject.wanted.model, cell);
-            for _ in 0..flights(batch) {
-                deck.prepare(&subject.wanted.model, id, batch)?;
-                let flown = deck.fly(id, input, batch, false)?;
-                let samples = profile.cells.entry((cell.clone(), input)).or_default().entry(batch).or_default();
-                flown.durations().for_each(|time| samples.add(time));
-                let between = profile.between.entry(batch).or_default();
-                flown.gaps().for_each(|time| between.add(time));
-                if deck.supply.goes_on() {
-                    let kept = profile.kept.entry(batch).or_default();
-                    flown.durations().for_each(|time| kept.add(time));
-                    let exchanged = profile.exchanged.entry(batch).or_default();
-                    deck.fly(id, input, batch, true)?.durations().for_each(|time| exchanged.add(time));
-                }
+        for _ in 0..flights(batch) {
+            let flown = deck.fly(id, input, batch, false)?;
+            let samples = profile.cells.entry((cell.clone(), input)).or_default().entry(batch).or_default();
+            flown.durations().for_each(|time| samples.add(time));
+            let between = profile.between.entry(batch).or_default();
+            flown.gaps().for_each(|time| between.add(time));
+            if deck.supply.goes_on() {
+                let kept = profile.kept.entry(batch).or_default();
+                flown.durations().for_each(|time| kept.add(time));
+                let exchanged = profile.exchanged.entry(batch).or_default();
+                deck.fly(id, input, batch, true)?.durations().for_each(|time| exchanged.add(time));
             }
         }
         go_on()?;
@@ -106,7 +99,7 @@ impl Deck {
         for place in 0..FLIGHT {
             for worker in 0..self.workers {
                 let second = exchange && place % 2 == 1;
-                let nodes = self.supply.take(cell, worker, second, batch as usize);
+                let nodes = self.supply.take(worker, second, batch as usize);
                 ran.extend_from_slice(&nodes);
                 self.submit(cell, input, worker, nodes);
             }
@@ -117,7 +110,6 @@ impl Deck {
         }
         flown.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task| task.task));
         self.check(&ran)?;
-        self.supply.ran(&ran);
         Ok(Flown(flown))
     }
 
@@ -154,30 +146,10 @@ impl Deck {
     fn run_heads(&mut self, cell: CellId, largest: u32) -> Result<()> {
         for worker in 0..self.workers {
             for second in [false, true] {
-                let nodes = self.supply.take(cell, worker, second, largest as usize);
+                let nodes = self.supply.take(worker, second, largest as usize);
                 self.submit(cell, 0, worker, nodes);
             }
         }
         self.land(2 * self.workers).map(drop)
-    }
-
-    /// Makes sure that there are nodes of a cell for a flight: in a tree those below them run first.
-    fn prepare(&mut self, model: &crate::workload::model::Model, cell: CellId, batch: u32) -> Result<()> {
-        let needed = batch as usize * FLIGHT * self.workers;
-        while self.supply.ready(cell) < needed {
-            let others = (0..model.cell_types().len() as u16).map(CellId).filter(|other| *other != cell);
-            let Some((below, ready)) = others.map(|other| (other, self.supply.ready(other))).max_by_key(|(_, n)| *n)
-            else {
-                return Err(Error::failed("the bench has too few requests"));
-            };
-            if ready == 0 {
-                return Err(Error::failed(format!("the trees have too few nodes for batches of {batch}")));
-            }
-            let nodes = self.supply.take(below, 0, false, ready.min(needed));
-            self.submit(below, 0, 0, nodes.clone());
-            self.land(1)?;
-            self.supply.ran(&nodes);
-        }
-        Ok(())
     }
 }

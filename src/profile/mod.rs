@@ -4,7 +4,8 @@
 //!
 //! - A **cell** at a batch size: tasks that follow each other with the same members, as in the middle of a batch; from
 //!   start to finish. Cells whose members are others each time (those of trees and feed-forward networks) have to bring
-//!   their states together in every task, and that is part of their time.
+//!   their states together in every task, and that is part of their time. Those of trees run in the tasks that the policy
+//!   makes of whole trees, because it matters where the states of a node's children are.
 //! - **gather**: by how much a task is longer if its members are not those of the task before.
 //! - **task**: from the finish of a task to the start of the next that waits behind it.
 //! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
@@ -19,7 +20,9 @@ mod launch;
 mod made;
 mod report;
 mod samples;
+mod served;
 mod supply;
+mod trees;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -103,6 +106,9 @@ pub fn measure(subject: &Subject<'_>, settings: &Settings, stop: &AtomicBool, pr
         let mut batches = settings.batches.clone();
         if repeat % 2 == 1 {
             batches.reverse();
+        }
+        if subject.wanted.model.takes_trees() {
+            trees::measure(subject, settings, &batches, stop, &mut profile, &go_on)?;
         }
         for bench in supply::benches(subject.wanted) {
             flights::measure(&bench, subject, settings, &batches, &mut profile, &go_on)?;
