@@ -72,7 +72,7 @@ pub fn measure(
     };
     let requests = unfolded(shapes, &subject.wanted.model)?;
     let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
-    let recorder = serve(subject, &requests, &policy, workers, stop)?;
+    let recorder = serve(subject, &requests, requests.len(), &policy, workers, stop)?;
     let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
     for task in &recorder.tasks {
         // The first task waits for all arrivals.

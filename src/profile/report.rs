@@ -7,6 +7,9 @@ use crate::metrics::recorder::Decisions;
 use crate::metrics::table::{aligned, significant};
 use crate::units::Nanos;
 
+/// What follows a cell's name in the rows of its steps behind other cells.
+const SWITCH: &str = ".switch";
+
 /// The header and the rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says whether
 /// this profile gives the latter, of which a table has one.
 pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
@@ -25,14 +28,18 @@ pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
             row(cell, *input, *batch, scaled(samples.median(), ratio), samples.deviation());
         }
     }
+    for (cell, batches) in &profile.turns {
+        for (batch, behind_other) in batches {
+            let (longer, deviation) = profile.longer(cell, *batch, behind_other);
+            row(&format!("{cell}{SWITCH}"), 0, *batch, scaled(longer, ratio), deviation);
+        }
+    }
     if overheads {
         for (batch, samples) in &profile.between {
             row("task", 0, *batch, samples.median(), samples.deviation());
         }
-        for (batch, exchanged) in &profile.exchanged {
-            let kept = &profile.kept[batch];
-            let gather = exchanged.median().saturating_since(kept.median());
-            row("gather", 0, *batch, gather, exchanged.deviation().hypot(kept.deviation()));
+        for (batch, (gather, deviation)) in profile.gathers() {
+            row("gather", 0, batch, gather, deviation);
         }
         for (batch, launch) in &profile.launches {
             row("launch", 0, *batch, launch.times.median(), launch.times.deviation());

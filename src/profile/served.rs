@@ -1,6 +1,5 @@
-//! Requests that are all there from the start, served by the real driver and the real cellular policy.
+//! Requests that are served by the real driver and the real cellular policy.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::Subject;
@@ -10,16 +9,18 @@ use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::cellular::Cellular;
 use crate::policy::registry::{Settings as _, Setup};
 use crate::units::Nanos;
-use crate::workload::arrivals::OpenLoop;
+use crate::workload::arrivals::{ClosedLoop, Think};
+use crate::workload::random::stream;
 use crate::workload::trace::Requests;
 
-/// Serves the requests and keeps a row for each task.
+/// Serves the requests, of which so many are there at a time, and keeps a row for each task.
 ///
 /// # Errors
 /// As [`super::measure`].
 pub fn serve(
     subject: &Subject<'_>,
     requests: &Requests,
+    clients: usize,
     policy: &Cellular,
     workers: usize,
     stop: &AtomicBool,
@@ -29,8 +30,9 @@ pub fn serve(
     let mut policy = policy.build(&setup).map_err(Error::input)?;
     let mut backend = (subject.start)(requests)?;
     let mut recorder = Recorder::new(requests.len(), workers, cells.len(), Keep { tasks: true, ..Keep::default() });
-    let arrivals: Arc<[Nanos]> = vec![Nanos::ZERO; requests.len()].into();
-    let mut source = OpenLoop::new(requests, &arrivals);
+    // Clients that do not think draw nothing.
+    let mut source =
+        ClosedLoop::new(requests, clients as u32, Think::Constant(Nanos::ZERO), &mut stream(0, 0, "profile"));
     drive(&mut source, &mut *policy, &mut *backend, &mut recorder, workers, stop)?;
     match recorder.failures.first() {
         Some((_, _, reason)) => Err(Error::failed(format!("a measured task failed: {reason}"))),

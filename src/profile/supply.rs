@@ -12,6 +12,9 @@ use crate::workload::trace::Requests;
 pub enum Bench {
     /// Chains that do not end, on which one cell runs: its name, the shape, and whether the other cell runs first.
     Chains { cell: String, shape: Shape, behind: Option<String> },
+    /// Chains of two kinds that take turns on a worker: their cells and shapes. Those of the second begin with the cell of
+    /// the first.
+    Turns { cells: [String; 2], shapes: [Shape; 2] },
     /// Requests of one node with an input of this size.
     Single { cell: String, input: u32 },
 }
@@ -23,14 +26,24 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
         Model::Lstm | Model::Gru => {
             wanted.cells.iter().map(|cell| chain(cell, Shape::Chain(MAX_LENGTH), None)).collect()
         }
-        Model::Seq2Seq => wanted
-            .cells
-            .iter()
-            .map(|cell| match cell.as_str() {
-                "encoder" => chain(cell, Shape::Seq2Seq { source: MAX_LENGTH, target: 1 }, None),
-                _ => chain(cell, Shape::Seq2Seq { source: 1, target: MAX_LENGTH }, Some("encoder".into())),
-            })
-            .collect(),
+        Model::Seq2Seq => {
+            let encodes = Shape::Seq2Seq { source: MAX_LENGTH, target: 1 };
+            let decodes = Shape::Seq2Seq { source: 1, target: MAX_LENGTH };
+            let mut benches: Vec<Bench> = wanted
+                .cells
+                .iter()
+                .map(|cell| match cell.as_str() {
+                    "encoder" => chain(cell, encodes.clone(), None),
+                    _ => chain(cell, decodes.clone(), Some("encoder".into())),
+                })
+                .collect();
+            // Whoever wants one cell alone has no other before it.
+            if wanted.cells.len() > 1 {
+                let cells = ["encoder", "decoder"].map(String::from);
+                benches.push(Bench::Turns { cells, shapes: [encodes, decodes] });
+            }
+            benches
+        }
         Model::TreeLstm | Model::ChildSumTreeLstm => Vec::new(),
         Model::Dnn(cell) => {
             let fixed = [0];
@@ -63,12 +76,16 @@ impl Supply {
         let largest = settings.batches.iter().max().map_or(1, |batch| *batch as usize);
         let shapes = match bench {
             Bench::Chains { shape, .. } => vec![shape.clone(); 2 * settings.workers * largest],
+            Bench::Turns { shapes, .. } => {
+                let sets = || shapes.iter().flat_map(|shape| std::iter::repeat_n(shape.clone(), largest));
+                (0..settings.workers).flat_map(|_| sets()).collect()
+            }
             Bench::Single { input: 0, .. } => vec![Shape::Fixed; nodes],
             Bench::Single { input, .. } => vec![Shape::Tokens(*input); nodes],
         };
         let requests = unfolded(shapes, &wanted.model)?;
         let kind = match bench {
-            Bench::Chains { .. } => Kind::Chains { next: vec![0; requests.len()], set: largest },
+            Bench::Chains { .. } | Bench::Turns { .. } => Kind::Chains { next: vec![0; requests.len()], set: largest },
             Bench::Single { .. } => Kind::Single { next: 0 },
         };
         Ok(Supply { requests, kind })

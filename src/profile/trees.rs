@@ -22,6 +22,14 @@ const NODES: usize = 2048;
 /// The first tasks of each cell find nothing in the caches, and no room that trees have left.
 const WARM_UP: usize = 3;
 
+/// Smaller batches than this are those of what is left near the roots of a few trees: one internal cell runs behind the
+/// other. A policy that is held to such a size changes between leaves and internal cells all the time, and the weights of
+/// one take the place of the other's in the caches.
+const FEW: u32 = 16;
+
+/// How many times the nodes of a batch run where the policy is free, because it makes tasks of other sizes too.
+const FREE_NODES: usize = 4;
+
 /// For how many tasks of each cell there are trees at a batch size.
 fn tasks(batch: u32) -> usize {
     (NODES / batch as usize).clamp(16, 128)
@@ -45,20 +53,34 @@ pub fn measure(
         ));
     }
     for &batch in batches {
-        let shapes = enough(subject, batch as usize * tasks(batch) * settings.workers)?;
-        let requests = unfolded(shapes, &subject.wanted.model)?;
         // Behind the first task of a decision there is none that is smaller.
         let one_size = PerCell::All(batch);
-        let policy = Cellular { max_batch: one_size.clone(), min_batch: one_size, ..Cellular::default() };
-        let served = serve(subject, &requests, &policy, settings.workers, stop)?;
-        for (place, cell) in subject.wanted.model.cell_types().into_iter().enumerate() {
-            if subject.wanted.cells.contains(&cell.name) {
-                let (size, times) = durations(&served, CellId(place as u16));
-                let samples = profile.cells.entry((cell.name, 0)).or_default().entry(size).or_default();
-                times.for_each(|task| samples.add(task.finish - task.start));
+        let held = Cellular { max_batch: one_size.clone(), min_batch: one_size, ..Cellular::default() };
+        let nodes = batch as usize * tasks(batch) * settings.workers;
+        let serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
+            let requests = unfolded(enough(subject, nodes)?, &subject.wanted.model)?;
+            serve(subject, &requests, trees as usize * settings.workers, policy, settings.workers, stop)
+        };
+        let held = serve_some(nodes, batch, &held)?;
+        gaps(&held, batch, &mut profile.between);
+        let mut free = Vec::new();
+        if batch < FEW {
+            for trees in [batch, batch.div_ceil(2)] {
+                free.append(&mut serve_some(FREE_NODES * nodes, trees, &Cellular::default())?.tasks);
             }
         }
-        gaps(&served, batch, &mut profile.between);
+        for (place, cell) in subject.wanted.model.cell_types().into_iter().enumerate() {
+            if !subject.wanted.cells.contains(&cell.name) {
+                continue;
+            }
+            let id = CellId(place as u16);
+            let of_size = |task: &&TaskRow| task.cells[..] == [id] && task.batch == batch;
+            let found: Vec<&TaskRow> = free.iter().filter(of_size).collect();
+            let (size, found) = if cell.chain || found.len() <= WARM_UP { largest(&held, id) } else { (batch, found) };
+            let samples = profile.cells.entry((cell.name, 0)).or_default().entry(size).or_default();
+            let skipped = WARM_UP.min(found.len().saturating_sub(1));
+            found[skipped..].iter().for_each(|task| samples.add(task.finish - task.start));
+        }
         go_on()?;
     }
     Ok(())
@@ -85,14 +107,12 @@ fn enough(subject: &Subject<'_>, nodes: usize) -> Result<Vec<Shape>> {
     Ok(shapes)
 }
 
-/// The tasks of a cell that were as large as any, which is the size that was asked for unless its trees have too few nodes
+/// The tasks of a cell that were as large as any, which is the size that was asked for unless the trees have too few nodes
 /// that are ready together; and that size.
-fn durations(served: &Recorder, cell: CellId) -> (u32, impl Iterator<Item = &TaskRow>) {
-    let of_cell = move |task: &&TaskRow| task.cells[..] == [cell];
-    let size = served.tasks.iter().filter(of_cell).map(|task| task.batch).max().unwrap_or(1);
-    let of_size: Vec<&TaskRow> = served.tasks.iter().filter(of_cell).filter(|task| task.batch == size).collect();
-    let skipped = WARM_UP.min(of_size.len().saturating_sub(1));
-    (size, of_size.into_iter().skip(skipped))
+fn largest(served: &Recorder, cell: CellId) -> (u32, Vec<&TaskRow>) {
+    let of_cell: Vec<&TaskRow> = served.tasks.iter().filter(|task| task.cells[..] == [cell]).collect();
+    let size = of_cell.iter().map(|task| task.batch).max().unwrap_or(1);
+    (size, of_cell.into_iter().filter(|task| task.batch == size).collect())
 }
 
 /// The times from each task to the next that waited behind it.
