@@ -22,6 +22,10 @@ const NODES: usize = 2048;
 /// The first tasks of each cell find nothing in the caches, and no room that trees have left.
 const WARM_UP: usize = 3;
 
+/// Tasks of a decision where the policy is held to a size: one behind another, whose gap is measured, and no more, so that
+/// cells take turns as they do when trees come one by one.
+const HELD_TASKS: u32 = 2;
+
 /// Smaller batches than this are those of what is left near the roots of a few trees: one internal cell runs behind the
 /// other. A policy that is held to such a size changes between leaves and internal cells all the time, and the weights of
 /// one take the place of the other's in the caches.
@@ -55,7 +59,7 @@ pub fn measure(
     for &batch in batches {
         // Behind the first task of a decision there is none that is smaller.
         let one_size = PerCell::All(batch);
-        let held = Cellular { max_batch: one_size.clone(), min_batch: one_size, ..Cellular::default() };
+        let held = Cellular { max_tasks: HELD_TASKS, max_batch: one_size.clone(), min_batch: one_size };
         let nodes = batch as usize * tasks(batch) * settings.workers;
         let serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
             let requests = unfolded(enough(subject, nodes)?, &subject.wanted.model)?;
@@ -74,9 +78,10 @@ pub fn measure(
                 continue;
             }
             let id = CellId(place as u16);
-            let of_size = |task: &&TaskRow| task.cells[..] == [id] && task.batch == batch;
-            let found: Vec<&TaskRow> = free.iter().filter(of_size).collect();
-            let (size, found) = if cell.chain || found.len() <= WARM_UP { largest(&held, id) } else { (batch, found) };
+            let (size, found) = match free_tasks(&free, id, batch) {
+                found if found.len() > WARM_UP && !cell.chain => (batch, found),
+                _ => largest(&held, id, cell.chain),
+            };
             let samples = profile.cells.entry((cell.name, 0)).or_default().entry(size).or_default();
             let skipped = WARM_UP.min(found.len().saturating_sub(1));
             found[skipped..].iter().for_each(|task| samples.add(task.finish - task.start));
@@ -107,12 +112,28 @@ fn enough(subject: &Subject<'_>, nodes: usize) -> Result<Vec<Shape>> {
     Ok(shapes)
 }
 
+/// The tasks of a cell and a size where the policy is free.
+fn free_tasks(tasks: &[TaskRow], cell: CellId, batch: u32) -> Vec<&TaskRow> {
+    tasks.iter().filter(|task| task.cells[..] == [cell] && task.batch == batch).collect()
+}
+
 /// The tasks of a cell that were as large as any, which is the size that was asked for unless the trees have too few nodes
-/// that are ready together; and that size.
-fn largest(served: &Recorder, cell: CellId) -> (u32, Vec<&TaskRow>) {
-    let of_cell: Vec<&TaskRow> = served.tasks.iter().filter(|task| task.cells[..] == [cell]).collect();
-    let size = of_cell.iter().map(|task| task.batch).max().unwrap_or(1);
-    (size, of_cell.into_iter().filter(|task| task.batch == size).collect())
+/// that are ready together; and that size. With `behind_others` only those directly behind another cell, if there are: so
+/// leaves run, since a tree that comes has all of them ready at once, and then is in its internal cells for long.
+fn largest(served: &Recorder, cell: CellId, behind_others: bool) -> (u32, Vec<&TaskRow>) {
+    let mut last: BTreeMap<WorkerId, bool> = BTreeMap::new();
+    let mut of_cell: Vec<(&TaskRow, bool)> = Vec::new();
+    for task in &served.tasks {
+        let this = task.cells[..] == [cell];
+        let after_this = last.insert(task.worker, this);
+        if this {
+            of_cell.push((task, after_this == Some(false)));
+        }
+    }
+    let size = of_cell.iter().map(|(task, _)| task.batch).max().unwrap_or(1);
+    of_cell.retain(|(task, _)| task.batch == size);
+    let all = !behind_others || of_cell.iter().filter(|(_, behind)| *behind).count() <= WARM_UP;
+    (size, of_cell.into_iter().filter(|(_, behind)| all || *behind).map(|(task, _)| task).collect())
 }
 
 /// The times from each task to the next that waited behind it.
