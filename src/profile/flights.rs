@@ -14,6 +14,9 @@ const ROWS: u32 = 256;
 /// But no more often than this.
 const MOST_FLIGHTS: u32 = 16;
 
+/// A flight in which two cells take turns has half as many samples of each, so that there are twice as many.
+const TURNS: u32 = 2;
+
 fn flights(batch: u32) -> u32 {
     (ROWS / batch).clamp(1, MOST_FLIGHTS)
 }
@@ -38,36 +41,46 @@ pub fn measure(
     let supply = Supply::new(bench, subject.wanted, settings, nodes)?;
     let backend = (subject.start)(&supply.requests)?;
     let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0 };
-    let (cells, input) = match bench {
+    let model = &subject.wanted.model;
+    let (cell, input) = match bench {
         Bench::Chains { cell, behind, .. } => {
             if let Some(before) = behind {
-                deck.run_heads(id_of(&subject.wanted.model, before), largest)?;
-            }
-            (vec![cell.clone()], 0)
-        }
-        Bench::Trees { cells } => (cells.clone(), 0),
-        Bench::Single { cell, input } => (vec![cell.clone()], *input),
-    };
-    for cell in &cells {
-        deck.prepare(&subject.wanted.model, id_of(&subject.wanted.model, cell), largest)?;
-        deck.fly(id_of(&subject.wanted.model, cell), input, largest, false)?;
-    }
-    for &batch in batches {
-        for cell in &cells {
-            let id = id_of(&subject.wanted.model, cell);
-            for _ in 0..flights(batch) {
-                deck.prepare(&subject.wanted.model, id, batch)?;
-                let flown = deck.fly(id, input, batch, false)?;
-                let samples = profile.cells.entry((cell.clone(), input)).or_default().entry(batch).or_default();
-                flown.durations().for_each(|time| samples.add(time));
-                let between = profile.between.entry(batch).or_default();
-                flown.gaps().for_each(|time| between.add(time));
-                if deck.supply.goes_on() {
-                    let kept = profile.kept.entry(batch).or_default();
-                    flown.durations().for_each(|time| kept.add(time));
-                    let exchanged = profile.exchanged.entry(batch).or_default();
-                    deck.fly(id, input, batch, true)?.durations().for_each(|time| exchanged.add(time));
+                for second in [false, true] {
+                    deck.run_set(id_of(model, before), second, largest)?;
                 }
+            }
+            (cell, 0)
+        }
+        Bench::Turns { cells, .. } => {
+            let ids = [&cells[0], &cells[1]].map(|cell| id_of(model, cell));
+            deck.run_set(ids[0], true, largest)?;
+            deck.take_turns(ids, largest)?;
+            for &batch in batches {
+                for _ in 0..TURNS * flights(batch) {
+                    let flown = deck.take_turns(ids, batch)?;
+                    for (cell, times) in cells.iter().zip(flown.turns()) {
+                        let samples = profile.turns.entry(cell.clone()).or_default().entry(batch).or_default();
+                        times.into_iter().for_each(|time| samples.add(time));
+                    }
+                }
+                go_on()?;
+            }
+            return Ok(());
+        }
+        Bench::Single { cell, input } => (cell, *input),
+    };
+    let id = id_of(model, cell);
+    deck.fly(id, input, largest, false)?;
+    for &batch in batches {
+        for _ in 0..flights(batch) {
+            let flown = deck.fly(id, input, batch, false)?;
+            let samples = profile.cells.entry((cell.clone(), input)).or_default().entry(batch).or_default();
+            flown.durations().for_each(|time| samples.add(time));
+            let between = profile.between.entry(batch).or_default();
+            flown.gaps().for_each(|time| between.add(time));
+            if deck.supply.goes_on() {
+                let exchanged = profile.exchanged.entry(cell.clone()).or_default().entry(batch).or_default();
+                deck.fly(id, input, batch, true)?.durations().for_each(|time| exchanged.add(time));
             }
         }
         go_on()?;
@@ -92,6 +105,17 @@ impl Flown {
         self.0.iter().flat_map(|tasks| &tasks[1..FLIGHT - 1]).map(|task| task.finish - task.start)
     }
 
+    /// The same for the tasks at even places and for those at odd ones.
+    fn turns(&self) -> [Vec<Nanos>; 2] {
+        let mut turns = [Vec::new(), Vec::new()];
+        for tasks in &self.0 {
+            for (place, task) in tasks.iter().enumerate().take(FLIGHT - 1).skip(1) {
+                turns[place % 2].push(task.finish - task.start);
+            }
+        }
+        turns
+    }
+
     /// The time from each task to the next.
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
         self.0.iter().flat_map(|tasks| tasks.windows(2)).map(|pair| pair[1].start.saturating_since(pair[0].finish))
@@ -101,12 +125,22 @@ impl Flown {
 impl Deck {
     /// Gives every worker a flight of tasks and waits for them; with `exchange` the members change from task to task.
     fn fly(&mut self, cell: CellId, input: u32, batch: u32, exchange: bool) -> Result<Flown> {
+        self.run_flight(input, batch, |place| (cell, exchange && place % 2 == 1))
+    }
+
+    /// The same for two cells that take turns, each with members that stay.
+    fn take_turns(&mut self, cells: [CellId; 2], batch: u32) -> Result<Flown> {
+        self.run_flight(0, batch, |place| (cells[place % 2], place % 2 == 1))
+    }
+
+    /// Runs a flight; `at` says what cell runs at each place and whether on the second set of requests.
+    fn run_flight(&mut self, input: u32, batch: u32, at: impl Fn(usize) -> (CellId, bool)) -> Result<Flown> {
         let first = self.next_task;
         let mut ran = Vec::new();
         for place in 0..FLIGHT {
+            let (cell, second) = at(place);
             for worker in 0..self.workers {
-                let second = exchange && place % 2 == 1;
-                let nodes = self.supply.take(cell, worker, second, batch as usize);
+                let nodes = self.supply.take(worker, second, batch as usize);
                 ran.extend_from_slice(&nodes);
                 self.submit(cell, input, worker, nodes);
             }
@@ -117,7 +151,6 @@ impl Deck {
         }
         flown.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task| task.task));
         self.check(&ran)?;
-        self.supply.ran(&ran);
         Ok(Flown(flown))
     }
 
@@ -150,34 +183,12 @@ impl Deck {
         failed.map_or(Ok(()), |reason| Err(Error::failed(format!("a measured task failed: {reason}"))))
     }
 
-    /// Runs the first node of every chain, behind which the measured cell begins.
-    fn run_heads(&mut self, cell: CellId, largest: u32) -> Result<()> {
+    /// Runs the next node of every chain of each worker's first or second set.
+    fn run_set(&mut self, cell: CellId, second: bool, largest: u32) -> Result<()> {
         for worker in 0..self.workers {
-            for second in [false, true] {
-                let nodes = self.supply.take(cell, worker, second, largest as usize);
-                self.submit(cell, 0, worker, nodes);
-            }
+            let nodes = self.supply.take(worker, second, largest as usize);
+            self.submit(cell, 0, worker, nodes);
         }
-        self.land(2 * self.workers).map(drop)
-    }
-
-    /// Makes sure that there are nodes of a cell for a flight: in a tree those below them run first.
-    fn prepare(&mut self, model: &crate::workload::model::Model, cell: CellId, batch: u32) -> Result<()> {
-        let needed = batch as usize * FLIGHT * self.workers;
-        while self.supply.ready(cell) < needed {
-            let others = (0..model.cell_types().len() as u16).map(CellId).filter(|other| *other != cell);
-            let Some((below, ready)) = others.map(|other| (other, self.supply.ready(other))).max_by_key(|(_, n)| *n)
-            else {
-                return Err(Error::failed("the bench has too few requests"));
-            };
-            if ready == 0 {
-                return Err(Error::failed(format!("the trees have too few nodes for batches of {batch}")));
-            }
-            let nodes = self.supply.take(below, 0, false, ready.min(needed));
-            self.submit(below, 0, 0, nodes.clone());
-            self.land(1)?;
-            self.supply.ran(&nodes);
-        }
-        Ok(())
+        self.land(self.workers).map(drop)
     }
 }

@@ -1,17 +1,15 @@
 //! The way from one decision to the next: the real driver and the real cellular policy, one task at a time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::served::serve;
 use super::{Samples, Settings, Subject, unfolded};
-use crate::driver::drive;
-use crate::error::{Error, Result};
-use crate::metrics::recorder::{Decisions, Keep, Recorder, TaskRow};
+use crate::error::Result;
+use crate::metrics::recorder::{Decisions, TaskRow};
 use crate::policy::cellular::Cellular;
-use crate::policy::registry::{PerCell, Settings as _, Setup};
-use crate::units::{Nanos, WorkerId};
-use crate::workload::arrivals::OpenLoop;
+use crate::policy::registry::PerCell;
+use crate::units::WorkerId;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
@@ -73,19 +71,8 @@ pub fn measure(
         }
     };
     let requests = unfolded(shapes, &subject.wanted.model)?;
-    let cells = subject.wanted.model.cell_types();
-    let setup = Setup { model: &subject.wanted.model, cells: &cells, workers };
-    let settings = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
-    let mut policy = settings.build(&setup).map_err(Error::input)?;
-    let mut backend = (subject.start)(&requests)?;
-    let mut recorder = Recorder::new(requests.len(), workers, cells.len(), Keep { tasks: true, ..Keep::default() });
-    let arrivals: Arc<[Nanos]> = vec![Nanos::ZERO; requests.len()].into();
-    let mut source = OpenLoop::new(&requests, &arrivals);
-    drive(&mut source, &mut *policy, &mut *backend, &mut recorder, workers, stop)?;
-    if let Some((_, _, reason)) = recorder.failures.first() {
-        return Err(Error::failed(format!("a measured task failed: {reason}")));
-    }
-
+    let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
+    let recorder = serve(subject, &requests, requests.len(), &policy, workers, stop)?;
     let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
     for task in &recorder.tasks {
         // The first task waits for all arrivals.

@@ -4,20 +4,27 @@
 //!
 //! - A **cell** at a batch size: tasks that follow each other with the same members, as in the middle of a batch; from
 //!   start to finish. Cells whose members are others each time (those of trees and feed-forward networks) have to bring
-//!   their states together in every task, and that is part of their time.
+//!   their states together in every task, and that is part of their time. Those of trees run in the tasks that the policy
+//!   makes of whole trees, because it matters where the states of a node's children are.
 //! - **gather**: by how much a task is longer if its members are not those of the task before.
+//! - **switch**: by how much a step is longer directly behind one of another cell on its worker, with members that stay on
+//!   both sides: the weights of two cells rarely fit a core's own cache.
 //! - **task**: from the finish of a task to the start of the next that waits behind it.
 //! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
 //!
 //! Batch sizes take turns over the repeats, up and down, so that a machine that warms up or slows down does so for all of
-//! them. Values are medians, and spreads come from quartiles, so that a pause of the machine counts for one task.
+//! them. Values are medians, and spreads come from quartiles, so that a pause of the machine counts for one task. What a
+//! machine takes for itself is in the mean of a run all the same: the cells' medians are multiplied by one ratio of means to
+//! medians, that of all their samples together ([`Profile::mean_over_median`]).
 
 mod flights;
 mod launch;
 mod made;
 mod report;
 mod samples;
+mod served;
 mod supply;
+mod trees;
 mod wanted;
 
 use std::collections::BTreeMap;
@@ -30,7 +37,7 @@ pub use self::samples::{LeaveOneOut, Samples};
 pub use self::wanted::{Wanted, cells_of};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::units::CellId;
+use crate::units::{CellId, Nanos};
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
@@ -69,15 +76,47 @@ pub const BATCHES: [u32; 30] = [
 pub struct Profile {
     /// A step of each cell, by the cell's name and the size of its input (0 if it has none), and by batch.
     pub cells: BTreeMap<(String, u32), BTreeMap<u32, Samples>>,
-    /// By batch, the same steps with members that change; empty for networks whose members always do. The gather is the
-    /// difference.
-    pub exchanged: BTreeMap<u32, Samples>,
-    /// The steps with which the exchanged ones are compared.
-    pub kept: BTreeMap<u32, Samples>,
+    /// The same steps with members that change, by the cell's name and by batch; empty for networks whose members always
+    /// do. The gather is the difference.
+    pub exchanged: BTreeMap<String, BTreeMap<u32, Samples>>,
+    /// A step directly behind one of another cell, by the cell's name and by batch; empty for networks of one cell, and for
+    /// trees, whose steps were measured as they come.
+    pub turns: BTreeMap<String, BTreeMap<u32, Samples>>,
     /// From one task to the next, by batch.
     pub between: BTreeMap<u32, Samples>,
     /// From one task to the decision upon it and the next, by batch.
     pub launches: BTreeMap<u32, Launch>,
+}
+
+impl Profile {
+    /// By how much the mean of a task is above the median of those like it, over the samples of all cells; 1 or more.
+    pub fn mean_over_median(&self) -> f64 {
+        samples::mean_over_median(self.cells.values().flat_map(BTreeMap::values))
+    }
+
+    /// By how much the medians of some steps of a cell are above that of its kept members, with the spread of the
+    /// difference.
+    fn longer(&self, cell: &str, batch: u32, steps: &Samples) -> (Nanos, f64) {
+        let kept = &self.cells[&(cell.to_string(), 0)][&batch];
+        (steps.median().saturating_since(kept.median()), steps.deviation().hypot(kept.deviation()))
+    }
+
+    /// What it costs to bring states together, by batch: the mean over the cells.
+    fn gathers(&self) -> BTreeMap<u32, (Nanos, f64)> {
+        let mut by_batch: BTreeMap<u32, Vec<(Nanos, f64)>> = BTreeMap::new();
+        for (cell, batches) in &self.exchanged {
+            for (batch, steps) in batches {
+                by_batch.entry(*batch).or_default().push(self.longer(cell, *batch, steps));
+            }
+        }
+        let mean = |found: Vec<(Nanos, f64)>| {
+            let cells = found.len() as u64;
+            let (time, spread) =
+                found.iter().fold((0, 0f64), |(time, spread), one| (time + one.0.0, spread.hypot(one.1)));
+            (Nanos(time / cells), spread / cells as f64)
+        };
+        by_batch.into_iter().map(|(batch, found)| (batch, mean(found))).collect()
+    }
 }
 
 /// Measures one network. Calls `progress` [`Wanted::steps`] times.
@@ -94,6 +133,9 @@ pub fn measure(subject: &Subject<'_>, settings: &Settings, stop: &AtomicBool, pr
         let mut batches = settings.batches.clone();
         if repeat % 2 == 1 {
             batches.reverse();
+        }
+        if subject.wanted.model.takes_trees() {
+            trees::measure(subject, settings, &batches, stop, &mut profile, &go_on)?;
         }
         for bench in supply::benches(subject.wanted) {
             flights::measure(&bench, subject, settings, &batches, &mut profile, &go_on)?;

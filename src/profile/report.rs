@@ -7,10 +7,14 @@ use crate::metrics::recorder::Decisions;
 use crate::metrics::table::{aligned, significant};
 use crate::units::Nanos;
 
-/// The header and the rows of a cost table: the cells by name, then what tasks cost beside them. `overheads` says whether
+/// What follows a cell's name in the rows of its steps behind other cells.
+const SWITCH: &str = ".switch";
+
+/// The header and the rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says whether
 /// this profile gives the latter, of which a table has one.
 pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     let mut text = String::new();
+    let ratio = profile.mean_over_median();
     let mut row = |cell: &str, input: u32, batch: u32, time: Nanos, deviation: f64| {
         let input = match (sized, input) {
             (false, _) => String::new(),
@@ -21,17 +25,21 @@ pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     };
     for ((cell, input), batches) in &profile.cells {
         for (batch, samples) in batches {
-            row(cell, *input, *batch, samples.median(), samples.deviation());
+            row(cell, *input, *batch, scaled(samples.median(), ratio), samples.deviation());
+        }
+    }
+    for (cell, batches) in &profile.turns {
+        for (batch, behind_other) in batches {
+            let (longer, deviation) = profile.longer(cell, *batch, behind_other);
+            row(&format!("{cell}{SWITCH}"), 0, *batch, scaled(longer, ratio), deviation);
         }
     }
     if overheads {
         for (batch, samples) in &profile.between {
             row("task", 0, *batch, samples.median(), samples.deviation());
         }
-        for (batch, exchanged) in &profile.exchanged {
-            let kept = &profile.kept[batch];
-            let gather = exchanged.median().saturating_since(kept.median());
-            row("gather", 0, *batch, gather, exchanged.deviation().hypot(kept.deviation()));
+        for (batch, (gather, deviation)) in profile.gathers() {
+            row("gather", 0, batch, gather, deviation);
         }
         for (batch, launch) in &profile.launches {
             row("launch", 0, *batch, launch.times.median(), launch.times.deviation());
@@ -63,6 +71,11 @@ pub fn about(profile: &Profile) -> Vec<String> {
             ))
         })
         .collect();
+    lines.push(format!(
+        "ns of cells: the median times {:.4}, by which the mean of all samples is above the medians of their batches, because \
+         the machine takes time for itself",
+        profile.mean_over_median()
+    ));
     let all: Decisions = profile.launches.values().map(|launch| launch.decisions).sum();
     if all.calls > 0 {
         let each = profile.launches.iter().filter(|(_, launch)| launch.decisions.calls > 0).map(|(batch, launch)| {
@@ -109,6 +122,10 @@ pub fn times(profile: &Profile) -> String {
 
 fn leave_one_out(batches: &std::collections::BTreeMap<u32, Samples>) -> LeaveOneOut {
     LeaveOneOut::of(&batches.iter().map(|(batch, samples)| (*batch, samples.median())).collect::<Vec<_>>())
+}
+
+fn scaled(time: Nanos, ratio: f64) -> Nanos {
+    Nanos((time.0 as f64 * ratio).round() as u64)
 }
 
 fn named(cell: &str, input: u32) -> String {

@@ -1,42 +1,50 @@
-//! Synthetic requests, and which of their nodes may run next.
+//! Synthetic requests, and which of their nodes run next.
 
-use std::collections::VecDeque;
-
-use super::{Settings, Wanted, id_of, unfolded};
+use super::{Settings, Wanted, unfolded};
 use crate::backend::NodeRef;
-use crate::error::{Error, Result};
-use crate::units::{CellId, NodeId, RequestId};
-use crate::workload::cell_graph::CellGraph;
+use crate::error::Result;
+use crate::units::{NodeId, RequestId};
 use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape};
 use crate::workload::trace::Requests;
 
-/// Requests on which some cells are measured together.
+/// Requests on which a cell is measured.
 pub enum Bench {
     /// Chains that do not end, on which one cell runs: its name, the shape, and whether the other cell runs first.
     Chains { cell: String, shape: Shape, behind: Option<String> },
-    /// Trees, whose leaves have to run before what is above them.
-    Trees { cells: Vec<String> },
+    /// Chains of two kinds that take turns on a worker: their cells and shapes. Those of the second begin with the cell of
+    /// the first.
+    Turns { cells: [String; 2], shapes: [Shape; 2] },
     /// Requests of one node with an input of this size.
     Single { cell: String, input: u32 },
 }
 
-/// The benches of a network's cells.
+/// The benches of a network's cells; those of trees have none.
 pub fn benches(wanted: &Wanted) -> Vec<Bench> {
     let chain = |cell: &String, shape, behind| Bench::Chains { cell: cell.clone(), shape, behind };
     match &wanted.model {
         Model::Lstm | Model::Gru => {
             wanted.cells.iter().map(|cell| chain(cell, Shape::Chain(MAX_LENGTH), None)).collect()
         }
-        Model::Seq2Seq => wanted
-            .cells
-            .iter()
-            .map(|cell| match cell.as_str() {
-                "encoder" => chain(cell, Shape::Seq2Seq { source: MAX_LENGTH, target: 1 }, None),
-                _ => chain(cell, Shape::Seq2Seq { source: 1, target: MAX_LENGTH }, Some("encoder".into())),
-            })
-            .collect(),
-        Model::TreeLstm | Model::ChildSumTreeLstm => vec![Bench::Trees { cells: wanted.cells.clone() }],
+        Model::Seq2Seq => {
+            let encodes = Shape::Seq2Seq { source: MAX_LENGTH, target: 1 };
+            let decodes = Shape::Seq2Seq { source: 1, target: MAX_LENGTH };
+            let mut benches: Vec<Bench> = wanted
+                .cells
+                .iter()
+                .map(|cell| match cell.as_str() {
+                    "encoder" => chain(cell, encodes.clone(), None),
+                    _ => chain(cell, decodes.clone(), Some("encoder".into())),
+                })
+                .collect();
+            // Whoever wants one cell alone has no other before it.
+            if wanted.cells.len() > 1 {
+                let cells = ["encoder", "decoder"].map(String::from);
+                benches.push(Bench::Turns { cells, shapes: [encodes, decodes] });
+            }
+            benches
+        }
+        Model::TreeLstm | Model::ChildSumTreeLstm => Vec::new(),
         Model::Dnn(cell) => {
             let fixed = [0];
             let inputs = if wanted.inputs.is_empty() { &fixed[..] } else { &wanted.inputs };
@@ -55,8 +63,8 @@ pub struct Supply {
 enum Kind {
     /// The next node of each request. Two sets of requests for each worker, so that one can take the other's place.
     Chains { next: Vec<u32>, set: usize },
-    /// The nodes whose inputs have run, by cell, and how many inputs each node of each request lacks.
-    Graphs { ready: Vec<VecDeque<NodeRef>>, missing: Vec<Vec<u32>> },
+    /// The next request that has not run, of one node each.
+    Single { next: u32 },
 }
 
 impl Supply {
@@ -68,14 +76,17 @@ impl Supply {
         let largest = settings.batches.iter().max().map_or(1, |batch| *batch as usize);
         let shapes = match bench {
             Bench::Chains { shape, .. } => vec![shape.clone(); 2 * settings.workers * largest],
+            Bench::Turns { shapes, .. } => {
+                let sets = || shapes.iter().flat_map(|shape| std::iter::repeat_n(shape.clone(), largest));
+                (0..settings.workers).flat_map(|_| sets()).collect()
+            }
             Bench::Single { input: 0, .. } => vec![Shape::Fixed; nodes],
             Bench::Single { input, .. } => vec![Shape::Tokens(*input); nodes],
-            Bench::Trees { .. } => trees(wanted, nodes)?,
         };
         let requests = unfolded(shapes, &wanted.model)?;
         let kind = match bench {
-            Bench::Chains { .. } => Kind::Chains { next: vec![0; requests.len()], set: largest },
-            Bench::Trees { .. } | Bench::Single { .. } => graphs(&requests, wanted.model.cell_types().len()),
+            Bench::Chains { .. } | Bench::Turns { .. } => Kind::Chains { next: vec![0; requests.len()], set: largest },
+            Bench::Single { .. } => Kind::Single { next: 0 },
         };
         Ok(Supply { requests, kind })
     }
@@ -85,16 +96,8 @@ impl Supply {
         matches!(self.kind, Kind::Chains { .. })
     }
 
-    /// How many nodes of a cell can run; no bound for chains.
-    pub fn ready(&self, cell: CellId) -> usize {
-        match &self.kind {
-            Kind::Chains { .. } => usize::MAX,
-            Kind::Graphs { ready, .. } => ready[cell.index()].len(),
-        }
-    }
-
     /// The nodes of the next task of a worker; on chains those of the first or the second set of its requests.
-    pub fn take(&mut self, cell: CellId, worker: usize, second: bool, batch: usize) -> Vec<NodeRef> {
+    pub fn take(&mut self, worker: usize, second: bool, batch: usize) -> Vec<NodeRef> {
         match &mut self.kind {
             Kind::Chains { next, set } => {
                 let first = (2 * worker + usize::from(second)) * *set;
@@ -104,69 +107,11 @@ impl Supply {
                 };
                 (first..first + batch).map(&mut node).collect()
             }
-            Kind::Graphs { ready, .. } => ready[cell.index()].drain(..batch).collect(),
-        }
-    }
-
-    /// These nodes have run.
-    pub fn ran(&mut self, nodes: &[NodeRef]) {
-        let Kind::Graphs { ready, missing } = &mut self.kind else { return };
-        for NodeRef { request, node } in nodes {
-            let CellGraph::Graph(graph) = &self.requests.graphs[request.index()] else { continue };
-            for &above in graph.successors(node.0) {
-                let lacks = &mut missing[request.index()][above as usize];
-                *lacks -= 1;
-                if *lacks == 0 {
-                    let cell = graph.cells()[above as usize];
-                    ready[cell.index()].push_back(NodeRef { request: *request, node: NodeId(above) });
-                }
+            Kind::Single { next } => {
+                let first = *next;
+                *next += batch as u32;
+                (first..*next).map(|request| NodeRef { request: RequestId(request), node: NodeId(0) }).collect()
             }
         }
     }
-}
-
-/// As many of the trees, over and over, as have enough nodes for so many measured ones of each cell: internal nodes of
-/// which some are left behind when their trees are not finished, and leaves that run for the sake of what is above them.
-fn trees(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
-    let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
-    if wanted.trees.iter().all(|tree| tree.length() == 1) {
-        return Err(Error::input(
-            "none of the trees has a node with children, so that no internal cell can be measured",
-        ));
-    }
-    let mut left =
-        [("internal", 2 * nodes), ("leaf", 3 * nodes)].map(|(cell, count)| (id_of(&wanted.model, cell), count));
-    let mut shapes = Vec::new();
-    for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
-        if left.iter().all(|(_, count)| *count == 0) {
-            break;
-        }
-        let CellGraph::Graph(graph) = graph else { break };
-        for cell in graph.cells() {
-            left.iter_mut().filter(|(id, _)| id == cell).for_each(|(_, count)| *count = count.saturating_sub(1));
-        }
-        shapes.push(shape.clone());
-    }
-    Ok(shapes)
-}
-
-fn graphs(requests: &Requests, cells: usize) -> Kind {
-    let mut ready = vec![VecDeque::new(); cells];
-    let mut missing = Vec::with_capacity(requests.len());
-    for (request, graph) in (0..).map(RequestId).zip(requests.graphs.iter()) {
-        match graph {
-            CellGraph::Chains(runs) => {
-                ready[runs[0].cell.index()].push_back(NodeRef { request, node: NodeId(0) });
-                missing.push(Vec::new());
-            }
-            CellGraph::Graph(graph) => {
-                let lacks: Vec<u32> = (0..graph.len() as u32).map(|node| graph.inputs(node).len() as u32).collect();
-                for (node, _) in (0..).zip(&lacks).filter(|(_, lacks)| **lacks == 0) {
-                    ready[graph.cells()[node as usize].index()].push_back(NodeRef { request, node: NodeId(node) });
-                }
-                missing.push(lacks);
-            }
-        }
-    }
-    Kind::Graphs { ready, missing }
 }

@@ -83,8 +83,8 @@ impl Wanted {
 
     /// How often a measurement of it calls `progress`.
     pub fn steps(&self, settings: &Settings) -> usize {
-        let benches = supply::benches(self).len() * settings.batches.len();
-        settings.repeats as usize * (benches + super::launch::batches(settings).len())
+        let turns = supply::benches(self).len() + usize::from(self.model.takes_trees());
+        settings.repeats as usize * (turns * settings.batches.len() + super::launch::batches(settings).len())
     }
 
     /// What it is, in words.

@@ -26,7 +26,13 @@ fn covers(model: &str, more: &[&str], batches: (u32, u32), others: &[&str]) -> S
         assert_eq!(rows(name), 3, "{text}");
     }
     assert!(text.starts_with("# batchlab profile "), "{text}");
-    for part in [", backend cpu, ", "# interpolation of ", "# scheduler: ", &format!(" of {model}: hidden 4, ")] {
+    for part in [
+        ", backend cpu, ",
+        "# interpolation of ",
+        "# scheduler: ",
+        "# ns of cells: the median times ",
+        &format!(" of {model}: hidden 4, "),
+    ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     text
@@ -37,7 +43,7 @@ fn every_model_has_a_table() {
     for (model, others) in [
         ("lstm", &["lstm", "gather"][..]),
         ("gru", &["gru", "gather"]),
-        ("seq2seq", &["decoder", "encoder", "gather"]),
+        ("seq2seq", &["decoder", "encoder", "decoder.switch", "encoder.switch", "gather"]),
         ("tree-lstm", &["internal", "leaf"]),
         ("childsum-tree-lstm", &["internal", "leaf"]),
         ("dnn:net", &["net"]),
@@ -48,6 +54,7 @@ fn every_model_has_a_table() {
             others.contains(&"gather"),
             "members that always change are no surprise"
         );
+        assert_eq!(text.contains(".switch,"), model == "seq2seq", "{text}");
     }
     // Several workers at the same time.
     covers("tree-lstm", &["--model", "tree-lstm", "--hidden", "4", "--workers", "2"], (1, 5), &["leaf"]);
@@ -65,7 +72,13 @@ fn single_cells_share_a_table() {
     let desk = Desk::new();
     let printed = desk.run(&["profile", "--cell", "decoder:4", "--batches", "1", "--repeats", "1", "--quiet"]).ok();
     assert_eq!(printed.stderr, "");
-    assert!(printed.stdout.contains("\ndecoder,1,") && !printed.stdout.contains("\nencoder,"), "{}", printed.stdout);
+    assert!(
+        printed.stdout.contains("\ndecoder,1,")
+            && !printed.stdout.contains("\nencoder,")
+            && !printed.stdout.contains(".switch"),
+        "{}",
+        printed.stdout
+    );
 }
 
 #[test]

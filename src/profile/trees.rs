@@ -1,0 +1,150 @@
+//! The cells of trees, in the tasks that cellular batching makes of whole trees.
+//!
+//! What a node of a tree costs depends on where its children's states are. So trees run from their leaves to their roots,
+//! those that have ended make room for others, and a node finds the states as near as it does in any run.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use super::served::serve;
+use super::{Profile, Samples, Settings, Subject, unfolded};
+use crate::error::{Error, Result};
+use crate::metrics::recorder::{Recorder, TaskRow};
+use crate::policy::cellular::Cellular;
+use crate::policy::registry::PerCell;
+use crate::units::{CellId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::shape::Shape;
+
+/// Nodes of each cell that run at a batch size, so that small ones have more samples.
+const NODES: usize = 2048;
+
+/// The first tasks of each cell find nothing in the caches, and no room that trees have left.
+const WARM_UP: usize = 3;
+
+/// Tasks of a decision where the policy is held to a size: one behind another, whose gap is measured, and no more, so that
+/// cells take turns as they do when trees come one by one.
+const HELD_TASKS: u32 = 2;
+
+/// Smaller batches than this are those of what is left near the roots of a few trees: one internal cell runs behind the
+/// other. A policy that is held to such a size changes between leaves and internal cells all the time, and the weights of
+/// one take the place of the other's in the caches.
+const FEW: u32 = 16;
+
+/// How many times the nodes of a batch run where the policy is free, because it makes tasks of other sizes too.
+const FREE_NODES: usize = 4;
+
+/// For how many tasks of each cell there are trees at a batch size.
+fn tasks(batch: u32) -> usize {
+    (NODES / batch as usize).clamp(16, 128)
+}
+
+/// Measures each batch size once, all cells together.
+///
+/// # Errors
+/// As [`super::measure`]; trees without an internal node.
+pub fn measure(
+    subject: &Subject<'_>,
+    settings: &Settings,
+    batches: &[u32],
+    stop: &AtomicBool,
+    profile: &mut Profile,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    if subject.wanted.trees.iter().all(|tree| tree.length() == 1) {
+        return Err(Error::input(
+            "none of the trees has a node with children, so that no internal cell can be measured",
+        ));
+    }
+    for &batch in batches {
+        // Behind the first task of a decision there is none that is smaller.
+        let one_size = PerCell::All(batch);
+        let held = Cellular { max_tasks: HELD_TASKS, max_batch: one_size.clone(), min_batch: one_size };
+        let nodes = batch as usize * tasks(batch) * settings.workers;
+        let serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
+            let requests = unfolded(enough(subject, nodes)?, &subject.wanted.model)?;
+            serve(subject, &requests, trees as usize * settings.workers, policy, settings.workers, stop)
+        };
+        let held = serve_some(nodes, batch, &held)?;
+        gaps(&held, batch, &mut profile.between);
+        let mut free = Vec::new();
+        if batch < FEW {
+            for trees in [batch, batch.div_ceil(2)] {
+                free.append(&mut serve_some(FREE_NODES * nodes, trees, &Cellular::default())?.tasks);
+            }
+        }
+        for (place, cell) in subject.wanted.model.cell_types().into_iter().enumerate() {
+            if !subject.wanted.cells.contains(&cell.name) {
+                continue;
+            }
+            let id = CellId(place as u16);
+            let (size, found) = match free_tasks(&free, id, batch) {
+                found if found.len() > WARM_UP && !cell.chain => (batch, found),
+                _ => largest(&held, id, cell.chain),
+            };
+            let samples = profile.cells.entry((cell.name, 0)).or_default().entry(size).or_default();
+            let skipped = WARM_UP.min(found.len().saturating_sub(1));
+            found[skipped..].iter().for_each(|task| samples.add(task.finish - task.start));
+        }
+        go_on()?;
+    }
+    Ok(())
+}
+
+/// As many of the trees, over and over, as have so many nodes of each cell.
+fn enough(subject: &Subject<'_>, nodes: usize) -> Result<Vec<Shape>> {
+    let sample = unfolded(subject.wanted.trees.clone(), &subject.wanted.model)?;
+    let mut left = vec![nodes; subject.wanted.model.cell_types().len()];
+    let mut shapes = Vec::new();
+    for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
+        let mut count = |cell: CellId, nodes: u32| {
+            left[cell.index()] = left[cell.index()].saturating_sub(nodes as usize);
+        };
+        match graph {
+            CellGraph::Chains(runs) => runs.iter().for_each(|run| count(run.cell, run.length)),
+            CellGraph::Graph(graph) => graph.cells().iter().for_each(|cell| count(*cell, 1)),
+        }
+        shapes.push(shape.clone());
+        if left.iter().all(|left| *left == 0) {
+            break;
+        }
+    }
+    Ok(shapes)
+}
+
+/// The tasks of a cell and a size where the policy is free.
+fn free_tasks(tasks: &[TaskRow], cell: CellId, batch: u32) -> Vec<&TaskRow> {
+    tasks.iter().filter(|task| task.cells[..] == [cell] && task.batch == batch).collect()
+}
+
+/// The tasks of a cell that were as large as any, which is the size that was asked for unless the trees have too few nodes
+/// that are ready together; and that size. With `behind_others` only those directly behind another cell, if there are: so
+/// leaves run, since a tree that comes has all of them ready at once, and then is in its internal cells for long.
+fn largest(served: &Recorder, cell: CellId, behind_others: bool) -> (u32, Vec<&TaskRow>) {
+    let mut last: BTreeMap<WorkerId, bool> = BTreeMap::new();
+    let mut of_cell: Vec<(&TaskRow, bool)> = Vec::new();
+    for task in &served.tasks {
+        let this = task.cells[..] == [cell];
+        let after_this = last.insert(task.worker, this);
+        if this {
+            of_cell.push((task, after_this == Some(false)));
+        }
+    }
+    let size = of_cell.iter().map(|(task, _)| task.batch).max().unwrap_or(1);
+    of_cell.retain(|(task, _)| task.batch == size);
+    let all = !behind_others || of_cell.iter().filter(|(_, behind)| *behind).count() <= WARM_UP;
+    (size, of_cell.into_iter().filter(|(_, behind)| all || *behind).map(|(task, _)| task).collect())
+}
+
+/// The times from each task to the next that waited behind it.
+fn gaps(served: &Recorder, batch: u32, between: &mut BTreeMap<u32, Samples>) {
+    let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
+    for task in &served.tasks {
+        if let Some(before) = last.insert(task.worker, task)
+            && task.submit < before.finish
+            && [task.batch, before.batch] == [batch; 2]
+        {
+            between.entry(batch).or_default().add(task.start.saturating_since(before.finish));
+        }
+    }
+}
