@@ -7,8 +7,9 @@
 //!   their states together in every task, and that is part of their time. Those of trees run in the tasks that the policy
 //!   makes of whole trees, because it matters where the states of a node's children are.
 //! - **gather**: by how much a task is longer if its members are not those of the task before.
-//! - **switch**: by how much a step is longer directly behind one of another cell on its worker, with members that stay on
-//!   both sides: the weights of two cells rarely fit a core's own cache.
+//! - **switch**: by how much a step directly behind one of another cell on its worker is longer than one whose members are
+//!   others: the weights of two cells rarely fit a core's own cache. States go back to their requests in both, so that a task
+//!   that pays for the gather as well pays once.
 //! - **task**: from the finish of a task to the start of the next that waits behind it.
 //! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
 //!
@@ -94,11 +95,9 @@ impl Profile {
         samples::mean_over_median(self.cells.values().flat_map(BTreeMap::values))
     }
 
-    /// By how much the medians of some steps of a cell are above that of its kept members, with the spread of the
-    /// difference.
-    fn longer(&self, cell: &str, batch: u32, steps: &Samples) -> (Nanos, f64) {
-        let kept = &self.cells[&(cell.to_string(), 0)][&batch];
-        (steps.median().saturating_since(kept.median()), steps.deviation().hypot(kept.deviation()))
+    /// How much longer a step of a cell is behind one of another cell, with the spread of the difference.
+    fn switch(&self, cell: &str, batch: u32, behind_other: &Samples) -> (Nanos, f64) {
+        longer(behind_other, &self.exchanged[cell][&batch])
     }
 
     /// What it costs to bring states together, by batch: the mean over the cells.
@@ -106,7 +105,7 @@ impl Profile {
         let mut by_batch: BTreeMap<u32, Vec<(Nanos, f64)>> = BTreeMap::new();
         for (cell, batches) in &self.exchanged {
             for (batch, steps) in batches {
-                by_batch.entry(*batch).or_default().push(self.longer(cell, *batch, steps));
+                by_batch.entry(*batch).or_default().push(longer(steps, &self.cells[&(cell.clone(), 0)][batch]));
             }
         }
         let mean = |found: Vec<(Nanos, f64)>| {
@@ -117,6 +116,11 @@ impl Profile {
         };
         by_batch.into_iter().map(|(batch, found)| (batch, mean(found))).collect()
     }
+}
+
+/// By how much the median of some steps is above that of others, with the spread of the difference.
+fn longer(steps: &Samples, others: &Samples) -> (Nanos, f64) {
+    (steps.median().saturating_since(others.median()), steps.deviation().hypot(others.deviation()))
 }
 
 /// Measures one network. Calls `progress` [`Wanted::steps`] times.

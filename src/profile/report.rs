@@ -30,7 +30,7 @@ pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     }
     for (cell, batches) in &profile.turns {
         for (batch, behind_other) in batches {
-            let (longer, deviation) = profile.longer(cell, *batch, behind_other);
+            let (longer, deviation) = profile.switch(cell, *batch, behind_other);
             row(&format!("{cell}{SWITCH}"), 0, *batch, scaled(longer, ratio), deviation);
         }
     }
