@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub inputs: Vec<u32>,
 
-    /// Batch sizes, with commas between them [default: 30 from 1 to 512]
+    /// Batch sizes, with commas between them [default: 53 from 1 to 512]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
 

@@ -26,14 +26,16 @@ impl<C: CostModel> Timing for C {
     }
 
     fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
+        // Behind another cell states go back to their requests anyway. So a task that gathers as well pays what is more.
+        let mut gather = if task.gather { self.gather(task.batch) } else { Nanos::ZERO };
         let mut cells = Nanos::ZERO;
         for step in task.steps {
             if before.replace(step.cell).is_some_and(|before| before != step.cell) {
-                cells = cells.saturating_add(self.switch(step));
+                cells = cells.saturating_add(self.switch(step).max(gather));
+                gather = Nanos::ZERO;
             }
             cells = cells.saturating_add(self.cell(step).saturating_mul(u64::from(step.times)));
         }
-        let gather = if task.gather { self.gather(task.batch) } else { Nanos::ZERO };
         cells.saturating_add(gather).saturating_add(self.task(task.batch))
     }
 }

@@ -77,14 +77,18 @@ pub fn measure(
             if !subject.wanted.cells.contains(&cell.name) {
                 continue;
             }
-            let id = CellId(place as u16);
-            let (size, found) = match free_tasks(&free, id, batch) {
-                found if found.len() > WARM_UP && !cell.chain => (batch, found),
-                _ => largest(&held, id, cell.chain),
-            };
+            let mut found = of_cell(&held.tasks, CellId(place as u16));
+            found.extend(of_cell(&free, CellId(place as u16)));
+            // The size that was asked for, unless the trees have too few nodes that are ready together.
+            let size = found.iter().map(|(task, _)| task.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
+            found.retain(|(task, _)| task.batch == size);
+            let (behind_others, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, behind)| *behind);
+            let behind = profile.turns.entry(cell.name.clone()).or_default().entry(size).or_default();
+            behind_others.iter().for_each(|(task, _)| behind.add(task.finish - task.start));
+            // Where a cell never follows its own kind, what it takes behind the other is its time.
+            let own = if kept.is_empty() { behind_others } else { kept };
             let samples = profile.cells.entry((cell.name, 0)).or_default().entry(size).or_default();
-            let skipped = WARM_UP.min(found.len().saturating_sub(1));
-            found[skipped..].iter().for_each(|task| samples.add(task.finish - task.start));
+            own.iter().for_each(|(task, _)| samples.add(task.finish - task.start));
         }
         go_on()?;
     }
@@ -112,28 +116,19 @@ fn enough(subject: &Subject<'_>, nodes: usize) -> Result<Vec<Shape>> {
     Ok(shapes)
 }
 
-/// The tasks of a cell and a size where the policy is free.
-fn free_tasks(tasks: &[TaskRow], cell: CellId, batch: u32) -> Vec<&TaskRow> {
-    tasks.iter().filter(|task| task.cells[..] == [cell] && task.batch == batch).collect()
-}
-
-/// The tasks of a cell that were as large as any, which is the size that was asked for unless the trees have too few nodes
-/// that are ready together; and that size. With `behind_others` only those directly behind another cell, if there are: so
-/// leaves run, since a tree that comes has all of them ready at once, and then is in its internal cells for long.
-fn largest(served: &Recorder, cell: CellId, behind_others: bool) -> (u32, Vec<&TaskRow>) {
+/// The tasks of a cell but the first, each with whether it ran directly behind one of another cell on its worker.
+fn of_cell(tasks: &[TaskRow], cell: CellId) -> Vec<(&TaskRow, bool)> {
     let mut last: BTreeMap<WorkerId, bool> = BTreeMap::new();
-    let mut of_cell: Vec<(&TaskRow, bool)> = Vec::new();
-    for task in &served.tasks {
+    let mut found = Vec::new();
+    for task in tasks {
         let this = task.cells[..] == [cell];
         let after_this = last.insert(task.worker, this);
         if this {
-            of_cell.push((task, after_this == Some(false)));
+            found.push((task, after_this == Some(false)));
         }
     }
-    let size = of_cell.iter().map(|(task, _)| task.batch).max().unwrap_or(1);
-    of_cell.retain(|(task, _)| task.batch == size);
-    let all = !behind_others || of_cell.iter().filter(|(_, behind)| *behind).count() <= WARM_UP;
-    (size, of_cell.into_iter().filter(|(_, behind)| all || *behind).map(|(task, _)| task).collect())
+    found.drain(..WARM_UP.min(found.len().saturating_sub(1)));
+    found
 }
 
 /// The times from each task to the next that waited behind it.
