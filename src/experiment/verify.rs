@@ -56,7 +56,10 @@ pub fn compare(network: &Network, requests: &Requests, digests: &[Digest], stop:
 mod tests {
     use super::*;
     use crate::metrics::recorder::Keep;
+    use crate::network::Spec;
+    use crate::workload::model::Model;
     use crate::workload::random;
+    use crate::workload::shape::Shape;
 
     fn record(finished: impl Fn(u32) -> bool) -> Recorder {
         let mut record = Recorder::new(100, 1, 1, Keep::default());
@@ -83,5 +86,23 @@ mod tests {
         assert_eq!(chosen(Verify::All, &few, rng), all);
         assert!(chosen(Verify::None, &few, rng).is_empty());
         assert!(chosen(Verify::Sample, &record(|_| false), rng).is_empty());
+    }
+
+    #[test]
+    fn a_wrong_or_missing_result_is_named() {
+        let spec = Spec { hidden: 4, embedding: 4, vocabulary: 9, seed: 1, weights: None };
+        let network = Network::new(&Model::Lstm, &spec).unwrap();
+        let requests = Requests::unfold(vec![Shape::Chain(3); 3].into(), &Model::Lstm).unwrap();
+        let right = |id: u32| Some(network.alone(RequestId(id), &requests.graphs[id as usize]).digest());
+        let check = |found: [Option<u64>; 3]| {
+            let digests: Vec<Digest> = (0..3).map(RequestId).zip(found).collect();
+            compare(&network, &requests, &digests, &AtomicBool::new(false)).map_err(|error| error.to_string())
+        };
+        assert_eq!(check([right(0), right(1), right(2)]), Ok(()));
+        assert_ne!(right(0), right(1), "other words come to other results");
+        let other = check([right(0), right(0), right(2)]).unwrap_err();
+        assert!(other.starts_with("request 1 has a result of digest "), "{other}");
+        let missing = check([right(0), right(1), None]).unwrap_err();
+        assert!(missing.starts_with("request 2 has no result at all, but run alone one of digest "), "{missing}");
     }
 }
