@@ -83,8 +83,10 @@ pub fn measure(
             let size = found.iter().map(|(task, _)| task.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
             found.retain(|(task, _)| task.batch == size);
             let (behind_others, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, behind)| *behind);
-            let behind = profile.turns.entry(cell.name.clone()).or_default().entry(size).or_default();
-            behind_others.iter().for_each(|(task, _)| behind.add(task.finish - task.start));
+            for (task, _) in &behind_others {
+                let behind = profile.turns.entry(cell.name.clone()).or_default().entry(size).or_default();
+                behind.add(task.finish - task.start);
+            }
             // Where a cell never follows its own kind, what it takes behind the other is its time.
             let own = if kept.is_empty() { behind_others } else { kept };
             let samples = profile.cells.entry((cell.name, 0)).or_default().entry(size).or_default();
