@@ -65,6 +65,10 @@ fn schedules_agree_with_the_reference() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         let (input, _) = text.split_once("----\n").expect("a picture below the input");
+        // The specification, from which the reference was written, has no switches.
+        if input.contains(".switch,") {
+            continue;
+        }
         let difference = difference(&toml::from_str(input).unwrap());
         assert_eq!(difference, None, "{}", path.display());
     }
