@@ -16,8 +16,7 @@ pub const PARTIAL_PREFIX: &str = ".partial-";
 /// # Errors
 /// Names the file that can't be written; what stood in its place before stays.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
+    let folder = folder_of(path)?;
     let partial = partial_name(folder, path);
     let written = File::create(&partial).and_then(|file| {
         let mut out = BufWriter::with_capacity(1 << 16, file);
@@ -30,6 +29,26 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
         let _ = fs::remove_file(&partial);
         Error::unwritable(path, &cause)
     })
+}
+
+/// Tries whether a file can be written where it is to stand, for work that would be lost if that showed at its end.
+///
+/// # Errors
+/// As [`write_whole`].
+pub fn can_write(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::unwritable(path, &io::ErrorKind::IsADirectory.into()));
+    }
+    let folder = folder_of(path)?;
+    let partial = partial_name(folder, path);
+    File::create(&partial).and_then(|_| fs::remove_file(&partial)).map_err(|cause| Error::unwritable(path, &cause))
+}
+
+/// The folder of a file, made if it is not there.
+fn folder_of(path: &Path) -> Result<&Path> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
+    Ok(folder)
 }
 
 fn partial_name(folder: &Path, path: &Path) -> PathBuf {
@@ -47,6 +66,21 @@ pub fn folder_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whether_a_file_can_be_written_shows_beforehand_and_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("new/file.csv");
+        can_write(&file).unwrap();
+        assert_eq!(fs::read_dir(dir.path().join("new")).unwrap().count(), 0);
+        fs::write(&file, "there").unwrap();
+        can_write(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "there");
+        for bad in [dir.path().to_path_buf(), file.join("below.csv")] {
+            let error = can_write(&bad).unwrap_err().to_string();
+            assert!(error.contains("cannot be written"), "{error}");
+        }
+    }
 
     #[test]
     fn a_failed_write_leaves_what_was_there() {

@@ -9,6 +9,8 @@ from common import SEED, THREADS, VOCABULARY  # before the libraries
 import numpy as np
 import torch
 
+from trees import by_level
+
 torch.set_num_threads(THREADS)
 
 
@@ -75,14 +77,7 @@ class Levels:
         self.weights = weights
 
     def prepare(self, trees):
-        levels = [[] for _ in range(1 + max(tree.height[tree.root] for tree in trees))]
-        for index, tree in enumerate(trees):
-            for node in tree.order:
-                levels[tree.height[node]].append((index, node))
-        row = {}
-        for level in levels:
-            for place in level:
-                row[place] = len(row)
+        levels, row = by_level(trees)
         words = torch.tensor([trees[index].words[node] for level in levels for index, node in level])
         edges = []
         for level in levels[1:]:

@@ -46,6 +46,16 @@ def trees_of(shapes):
     return [Tree(parents, draw.integers(VOCABULARY, size=len(parents)).tolist()) for parents in shapes]
 
 
+def by_level(trees):
+    """The nodes of all trees from the leaves up, a list of (tree, node) for each height, and the row of each in that order."""
+    levels = [[] for _ in range(1 + max(tree.height[tree.root] for tree in trees))]
+    for index, tree in enumerate(trees):
+        for node in tree.order:
+            levels[tree.height[node]].append((index, node))
+    row = {place: number for number, place in enumerate(place for level in levels for place in level)}
+    return levels, row
+
+
 class Weights:
     """The cells' weights, rows being outputs, uniform in ±1/sqrt(H)."""
 
@@ -76,14 +86,7 @@ class TorchLevels:
 
     def prepare(self, trees):
         """Words of the leaves, children of each further level, and the rows in which the roots end up."""
-        levels = [[] for _ in range(1 + max(tree.height[tree.root] for tree in trees))]
-        for index, tree in enumerate(trees):
-            for node in tree.order:
-                levels[tree.height[node]].append((index, node))
-        row = {}
-        for level in levels:
-            for place in level:
-                row[place] = len(row)
+        levels, row = by_level(trees)
         words = [trees[index].words[node] for index, node in levels[0]]
         gathers = []
         for level in levels[1:]:

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::real::Backend;
 use super::{print, stop_on_ctrl_c};
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::{can_write, write_whole};
 use crate::network::Spec;
 use crate::policy::registry::Registry;
 use crate::profile::{self, BATCHES, Settings, Wanted};
@@ -152,6 +152,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let batches: BTreeSet<u32> =
         if args.batches.is_empty() { BATCHES.into() } else { args.batches.iter().copied().collect() };
     let settings = Settings { batches: batches.into_iter().collect(), repeats: args.repeats, workers };
+    args.output.as_deref().map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
     let bar = progress(args.quiet, wanted.iter().map(|one| one.steps(&settings)).sum());
     let command: Vec<String> = std::env::args().skip(1).collect();

@@ -164,7 +164,7 @@ fn lateness(row: &Row, late: &Lateness) -> String {
 }
 
 /// Two scenarios of one name would write over each other's results.
-fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
+pub fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
     // Compared without case, since some file systems do so.
     let mut seen = BTreeMap::new();
     for scenario in scenarios {

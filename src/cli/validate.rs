@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::real::Backend;
+use super::sweep::refuse_equal_names;
 use super::{Common, Format, print, print_json, profile, stop_on_ctrl_c};
 use crate::error::{Error, Result};
+use crate::experiment::prepared::Prepared;
 use crate::experiment::target::{Target, Verify};
 use crate::files::folder_name;
 use crate::plot::{self, Inputs, compared_cdf};
@@ -73,7 +75,12 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let common = &args.common;
     let files = if args.scenarios.is_empty() { the_set()? } else { args.scenarios.clone() };
     let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
+    refuse_equal_names(&scenarios)?;
     let target = Target::Cpu(Verify::Sample);
+    for scenario in &scenarios {
+        set::check(scenario)?;
+        Prepared::new(scenario, target)?;
+    }
     let plan = Plan {
         out: common.out.clone().unwrap_or_else(|| PathBuf::from("results/validate")),
         target,

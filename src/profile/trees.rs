@@ -67,18 +67,17 @@ pub fn measure(
         };
         let held = serve_some(nodes, batch, &held)?;
         gaps(&held, batch, &mut profile.between);
-        let mut free = Vec::new();
+        let mut runs = vec![held];
         if batch < FEW {
             for trees in [batch, batch.div_ceil(2)] {
-                free.append(&mut serve_some(FREE_NODES * nodes, trees, &Cellular::default())?.tasks);
+                runs.push(serve_some(FREE_NODES * nodes, trees, &Cellular::default())?);
             }
         }
         for (place, cell) in subject.wanted.model.cell_types().into_iter().enumerate() {
             if !subject.wanted.cells.contains(&cell.name) {
                 continue;
             }
-            let mut found = of_cell(&held.tasks, CellId(place as u16));
-            found.extend(of_cell(&free, CellId(place as u16)));
+            let mut found: Vec<_> = runs.iter().flat_map(|run| of_cell(&run.tasks, CellId(place as u16))).collect();
             // The size that was asked for, unless the trees have too few nodes that are ready together.
             let size = found.iter().map(|(task, _)| task.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
             found.retain(|(task, _)| task.batch == size);

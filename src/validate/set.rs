@@ -85,10 +85,18 @@ pub const BOUND_UP_TO: u32 = 90;
 /// A run has no fewer requests, so that it has a 99th percentile.
 const LEAST_REQUESTS: f64 = 2000.0;
 
+/// Checks that the rates of a scenario can be chosen, before anything is measured.
+///
+/// # Errors
+/// A scenario that does not draw its requests.
+pub fn check(scenario: &Scenario) -> Result<()> {
+    arrive(&mut scenario.clone(), ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })
+}
+
 /// The parts of a scenario whose tasks cost what `costs` says.
 ///
 /// # Errors
-/// A scenario that does not draw its requests; whatever is wrong with it in a simulation.
+/// Those of [`check`]; whatever is wrong with the scenario in a simulation.
 pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
     let costs = Input::from(costs.to_string_lossy().as_ref());
     let one = |policy: usize| {

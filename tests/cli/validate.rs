@@ -69,10 +69,8 @@ fn mistakes_are_named() {
         "name = 't'\n[workload]\nmodel = 'lstm'\nhidden = 8\ntrace = 'trace.csv'\n[[policy]]\nkind = 'cellular'\n";
     desk.write("traced.toml", text);
     for (arguments, message) in [
-        (
-            &["validate", "traced.toml", "--costs", "costs.csv"][..],
-            "workload.trace: validation chooses the rates itself",
-        ),
+        (&["validate", "traced.toml"][..], "workload.trace: validation chooses the rates itself"),
+        (&["validate", "t.toml", "t.toml"], "each scenario of one call needs a folder of its own"),
         (&["validate", "--quiet"], "scenarios/validate/chains.toml: is not there; name the scenarios to validate"),
         (&["validate", "t.toml", "--loads", "0"], "--loads"),
         (&["validate", "t.toml", "--repeats", "1"], "--repeats"),
