@@ -1,6 +1,7 @@
 //! What runs batched tasks, and owns the clock while it does.
 
 pub mod cpu;
+pub mod cuda;
 pub mod replayed;
 pub mod sim;
 

@@ -1,0 +1,187 @@
+//! What the backend asks of GPUs: the seam below which there is CUDA, or a test's stand-in.
+//!
+//! Everything but [`Device::prepare`] and [`Device::begin`] only queues work and comes back at once. What is queued on one
+//! [`Lane`] runs in order; work of several lanes runs in any order that [`Device::wait`] leaves open.
+
+use std::fmt;
+
+use crate::units::{CellId, RequestId, StreamId, WorkerId};
+
+/// A stream of a worker: a queue of work on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lane {
+    /// The GPU.
+    pub worker: WorkerId,
+    /// Its stream.
+    pub stream: StreamId,
+}
+
+/// A place for one state in a worker's pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// A batched cell that is ready to be launched: its kernels' arguments stand, its products are planned, its graph, if it has
+/// one, is captured. It belongs to a lane, whose operands and workspace it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Plan(pub u32);
+
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Shape {
+    /// Where it runs.
+    pub lane: Lane,
+    /// The cell type.
+    pub cell: CellId,
+    /// The rows of the batch, padding included.
+    pub rows: u32,
+    /// The input states of all rows, for cells whose products have a row for each of them (child-sum trees); 0 for all others.
+    pub inputs: u32,
+    /// Whether its last kernel counts the lane's signal up.
+    pub signals: bool,
+}
+
+/// A point in a lane's work that other lanes can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The lane.
+    pub lane: Lane,
+    /// Counts the lane's marks.
+    pub number: u64,
+}
+
+/// One row of a batch: the node that runs in it next. A launch without a gather passes to the next node of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Whose node it is; the seed, the request and the node give the word that it reads.
+    pub request: RequestId,
+    /// The node's number.
+    pub node: u32,
+    /// The last node that this row can run in launches that go on without a gather. Behind it the row is padding: computed,
+    /// and not stored.
+    pub last: u32,
+    /// Where the node's state goes. Nodes that follow in this row take it from there and put theirs there.
+    pub state: Slot,
+    /// Where the words that the request writes begin among those of the run; its node `n` writes at `words + n`.
+    pub words: u32,
+    /// Where its input states end in [`Batch::inputs`]; the first row's begin at 0. A row without inputs takes zeros.
+    pub inputs_end: u32,
+}
+
+/// The members of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The rows with a node. A plan with more rows computes the others as padding.
+    pub rows: &'a [Row],
+    /// The states that the rows take, one row behind the other.
+    pub inputs: &'a [Slot],
+}
+
+/// What a run needs of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The states that would be enough for all requests at once. A device may have less room ([`Device::slots`]).
+    pub states: u64,
+    /// The words that the run's requests write, with a place for each of their nodes; 0 for models that write none.
+    pub words: u32,
+    /// The states that are fetched for the host, each at a place of its own.
+    pub fetched: u32,
+}
+
+/// Why a device did not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What happened, with the driver's own words.
+    pub reason: String,
+    /// Whether the worker's GPU can't be used any more.
+    pub lost: bool,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+/// The GPUs of a host with one network on each of them. A worker is a GPU.
+pub trait Device {
+    /// Makes the device ready for a run of so many workers: pools are empty, places of words and fetched states are there,
+    /// signals and marks count from 0. What was prepared stays.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<(), Fault>;
+
+    /// How many states a worker's pool has room for.
+    fn slots(&self, worker: WorkerId) -> u32;
+
+    /// Makes a batched cell ready to launch; opens its lane if it is new. Takes its time, so that it is called ahead.
+    ///
+    /// # Errors
+    /// Memory that is not there; a product that the library refuses.
+    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault>;
+
+    /// Gives up a plan. What was launched of it runs to its end.
+    fn release(&mut self, plan: Plan);
+
+    /// Queues that the batch's states and words are brought together as the operands of the plan's cell on its lane.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault>;
+
+    /// Queues the cell over the rows that the last gather of this cell on this lane brought together; in launches that
+    /// follow each other without a gather, each row passes to its next node.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn launch(&mut self, plan: Plan) -> Result<(), Fault>;
+
+    /// Queues that the lane's signal counts up by one, for work whose last launch does not.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn signal(&mut self, lane: Lane) -> Result<(), Fault>;
+
+    /// How far a lane's signal has counted in this run. Costs no more than a look at the host's memory. What was queued
+    /// before that signal is done, and what it wrote for the host can be read.
+    fn signalled(&self, lane: Lane) -> u64;
+
+    /// Queues a mark behind what is queued on a lane.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn mark(&mut self, lane: Lane) -> Result<Mark, Fault>;
+
+    /// Queues that a lane waits for a mark, on the device. The mark may be one of another worker.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn wait(&mut self, lane: Lane, mark: Mark) -> Result<(), Fault>;
+
+    /// Queues a copy of a state from another worker's pool to this lane's worker's. Waiting for its mark is the caller's.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn carry(&mut self, from: (WorkerId, Slot), to: (Lane, Slot)) -> Result<(), Fault>;
+
+    /// Queues a copy of a state to a place of the host's.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn fetch(&mut self, lane: Lane, slot: Slot, place: u32) -> Result<(), Fault>;
+
+    /// A state that was fetched.
+    fn fetched(&self, place: u32) -> &[f32];
+
+    /// A word that was written.
+    fn word(&self, place: u32) -> u32;
+
+    /// Whether numbers that are none (infinite, or no number) were stored in a slot since the last time that this was asked.
+    fn broken(&mut self, worker: WorkerId, slot: Slot) -> bool;
+
+    /// Asks the driver how a worker's GPU is. Costs more than [`Device::signalled`], so that it is asked from time to time.
+    ///
+    /// # Errors
+    /// A GPU that is lost.
+    fn health(&mut self, worker: WorkerId) -> Result<(), Fault>;
+}

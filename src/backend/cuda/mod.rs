@@ -1,0 +1,3 @@
+//! The CUDA backend: the same policies on GPUs.
+
+pub mod device;
