@@ -1,0 +1,275 @@
+// What the kernels have in common, in C++ that NVRTC compiles without any header of CUDA's.
+//
+// The same text runs on the CPU in tests, where a shim that defines HOST_CUDA stands in for what CUDA's C++ has built
+// in. All inline PTX is in this file, beside a body for the CPU.
+//
+// ELEMENT chooses the number format of operands, weights and embeddings: 0 float32, 1 float16, 2 bfloat16.
+//
+// Kernels are launched with blocks of BLOCK threads. The grid has a row of blocks for each row of the batch, or fewer,
+// each of which then takes several; along x, blocks share the units of a row, however many they are. A grid that has a
+// thread for every unit is for small batches, which want many threads. In a narrower one, each thread takes four units
+// at once. Rows begin where four numbers can be read at once if all widths are multiples of four; `width`, the distance
+// of two states, may be larger than a state for that.
+
+#ifndef BATCHLAB_PORTABLE
+#define BATCHLAB_PORTABLE
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#ifndef ELEMENT
+#error "define ELEMENT: 0 for float32, 1 for float16, 2 for bfloat16"
+#endif
+
+// The threads of a block, and the blocks that a multiprocessor has registers for: 64 for each thread.
+constexpr u32 BLOCK = 256;
+constexpr u32 BLOCKS = 4;
+constexpr u32 WARP = 32;
+constexpr u32 EVERY_LANE = 0xffffffff;
+
+#define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
+
+#ifdef HOST_CUDA
+#define SHARED(TYPE, NAME, LENGTH) HOST_SHARED(TYPE, NAME, LENGTH)
+// Numbers are read and written as vectors of them, of which the compiler has to know.
+#define ALIASING [[gnu::may_alias]]
+#else
+// An array that the threads of a block share.
+#define SHARED(TYPE, NAME, LENGTH) __shared__ TYPE NAME[LENGTH]
+#define ALIASING
+// Makes a kernel known by its name; only the shim has to do anything for that.
+#define EXPORT_KERNEL(NAME)
+#endif
+
+// The slot of a row that has none.
+constexpr u32 NOWHERE = 0xffffffff;
+// The word that the first decoder step reads.
+constexpr u32 START = 0;
+
+// A row of a batch, as the host writes it. `node` is the one that runs in the first launch after the gather.
+struct Row {
+  u32 request;
+  u32 node;
+  // The last node that runs in this row in launches that go on without a gather.
+  u32 last;
+  // The slot of its state.
+  u32 state;
+  // Where the words that its request writes begin.
+  u32 words;
+  // Where its input slots end in the table of all rows' inputs; they begin where those of the row before end.
+  u32 inputs_end;
+};
+
+// ---- Numbers ----
+
+// So many numbers, read or written at once.
+template <class T, int N>
+struct alignas(sizeof(T) * N) ALIASING Pack {
+  T at[N];
+};
+
+template <int N, class T>
+__device__ __forceinline__ Pack<T, N> load(const T *from) {
+  return *reinterpret_cast<const Pack<T, N> *>(from);
+}
+
+template <int N, class T>
+__device__ __forceinline__ void store(T *to, const Pack<T, N> &numbers) {
+  *reinterpret_cast<Pack<T, N> *>(to) = numbers;
+}
+
+template <int N>
+__device__ __forceinline__ Pack<float, N> plus(Pack<float, N> a, const Pack<float, N> &b) {
+#pragma unroll
+  for (int n = 0; n < N; n++) a.at[n] += b.at[n];
+  return a;
+}
+
+// A product and its bias.
+template <int N>
+__device__ __forceinline__ Pack<float, N> biased(const float *product, const float *bias) {
+  return plus(load<N>(product), load<N>(bias));
+}
+
+// A number of an operand: for the narrow formats, its bits.
+#if ELEMENT == 0
+typedef float Element;
+
+__device__ __forceinline__ Element element(float x) { return x; }
+#elif ELEMENT == 1
+typedef unsigned short Element;
+
+__device__ __forceinline__ Element element(float x) {
+  Element bits;
+#ifdef HOST_CUDA
+  const _Float16 half = static_cast<_Float16>(x);
+  __builtin_memcpy(&bits, &half, sizeof bits);
+#else
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#endif
+  return bits;
+}
+#elif ELEMENT == 2
+typedef unsigned short Element;
+
+__device__ __forceinline__ Element element(float x) {
+#if !defined(HOST_CUDA) && __CUDA_ARCH__ >= 800
+  Element bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+#else
+  // The upper half of a float32, rounded to the nearest, of two equally near ones to the even one. What is no number
+  // must not become infinite.
+  if (x != x) return 0x7fff;
+  const u32 bits = __float_as_uint(x);
+  return static_cast<Element>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
+}
+#else
+#error "ELEMENT is none of 0, 1 and 2"
+#endif
+
+template <int N>
+__device__ __forceinline__ Pack<Element, N> elements(const Pack<float, N> &numbers) {
+  Pack<Element, N> rounded;
+#pragma unroll
+  for (int n = 0; n < N; n++) rounded.at[n] = element(numbers.at[n]);
+  return rounded;
+}
+
+// 1 / (1 + e^-x) to a few units in the last place. The division takes a third of the instructions of one that rounds as
+// the standard says. Far out, e^-x is infinite or nothing, and what comes out is 0 or 1.
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
+
+__device__ __forceinline__ float infinity() { return __uint_as_float(0x7f800000); }
+
+__device__ __forceinline__ float not_a_number() { return __uint_as_float(0x7fc00000); }
+
+__device__ __forceinline__ bool is_number(float x) { return fabsf(x) < infinity(); }
+
+template <int N>
+__device__ __forceinline__ bool are_numbers(const Pack<float, N> &numbers) {
+  bool all = true;
+#pragma unroll
+  for (int n = 0; n < N; n++) all = all && is_number(numbers.at[n]);
+  return all;
+}
+
+// ---- Who takes which units ----
+
+// Whether rows of these widths begin where four numbers can be read at once, and the grid leaves each thread so many.
+__device__ __forceinline__ bool by_fours(u32 units, u32 widths) { return widths % 4 == 0 && gridDim.x * BLOCK < units; }
+
+// The units of a row that a thread takes, N at a time: `for (Units<N> unit(width); unit.more(); unit.next())`.
+template <int N>
+struct Units {
+  u32 at;
+  u32 end;
+
+  __device__ __forceinline__ explicit Units(u32 units) : at((blockIdx.x * BLOCK + threadIdx.x) * N), end(units) {}
+  __device__ __forceinline__ bool more() const { return at < end; }
+  __device__ __forceinline__ void next() { at += gridDim.x * BLOCK * N; }
+};
+
+__device__ __forceinline__ u32 larger(u32 a, u32 b) { return a > b ? a : b; }
+
+// ---- Rows and words ----
+
+// The row as it is in the launch that is so many after the gather.
+__device__ __forceinline__ Row row_at(const Row *rows, u32 at, u32 age) {
+  Row row = rows[at];
+  row.node += age;
+  return row;
+}
+
+// Whether a node runs in the row. All others are padding, or have come to their end: nothing of theirs is stored.
+__device__ __forceinline__ bool is_live(const Row &row) { return row.node <= row.last; }
+
+// Whether a node is left for the next launch.
+__device__ __forceinline__ bool goes_on(const Row &row) { return row.node < row.last; }
+
+// Where the input slots of a row begin.
+__device__ __forceinline__ u32 inputs_begin(const Row *rows, u32 at) { return at == 0 ? 0 : rows[at - 1].inputs_end; }
+
+// A slot's state.
+template <class T>
+__device__ __forceinline__ T *state_of(T *pool, u32 width, u32 slot) {
+  return pool + static_cast<size_t>(slot) * width;
+}
+
+// The finalizer of SplitMix64.
+__device__ __forceinline__ u64 mixed(u64 word) {
+  word += 0x9e3779b97f4a7c15ull;
+  word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ull;
+  word = (word ^ (word >> 27)) * 0x94d049bb133111ebull;
+  return word ^ (word >> 31);
+}
+
+// The word that a node reads: the same that the CPU draws.
+__device__ __forceinline__ u32 word_of(u64 seed, u32 request, u32 node, u32 vocabulary) {
+  const u64 drawn = mixed(seed ^ mixed(static_cast<u64>(request) << 32 | node));
+  return static_cast<u32>(((drawn >> 32) * vocabulary) >> 32);
+}
+
+// The row of the embedding table that the word of a row's next node has; null if no node is left.
+__device__ __forceinline__ const Element *next_x(const Row &row, const Element *embedding, u64 seed, u32 vocabulary,
+                                                 u32 embedding_width) {
+  if (!goes_on(row)) return nullptr;
+  return embedding + static_cast<size_t>(word_of(seed, row.request, row.node + 1, vocabulary)) * embedding_width;
+}
+
+// ---- Between blocks, and to the host ----
+
+// Adds to a count and gives what it was. What was written before is seen by whoever finds it counted.
+__device__ __forceinline__ u32 count_up(u32 *count) {
+#ifdef HOST_CUDA
+  host_cuda::interleave();
+  return __atomic_fetch_add(count, 1u, __ATOMIC_ACQ_REL);
+#else
+  u32 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
+  return before;
+#endif
+}
+
+// Tells the host a number. What was written before, by this thread or by those that it has heard of, is there when the
+// host reads it.
+__device__ __forceinline__ void tell_host(u64 *host, u64 number) {
+#ifdef HOST_CUDA
+  host_cuda::interleave();
+  __atomic_store_n(host, number, __ATOMIC_RELEASE);
+#else
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(host), "l"(number) : "memory");
+#endif
+}
+
+// Reads what the host wrote before the launch, past any cache.
+__device__ __forceinline__ u32 read_host(const u32 *host) {
+#ifdef HOST_CUDA
+  return __atomic_load_n(host, __ATOMIC_RELAXED);
+#else
+  u32 number;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(number) : "l"(host) : "memory");
+  return number;
+#endif
+}
+
+// One more task of the lane is done. `before` is how many were.
+__device__ __forceinline__ void signal_host(u64 before, u64 *counted, u64 *host) {
+  tell_host(host, before + 1);
+  *counted = before + 1;
+}
+
+// The end of a cell's last kernel, through which every thread goes: the block that comes last passes the rows on to
+// their next nodes and, if the launch ends a task, signals. By then every block has read `age`, which was `launch`.
+__device__ __forceinline__ void finish(u32 launch, u32 *arrived, u32 *age, u64 *counted, u64 *host, u32 signals) {
+  // Under way while the threads come together: nobody else changes it before the next launch.
+  const u64 before = *counted;
+  __syncthreads();
+  if (threadIdx.x != 0 || count_up(arrived) != gridDim.x * gridDim.y - 1) return;
+  if (signals) signal_host(before, counted, host);
+  *arrived = 0;
+  *age = launch + 1;
+}
+
+#endif
