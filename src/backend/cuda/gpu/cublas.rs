@@ -1,0 +1,178 @@
+//! cuBLAS: the functions that are used of it, and a handle.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::path::PathBuf;
+use std::ptr;
+
+use cudarc::driver::sys::CUstream;
+use libloading::Library;
+
+use super::libraries::functions;
+use super::settings::Precision;
+use crate::backend::cuda::device::Fault;
+
+type HandlePointer = *mut c_void;
+
+functions! {
+    /// Numbers stand for the library's enumerations: a later version may have members that a list would lack.
+    Functions {
+        property = cublasGetProperty(i32, *mut i32) -> i32;
+        create = cublasCreate_v2(*mut HandlePointer) -> i32;
+        destroy = cublasDestroy_v2(HandlePointer) -> i32;
+        set_stream = cublasSetStream_v2(HandlePointer, CUstream) -> i32;
+        set_workspace = cublasSetWorkspace_v2(HandlePointer, *mut c_void, usize) -> i32;
+        multiply = cublasGemmEx(
+            HandlePointer, i32, i32, i32, i32, i32, *const c_void, *const c_void, i32, i32, *const c_void, i32, i32,
+            *const c_void, *mut c_void, i32, i32, i32, i32,
+        ) -> i32;
+        describe = cublasGetStatusString(i32) -> *const c_char;
+    }
+}
+
+/// Members of the library's enumerations.
+mod constants {
+    pub const TRANSPOSED: i32 = 1;
+    pub const PLAIN: i32 = 0;
+    pub const R_32F: i32 = 0;
+    pub const R_16F: i32 = 2;
+    pub const R_16BF: i32 = 14;
+    pub const COMPUTE_32F: i32 = 68;
+    pub const COMPUTE_32F_FAST_TF32: i32 = 77;
+    pub const DEFAULT_ALGORITHM: i32 = -1;
+}
+
+/// The library.
+#[derive(Clone, Debug)]
+pub struct Cublas {
+    /// Its version, as major, minor and patch number.
+    pub version: (u32, u32, u32),
+    /// Its file.
+    pub path: PathBuf,
+    functions: Functions,
+}
+
+impl Cublas {
+    pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Cublas, String> {
+        let functions = Functions::of(library)?;
+        let part = |which| {
+            let mut number = 0;
+            // SAFETY: the function writes one number, and needs no handle.
+            let status = unsafe { (functions.property)(which, &mut number) };
+            if status == 0 { Ok(number.max(0) as u32) } else { Err("fails when asked for its version".to_string()) }
+        };
+        Ok(Cublas { version: (part(0)?, part(1)?, part(2)?), path, functions })
+    }
+
+    fn check(&self, doing: &str, status: i32) -> Result<(), Fault> {
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: the library gives a text of its own that ends with a zero, for any number.
+        let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
+        // Whether the GPU is lost is what the driver says when it is asked next.
+        Err(Fault { reason: format!("cuBLAS: {doing}: {reason}"), lost: false })
+    }
+}
+
+/// A product \[rows, outputs\] = \[rows, inputs\] · \[outputs, inputs\]ᵀ, all of them row by row; addresses are the GPU's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Product {
+    /// The left operand, and how far its rows are apart, in elements.
+    pub operand: u64,
+    pub stride: u32,
+    pub weights: u64,
+    /// Where the result goes, in float32.
+    pub result: u64,
+    pub rows: u32,
+    pub inputs: u32,
+    pub outputs: u32,
+}
+
+/// A handle, which belongs to one stream.
+#[derive(Debug)]
+pub(super) struct Handle {
+    cublas: Cublas,
+    handle: HandlePointer,
+    element: i32,
+    compute: i32,
+}
+
+impl Handle {
+    /// A handle for the current context's stream, with a workspace that the library would otherwise take anew in every graph.
+    ///
+    /// # Safety
+    /// The stream and the workspace, of the current context, outlive the handle.
+    pub unsafe fn new(
+        cublas: &Cublas,
+        precision: Precision,
+        stream: CUstream,
+        workspace: (u64, usize),
+    ) -> Result<Handle, Fault> {
+        let (element, compute) = match precision {
+            Precision::F32 => (constants::R_32F, constants::COMPUTE_32F),
+            Precision::Tf32 => (constants::R_32F, constants::COMPUTE_32F_FAST_TF32),
+            Precision::Bf16 => (constants::R_16BF, constants::COMPUTE_32F),
+            Precision::F16 => (constants::R_16F, constants::COMPUTE_32F),
+        };
+        let mut handle = ptr::null_mut();
+        // SAFETY: a context is current, and the place is there.
+        let status = unsafe { (cublas.functions.create)(&mut handle) };
+        cublas.check("a handle can't be made", status)?;
+        let made = Handle { cublas: cublas.clone(), handle, element, compute };
+        // SAFETY: handle, stream and workspace are alive. The stream comes first: setting it takes the workspace away.
+        unsafe {
+            cublas.check("a stream can't be set", (cublas.functions.set_stream)(handle, stream))?;
+            let (address, bytes) = workspace;
+            let status = (cublas.functions.set_workspace)(handle, address as *mut c_void, bytes);
+            cublas.check("a workspace can't be set", status)?;
+        }
+        Ok(made)
+    }
+
+    /// Queues a product on the handle's stream.
+    ///
+    /// # Safety
+    /// The addresses are memory of the handle's context, as large as the sizes say, that outlives the queued work.
+    pub unsafe fn multiply(&self, product: &Product) -> Result<(), Fault> {
+        let (one, zero) = (1.0f32, 0.0f32);
+        // The library counts columns where we count rows: in its eyes the weights are [inputs, outputs], the operand is
+        // [inputs, rows], and the result is [outputs, rows].
+        // SAFETY: the caller's promise; both factors are read before the call returns.
+        let status = unsafe {
+            (self.cublas.functions.multiply)(
+                self.handle,
+                constants::TRANSPOSED,
+                constants::PLAIN,
+                product.outputs as i32,
+                product.rows as i32,
+                product.inputs as i32,
+                (&raw const one).cast(),
+                product.weights as *const c_void,
+                self.element,
+                product.inputs as i32,
+                product.operand as *const c_void,
+                self.element,
+                product.stride as i32,
+                (&raw const zero).cast(),
+                product.result as *mut c_void,
+                constants::R_32F,
+                product.outputs as i32,
+                self.compute,
+                constants::DEFAULT_ALGORITHM,
+            )
+        };
+        let Product { rows, inputs, outputs, .. } = product;
+        // The text is made where there is something to say.
+        if status == 0 {
+            return Ok(());
+        }
+        self.cublas.check(&format!("a product [{rows}, {inputs}] by [{outputs}, {inputs}]ᵀ"), status)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle was made by this library and is given back once. Nothing can be done about a failure.
+        unsafe { (self.cublas.functions.destroy)(self.handle) };
+    }
+}

@@ -1,0 +1,327 @@
+//! Finding the driver, NVRTC and cuBLAS when the program runs, so that one build serves hosts with and without them.
+//!
+//! Libraries are opened by their place rather than by their name alone: a CUDA toolkit, and above all the libraries that come
+//! with Python packages, rarely stand where the system's loader looks. All that was tried is kept for messages.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use libloading::Library;
+
+use super::cublas::Cublas;
+use super::driver::Driver;
+use super::nvrtc::Nvrtc;
+use crate::error::{Error, Result};
+
+/// The environment variable that names folders to look in before all others, separated as in `PATH`.
+pub const FOLDERS: &str = "BATCHLAB_CUDA_LIBRARIES";
+
+/// The first CUDA whose libraries have all that is used.
+const OLDEST_MAJOR: u32 = 12;
+
+/// The newest CUDA that the system's loader is asked for where no driver says how new one may be.
+const NEWEST_MAJOR: u32 = 13;
+
+/// What was found, and where it was looked for.
+#[derive(Debug)]
+pub struct Found {
+    /// `libcuda`, which the driver brings.
+    pub driver: Search<Driver>,
+    /// `libnvrtc`, which a CUDA toolkit or a Python package brings.
+    pub nvrtc: Search<Nvrtc>,
+    /// `libcublas`, likewise.
+    pub cublas: Search<Cublas>,
+}
+
+/// Looks for the libraries and opens those that are there. They stay open until the program ends.
+pub fn find() -> Found {
+    let places = Place::all(&|name| env::var_os(name));
+    let driver = Search::new("NVIDIA driver", Wanted::driver(), &places, Driver::bind);
+    // Libraries of a later CUDA than the driver's make what the driver can't load.
+    let newest = driver.found.as_ref().map(|driver| driver.version.0);
+    let nvrtc = Search::new("NVRTC", Wanted::of_toolkit("libnvrtc", newest), &places, Nvrtc::bind);
+    let cublas = Search::new("cuBLAS", Wanted::of_toolkit("libcublas", newest), &places, Cublas::bind);
+    Found { driver, nvrtc, cublas }
+}
+
+/// What came of looking for one library.
+#[derive(Debug)]
+pub struct Search<T> {
+    /// The library, opened.
+    pub found: Option<T>,
+    name: &'static str,
+    /// What was looked for and where, and why what was there did not serve.
+    story: String,
+}
+
+impl<T> Search<T> {
+    /// The library.
+    ///
+    /// # Errors
+    /// It was not found: what was looked for, where, and what else to do.
+    pub fn need(&self) -> Result<&T> {
+        self.found.as_ref().ok_or_else(|| {
+            Error::failed(format!(
+                "no {} was found: {}; name its folder in {FOLDERS}, or use --backend cpu, which needs no GPU",
+                self.name, self.story
+            ))
+        })
+    }
+
+    /// What was looked for and where.
+    pub fn story(&self) -> &str {
+        &self.story
+    }
+
+    fn new(
+        name: &'static str,
+        wanted: Wanted,
+        places: &[Place],
+        bind: impl Fn(&'static Library, PathBuf) -> Result<T, String>,
+    ) -> Search<T> {
+        let mut refused = Vec::new();
+        let found = places.iter().flat_map(|place| wanted.files(place)).find_map(|file| {
+            // SAFETY: opening a library runs its initialisers. These are the vendor's libraries, by their names and from
+            // folders that the user or the system's administrator set up for them.
+            match unsafe { Library::new(&file) } {
+                // A library that has threads and devices of its own is not closed again.
+                Ok(library) => match bind(Box::leak(Box::new(library)), opened_from(&file)) {
+                    Ok(found) => return Some(found),
+                    Err(reason) => refused.push(format!("{}: {reason}", file.display())),
+                },
+                // That a bare name leads nowhere is what `looked for` says.
+                Err(reason) if file.is_absolute() => refused.push(format!("{}: {reason}", file.display())),
+                Err(_) => {}
+            }
+            None
+        });
+        let places: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+        let mut story = format!("looked for {} in {}", wanted.text(), places.join(", "));
+        refused.iter().for_each(|refusal| write!(story, "; {refusal}").expect("a string takes all"));
+        Search { found, name, story }
+    }
+}
+
+/// The file names that a library may have.
+struct Wanted {
+    stem: &'static str,
+    /// The numbers behind `.so.`, the best first.
+    versions: Vec<u32>,
+}
+
+impl Wanted {
+    fn driver() -> Wanted {
+        Wanted { stem: "libcuda", versions: vec![1] }
+    }
+
+    fn of_toolkit(stem: &'static str, newest: Option<u32>) -> Wanted {
+        Wanted { stem, versions: (OLDEST_MAJOR..=newest.unwrap_or(NEWEST_MAJOR)).rev().collect() }
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        let numbered = self.versions.iter().map(|version| format!("{}.so.{version}", self.stem));
+        // A name without a number is a link for linkers, which may lead to any version.
+        numbered.chain([format!("{}.so", self.stem)])
+    }
+
+    fn text(&self) -> String {
+        self.names().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The files of these names in a place, the best first; of the loader's, the names that it is asked for.
+    fn files(&self, place: &Place) -> Vec<PathBuf> {
+        match &place.folders {
+            None => self.names().map(PathBuf::from).collect(),
+            Some(folders) => {
+                let files = self.names().flat_map(|name| folders.iter().map(move |folder| folder.join(&name)));
+                files.filter(|file| file.exists()).collect()
+            }
+        }
+    }
+}
+
+/// Somewhere to look.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    name: String,
+    /// The folders; none for the system's loader, which knows its own.
+    folders: Option<Vec<PathBuf>>,
+}
+
+impl Place {
+    fn folders(name: impl Into<String>, folders: Vec<PathBuf>) -> Place {
+        Place { name: name.into(), folders: Some(folders) }
+    }
+
+    /// All places, the first first, by the environment that `variable` reads.
+    fn all(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
+        let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let named: Vec<PathBuf> = variable(FOLDERS).map(|all| env::split_paths(&all).collect()).unwrap_or_default();
+        let named = named.into_iter().filter(|folder| !folder.as_os_str().is_empty()).map(|folder| {
+            let absolute = std::path::absolute(&folder).unwrap_or(folder);
+            Place::folders(absolute.display().to_string(), vec![absolute])
+        });
+        let mut places: Vec<Place> = named.collect();
+        places.push(Place { name: "the system's library path".into(), folders: None });
+        for name in ["CUDA_HOME", "CUDA_PATH"] {
+            let toolkit = path(name).map(|root| Place::folders(format!("{name}={}", root.display()), toolkit(&root)));
+            places.extend(toolkit);
+        }
+        let installed = inside(Path::new("/usr/local"), "cuda").iter().flat_map(|root| toolkit(root)).collect();
+        places.push(Place::folders("/usr/local/cuda*", installed));
+        // Where container runtimes and the Linux of Windows put the driver's part.
+        for folder in ["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"] {
+            places.push(Place::folders(folder, vec![folder.into()]));
+        }
+        for prefix in pythons(&path) {
+            places.push(Place::folders(format!("the Python packages of {}", prefix.display()), packages(&prefix)));
+        }
+        places
+    }
+}
+
+/// The folders of libraries of a CUDA toolkit.
+fn toolkit(root: &Path) -> Vec<PathBuf> {
+    let targets = inside(&root.join("targets"), "").into_iter().map(|target| target.join("lib"));
+    [root.join("lib64"), root.join("lib")].into_iter().chain(targets).collect()
+}
+
+/// The prefixes of the Pythons whose packages may have the libraries: that of the environment, that of the first `python3`
+/// in `PATH`, the user's own packages.
+fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect();
+    let search = path("PATH").map(|all| env::split_paths(&all).collect::<Vec<_>>()).unwrap_or_default();
+    if let Some(bin) = search.iter().find(|bin| bin.join("python3").is_file()) {
+        prefixes.extend(bin.parent().map(Path::to_path_buf));
+        // Debian's packages are installed beside the interpreter by hand under this prefix.
+        prefixes.extend((bin == Path::new("/usr/bin")).then(|| "/usr/local".into()));
+    }
+    prefixes.extend(path("HOME").map(|home| home.join(".local")));
+    let mut seen = Vec::new();
+    prefixes.retain(|prefix| !seen.contains(prefix) && {
+        seen.push(prefix.clone());
+        true
+    });
+    prefixes
+}
+
+/// The folders of libraries in the packages `nvidia-*` of a Python.
+fn packages(prefix: &Path) -> Vec<PathBuf> {
+    let versions = inside(&prefix.join("lib"), "python3");
+    let sites = versions.iter().flat_map(|version| [version.join("site-packages"), version.join("dist-packages")]);
+    sites.flat_map(|site| inside(&site.join("nvidia"), "")).map(|package| package.join("lib")).collect()
+}
+
+/// The entries of a folder whose names begin so, the last in the order of names first, so that newer versions come first.
+fn inside(folder: &Path, beginning: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(beginning))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found
+}
+
+/// The file that the loader opened: itself where it has a path, otherwise what the process has mapped under that name.
+fn opened_from(file: &Path) -> PathBuf {
+    if file.is_absolute() {
+        return file.to_path_buf();
+    }
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let name = file.to_string_lossy();
+    // A library that is asked for by its short name is mapped under its full one, as libcuda.so.1 under libcuda.so.535.54.
+    let stem = name.split(".so").next().unwrap_or_default();
+    let mapped = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
+    let is_it = |path: &&Path| {
+        let rest = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(stem));
+        rest.is_some_and(|rest| rest.starts_with(".so"))
+    };
+    mapped.into_iter().find(is_it).unwrap_or(file).to_path_buf()
+}
+
+/// A table of a library's functions, with the way to look them up.
+macro_rules! functions {
+    ($(#[$about:meta])* $table:ident { $($field:ident = $symbol:ident($($argument:ty),* $(,)?) -> $result:ty;)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        struct $table {
+            $($field: unsafe extern "C" fn($($argument),*) -> $result,)*
+        }
+
+        impl $table {
+            fn of(library: &'static libloading::Library) -> Result<$table, String> {
+                $(
+                    // SAFETY: the type is that of the function of this name in the vendor's headers, and the library is
+                    // never closed.
+                    let $field = unsafe {
+                        library.get::<unsafe extern "C" fn($($argument),*) -> $result>(stringify!($symbol))
+                    };
+                    let $field = *$field.map_err(|_| concat!("has no ", stringify!($symbol)).to_string())?;
+                )*
+                Ok($table { $($field,)* })
+            }
+        }
+    };
+}
+
+pub(super) use functions;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &Path)]) -> impl Fn(&str) -> Option<OsString> {
+        let variables: Vec<(String, OsString)> =
+            variables.iter().map(|(name, value)| (name.to_string(), value.as_os_str().to_os_string())).collect();
+        move |name| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    #[test]
+    fn folders_that_are_named_come_first_and_pythons_are_known_without_running_them() {
+        let home = tempfile::tempdir().unwrap();
+        let (named, venv) = (home.path().join("named"), home.path().join("venv"));
+        let lib = venv.join("lib/python3.12/site-packages/nvidia/cu13/lib");
+        for folder in [&named, &lib, &venv.join("bin"), &home.path().join("cuda/targets/x/lib")] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        for file in [named.join("libnvrtc.so"), lib.join("libnvrtc.so.13"), lib.join("libnvrtc.so.12")] {
+            fs::write(file, "no library").unwrap();
+        }
+        fs::write(venv.join("bin/python3"), "").unwrap();
+        let cuda = home.path().join("cuda");
+        let variables = [(FOLDERS, named.as_path()), ("PATH", &venv.join("bin")), ("CUDA_HOME", &cuda)];
+        let places = Place::all(&environment(&variables));
+        assert_eq!(places[0].folders, Some(vec![named.clone()]));
+        assert_eq!(places[1].folders, None);
+        assert_eq!(places[2].folders.as_ref().unwrap().last(), Some(&cuda.join("targets/x/lib")));
+        assert_eq!(places.last().unwrap().folders, Some(vec![lib.clone()]));
+
+        let wanted = |newest| Wanted::of_toolkit("libnvrtc", newest);
+        assert_eq!(wanted(Some(13)).files(&places[0]), [named.join("libnvrtc.so")]);
+        let newest_first = [lib.join("libnvrtc.so.13"), lib.join("libnvrtc.so.12")];
+        assert_eq!(wanted(Some(13)).files(places.last().unwrap()), newest_first);
+        assert_eq!(wanted(Some(12)).files(places.last().unwrap()), newest_first[1..]);
+    }
+
+    #[test]
+    fn what_was_looked_for_is_told() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("libabsent.so.12"), "no library").unwrap();
+        let places = [
+            Place::folders(home.path().display().to_string(), vec![home.path().to_path_buf()]),
+            Place { name: "the system's library path".into(), folders: None },
+        ];
+        let search = Search::<()>::new("Absent", Wanted::of_toolkit("libabsent", Some(12)), &places, |_, _| Ok(()));
+        let message = search.need().unwrap_err().to_string();
+        let folder = home.path().display();
+        let beginning = format!(
+            "no Absent was found: looked for libabsent.so.12, libabsent.so in {folder}, the system's library path; \
+             {folder}/libabsent.so.12: "
+        );
+        assert!(message.starts_with(&beginning), "{message}");
+        assert!(message.ends_with("or use --backend cpu, which needs no GPU"), "{message}");
+    }
+}
