@@ -31,7 +31,7 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Box
 
 /// The numbers in the state that every node of a model leaves behind: h and c of an LSTM, in a translation also the word
 /// that was written last.
-pub(super) fn state(model: &Model, spec: &Spec) -> usize {
+pub fn state(model: &Model, spec: &Spec) -> usize {
     let hidden = spec.hidden as usize;
     match model {
         Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm => 2 * hidden,

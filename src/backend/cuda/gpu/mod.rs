@@ -1,7 +1,406 @@
-//! GPUs: the trait [`Device`](super::device::Device) on CUDA.
+//! GPUs: the trait [`Device`] on CUDA.
+//!
+//! The driver is called through `cudarc`, NVRTC and cuBLAS through tables of functions of our own, because they are opened by
+//! their place ([`libraries`]). Everything unsafe of the crate's GPU side is below here.
+//!
+//! What a run repeats neither allocates nor waits: a gather is one launch over a staged batch, a launch is one graph, a signal
+//! is a number that the GPU counts up in the host's memory.
 
-mod cublas;
+pub mod about;
+mod cache;
+mod call;
+mod cells;
+mod compile;
+pub mod cublas;
 pub mod driver;
+mod gpu;
+mod lane;
 pub mod libraries;
+mod mapped;
+mod memory;
 pub mod nvrtc;
-pub mod settings;
+mod plan;
+mod settings;
+mod staging;
+mod weights;
+mod worker;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cudarc::driver::{result, sys};
+
+pub use self::about::{About, devices};
+use self::cache::Cache;
+use self::compile::Kernels;
+use self::cublas::Cublas;
+use self::gpu::Gpu;
+use self::lane::LaneState;
+use self::mapped::Mapped;
+use self::plan::{PlanState, Workshop};
+pub use self::settings::{LaunchBy, Precision, Settings, Signal};
+use self::weights::Upload;
+use self::worker::Worker;
+use super::device::{Batch, Device, Fault, Lane, Mark, Needs, Plan, Shape, Slot};
+use crate::error::{Error, Result};
+use crate::network::Spec;
+use crate::network::weights::Weights;
+use crate::units::WorkerId;
+use crate::workload::model::Model;
+
+/// The GPUs of this host, each with the network on it. What is first uses what stands behind it.
+#[derive(Debug)]
+pub struct Gpus {
+    /// By their numbers; none where a plan was given up.
+    plans: Vec<Option<PlanState>>,
+    /// The plan of each shape. Looked up, never iterated.
+    of_shape: HashMap<Shape, Plan>,
+    workers: Vec<Worker>,
+    /// The words that requests write, by their places.
+    words: Mapped<u32>,
+    /// The states that were fetched, by their places.
+    fetched: Mapped<f32>,
+    /// For each place of a fetched state the lane that brings it, and the signal behind which it is there.
+    brought: Vec<Option<(Lane, u64)>>,
+    /// The numbers of a state.
+    state: usize,
+    cublas: Cublas,
+    spec: Spec,
+    settings: Settings,
+}
+
+// SAFETY: the driver's handles and cuBLAS's belong to a process, not to a thread; every call makes its context the calling
+// thread's first. No handle or memory is reachable but through the one value, so that no two threads use it at a time.
+unsafe impl Send for Gpus {}
+
+impl Gpus {
+    /// Opens the first GPUs that the process sees, as many as there are workers, and takes the network's kernels and weights
+    /// to each.
+    ///
+    /// # Errors
+    /// No driver, or one too old; no NVRTC, no cuBLAS: what was looked for and where. Fewer GPUs than workers. Memory that is
+    /// not there. A model without kernels; weights that do not fit it.
+    pub fn new(model: &Model, spec: &Spec, settings: &Settings, workers: usize) -> Result<Gpus> {
+        spec.check(model)?;
+        refuse_without_kernels(model)?;
+        let found = libraries::find();
+        let driver = found.driver.need()?;
+        let visible = driver.gpus()?;
+        let (nvrtc, cublas) = (found.nvrtc.need()?, found.cublas.need()?);
+        if !(1..=visible).contains(&workers) {
+            return Err(Error::input(format!(
+                "device.workers: {workers} workers, but {visible} GPUs are visible, and each worker has one of its own; from \
+                 1 to {visible}"
+            )));
+        }
+        let weights = Weights::open(model, spec)?;
+        let (cache, state) = (Cache::of_user(), model_state(model, spec));
+        let mut opened = Vec::with_capacity(workers);
+        for number in 0..workers {
+            let gpu = Gpu::open(number)?;
+            let kernels = Kernels::load(&gpu, nvrtc, settings.precision, &cache)?;
+            let cells = cells::of_model(model, &mut Upload::new(&gpu, &weights, spec, settings.precision));
+            let cells = cells.map_err(failed)?.ok_or_else(|| refusal(model))?;
+            opened.push(Worker::new(gpu, kernels, cells, cells::stride(state)).map_err(failed)?);
+        }
+        let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
+        for gpu in &gpus {
+            gpus.iter().filter(|other| other.number != gpu.number).try_for_each(|other| gpu.reach(other)).map_err(failed)?;
+        }
+        Ok(Gpus {
+            plans: Vec::new(),
+            of_shape: HashMap::new(),
+            workers: opened,
+            words: Mapped::new(&gpus[0], 0, "words").map_err(failed)?,
+            fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(failed)?,
+            brought: Vec::new(),
+            state,
+            cublas: cublas.clone(),
+            spec: spec.clone(),
+            settings: *settings,
+        })
+    }
+
+    /// The GPU of a worker, in words.
+    pub fn describe(&self, worker: WorkerId) -> String {
+        let gpu = &self.workers[worker.index()].gpu;
+        format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors)
+    }
+
+    /// A lane, which is opened if it is new.
+    fn lane(&mut self, lane: Lane) -> Result<&mut LaneState, Fault> {
+        let worker = worker_of(&mut self.workers, lane.worker)?;
+        worker.usable()?;
+        let stream = lane.stream.index();
+        if worker.lanes.len() <= stream {
+            worker.lanes.resize_with(stream + 1, || None);
+        }
+        if worker.lanes[stream].is_none() {
+            let cells = worker.cells.len();
+            let opened = LaneState::open(&worker.gpu, &worker.kernels, &self.cublas, self.settings.precision, cells);
+            worker.lanes[stream] = Some(worker.noted(opened)?);
+        }
+        Ok(worker.lanes[stream].as_mut().expect("it was opened above"))
+    }
+
+    /// Does something on a lane, and keeps in mind if that showed the GPU to be lost.
+    fn on<T>(&mut self, lane: Lane, act: impl FnOnce(&mut LaneState) -> Result<T, Fault>) -> Result<T, Fault> {
+        let outcome = self.lane(lane).and_then(act);
+        self.workers[lane.worker.index()].noted(outcome)
+    }
+
+    /// A plan with its worker and lane.
+    fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut Worker), Fault> {
+        let given_up = || Fault { reason: format!("plan {} was given up", plan.0), lost: false };
+        let plan = self.plans.get_mut(plan.0 as usize).and_then(Option::as_mut).ok_or_else(given_up)?;
+        let worker = &mut self.workers[plan.shape.lane.worker.index()];
+        worker.usable()?;
+        Ok((plan, worker))
+    }
+
+    /// Does something with a plan on its lane.
+    fn with(
+        &mut self,
+        plan: Plan,
+        act: impl FnOnce(&mut PlanState, &Gpu, &mut LaneState) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let (plan, worker) = self.planned(plan)?;
+        let lane = worker.lanes[plan.shape.lane.stream.index()].as_mut().expect("a plan's lane is open");
+        let outcome = act(plan, &worker.gpu, lane);
+        worker.noted(outcome)
+    }
+
+    /// Makes a plan for a shape that its lane has memory for.
+    fn make(&self, shape: Shape) -> Result<PlanState, Fault> {
+        let worker = &self.workers[shape.lane.worker.index()];
+        let lane = worker.lanes[shape.lane.stream.index()].as_ref().expect("the lane is open");
+        let workshop = Workshop {
+            gpu: &worker.gpu,
+            kernels: &worker.kernels,
+            cell: &*worker.cells[shape.cell.index()],
+            spec: &self.spec,
+            states: worker.states(self.words.address(0)),
+            settings: self.settings,
+        };
+        PlanState::new(shape, lane, &workshop)
+    }
+
+    /// Makes plans anew whose memory has moved. Where that fails they are given up, since what they would use is gone.
+    fn remake(&mut self, moved: impl Fn(&Shape) -> bool) -> Result<(), Fault> {
+        let is_moved = |plan: &Option<PlanState>| plan.as_ref().is_some_and(|plan| moved(&plan.shape));
+        let places: Vec<usize> = (0..self.plans.len()).filter(|place| is_moved(&self.plans[*place])).collect();
+        let shapes: Vec<Shape> = places.iter().filter_map(|place| self.plans[*place].take()).map(|plan| plan.shape).collect();
+        for shape in &shapes {
+            self.of_shape.remove(shape);
+        }
+        for (place, shape) in places.into_iter().zip(shapes) {
+            let made = self.make(shape);
+            self.plans[place] = Some(self.workers[shape.lane.worker.index()].noted(made)?);
+            self.of_shape.insert(shape, Plan(place as u32));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Gpus {
+    /// What is queued runs to its end before its memory goes.
+    fn drop(&mut self) {
+        for worker in &self.workers {
+            // A GPU that is lost has nothing to wait for.
+            let _ = worker.gpu.synchronize();
+        }
+    }
+}
+
+impl Device for Gpus {
+    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<(), Fault> {
+        if workers > self.workers.len() {
+            let reason = format!("{workers} workers, but {} GPUs are open", self.workers.len());
+            return Err(Fault { reason, lost: false });
+        }
+        for worker in &mut self.workers {
+            worker.usable()?;
+            let ended = worker.gpu.synchronize();
+            worker.noted(ended)?;
+        }
+        let gpu = Arc::clone(&self.workers[0].gpu);
+        let more_words = needs.words as usize > self.words.count();
+        if more_words {
+            self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
+        }
+        let floats = needs.fetched as usize * self.state;
+        if floats > self.fetched.count() {
+            self.fetched = Mapped::new(&gpu, floats, "fetched states")?;
+        }
+        self.brought.clear();
+        self.brought.resize(needs.fetched as usize, None);
+        // What has moved is noted before anything fails, so that no plan is left with memory that is gone.
+        let mut moved = vec![more_words; self.workers.len()];
+        let mut fits = Ok(());
+        for (worker, moved) in self.workers[..workers].iter_mut().zip(&mut moved) {
+            let room = worker.slots();
+            let outcome = worker.fit(needs.states).map(drop);
+            *moved |= worker.slots() != room;
+            let outcome = outcome.and_then(|()| worker.reset());
+            fits = fits.and(worker.noted(outcome));
+        }
+        if fits.is_err() {
+            self.plans.iter_mut().for_each(|plan| drop(plan.take()));
+            self.of_shape.clear();
+            return fits;
+        }
+        self.remake(|shape| moved[shape.lane.worker.index()])
+    }
+
+    fn slots(&self, worker: WorkerId) -> u32 {
+        self.workers[worker.index()].slots()
+    }
+
+    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
+        if let Some(plan) = self.of_shape.get(&shape) {
+            return Ok(*plan);
+        }
+        let (cell, precision) = (shape.cell.index(), self.settings.precision);
+        self.lane(shape.lane)?;
+        let worker = &mut self.workers[shape.lane.worker.index()];
+        let lane = worker.lanes[shape.lane.stream.index()].as_mut().expect("it was opened above");
+        let fitted = lane.fit(cell, &*worker.cells[cell], shape.rows.max(1), shape.inputs, precision);
+        if worker.noted(fitted)? {
+            self.remake(|other| other.lane == shape.lane && other.cell == shape.cell)?;
+        }
+        let made = self.make(shape);
+        let made = self.workers[shape.lane.worker.index()].noted(made)?;
+        let place = self.plans.iter().position(Option::is_none).unwrap_or(self.plans.len());
+        if place == self.plans.len() {
+            self.plans.push(None);
+        }
+        self.plans[place] = Some(made);
+        let plan = Plan(place as u32);
+        self.of_shape.insert(shape, plan);
+        Ok(plan)
+    }
+
+    fn release(&mut self, plan: Plan) {
+        if let Some(plan) = self.plans.get_mut(plan.0 as usize).and_then(Option::take) {
+            self.of_shape.remove(&plan.shape);
+        }
+    }
+
+    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
+        self.with(plan, |plan, gpu, lane| plan.gather(gpu, lane, batch))
+    }
+
+    fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
+        self.with(plan, |plan, gpu, lane| plan.launch(gpu, lane))
+    }
+
+    fn signal(&mut self, lane: Lane) -> Result<(), Fault> {
+        self.on(lane, LaneState::signal)
+    }
+
+    fn signalled(&self, lane: Lane) -> u64 {
+        let worker = &self.workers[lane.worker.index()];
+        worker.lanes.get(lane.stream.index()).and_then(Option::as_ref).map_or(0, LaneState::signalled)
+    }
+
+    fn mark(&mut self, lane: Lane) -> Result<Mark, Fault> {
+        let number = self.on(lane, LaneState::mark)?;
+        Ok(Mark { lane, number })
+    }
+
+    fn wait(&mut self, lane: Lane, mark: Mark) -> Result<(), Fault> {
+        let event = self.lane(mark.lane)?.event(mark.number);
+        // SAFETY: events live as long as their lanes, which are never closed.
+        self.on(lane, |lane| unsafe { lane.wait(event) })
+    }
+
+    fn carry(&mut self, from: (WorkerId, Slot), to: (Lane, Slot)) -> Result<(), Fault> {
+        let bytes = self.state * size_of::<f32>();
+        let source = worker_of(&mut self.workers, from.0)?;
+        source.usable()?;
+        let (source, source_context) = (source.state(from.1)?, source.gpu.handle());
+        let stream = self.lane(to.0)?.stream();
+        let worker = &mut self.workers[to.0.worker.index()];
+        let target = worker.state(to.1)?;
+        worker.gpu.bind()?;
+        // SAFETY: both are states of pools, which stay as they are while work is queued; contexts and stream are alive.
+        let copied = unsafe {
+            if from.0 == to.0.worker {
+                result::memcpy_dtod_async(target, source, bytes, stream)
+            } else {
+                result::memcpy_peer_async(worker.gpu.handle(), target, source_context, source, bytes, stream)
+            }
+        };
+        let copied = copied.map_err(|error| worker.gpu.fault("a state can't be carried over", error));
+        worker.noted(copied)
+    }
+
+    fn fetch(&mut self, lane: Lane, slot: Slot, place: u32) -> Result<(), Fault> {
+        let at = place as usize;
+        let LaneState { .. } = self.lane(lane)?;
+        let target = self.fetched.place(at * self.state);
+        let worker = &mut self.workers[lane.worker.index()];
+        let source = worker.state(slot)?;
+        let on = worker.lanes[lane.stream.index()].as_ref().expect("it was opened above");
+        self.brought[at] = Some((lane, on.next_signal()));
+        worker.gpu.bind()?;
+        // SAFETY: the slot is a state of the pool, and the place has room for it; both stay while work is queued.
+        let copied = unsafe {
+            sys::cuMemcpyDtoHAsync_v2(target.cast(), source, self.state * size_of::<f32>(), on.stream()).result()
+        };
+        let copied = copied.map_err(|error| worker.gpu.fault("a state can't be fetched", error));
+        worker.noted(copied)
+    }
+
+    fn fetched(&self, place: u32) -> &[f32] {
+        let at = place as usize;
+        let (lane, signal) = self.brought[at].expect("a state is fetched before it is read");
+        assert!(self.signalled(lane) >= signal, "a fetched state is read behind the signal that follows the copy");
+        // SAFETY: the one copy to this place was queued before a signal that has come; a further one would have to be queued
+        // through this value, which the slice borrows.
+        unsafe { self.fetched.read(at * self.state, self.state) }
+    }
+
+    fn word(&self, place: u32) -> u32 {
+        self.words.at(place as usize).load(Ordering::Relaxed)
+    }
+
+    fn broken(&mut self, worker: WorkerId, slot: Slot) -> bool {
+        self.workers[worker.index()].broken(slot)
+    }
+
+    fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
+        let worker = worker_of(&mut self.workers, worker)?;
+        worker.usable()?;
+        let health = worker.lanes.iter().flatten().try_for_each(LaneState::health);
+        worker.noted(health)
+    }
+}
+
+fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault> {
+    let open = workers.len();
+    workers.get_mut(id.index()).ok_or_else(|| Fault { reason: format!("worker {id}, but {open} GPUs are open"), lost: false })
+}
+
+fn failed(fault: Fault) -> Error {
+    Error::failed(fault.reason)
+}
+
+/// The numbers in a state of a model.
+fn model_state(model: &Model, spec: &Spec) -> usize {
+    crate::network::cells::state(model, spec)
+}
+
+/// Models that GPUs do not run are refused before anything is opened.
+fn refuse_without_kernels(model: &Model) -> Result<()> {
+    if matches!(model, Model::Dnn(_)) { Err(refusal(model)) } else { Ok(()) }
+}
+
+fn refusal(model: &Model) -> Error {
+    Error::input(format!(
+        "workload.model: the cuda backend has no kernels for {}; it runs lstm, gru, seq2seq, tree-lstm and \
+         childsum-tree-lstm, and --backend cpu runs all models",
+        model.name()
+    ))
+}

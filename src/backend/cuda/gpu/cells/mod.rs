@@ -1,0 +1,187 @@
+//! The cells as GPUs run them, a file each: which kernels and products, over which memory.
+
+mod childsum;
+mod gru;
+mod lstm;
+mod tree;
+
+use super::call::{Arguments, BLOCK, Call};
+use super::compile::{Kernel, Kernels};
+use super::cublas::Product;
+use super::weights::{Matrix, Upload};
+use crate::backend::cuda::device::Fault;
+use crate::network::Spec;
+use crate::workload::model::Model;
+
+/// A cell type with its weights on one GPU.
+pub(super) trait Cell: std::fmt::Debug + Send {
+    /// The working memory of a batch, as many buffers as the cell has, in its own order.
+    fn buffers(&self, rows: u32, inputs: u32) -> Vec<Buffer>;
+
+    /// What brings the batch together. Its first three arguments are set at each launch: where the host's rows stand, where
+    /// their inputs stand, and how many rows there are.
+    fn gather(&self, at: &Ground<'_>) -> Call;
+
+    /// What computes the batch, in this order.
+    fn work(&self, at: &Ground<'_>) -> Vec<Work>;
+}
+
+/// A piece of working memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Buffer {
+    /// So many elements.
+    Elements(usize),
+    /// So many float32.
+    Floats(usize),
+}
+
+/// Something to queue.
+#[derive(Debug)]
+pub(super) enum Work {
+    Kernel(Call),
+    Product(Product),
+}
+
+/// All cells of a model, in the order of their types ([`Model::cell_types`]); none for models that GPUs do not run.
+///
+/// # Errors
+/// Memory that is not there.
+pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Option<Vec<Box<dyn Cell>>>, Fault> {
+    Ok(Some(match model {
+        Model::Lstm => vec![Box::new(lstm::Lstm::chain(upload)?)],
+        Model::Gru => vec![Box::new(gru::Gru::new(upload)?)],
+        Model::Seq2Seq => vec![Box::new(lstm::Decoder::new(upload)?), Box::new(lstm::Lstm::encoder(upload)?)],
+        Model::TreeLstm => vec![Box::new(tree::Internal::new(upload)?), Box::new(tree::Leaf::new(upload)?)],
+        Model::ChildSumTreeLstm => {
+            vec![Box::new(childsum::Internal::new(upload)?), Box::new(tree::Leaf::childsum(upload)?)]
+        }
+        Model::Dnn(_) => return Ok(None),
+    }))
+}
+
+/// How far states are apart in the pool, in numbers: so that each begins where four numbers can be read at once.
+pub(super) fn stride(state: usize) -> u32 {
+    state.next_multiple_of(4) as u32
+}
+
+/// What a cell's kernels get beside its weights: sizes, and addresses of memory.
+#[derive(Debug)]
+pub(super) struct Ground<'a> {
+    pub kernels: &'a Kernels,
+    pub spec: &'a Spec,
+    pub multiprocessors: u32,
+    /// The bytes of an element.
+    pub element: u32,
+    /// The rows of the batch.
+    pub rows: u32,
+    /// The input states of all rows, where the cell counts them.
+    pub inputs: u32,
+    /// The cell's buffers.
+    pub buffers: Vec<u64>,
+    pub table: Table,
+    pub states: States,
+    pub tail: Tail,
+}
+
+/// Where a lane keeps the rows of a cell's batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table {
+    pub rows: u64,
+    pub inputs: u64,
+    /// The launches since the gather.
+    pub age: u64,
+}
+
+/// The states of a worker's requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct States {
+    pub pool: u64,
+    /// [`stride`].
+    pub width: u32,
+    pub broken: u64,
+    pub words: u64,
+}
+
+/// What the end of a launch counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    pub arrived: u64,
+    pub counted: u64,
+    pub host: u64,
+    pub signals: bool,
+}
+
+impl Ground<'_> {
+    /// A launch of a kernel whose threads share out so many units of every row.
+    fn call(&self, kernel: Kernel, units: u32, arguments: Arguments) -> Call {
+        // The most rows of blocks that a grid has; kernels take the rows behind them too.
+        const MOST: u32 = 65535;
+        let rows = self.rows.min(MOST);
+        Call::new(self.kernels.function(kernel), (blocks(units, rows, self.multiprocessors), rows), arguments)
+    }
+
+    /// A product with a matrix: the operand, how far its rows are apart, and how many there are.
+    fn product(&self, operand: u64, stride: u32, rows: u32, weights: &Matrix, result: u64) -> Work {
+        let Matrix { outputs, inputs, .. } = *weights;
+        Work::Product(Product { operand, stride, weights: weights.address(), result, rows, inputs, outputs })
+    }
+
+    /// The first arguments of a gather, which are set when it is launched, and the table that it writes.
+    fn staged(&self) -> Arguments {
+        let staged = Arguments::default().address(0).address(0).number(0);
+        staged.address(self.table.rows).address(self.table.inputs).number(self.rows)
+    }
+
+    /// The first arguments of all others: the table.
+    fn table(&self) -> Arguments {
+        Arguments::default().address(self.table.rows).address(self.table.inputs).number(self.rows)
+    }
+
+    /// The table and the states.
+    fn states(&self) -> Arguments {
+        self.table().address(self.states.pool).number(self.states.width).address(self.states.broken)
+    }
+}
+
+impl Arguments {
+    /// What gives a node its word.
+    fn words(self, embedding: u64, spec: &Spec) -> Arguments {
+        self.address(embedding).long(spec.seed).number(spec.vocabulary)
+    }
+
+    /// What the last kernel ends with.
+    fn tail(self, at: &Ground<'_>) -> Arguments {
+        let Tail { arrived, counted, host, signals } = at.tail;
+        self.address(arrived).address(at.table.age).address(counted).address(host).number(signals.into())
+    }
+}
+
+/// How many blocks share out the units of one row. A batch of few rows fills the GPU with a unit a thread; one of many rows
+/// leaves a thread several, which it reads together.
+fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
+    /// Blocks that a multiprocessor holds at once: 2048 threads.
+    const HELD: u32 = 8;
+    /// The units that a thread reads at once, if it has so many.
+    const AT_ONCE: u32 = 4;
+    let one_each = units.div_ceil(BLOCK).max(1);
+    let enough = multiprocessors * HELD;
+    if rows.saturating_mul(one_each) <= enough { one_each } else { units.div_ceil(BLOCK * AT_ONCE).max(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_rows_are_spread_over_more_blocks() {
+        assert_eq!(blocks(1024, 1, 132), 4);
+        assert_eq!(blocks(1024, 264, 132), 4);
+        assert_eq!(blocks(1024, 512, 132), 1);
+        assert_eq!(blocks(1, 1 << 20, 132), 1);
+    }
+
+    #[test]
+    fn states_begin_on_multiples_of_four() {
+        assert_eq!([1, 4, 2049].map(stride), [4, 4, 2052]);
+    }
+}

@@ -1,0 +1,321 @@
+//! A lane: a stream of a GPU with all that its work uses.
+
+use std::sync::Arc;
+
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery};
+
+use super::call::{Arguments, Call};
+use super::cells::{Buffer, Cell, Table, Tail};
+use super::compile::{Kernel, Kernels};
+use super::cublas::{Cublas, Handle};
+use super::gpu::Gpu;
+use super::mapped::Mapped;
+use super::memory::Memory;
+use super::settings::Precision;
+use super::staging::Staging;
+use super::weights::element;
+use crate::backend::cuda::device::Fault;
+
+/// The marks of a lane that have events of their own. A later mark takes the event of an earlier one; who then waits for the
+/// earlier one waits for the later, which is queued too and so comes.
+const EVENTS: u64 = 64;
+
+/// A stream of a GPU.
+#[derive(Debug)]
+struct Stream {
+    gpu: Arc<Gpu>,
+    stream: CUstream,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: it was made once and is given back once; the driver lets what is queued run to its end.
+            let _ = unsafe { result::stream::destroy(self.stream) };
+        }
+    }
+}
+
+/// A point in a stream that others wait for.
+#[derive(Debug)]
+struct Event {
+    gpu: Arc<Gpu>,
+    event: CUevent,
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: it was made once and is given back once; the driver keeps it for whoever waits.
+            let _ = unsafe { result::event::destroy(self.event) };
+        }
+    }
+}
+
+/// The lane. What is first uses what stands behind it.
+#[derive(Debug)]
+pub(super) struct LaneState {
+    products: Handle,
+    stream: Stream,
+    events: Vec<Event>,
+    _workspace: Memory,
+    /// The working memory of each cell type that the lane has run.
+    batches: Vec<Option<Batching>>,
+    pub staging: Staging,
+    /// How far the signal has counted, on the GPU and for the host.
+    counted: Memory,
+    host: Mapped<u64>,
+    signal: Call,
+    /// The signals that were queued, and the marks.
+    queued: u64,
+    marked: u64,
+    gpu: Arc<Gpu>,
+}
+
+impl LaneState {
+    /// Opens a lane for a network of so many cell types.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub fn open(
+        gpu: &Arc<Gpu>,
+        kernels: &Kernels,
+        cublas: &Cublas,
+        precision: Precision,
+        cells: usize,
+    ) -> Result<LaneState, Fault> {
+        gpu.bind()?;
+        let made = |error| gpu.fault("a stream can't be made", error);
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(made)?;
+        let stream = Stream { gpu: Arc::clone(gpu), stream };
+        let event = || {
+            let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
+            event.map(|event| Event { gpu: Arc::clone(gpu), event }).map_err(made)
+        };
+        let events = (0..EVENTS).map(|_| event()).collect::<Result<_, _>>()?;
+        let workspace = Memory::new(gpu, workspace(gpu), "products' workspace")?;
+        // SAFETY: the handle is given back before the stream and the workspace, which stand behind it in the lane.
+        let products =
+            unsafe { Handle::new(cublas, precision, stream.stream, (workspace.address(), workspace.bytes())) }?;
+        let counted = Memory::zeros(gpu, size_of::<u64>(), "a signal")?;
+        let host = Mapped::new(gpu, 1, "a signal")?;
+        let arguments = Arguments::default().address(counted.address()).address(host.address(0));
+        Ok(LaneState {
+            products,
+            stream,
+            events,
+            _workspace: workspace,
+            batches: (0..cells).map(|_| None).collect(),
+            staging: Staging::new(gpu),
+            signal: Call::new(kernels.function(Kernel::Signal), (1, 1), arguments).of_threads(1),
+            counted,
+            host,
+            queued: 0,
+            marked: 0,
+            gpu: Arc::clone(gpu),
+        })
+    }
+
+    /// Signals and marks count from 0. Nothing is queued.
+    pub fn reset(&mut self) -> Result<(), Fault> {
+        self.counted.clear()?;
+        self.host.set(0, 0);
+        self.staging.reset();
+        (self.queued, self.marked) = (0, 0);
+        Ok(())
+    }
+
+    pub fn stream(&self) -> CUstream {
+        self.stream.stream
+    }
+
+    pub fn products(&self) -> &Handle {
+        &self.products
+    }
+
+    /// Waits for all that is queued.
+    pub fn synchronize(&self) -> Result<(), Fault> {
+        self.gpu.bind()?;
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::synchronize(self.stream()) }.map_err(|error| self.gpu.fault("broke off", error))
+    }
+
+    /// Makes the memory of a cell large enough for a batch. Says whether it has moved, so that plans that were made with it no
+    /// longer hold; what was brought together in it has moved with it.
+    ///
+    /// # Errors
+    /// Memory that is not there; the old one stays.
+    pub fn fit(
+        &mut self,
+        cell: usize,
+        of: &dyn Cell,
+        rows: u32,
+        inputs: u32,
+        precision: Precision,
+    ) -> Result<bool, Fault> {
+        let old = self.batches[cell].as_ref();
+        if old.is_some_and(|old| rows <= old.rows && inputs <= old.inputs) {
+            return Ok(false);
+        }
+        // In powers of two, so that growing row by row moves memory a few times alone.
+        let (rows, inputs) = (rows.next_power_of_two(), inputs.next_power_of_two());
+        let (rows, inputs) = old.map_or((rows, inputs), |old| (rows.max(old.rows), inputs.max(old.inputs)));
+        self.synchronize()?;
+        self.staging.fit(rows as usize, inputs.max(MOST_INPUTS * rows) as usize)?;
+        let mut new = Batching::new(&self.gpu, of, rows, inputs, precision)?;
+        if let Some(old) = &self.batches[cell] {
+            new.take_over(old)?;
+        }
+        self.batches[cell] = Some(new);
+        Ok(true)
+    }
+
+    /// The memory of a cell that was made to fit.
+    pub fn batching(&self, cell: usize) -> &Batching {
+        self.batches[cell].as_ref().expect("a plan's memory is made before the plan")
+    }
+
+    /// Where a launch of the cell counts its end.
+    pub fn tail(&self, cell: usize, signals: bool) -> Tail {
+        let arrived = self.batching(cell).arrived.address();
+        Tail { arrived, counted: self.counted.address(), host: self.host.address(0), signals }
+    }
+
+    /// The kernel that only signals.
+    pub fn signal_call(&self, kernels: &Kernels) -> Call {
+        let arguments = Arguments::default().address(self.counted.address()).address(self.host.address(0));
+        Call::new(kernels.function(Kernel::Signal), (1, 1), arguments).of_threads(1)
+    }
+
+    /// The number of the next signal to be queued.
+    pub fn next_signal(&self) -> u64 {
+        self.queued + 1
+    }
+
+    /// Something was queued that signals.
+    pub fn count_signal(&mut self) {
+        self.queued += 1;
+    }
+
+    /// Queues a signal.
+    pub fn signal(&mut self) -> Result<(), Fault> {
+        let stream = self.stream();
+        self.gpu.bind()?;
+        // SAFETY: the kernel and the two numbers, which are its arguments, live as long as the lane.
+        unsafe { self.signal.queue(stream) }.map_err(|error| self.gpu.fault("a signal can't be queued", error))?;
+        self.count_signal();
+        Ok(())
+    }
+
+    /// How far the signal has counted.
+    pub fn signalled(&self) -> u64 {
+        self.host.acquire(0)
+    }
+
+    /// Queues a mark and gives its number.
+    pub fn mark(&mut self) -> Result<u64, Fault> {
+        let number = self.marked;
+        self.gpu.bind()?;
+        // SAFETY: event and stream are alive, and of one context.
+        unsafe { result::event::record(self.event(number), self.stream()) }
+            .map_err(|error| self.gpu.fault("a mark can't be queued", error))?;
+        self.marked += 1;
+        Ok(number)
+    }
+
+    /// The event of a mark.
+    pub fn event(&self, number: u64) -> CUevent {
+        self.events[(number % EVENTS) as usize].event
+    }
+
+    /// Queues that the lane waits for an event.
+    ///
+    /// # Safety
+    /// The event is alive.
+    pub unsafe fn wait(&mut self, event: CUevent) -> Result<(), Fault> {
+        self.gpu.bind()?;
+        // SAFETY: the stream is alive, the event by the caller's promise.
+        unsafe { result::stream::wait_event(self.stream(), event, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
+            .map_err(|error| self.gpu.fault("a wait can't be queued", error))
+    }
+
+    /// Asks the driver how the lane's work goes.
+    pub fn health(&self) -> Result<(), Fault> {
+        self.gpu.bind()?;
+        // SAFETY: the stream is alive.
+        let status = unsafe { cuStreamQuery(self.stream()) };
+        if status == CUresult::CUDA_ERROR_NOT_READY {
+            return Ok(());
+        }
+        status.result().map_err(|error| self.gpu.fault("a computation failed", error))
+    }
+}
+
+/// The inputs of a node whose cell does not count them: at most the two children of a binary tree's.
+const MOST_INPUTS: u32 = 2;
+
+/// The bytes that cuBLAS asks for on a GPU: on recent ones its products share out more work.
+fn workspace(gpu: &Gpu) -> usize {
+    let mebibytes = if gpu.architecture >= 90 { 32 } else { 8 };
+    mebibytes << 20
+}
+
+/// The memory that batches of one cell type take on a lane.
+#[derive(Debug)]
+pub(super) struct Batching {
+    rows: u32,
+    inputs: u32,
+    table_rows: Memory,
+    table_inputs: Memory,
+    age: Memory,
+    arrived: Memory,
+    buffers: Vec<Memory>,
+}
+
+impl Batching {
+    fn new(gpu: &Arc<Gpu>, cell: &dyn Cell, rows: u32, inputs: u32, precision: Precision) -> Result<Batching, Fault> {
+        /// The bytes of a row on the GPU.
+        const ROW: usize = 24;
+        let what = "the working memory of batches";
+        let number = || Memory::zeros(gpu, size_of::<u32>(), what);
+        let buffers = cell.buffers(rows, inputs).into_iter().map(|buffer| {
+            let bytes = match buffer {
+                Buffer::Elements(count) => count * element(precision),
+                Buffer::Floats(count) => count * size_of::<f32>(),
+            };
+            Memory::zeros(gpu, bytes, what)
+        });
+        Ok(Batching {
+            rows,
+            inputs,
+            table_rows: Memory::zeros(gpu, rows as usize * ROW, what)?,
+            table_inputs: Memory::zeros(gpu, inputs.max(MOST_INPUTS * rows) as usize * size_of::<u32>(), what)?,
+            age: number()?,
+            arrived: number()?,
+            buffers: buffers.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Goes on with what smaller memory of the same cell holds. Rows stand where they stood: none is wider than it was.
+    fn take_over(&mut self, old: &Batching) -> Result<(), Fault> {
+        self.table_rows.take_over(&old.table_rows)?;
+        self.table_inputs.take_over(&old.table_inputs)?;
+        self.age.take_over(&old.age)?;
+        self.buffers.iter_mut().zip(&old.buffers).try_for_each(|(new, old)| new.take_over(old))
+    }
+
+    pub fn table(&self) -> Table {
+        let (rows, inputs) = (self.table_rows.address(), self.table_inputs.address());
+        Table { rows, inputs, age: self.age.address() }
+    }
+
+    pub fn buffers(&self) -> Vec<u64> {
+        self.buffers.iter().map(Memory::address).collect()
+    }
+
+    /// The input slots that there is room for.
+    pub fn room(&self) -> usize {
+        self.inputs.max(MOST_INPUTS * self.rows) as usize
+    }
+}

@@ -1,0 +1,192 @@
+//! Plans: the launches of one batched cell, ready to be queued.
+
+use std::sync::Arc;
+
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstream, CUstreamCaptureMode};
+
+use super::call::Call;
+use super::cells::{Cell, Ground, States, Work};
+use super::compile::Kernels;
+use super::cublas::Handle;
+use super::gpu::Gpu;
+use super::lane::LaneState;
+use super::settings::{LaunchBy, Settings, Signal};
+use super::staging::Staged;
+use super::weights::element;
+use crate::backend::cuda::device::{Batch, Fault, Shape};
+use crate::network::Spec;
+
+/// The number of a gather's argument that says where the host's rows stand; their inputs and their number follow.
+const STAGED: usize = 0;
+
+/// A plan.
+#[derive(Debug)]
+pub(super) struct PlanState {
+    pub shape: Shape,
+    gather: Call,
+    launch: Launch,
+}
+
+#[derive(Debug)]
+enum Launch {
+    Graph(Graph),
+    Kernels(Vec<Work>),
+}
+
+/// What a plan is made of beside its shape and its lane.
+pub(super) struct Workshop<'a> {
+    pub gpu: &'a Arc<Gpu>,
+    pub kernels: &'a Kernels,
+    pub cell: &'a dyn Cell,
+    pub spec: &'a Spec,
+    pub states: States,
+    pub settings: Settings,
+}
+
+impl PlanState {
+    /// Makes a plan on a lane whose memory [fits](LaneState::fit) it.
+    ///
+    /// # Errors
+    /// A product that cuBLAS refuses; memory for a graph that is not there.
+    pub fn new(shape: Shape, lane: &LaneState, with: &Workshop<'_>) -> Result<PlanState, Fault> {
+        let cell = shape.cell.index();
+        let fused = shape.signals && with.settings.signal == Signal::Fused;
+        let ground = Ground {
+            kernels: with.kernels,
+            spec: with.spec,
+            multiprocessors: with.gpu.multiprocessors,
+            element: element(with.settings.precision) as u32,
+            rows: shape.rows,
+            inputs: shape.inputs,
+            buffers: lane.batching(cell).buffers(),
+            table: lane.batching(cell).table(),
+            states: with.states,
+            tail: lane.tail(cell, fused),
+        };
+        let mut work = with.cell.work(&ground);
+        if shape.signals && !fused {
+            work.push(Work::Kernel(lane.signal_call(with.kernels)));
+        }
+        with.gpu.bind()?;
+        // The first product of a size loads its kernels, which can't be done while a graph is captured. What it computes is
+        // overwritten by the first that counts.
+        for work in &work {
+            if let Work::Product(product) = work {
+                // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
+                unsafe { lane.products().multiply(product) }?;
+            }
+        }
+        let launch = match with.settings.launch {
+            LaunchBy::Kernels => Launch::Kernels(work),
+            LaunchBy::Graph => Launch::Graph(Graph::capture(with.gpu, lane, &mut work)?),
+        };
+        Ok(PlanState { shape, gather: with.cell.gather(&ground), launch })
+    }
+
+    /// Queues the gather of a batch.
+    ///
+    /// # Errors
+    /// A batch that is larger than the plan; those of the driver.
+    pub fn gather(&mut self, gpu: &Gpu, lane: &mut LaneState, batch: &Batch<'_>) -> Result<(), Fault> {
+        let (rows, inputs) = (batch.rows.len(), batch.inputs.len());
+        if rows > self.shape.rows as usize || inputs > self.room(lane) {
+            let of = format!("{} rows and {} inputs", self.shape.rows, self.room(lane));
+            return Err(Fault { reason: format!("{rows} rows and {inputs} inputs for a plan of {of}"), lost: false });
+        }
+        let Staged { rows: staged, inputs } = lane.staging.write(batch, lane.next_signal(), lane.signalled())?;
+        self.gather.set_address(STAGED, staged);
+        self.gather.set_address(STAGED + 1, inputs);
+        self.gather.set_number(STAGED + 2, rows as u32);
+        gpu.bind()?;
+        // SAFETY: the arguments are those of the cell's gather; the lane's memory fits the shape and outlives its work, and the
+        // staged batch stands until the task has signalled.
+        unsafe { self.gather.queue(lane.stream()) }.map_err(|error| gpu.fault("a gather can't be queued", error))
+    }
+
+    /// The inputs that a batch may have: all cells but those that count them have a row's inputs in the table alone.
+    fn room(&self, lane: &LaneState) -> usize {
+        if self.shape.inputs > 0 { self.shape.inputs as usize } else { lane.batching(self.shape.cell.index()).room() }
+    }
+
+    /// Queues the cell.
+    ///
+    /// # Errors
+    /// Those of the driver and of cuBLAS.
+    pub fn launch(&mut self, gpu: &Gpu, lane: &mut LaneState) -> Result<(), Fault> {
+        gpu.bind()?;
+        match &mut self.launch {
+            // SAFETY: the graph was captured on this lane, whose memory outlives its work.
+            Launch::Graph(graph) => unsafe { result::graph::launch(graph.graph, lane.stream()) }
+                .map_err(|error| gpu.fault("a graph can't be queued", error))?,
+            // SAFETY: the work was made for this lane, whose memory fits the shape and outlives its work.
+            Launch::Kernels(work) => unsafe { queue(work, gpu, lane.products(), lane.stream()) }?,
+        }
+        if self.shape.signals {
+            lane.count_signal();
+        }
+        Ok(())
+    }
+}
+
+/// Queues work in its order.
+///
+/// # Safety
+/// The addresses in the work are memory that is large enough for it and outlives it.
+unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstream) -> Result<(), Fault> {
+    for work in work {
+        match work {
+            // SAFETY: the cell gives its kernel the arguments that it takes; the rest is the caller's promise.
+            Work::Kernel(call) => unsafe { call.queue(stream) }
+                .map_err(|error| gpu.fault("a kernel can't be queued", error))?,
+            // SAFETY: the caller's promise.
+            Work::Product(product) => unsafe { products.multiply(product) }?,
+        }
+    }
+    Ok(())
+}
+
+/// A captured graph, ready to be launched.
+#[derive(Debug)]
+struct Graph {
+    gpu: Arc<Gpu>,
+    graph: CUgraphExec,
+}
+
+impl Graph {
+    /// Captures work as a graph, which is on the GPU before it is first launched.
+    fn capture(gpu: &Arc<Gpu>, lane: &LaneState, work: &mut [Work]) -> Result<Graph, Fault> {
+        let refused = |error| gpu.fault("a graph can't be captured", error);
+        let stream = lane.stream();
+        // Other threads are not held back by the capture, nor does it look at what they do.
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream is alive, and captures nothing yet.
+        unsafe { result::stream::begin_capture(stream, mode) }.map_err(refused)?;
+        // SAFETY: the work was made for this lane; nothing of it runs before the graph is launched.
+        let queued = unsafe { queue(work, gpu, lane.products(), stream) };
+        // The capture ends in any case, so that the stream goes on to be one.
+        // SAFETY: the stream is capturing.
+        let captured = unsafe { result::stream::end_capture(stream) };
+        queued?;
+        let template = captured.map_err(refused)?;
+        // SAFETY: the template was captured above, and is given back once, whatever comes of it.
+        let graph = unsafe {
+            let graph = result::graph::instantiate(template, CUgraphInstantiate_flags(0));
+            let _ = result::graph::destroy(template);
+            graph.map_err(refused)?
+        };
+        let graph = Graph { gpu: Arc::clone(gpu), graph };
+        // SAFETY: the graph and the stream are alive.
+        unsafe { result::graph::upload(graph.graph, stream) }.map_err(refused)?;
+        Ok(graph)
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: it was made once and is given back once; the driver lets a launch that is queued run to its end.
+            let _ = unsafe { result::graph::exec_destroy(self.graph) };
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Weights on a GPU, in the form that kernels and products read.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::gpu::Gpu;
+use super::memory::Memory;
+use super::settings::Precision;
+use crate::backend::cuda::device::Fault;
+use crate::network::Spec;
+use crate::network::weights::Weights;
+
+/// A matrix \[outputs, inputs\] of elements.
+#[derive(Debug)]
+pub(super) struct Matrix {
+    memory: Memory,
+    pub outputs: u32,
+    pub inputs: u32,
+}
+
+impl Matrix {
+    pub fn address(&self) -> u64 {
+        self.memory.address()
+    }
+}
+
+/// A part of a matrix's columns: the rows of a tensor whose rows are so wide.
+#[derive(Clone, Debug)]
+pub(super) struct Columns<'a> {
+    pub tensor: &'a str,
+    pub width: u32,
+    pub rows: Range<u32>,
+}
+
+/// Takes a network's weights to a GPU.
+pub(super) struct Upload<'a> {
+    gpu: &'a Arc<Gpu>,
+    weights: &'a Weights,
+    pub spec: &'a Spec,
+    precision: Precision,
+    /// Tables that are there, which several cells read.
+    tables: Vec<(String, Arc<Memory>)>,
+}
+
+impl<'a> Upload<'a> {
+    pub fn new(gpu: &'a Arc<Gpu>, weights: &'a Weights, spec: &'a Spec, precision: Precision) -> Upload<'a> {
+        Upload { gpu, weights, spec, precision, tables: Vec::new() }
+    }
+
+    /// A matrix whose rows are those of the parts, one part behind the other.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub fn matrix(&self, parts: &[Columns<'_>]) -> Result<Matrix, Fault> {
+        let outputs = parts[0].rows.len();
+        let inputs: usize = parts.iter().map(|part| part.width as usize).sum();
+        let taken: Vec<Vec<f32>> = parts.iter().map(|part| self.weights.take(part.tensor)).collect();
+        let mut joined = Vec::with_capacity(outputs * inputs);
+        for output in 0..outputs {
+            for (part, tensor) in parts.iter().zip(&taken) {
+                let (row, width) = (part.rows.start as usize + output, part.width as usize);
+                joined.extend_from_slice(&tensor[row * width..(row + 1) * width]);
+            }
+        }
+        let memory = Memory::holding(self.gpu, &elements(&joined, self.precision), "weights")?;
+        Ok(Matrix { memory, outputs: outputs as u32, inputs: inputs as u32 })
+    }
+
+    /// A table of embeddings.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub fn table(&mut self, tensor: &str) -> Result<Arc<Memory>, Fault> {
+        if let Some((_, table)) = self.tables.iter().find(|(name, _)| name == tensor) {
+            return Ok(Arc::clone(table));
+        }
+        let bytes = elements(&self.weights.take(tensor), self.precision);
+        let table = Arc::new(Memory::holding(self.gpu, &bytes, "embeddings")?);
+        self.tables.push((tensor.to_string(), Arc::clone(&table)));
+        Ok(table)
+    }
+
+    /// A bias, which is float32 in all formats.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub fn bias(&self, tensor: &str) -> Result<Memory, Fault> {
+        Memory::holding(self.gpu, &elements(&self.weights.take(tensor), Precision::F32), "biases")
+    }
+}
+
+/// The bytes of an element.
+pub(super) fn element(precision: Precision) -> usize {
+    match precision {
+        Precision::F32 | Precision::Tf32 => 4,
+        Precision::Bf16 | Precision::F16 => 2,
+    }
+}
+
+/// Numbers as elements, rounded to the nearest.
+fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
+    match precision {
+        Precision::F32 | Precision::Tf32 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        Precision::Bf16 => {
+            let mut rounded = vec![bf16::ZERO; numbers.len()];
+            rounded.convert_from_f32_slice(numbers);
+            rounded.into_iter().flat_map(bf16::to_le_bytes).collect()
+        }
+        Precision::F16 => {
+            let mut rounded = vec![f16::ZERO; numbers.len()];
+            rounded.convert_from_f32_slice(numbers);
+            rounded.into_iter().flat_map(f16::to_le_bytes).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_rounded_to_the_nearest() {
+        assert_eq!(elements(&[1.0, -2.0], Precision::Tf32), [0, 0, 128, 63, 0, 0, 0, 192]);
+        assert_eq!(elements(&[1.0 + 3.0 / 512.0], Precision::Bf16), bf16::from_f32(1.0 + 1.0 / 128.0).to_le_bytes());
+        assert_eq!(elements(&[1.0 + 3.0 / 4096.0], Precision::F16), f16::from_f32(1.0 + 1.0 / 1024.0).to_le_bytes());
+        assert_eq!([Precision::F32, Precision::F16].map(element), [4, 2]);
+    }
+}
