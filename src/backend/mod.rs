@@ -2,6 +2,9 @@
 
 pub mod cpu;
 pub mod cuda;
+mod pace;
+mod places;
+mod ready_list;
 pub mod replayed;
 pub mod sim;
 
@@ -29,6 +32,11 @@ pub trait Backend {
     /// a simulated device has no use for.
     fn wants_members(&self) -> bool {
         false
+    }
+
+    /// The list of a task that is done, for its memory: the driver lists the members of the next task in it.
+    fn spare(&mut self) -> Option<MemberList> {
+        None
     }
 
     /// Why a request that leaves has no result, if it has none: a computation that broke off, or numbers that are none.
@@ -93,6 +101,38 @@ pub enum MemberList {
     Requests(Vec<RequestId>),
     /// These nodes, in the order of the batch.
     Nodes(Vec<NodeRef>),
+}
+
+impl MemberList {
+    /// The members of a task, in the memory of a list that nobody needs any more.
+    pub(crate) fn of(task: &Task<'_>, spare: Option<MemberList>) -> MemberList {
+        match (task.members, spare) {
+            (Members::Requests, Some(MemberList::Requests(mut requests))) => {
+                requests.clear();
+                requests.extend_from_slice(task.requests);
+                MemberList::Requests(requests)
+            }
+            (Members::Requests, _) => MemberList::Requests(task.requests.to_vec()),
+            (Members::Nodes(list), spare) => {
+                let mut nodes = match spare {
+                    Some(MemberList::Nodes(nodes)) => nodes,
+                    _ => Vec::with_capacity(task.batch as usize),
+                };
+                nodes.clear();
+                list(&mut nodes);
+                MemberList::Nodes(nodes)
+            }
+        }
+    }
+
+    /// The requests that the task touches, some of them more than once.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
+        let (nodes, requests): (&[NodeRef], &[RequestId]) = match self {
+            MemberList::Nodes(nodes) => (nodes, &[]),
+            MemberList::Requests(requests) => (&[], requests),
+        };
+        nodes.iter().map(|node| node.request).chain(requests.iter().copied())
+    }
 }
 
 /// One node of one request.

@@ -12,7 +12,7 @@ pub mod immediate;
 pub mod merged;
 pub mod padded;
 
-use crate::backend::{Backend, Members, Task};
+use crate::backend::{Backend, MemberList, Task};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Request;
 
@@ -106,14 +106,7 @@ impl Dispatch<'_> {
     pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
         assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
         let id = self.tasks.open(self.now, task);
-        let members = self.backend.wants_members().then(|| match &task.members {
-            Members::Requests => crate::backend::MemberList::Requests(task.requests.to_vec()),
-            Members::Nodes(list) => {
-                let mut nodes = Vec::with_capacity(task.batch as usize);
-                list(&mut nodes);
-                crate::backend::MemberList::Nodes(nodes)
-            }
-        });
+        let members = self.backend.wants_members().then(|| MemberList::of(task, self.backend.spare()));
         self.backend.submit(id, task, members);
         id
     }

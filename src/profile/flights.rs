@@ -169,7 +169,8 @@ impl Deck {
         };
         let id = TaskId(self.next_task);
         self.next_task += 1;
-        self.backend.submit(id, &task, Some(MemberList::Nodes(nodes.clone())));
+        let members = MemberList::of(&task, self.backend.spare());
+        self.backend.submit(id, &task, Some(members));
     }
 
     fn land(&mut self, tasks: usize) -> Result<Vec<Completion>> {

@@ -26,17 +26,12 @@ use smallvec::SmallVec;
 use self::pin::{Cores, Pinned};
 use self::table::Table;
 use self::worker::{Job, Report, Worker};
+use super::pace::{GLANCE, OVERSLEEP};
 use super::{Backend, Completion, MemberList, Task};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::trace::Requests;
-
-/// The driver looks up at least this often, so that a user who wants to stop is heard.
-const GLANCE: Duration = Duration::from_millis(50);
-
-/// A thread that sleeps wakes late by less than this, so that it sleeps so much shorter and spins for the rest.
-const OVERSLEEP: Duration = Duration::from_micros(200);
 
 /// Workers that are threads, on the monotonic clock.
 pub struct Cpu {
@@ -47,6 +42,8 @@ pub struct Cpu {
     reports: Receiver<Report>,
     /// Reports that have come and were not passed on, by finish, those of one instant by submission.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
+    /// Lists of tasks that are done, kept for their memory.
+    spare: Vec<MemberList>,
     /// Tasks that were submitted and not passed on.
     unfinished: usize,
     /// The driver has a core of its own, on which it may spin.
@@ -73,6 +70,7 @@ impl Cpu {
             jobs: Vec::with_capacity(workers),
             reports,
             due: BinaryHeap::new(),
+            spare: Vec::new(),
             unfinished: 0,
             spins: cores.spare,
             stop: Arc::new(AtomicBool::new(false)),
@@ -120,6 +118,7 @@ impl Cpu {
     fn note(&mut self, report: Report) {
         let (start, finish) = (self.on_clock(report.start), self.on_clock(report.finish));
         self.due.push(Reverse((finish, report.task, start)));
+        self.spare.push(report.members);
     }
 
     /// Takes what has been reported and gives the earliest.
@@ -178,6 +177,10 @@ impl Backend for Cpu {
 
     fn wants_members(&self) -> bool {
         true
+    }
+
+    fn spare(&mut self) -> Option<MemberList> {
+        self.spare.pop()
     }
 
     fn failure(&mut self, request: RequestId) -> Option<String> {

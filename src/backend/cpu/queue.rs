@@ -5,8 +5,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::yield_now;
 use std::time::Instant;
 
-/// Looks that are taken between two glances at the clock.
-const LOOKS: u32 = 32;
+use crate::backend::pace::LOOKS;
 
 /// Spins until something comes, `until` has come, or nobody is left who could send. Between glances at the clock the core
 /// is offered to other threads, which costs little where there are none.

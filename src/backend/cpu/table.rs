@@ -7,9 +7,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::NodeRef;
+use crate::backend::places::{self, Place, in_order, run_before, run_twice};
 use crate::network::Network;
 use crate::network::reference::Output;
-use crate::units::{CellId, NodeId, RequestId};
+use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
 
 /// The states of all requests of a run.
@@ -61,15 +62,6 @@ const AHEAD: u32 = u32::MAX;
 /// All that needed the node's state have taken it.
 const TAKEN: u32 = u32::MAX - 1;
 
-/// Where a node stands in its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The last node that follows this one without a branch and with the same cell, from state to state.
-    pub run_end: NodeId,
-    /// The size of its input, for cells that take as many words; 0 for all others, which take one.
-    pub input: u32,
-}
-
 impl Table {
     /// Requests of these graphs, none of whose nodes have run.
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> Table {
@@ -78,27 +70,14 @@ impl Table {
         Table { graphs, network, width, slots }
     }
 
+    /// The graphs of all requests.
+    pub fn graphs(&self) -> &[CellGraph] {
+        &self.graphs
+    }
+
     /// The graph of a request.
     pub fn graph(&self, request: RequestId) -> &CellGraph {
         &self.graphs[request.index()]
-    }
-
-    /// The cell type of a node and where it stands, if the request has such a node.
-    pub fn find(&self, at: NodeRef) -> Option<(CellId, Place)> {
-        match self.graph(at.request) {
-            CellGraph::Chains(runs) => {
-                let mut end = 0;
-                runs.iter().find_map(|run| {
-                    end += run.length;
-                    let place = Place { run_end: NodeId(end - 1), input: run.input };
-                    (at.node.0 < end).then_some((run.cell, place))
-                })
-            }
-            CellGraph::Graph(graph) => {
-                let cell = graph.cells().get(at.node.index())?;
-                Some((*cell, Place { run_end: at.node, input: 0 }))
-            }
-        }
     }
 
     /// Where a node of a cell type stands.
@@ -106,14 +85,7 @@ impl Table {
     /// # Errors
     /// Says that there is no such node: it is a mistake of the policy.
     pub fn place(&self, at: NodeRef, cell: CellId) -> Result<Place, String> {
-        match self.find(at) {
-            Some((found, place)) if found == cell => Ok(place),
-            Some((found, _)) => {
-                let (found, cell) = (self.network.cell_name(found), self.network.cell_name(cell));
-                Err(format!("the policy ran node {} as the cell {cell}, but it is the cell {found}", at.node))
-            }
-            None => Err(format!("the policy ran node {}, which the request does not have", at.node)),
-        }
+        places::place(self.graph(at.request), at.node, cell, &self.network)
     }
 
     /// Appends the states that a node needs, in the order of its inputs, and gives up those that no other node needs. For a
@@ -199,7 +171,7 @@ impl Table {
             Slot::Graph(graph) => u64::from(graph.left),
             Slot::Done(_) | Slot::Failed(_) => return,
         };
-        slot.fail(format!("the steps of the policy's task ended while {left} of {nodes} nodes had not run"));
+        slot.fail(places::left_over(left, nodes));
     }
 
     /// Why a request failed; says so once.
@@ -308,21 +280,4 @@ impl Nodes {
         self.words.sort_unstable_by_key(|(node, _)| *node);
         Output { state, words: self.words.iter().map(|(_, word)| *word).collect() }
     }
-}
-
-/// Whether a chain of which so many nodes have run goes on with this one.
-fn in_order(node: u32, done: u32) -> Result<(), String> {
-    match node.cmp(&done) {
-        std::cmp::Ordering::Equal => Ok(()),
-        std::cmp::Ordering::Less => Err(run_twice(node)),
-        std::cmp::Ordering::Greater => Err(run_before(node, node - 1)),
-    }
-}
-
-fn run_twice(node: u32) -> String {
-    format!("the policy ran node {node} twice")
-}
-
-fn run_before(node: u32, input: u32) -> String {
-    format!("the policy ran node {node} before node {input}, whose state it needs")
 }

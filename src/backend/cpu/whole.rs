@@ -1,122 +1,17 @@
-//! Tasks of whole requests: list scheduling of their nodes onto the task's steps.
-//!
-//! A step says how many nodes of a cell type run at once, not which. Each time it takes the nodes of its type that are
-//! ready, those of the lowest depth first, of one depth in the order of the requests. So a policy that counts the nodes of
-//! each depth gets what it counted: when all of the depths below have run, those of the next are ready.
+//! Tasks of whole requests.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::atomic::Ordering;
 
 use super::rows::Rows;
-use super::table::Table;
 use super::worker::Worker;
-use crate::backend::{NodeRef, Step};
-use crate::units::{CellId, NodeId, RequestId};
-use crate::workload::cell_graph::{CellGraph, Graph};
-
-/// The nodes of a task's requests that can run, and what the others wait for.
-#[derive(Debug, Default)]
-pub struct ReadyList {
-    /// For each cell type.
-    ready: Vec<BinaryHeap<Reverse<Ready>>>,
-    /// The place of each request in the task, by its id.
-    places: Vec<(RequestId, u32)>,
-    /// For each request where its nodes' counts begin in `missing`; those of a chain have none.
-    first: Vec<usize>,
-    /// How many inputs of a node have not run.
-    missing: Vec<u32>,
-}
-
-/// A node that can run; the order is that in which nodes are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Ready {
-    depth: u32,
-    /// The request's place in the task.
-    place: u32,
-    node: u32,
-    request: RequestId,
-}
-
-impl ReadyList {
-    /// Begins with the nodes that need no others.
-    fn begin(&mut self, requests: &[RequestId], table: &Table) {
-        self.ready.iter_mut().for_each(BinaryHeap::clear);
-        self.missing.clear();
-        self.first.clear();
-        self.places.clear();
-        self.places.extend(requests.iter().copied().zip(0..));
-        self.places.sort_unstable();
-        for (place, &request) in (0..).zip(requests) {
-            self.first.push(self.missing.len());
-            match table.graph(request) {
-                CellGraph::Chains(runs) => self.push(runs[0].cell, Ready { depth: 0, place, node: 0, request }),
-                CellGraph::Graph(graph) => {
-                    for node in 0..graph.len() as u32 {
-                        let inputs = graph.inputs(node).len() as u32;
-                        self.missing.push(inputs);
-                        if inputs == 0 {
-                            self.push_node(graph, place, node, request);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Whether no node of a cell type can run.
-    fn is_empty(&self, cell: CellId) -> bool {
-        self.ready.get(cell.index()).is_none_or(BinaryHeap::is_empty)
-    }
-
-    /// Appends up to `most` nodes of a cell type.
-    fn take(&mut self, cell: CellId, most: usize, nodes: &mut Vec<NodeRef>) {
-        let Some(ready) = self.ready.get_mut(cell.index()) else { return };
-        let next = std::iter::from_fn(|| ready.pop()).take(most);
-        nodes.extend(next.map(|Reverse(next)| NodeRef { request: next.request, node: NodeId(next.node) }));
-    }
-
-    /// A node has run: those that waited for it alone can.
-    fn ran(&mut self, NodeRef { request, node }: NodeRef, table: &Table) {
-        let found = self.places.binary_search_by_key(&request, |(id, _)| *id).expect("a node of the task's requests");
-        let place = self.places[found].1;
-        match table.graph(request) {
-            CellGraph::Chains(_) => {
-                let node = NodeId(node.0 + 1);
-                if let Some((cell, _)) = table.find(NodeRef { request, node }) {
-                    self.push(cell, Ready { depth: node.0, place, node: node.0, request });
-                }
-            }
-            CellGraph::Graph(graph) => {
-                for &next in graph.successors(node.0) {
-                    let missing = &mut self.missing[self.first[place as usize] + next as usize];
-                    *missing -= 1;
-                    if *missing == 0 {
-                        self.push_node(graph, place, next, request);
-                    }
-                }
-            }
-        }
-    }
-
-    fn push_node(&mut self, graph: &Graph, place: u32, node: u32, request: RequestId) {
-        let depth = graph.depths()[node as usize];
-        self.push(graph.cells()[node as usize], Ready { depth, place, node, request });
-    }
-
-    fn push(&mut self, cell: CellId, ready: Ready) {
-        if self.ready.len() <= cell.index() {
-            self.ready.resize_with(cell.index() + 1, BinaryHeap::new);
-        }
-        self.ready[cell.index()].push(Reverse(ready));
-    }
-}
+use crate::backend::Step;
+use crate::units::RequestId;
 
 impl Worker {
     /// Runs all nodes of these requests. Those that the steps don't reach make their requests fail.
     pub fn run_whole(&mut self, steps: &[Step], requests: &[RequestId]) {
         self.batches.iter_mut().for_each(Rows::clear);
-        self.list.begin(requests, &self.table);
+        self.list.begin(requests, self.table.graphs());
         for step in steps {
             for _ in 0..step.times {
                 if self.stop.load(Ordering::Relaxed) {
@@ -142,12 +37,12 @@ impl Worker {
             rows.close_up(size);
             rows.go_on();
         } else {
-            rows.dismiss_all(table, |node| list.ran(node, table));
+            rows.dismiss_all(table, |node| list.ran(node, table.graphs()));
             nodes.clear();
             list.take(step.cell, size, nodes);
             rows.gather(nodes, size, table);
         }
         rows.run(network, step.input, scratch);
-        rows.put_ended(table, |node| list.ran(node, table));
+        rows.put_ended(table, |node| list.ran(node, table.graphs()));
     }
 }

@@ -12,10 +12,10 @@ use smallvec::SmallVec;
 use super::queue;
 use super::rows::Rows;
 use super::table::Table;
-use super::whole::ReadyList;
-use crate::backend::{MemberList, NodeRef, Step};
+use crate::backend::ready_list::ReadyList;
+use crate::backend::{MemberList, NodeRef, Step, places};
 use crate::network::{Network, Scratch};
-use crate::units::{CellId, RequestId, TaskId, WorkerId};
+use crate::units::{CellId, TaskId, WorkerId};
 
 /// A worker that may spin does so for this long before it sleeps: longer than the gaps between requests under any load
 /// whose latencies are looked at, because waking up takes as long as many a task.
@@ -31,17 +31,6 @@ pub struct Job {
     pub members: MemberList,
 }
 
-impl Job {
-    /// The requests that the task touches, some of them more than once.
-    fn requests(&self) -> impl Iterator<Item = RequestId> {
-        let (nodes, requests): (&[NodeRef], &[RequestId]) = match &self.members {
-            MemberList::Nodes(nodes) => (nodes, &[]),
-            MemberList::Requests(requests) => (&[], requests),
-        };
-        nodes.iter().map(|node| node.request).chain(requests.iter().copied())
-    }
-}
-
 /// The report that a task is done, by the clock of the machine.
 pub struct Report {
     /// The task.
@@ -50,6 +39,8 @@ pub struct Report {
     pub start: Instant,
     /// When all of its states were where they are needed.
     pub finish: Instant,
+    /// Its members' list, which nobody needs any more.
+    pub members: MemberList,
 }
 
 /// What a worker's thread owns.
@@ -115,7 +106,7 @@ impl Worker {
                 self.broke_off(&job, &*panic);
             }
             // Without a driver that listens the queue of jobs is closed too.
-            let _ = reports.send(Report { task: job.id, start, finish: Instant::now() });
+            let _ = reports.send(Report { task: job.id, start, finish: Instant::now(), members: job.members });
         }
     }
 
@@ -135,8 +126,7 @@ impl Worker {
                 self.run_nodes(step, nodes);
             }
             (MemberList::Nodes(nodes), _) => {
-                let reason = "the policy's task lists nodes, but its steps are not one batch that holds them";
-                nodes.iter().for_each(|node| self.table.fail(node.request, reason.to_string()));
+                nodes.iter().for_each(|node| self.table.fail(node.request, places::NOT_ONE_BATCH.to_string()));
             }
         }
     }
@@ -193,7 +183,7 @@ impl Worker {
         let message =
             panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let message = message.unwrap_or("no message");
-        for request in job.requests() {
+        for request in job.members.requests() {
             self.table.fail(request, format!("worker {} broke off in task {}: {message}", self.id, job.id));
         }
         self.batches.clear();

@@ -114,7 +114,8 @@ pub trait Device {
     /// How many states a worker's pool has room for.
     fn slots(&self, worker: WorkerId) -> u32;
 
-    /// Makes a batched cell ready to launch; opens its lane if it is new. Takes its time, so that it is called ahead.
+    /// Makes a batched cell ready to launch; opens its lane if it is new. Takes its time, so that it is called ahead. A shape
+    /// that is ready, of an earlier run too, gives its plan again at once.
     ///
     /// # Errors
     /// Memory that is not there; a product that the library refuses.
@@ -133,7 +134,7 @@ pub trait Device {
     /// follow each other without a gather, each row passes to its next node.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Those of the driver. A launch that fails counts no signal.
     fn launch(&mut self, plan: Plan) -> Result<(), Fault>;
 
     /// Queues that the lane's signal counts up by one, for work whose last launch does not.
