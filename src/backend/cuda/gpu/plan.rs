@@ -9,8 +9,8 @@ use super::call::Call;
 use super::cells::{Cell, Ground, States, Work};
 use super::compile::Kernels;
 use super::cublas::Handle;
-use super::gpu::Gpu;
 use super::lane::LaneState;
+use super::opened::Gpu;
 use super::settings::{LaunchBy, Settings, Signal};
 use super::staging::Staged;
 use super::weights::element;
@@ -137,8 +137,9 @@ unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstrea
     for work in work {
         match work {
             // SAFETY: the cell gives its kernel the arguments that it takes; the rest is the caller's promise.
-            Work::Kernel(call) => unsafe { call.queue(stream) }
-                .map_err(|error| gpu.fault("a kernel can't be queued", error))?,
+            Work::Kernel(call) => {
+                unsafe { call.queue(stream) }.map_err(|error| gpu.fault("a kernel can't be queued", error))?
+            }
             // SAFETY: the caller's promise.
             Work::Product(product) => unsafe { products.multiply(product) }?,
         }
