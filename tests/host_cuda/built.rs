@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -14,34 +15,68 @@ use super::compiler::{self, Compiler};
 const FLAGS: [&str; 9] =
     ["-std=c++17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-pthread", "-shared", "-Wall"];
 
+const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host_cuda");
+
 /// The name of the library with the kernels of one element.
 pub fn library(element: Element) -> String {
     format!("libkernels_{}.so", element.name())
 }
 
-/// Builds the shim and a library for each element out of the `.cu` files of a folder, if they are not built yet. Returns the
-/// folder with them, or nothing where there is no compiler.
+/// Builds the shim, if it is not built yet. Returns the folder with it, or nothing where there is no compiler.
+pub fn shim() -> Option<PathBuf> {
+    let sources = Path::new(HERE).join("shim");
+    once("shim", &files(&sources, ""), |compiler, folder| {
+        compiler.compile(folder, &[flags(), files(&sources, "cpp"), words("-o libhost_cuda.so")].concat());
+    })
+}
+
+/// Builds a library for each element out of the `.cu` files of a folder, if they are not built yet. Returns the folder with
+/// them, or nothing where there is no compiler.
 pub fn kernels(name: &str, sources: &Path) -> Option<PathBuf> {
-    let shim = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host_cuda/shim");
-    let [device, cpp] = [shim.join("device.hpp"), shim].map(|path| path.display().to_string());
-    let shim = files(Path::new(&cpp), "cpp");
-    let kernels = files(sources, "cu");
-    let watched = [files(Path::new(&cpp), ""), files(sources, "")].concat();
-    once(name, &watched, |compiler, folder| {
-        let flags = FLAGS.map(str::to_string).to_vec();
-        compiler.compile(folder, &[&flags[..], &shim, &words("-o libhost_cuda.so")].concat());
+    let shim = shim()?;
+    let headers = files(&Path::new(HERE).join("shim"), "hpp");
+    once(name, &[files(sources, ""), headers].concat(), |compiler, folder| {
         thread::scope(|scope| {
             for element in Element::ALL {
-                let (flags, kernels, device) = (&flags, &kernels, &device);
+                let shim = &shim;
                 scope.spawn(move || {
-                    let more = format!("-DELEMENT={} -Wno-unknown-pragmas -x c++ -include", element as u32);
-                    let link = format!("-x none -L. -lhost_cuda -Wl,-rpath,$ORIGIN -o {}", library(element));
-                    let all = [&flags[..], &words(&more), std::slice::from_ref(device), kernels, &words(&link)];
+                    let device = format!("-x c++ -include {HERE}/shim/device.hpp -DELEMENT={}", element as u32);
+                    let link = format!("-x none -L{shim} -Wl,-rpath,{shim} -lhost_cuda -o {}", library(element));
+                    let all =
+                        [flags(), words("-Wno-unknown-pragmas"), words(&device), files(sources, "cu"), words(&link)];
                     compiler.compile(folder, &all.concat());
                 });
             }
         });
     })
+}
+
+/// Builds the libraries that stand in for the driver, NVRTC and cuBLAS, with the project's kernels in them, if they are not
+/// built yet. Returns the folder with them, or nothing where there is no compiler.
+pub fn driver(sources: &Path) -> Option<PathBuf> {
+    let [shim, kernels] = [shim()?, kernels("kernels", sources)?];
+    let driver = Path::new(HERE).join("driver");
+    // What is linked to is named by what it was built from.
+    let libraries = [shim.join("libhost_cuda.so"), kernels.join(library(Element::F32))];
+    let libraries = libraries.map(|path| path.display().to_string());
+    once("driver", &[&files(&driver, "")[..], &libraries].concat(), |compiler, folder| {
+        let mut link = words("-Wl,-soname,libcuda.so.1 -o libcuda.so.1 -Wl,--no-as-needed -lhost_cuda");
+        link.extend(Element::ALL.map(|element| format!("-lkernels_{}", element.name())));
+        compiler.compile(folder, &[flags(), files(&driver, "cpp"), link, linked(&shim), linked(&kernels)].concat());
+        for name in ["libcuda.so", "libnvrtc.so.12", "libcublas.so.12"] {
+            symlink("libcuda.so.1", folder.join(name)).expect("a link can be made");
+        }
+    })
+}
+
+/// Links to what is in a folder, and finds it there when it is loaded.
+fn linked(folder: &Path) -> Vec<String> {
+    let folder = folder.display();
+    vec![format!("-L{folder}"), format!("-Wl,-rpath,{folder}")]
+}
+
+fn flags() -> Vec<String> {
+    FLAGS.map(str::to_string).to_vec()
 }
 
 fn words(text: &str) -> Vec<String> {

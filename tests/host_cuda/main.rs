@@ -129,3 +129,11 @@ fn a_kernel_may_have_the_name_of_a_function_of_the_host() {
     launch("signal", grid(1, 1, 0), &[(&raw mut counted).into(), (&raw mut host).into()]).unwrap();
     assert_eq!((counted, host), (5, 5));
 }
+
+#[test]
+fn the_driver_builds() {
+    let Some(folder) = host_cuda::driver() else { return };
+    for name in ["libcuda.so.1", "libnvrtc.so.12", "libcublas.so.12"] {
+        host_cuda::load(&folder.join(name));
+    }
+}

@@ -52,6 +52,14 @@ pub fn kernels() -> Option<&'static Kernels> {
     KERNELS.get_or_init(|| Kernels::of("kernels", sources())).as_ref()
 }
 
+/// The folder with libraries that stand in for the driver, NVRTC and cuBLAS, or nothing where there is no C++ compiler.
+///
+/// Programs find them where `LD_LIBRARY_PATH` names it. What devices there are, and what goes wrong with them, is told by
+/// environment variables: see `driver/settings.hpp`.
+pub fn driver() -> Option<PathBuf> {
+    built::driver(&sources())
+}
+
 type Find = unsafe extern "C" fn(*const c_char, c_int) -> *const c_void;
 type Launch = unsafe extern "C" fn(
     *const c_void,
@@ -138,9 +146,9 @@ impl Kernels {
     /// # Panics
     /// Kernels that don't compile.
     pub fn of(name: &str, sources: PathBuf) -> Option<Kernels> {
-        let folder = built::kernels(name, &sources)?;
-        let mut libraries = vec![load(&folder.join("libhost_cuda.so"))];
-        libraries.extend(Element::ALL.map(|element| load(&folder.join(built::library(element)))));
+        let (shim, kernels) = (built::shim()?, built::kernels(name, &sources)?);
+        let mut libraries = vec![load(&shim.join("libhost_cuda.so"))];
+        libraries.extend(Element::ALL.map(|element| load(&kernels.join(built::library(element)))));
         // SAFETY: these are the signatures of the two functions in `shim/kernels.cpp`, and the library that has them is kept
         // as long as they are.
         let (find, launch) = unsafe {
@@ -206,7 +214,7 @@ impl Kernel<'_> {
     }
 }
 
-fn load(path: &std::path::Path) -> Library {
+pub fn load(path: &std::path::Path) -> Library {
     // SAFETY: the library is one of ours; what it does when it is loaded is to note the names of its kernels.
     unsafe { Library::new(path) }.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -7,9 +7,9 @@
 namespace host_cuda {
 
 // Made when the first kernel asks for it, since kernels make themselves known before `main`, in any order. Those that look a
-// kernel up keep its address, which a deque does not change.
+// kernel up keep its address, which a deque does not change; and it stays until the process ends, when some may still run.
 static std::deque<Kernel> &kernels() {
-  static std::deque<Kernel> all;
+  static auto &all = *new std::deque<Kernel>;
   return all;
 }
 

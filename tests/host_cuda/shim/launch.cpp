@@ -379,22 +379,31 @@ void interleave() { grid->interleave(); }
 void *static_shared(const void *key, size_t bytes) { return grid->static_shared(key, bytes); }
 void *dynamic_shared() { return grid->running->block->shared.get(); }
 
-std::string launch(const Kernel &kernel, const Launch &launch, void **arguments) {
-  const auto named = [&](const std::string &what) { return std::string(kernel.name) + ": " + what; };
+// What is wrong with a launch before it begins; nothing if it can run.
+static std::string refusal(const Launch &launch) {
   const size_t threads = count(launch.threads);
-  if (count(launch.blocks) == 0 || threads == 0) return named("a launch without threads");
+  if (count(launch.blocks) == 0 || threads == 0) return "a launch without threads";
   if (launch.blocks.x > 0x7fffffff || launch.blocks.y > 0xffff || launch.blocks.z > 0xffff) {
-    return named("a grid of " + text(launch.blocks) + " blocks is more than a device takes");
+    return "a grid of " + text(launch.blocks) + " blocks is more than a device takes";
   }
   if (threads > threads_of_a_block || launch.threads.z > 64) {
-    return named("a block of " + text(launch.threads) + " threads is more than a device takes");
+    return "a block of " + text(launch.threads) + " threads is more than a device takes";
   }
-  if (launch.shared > shared_bytes_of_a_block) return named("a block has too much shared memory");
-  Grid own(kernel, launch, arguments);
-  grid = &own;
-  const std::string failure = own.run();
-  grid = nullptr;
-  return failure.empty() ? failure : named(failure);
+  if (launch.shared > shared_bytes_of_a_block) return "a block has too much shared memory";
+  return {};
+}
+
+bool possible(const Launch &launch) { return refusal(launch).empty(); }
+
+std::string launch(const Kernel &kernel, const Launch &launch, void **arguments) {
+  std::string failure = refusal(launch);
+  if (failure.empty()) {
+    Grid own(kernel, launch, arguments);
+    grid = &own;
+    failure = own.run();
+    grid = nullptr;
+  }
+  return failure.empty() ? failure : std::string(kernel.name) + ": " + failure;
 }
 
 }  // namespace host_cuda

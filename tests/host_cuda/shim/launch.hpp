@@ -21,6 +21,9 @@ struct Launch {
   uint64_t seed = 0;
 };
 
+// Whether a device accepts a launch.
+HOST_CUDA_API bool possible(const Launch &launch);
+
 // Runs a kernel to its end. Returns what is wrong with it, or nothing: a launch that no device accepts, threads that wait
 // for each other for ever (DEADLOCK), threads that part ways where all have to come along (DIVERGENCE). A kernel with such a
 // mistake is left where it is.
