@@ -34,17 +34,18 @@ pub fn shim() -> Option<PathBuf> {
 /// them, or nothing where there is no compiler.
 pub fn kernels(name: &str, sources: &Path) -> Option<PathBuf> {
     let shim = shim()?;
-    let headers = files(&Path::new(HERE).join("shim"), "hpp");
-    once(name, &[files(sources, ""), headers].concat(), |compiler, folder| {
+    let device = format!("{HERE}/shim/device.hpp");
+    // What is linked to is named by what it was built from.
+    let watched = [files(sources, ""), vec![device.clone(), text(&shim.join("libhost_cuda.so"))]].concat();
+    once(name, &watched, |compiler, folder| {
         thread::scope(|scope| {
             for element in Element::ALL {
-                let shim = &shim;
+                let (shim, device) = (&shim, &device);
                 scope.spawn(move || {
-                    let device = format!("-x c++ -include {HERE}/shim/device.hpp -DELEMENT={}", element as u32);
-                    let link = format!("-x none -L{shim} -Wl,-rpath,{shim} -lhost_cuda -o {}", library(element));
-                    let all =
-                        [flags(), words("-Wno-unknown-pragmas"), words(&device), files(sources, "cu"), words(&link)];
-                    compiler.compile(folder, &all.concat());
+                    let how = format!("-Wno-unknown-pragmas -DELEMENT={} -include", element as u32);
+                    let how = [words(&how), vec![device.clone()], words("-x c++")].concat();
+                    let link = words(&format!("-x none -lhost_cuda -o {}", library(element)));
+                    compiler.compile(folder, &[flags(), how, files(sources, "cu"), link, linked(shim)].concat());
                 });
             }
         });
@@ -56,9 +57,7 @@ pub fn kernels(name: &str, sources: &Path) -> Option<PathBuf> {
 pub fn driver(sources: &Path) -> Option<PathBuf> {
     let [shim, kernels] = [shim()?, kernels("kernels", sources)?];
     let driver = Path::new(HERE).join("driver");
-    // What is linked to is named by what it was built from.
-    let libraries = [shim.join("libhost_cuda.so"), kernels.join(library(Element::F32))];
-    let libraries = libraries.map(|path| path.display().to_string());
+    let libraries = [text(&shim.join("libhost_cuda.so")), text(&kernels.join(library(Element::F32)))];
     once("driver", &[&files(&driver, "")[..], &libraries].concat(), |compiler, folder| {
         let mut link = words("-Wl,-soname,libcuda.so.1 -o libcuda.so.1 -Wl,--no-as-needed -lhost_cuda");
         link.extend(Element::ALL.map(|element| format!("-lkernels_{}", element.name())));
@@ -75,6 +74,10 @@ fn linked(folder: &Path) -> Vec<String> {
     vec![format!("-L{folder}"), format!("-Wl,-rpath,{folder}")]
 }
 
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
 fn flags() -> Vec<String> {
     FLAGS.map(str::to_string).to_vec()
 }
@@ -88,7 +91,7 @@ fn files(folder: &Path, extension: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("a folder's entry").path()).filter(|path| path.is_file());
     let wanted = paths.filter(|path| extension.is_empty() || path.extension().is_some_and(|end| end == extension));
-    let mut files: Vec<String> = wanted.map(|path| path.display().to_string()).collect();
+    let mut files: Vec<String> = wanted.map(|path| text(&path)).collect();
     files.sort();
     files
 }
