@@ -2,9 +2,14 @@
 
 mod arrivals;
 mod compare;
+#[cfg(target_os = "linux")]
+mod cuda;
 mod desk;
 mod determinism;
 mod files;
+#[cfg(target_os = "linux")]
+#[path = "../host_cuda/mod.rs"]
+mod host_cuda;
 #[cfg(unix)]
 mod interruption;
 mod knee;

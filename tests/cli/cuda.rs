@@ -1,0 +1,335 @@
+//! `--backend cuda` as a user meets it, on libraries that stand in for the driver, NVRTC and cuBLAS and run the project's
+//! kernels on the CPU. All host code is the real one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::desk::{Desk, Ran};
+use crate::host_cuda;
+
+/// A host with GPUs, and a small scenario to run on it.
+struct Host {
+    desk: Desk,
+    libraries: PathBuf,
+    environment: BTreeMap<&'static str, String>,
+}
+
+impl Host {
+    /// One with two GPUs; nothing where there is no C++ compiler.
+    fn new() -> Option<Host> {
+        let libraries = host_cuda::driver()?;
+        let desk = Desk::new();
+        let text = desk.read("t.toml").replace("[100, 200]", "[4000]").replace("costs = \"costs.csv\"\n", "");
+        desk.write("t.toml", text.replace("[workload]\n", "[workload]\nhidden = 8\nvocabulary = 11\n"));
+        Some(Host { desk, libraries, environment: BTreeMap::new() }.with("DEVICES", "2"))
+    }
+
+    /// The same with something of its GPUs changed: see `tests/host_cuda/driver/settings.hpp`.
+    fn with(mut self, setting: &'static str, value: &str) -> Host {
+        self.environment.insert(setting, value.into());
+        self
+    }
+
+    /// The same with these libraries alone.
+    fn with_libraries(mut self, names: &[&str]) -> Host {
+        let folder = self.desk.path("libraries");
+        fs::create_dir(&folder).unwrap();
+        for name in names {
+            symlink(self.libraries.join(name), folder.join(name)).unwrap();
+        }
+        self.libraries = folder;
+        self
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let mut command = self.desk.command(words);
+        command.env("LD_LIBRARY_PATH", &self.libraries).env("BATCHLAB_CUDA_LIBRARIES", &self.libraries);
+        // Where no others are looked for than those of the system.
+        for variable in ["CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"] {
+            command.env_remove(variable);
+        }
+        // Kernels that were compiled for these GPUs are kept apart from the user's.
+        command.env("HOME", self.desk.path("home")).env("XDG_CACHE_HOME", self.desk.path("cache"));
+        command.envs(self.environment.iter().map(|(name, value)| (format!("HOST_CUDA_{name}"), value)));
+        command.output().expect("the program starts").into()
+    }
+
+    /// `batchlab real t.toml --backend cuda --out out …`, all of whose requests arrive at once.
+    fn real(&self, more: &[&str]) -> Ran {
+        let fixed = ["real", "t.toml", "--backend", "cuda", "--out", "out"];
+        let offline = ["--set", "arrivals={ process = 'offline' }", "--set", "workload.requests=40"];
+        self.run(&[&fixed[..], &offline, more].concat())
+    }
+
+    /// The same on two GPUs, and so that all requests are verified; how many they were.
+    #[track_caller]
+    fn verified(&self, more: &[&str]) -> u32 {
+        let ran = self.real(&[&["--verify", "all", "--set", "device.workers=2"], more].concat()).ok();
+        let line = ran.stderr.lines().find_map(|line| line.strip_prefix("verified: "));
+        let line = line.unwrap_or_else(|| panic!("{more:?}: {}", ran.stderr));
+        assert!(line.contains(" came to what the CPU comes to, up to rounding in "), "{more:?}: {line}");
+        line.split_once(' ').unwrap().0.parse().unwrap()
+    }
+}
+
+/// Two more policies for the scenario, which has one by cells and one by whole requests.
+fn every_policy(host: &Host) {
+    let desk = &host.desk;
+    desk.write("t.toml", desk.read("t.toml") + "[[policy]]\nkind = \"merged\"\n[[policy]]\nkind = \"immediate\"\n");
+}
+
+/// Policies by whole requests that join trees would need their shapes to be the same; a second one by cells takes its place.
+const TREES: [&str; 4] = ["--set", "policy.B.kind=cellular", "--set", "policy.B.max_batch=3"];
+
+/// Each model with requests for it, and what else it asks of the scenario.
+const MODELS: [(&str, &str, &[&str]); 5] = [
+    ("lstm", "lengths.csv", &[]),
+    ("gru", "lengths.csv", &[]),
+    ("seq2seq", "constant:4>5", &[]),
+    ("tree-lstm", "complete-tree:5", &TREES),
+    ("childsum-tree-lstm", "constant:tree:4 4 4 0", &TREES),
+];
+
+/// The options that choose a model.
+fn of_model((model, dataset, more): (&str, &str, &[&str])) -> Vec<String> {
+    let sets = [format!("workload.model={model}"), format!("workload.dataset={dataset}")];
+    let sets = sets.into_iter().flat_map(|set| ["--set".to_string(), set]);
+    sets.chain(more.iter().map(|word| word.to_string())).collect()
+}
+
+fn words(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn devices_are_listed_with_what_they_are_used_through() {
+    let Some(host) = Host::new() else { return };
+    let said = host.run(&["devices"]).ok().stdout;
+    let line =
+        |beginning: &str| said.lines().find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{said}"));
+    for gpu in ["0", "1"] {
+        assert_eq!(line(gpu).split_whitespace().collect::<Vec<_>>(), [gpu, "Host", "CUDA", "8.0", "4", "2.0", "2.0"]);
+    }
+    assert!(line("driver, CUDA").contains("12.8"), "{said}");
+    assert!(line("NVRTC").contains("12.99") && line("cuBLAS").contains("12.99"), "{said}");
+
+    let said = host.run(&["devices", "--format", "json"]).ok().json();
+    let said = said.as_array().map_or(&said, |lines| &lines[0]);
+    assert_eq!(said["gpus"][1]["name"], "Host CUDA", "{said}");
+    assert_eq!(said["gpus"].as_array().unwrap().len(), 2, "{said}");
+}
+
+#[test]
+fn every_model_under_every_policy_has_right_answers() {
+    let Some(host) = Host::new() else { return };
+    every_policy(&host);
+    for model in MODELS {
+        assert_eq!(host.verified(&words(&of_model(model))), 160, "{model:?}");
+    }
+}
+
+#[test]
+fn every_precision_has_right_answers_however_it_is_launched() {
+    let Some(host) = Host::new() else { return };
+    for precision in ["f32", "tf32", "bf16", "f16"] {
+        for (signal, launch) in [("fused", "graph"), ("fused", "kernels"), ("kernel", "graph"), ("kernel", "kernels")] {
+            let keys = [("precision", precision), ("signal", signal), ("launch", launch)];
+            let sets = keys.map(|(key, value)| format!("device.{key}={value}"));
+            let sets = sets.iter().flat_map(|set| ["--set", set]);
+            for model in [MODELS[2], MODELS[4]] {
+                let model = of_model(model);
+                let more: Vec<&str> = words(&model).into_iter().chain(sets.clone()).collect();
+                assert_eq!(host.verified(&more), 80, "{more:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_are_right_whatever_runs_first() {
+    for (seed, delay) in [("0", "100"), ("1", "0"), ("2", "50"), ("3", "0")] {
+        let Some(host) = Host::new().map(|host| host.with("SEED", seed).with("DELAY_US", delay)) else { return };
+        for model in [MODELS[1], MODELS[2], MODELS[3]] {
+            let model = of_model(model);
+            let more = [&words(&model)[..], &["--set", "workload.requests=12"]].concat();
+            assert_eq!(host.verified(&more), 24, "seed {seed}: {model:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_arrive_while_others_run() {
+    let Some(host) = Host::new() else { return };
+    let more = ["--set", "arrivals={ process = 'poisson', rates = [2000] }", "--set", "workload.requests=100"];
+    assert_eq!(host.verified(&more), 200);
+    let rounds = host.desk.rows("out/t/A/2000/rounds.csv");
+    let arrived: u64 = rounds.iter().map(|round| round["arrived"].parse::<u64>().unwrap()).sum();
+    assert_eq!(arrived, 100);
+    for row in host.desk.rows("out/t/summary.csv") {
+        let counts = ["backend", "completed", "failed", "rejected"].map(|column| row[column].as_str());
+        assert_eq!(counts, ["cuda", "100", "0", "0"]);
+    }
+    let run: Value = serde_json::from_str(&host.desk.read("out/t/run.json")).unwrap();
+    assert_eq!(run["backend"], "cuda");
+    assert!(run["device"].as_str().unwrap().contains("Host CUDA"), "{run}");
+    host.run(&["replay", "out/t"]).ok();
+}
+
+#[test]
+fn results_go_to_a_folder_of_their_own() {
+    let Some(host) = Host::new() else { return };
+    let fixed = ["real", "t.toml", "--backend", "cuda", "-q", "--set", "workload.requests=5"];
+    host.run(&fixed).ok();
+    assert!(host.desk.path("results/cuda/t/summary.csv").is_file());
+}
+
+#[test]
+fn kernels_are_compiled_once() {
+    let Some(host) = Host::new() else { return };
+    let cached = || host.desk.files("cache").into_keys().collect::<BTreeSet<_>>();
+    assert_eq!(host.verified(&[]), 80);
+    let first = cached();
+    assert!(!first.is_empty());
+    assert_eq!(host.verified(&[]), 80);
+    assert_eq!(cached(), first);
+    assert_eq!(host.verified(&["--set", "device.precision=f16"]), 80);
+    assert!(cached().is_superset(&first) && cached().len() > first.len(), "another format has kernels of its own");
+}
+
+#[test]
+fn what_gpus_do_not_run_is_refused() {
+    let Some(host) = Host::new() else { return };
+    let model = of_model(("dnn:net", "constant:7", &[]));
+    let ran = host.real(&words(&model));
+    ran.failed(2, "dnn:net");
+    assert!(ran.stderr.contains("--backend cpu"), "{}", ran.stderr);
+    let ran = host.real(&["--set", "device.workers=3"]);
+    ran.failed(2, "3 workers");
+    assert!(!host.desk.path("out").exists());
+}
+
+/// Asserts that a run says what is missing and where it was looked for, names the way out, and writes nothing.
+#[track_caller]
+fn is_missing(host: &Host, messages: &[&str]) {
+    let ran = host.real(&[]);
+    for message in messages {
+        ran.failed(1, message);
+    }
+    assert!(ran.stderr.contains("--backend cpu"), "{}", ran.stderr);
+    assert!(!host.desk.path("out").exists(), "a folder was made");
+    let listed = host.run(&["devices"]);
+    assert_eq!(listed.code, Some(1), "{listed:?}");
+    assert!(listed.stderr.contains(messages[0]), "{listed:?}");
+}
+
+#[test]
+fn a_driver_that_is_missing_is_named() {
+    let Some(host) = Host::new().map(|host| host.with_libraries(&[])) else { return };
+    // A host with a driver of its own shows that one.
+    if host.run(&["devices"]).stderr.contains("no NVIDIA driver was found") {
+        is_missing(&host, &["no NVIDIA driver was found: looked for libcuda.so.1"]);
+    }
+}
+
+#[test]
+fn a_driver_that_is_too_old_is_named() {
+    let Some(host) = Host::new().map(|host| host.with("VERSION", "11040")) else { return };
+    is_missing(&host, &["the driver is too old", "serves CUDA up to 11.4"]);
+}
+
+#[test]
+fn libraries_that_are_missing_are_named() {
+    for (there, missing) in [("libcublas.so.12", "NVRTC"), ("libnvrtc.so.12", "cuBLAS")] {
+        let Some(host) = Host::new().map(|host| host.with_libraries(&["libcuda.so", "libcuda.so.1", there])) else {
+            return;
+        };
+        let message = format!("no {missing} was found: looked for");
+        // A host with these libraries on its own path finds them there.
+        if host.run(&["devices"]).stderr.contains(&message) {
+            is_missing(&host, &[&message]);
+        }
+    }
+}
+
+#[test]
+fn a_host_without_gpus_says_so() {
+    let Some(host) = Host::new().map(|host| host.with("DEVICES", "0")) else { return };
+    is_missing(&host, &["there is no GPU", "no CUDA-capable device is detected", "CUDA_VISIBLE_DEVICES"]);
+}
+
+#[test]
+fn memory_that_is_not_there_is_named() {
+    let Some(host) = Host::new().map(|host| host.with("MEMORY", "4096")) else { return };
+    let ran = host.real(&["-q"]);
+    ran.failed(1, "GPU 0 (Host CUDA) has no memory for ");
+    assert!(ran.stderr.contains("KiB"), "{}", ran.stderr);
+}
+
+/// How many requests finished and failed, by the summary, which has to be what the logs say.
+#[track_caller]
+fn counts(host: &Host, policy: &str) -> (usize, usize) {
+    let rows = host.desk.rows("out/t/summary.csv");
+    let row = rows.iter().find(|row| row["policy"] == policy).unwrap_or_else(|| panic!("{rows:?}"));
+    let [completed, failed] = ["completed", "failed"].map(|column| row[column].parse().unwrap());
+    let point = &row["point"];
+    let requests = host.desk.rows(&format!("out/t/{policy}/{point}/requests.csv"));
+    let finished = requests.iter().filter(|row| !row["finish_ns"].is_empty()).count();
+    assert_eq!(finished, completed);
+    if failed > 0 {
+        let failures = host.desk.rows(&format!("out/t/{policy}/{point}/failures.csv"));
+        assert_eq!(failures.len(), failed);
+    }
+    (completed, failed)
+}
+
+#[test]
+fn a_launch_that_fails_costs_its_requests_alone() {
+    // Behind the launches that graphs are captured from.
+    let Some(host) = Host::new().map(|host| host.with("FAIL_LAUNCH", "60")) else { return };
+    let more = ["--verify", "all", "--set", "device.launch=kernels", "--set", "policy.A.max_batch=4"];
+    let ran = host.real(&more);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("too many resources requested for launch"), "{}", ran.stderr);
+    let (completed, failed) = counts(&host, "A");
+    assert!(failed > 0 && completed > 0 && completed + failed == 40, "{completed} and {failed}");
+    assert_eq!(counts(&host, "B"), (40, 0), "the next run is not touched by it");
+    let verified = format!("verified: {} requests", completed + 40);
+    assert!(ran.stderr.contains(&verified), "{}", ran.stderr);
+}
+
+#[test]
+fn a_gpu_that_is_lost_keeps_what_is_finished() {
+    for (code, says) in [("719", "unspecified launch failure"), ("700", "an illegal memory access was encountered")] {
+        let Some(host) = Host::new().map(|host| host.with("LOSE", "40").with("LOSE_CODE", code)) else { return };
+        let ran = host.real(&["--verify", "all", "--set", "policy.A.max_batch=4"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+        let (completed, failed) = counts(&host, "A");
+        assert!(failed > 0 && completed > 0 && completed + failed == 40, "{completed} and {failed}");
+    }
+}
+
+#[test]
+fn a_gpu_that_is_lost_leaves_the_others_their_requests() {
+    let Some(host) = Host::new().map(|host| host.with("LOSE", "30").with("LOSE_DEVICE", "1")) else { return };
+    let more = ["--set", "device.workers=2", "--set", "policy.A.max_batch=4"];
+    let ran = host.real(&[&more[..], &["--verify", "all"]].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("GPU 1 (Host CUDA)"), "{}", ran.stderr);
+    let (completed, failed) = counts(&host, "A");
+    assert!(failed > 0 && completed > 0 && completed + failed == 40, "{completed} and {failed}");
+}
+
+#[test]
+fn cells_are_profiled_and_simulated() {
+    let Some(host) = Host::new() else { return };
+    let fixed = ["profile", "--scenario", "t.toml", "--backend", "cuda", "--output", "gpu.csv", "-q"];
+    host.run(&[&fixed[..], &["--batches", "1,2,4", "--repeats", "3"]].concat()).ok();
+    let costs = host.desk.rows("gpu.csv");
+    assert!(costs.iter().any(|row| row["cell"] == "lstm" && row["batch"] == "4"), "{costs:?}");
+    host.desk.run(&["sim", "t.toml", "--set", "device.costs=gpu.csv", "-q", "--out", "simulated"]).ok();
+}

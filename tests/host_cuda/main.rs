@@ -1,0 +1,139 @@
+//! The shim itself: right kernels compute what they should under any order, wrong ones are found out.
+
+#![cfg(target_os = "linux")]
+
+#[path = "mod.rs"]
+mod host_cuda;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use host_cuda::{Argument, Element, Grid, Kernels, Wrong};
+
+/// The kernels of `samples/`.
+fn samples() -> Option<&'static Kernels> {
+    static SAMPLES: OnceLock<Option<Kernels>> = OnceLock::new();
+    let sources = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/host_cuda/samples");
+    SAMPLES.get_or_init(|| Kernels::of("samples", sources())).as_ref()
+}
+
+fn grid(blocks: u32, threads: u32, seed: u64) -> Grid {
+    Grid { blocks: [blocks, 1, 1], threads, shared: 0, seed }
+}
+
+fn launch(name: &str, grid: Grid, arguments: &[Argument]) -> Result<(), Wrong> {
+    let samples = samples().expect("asked for before");
+    // SAFETY: the tests below give each sample the arguments that its source asks for, and buffers of the size it writes.
+    unsafe { samples.kernel(name, Element::F32).launch(grid, arguments) }
+}
+
+#[test]
+fn sums_are_right_under_any_order() {
+    if samples().is_none() {
+        return;
+    }
+    let numbers: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+    for seed in 0..20 {
+        let mut total = 0f32;
+        let arguments = [numbers.as_ptr().into(), 1000u32.into(), (&raw mut total).into()];
+        launch("sum", grid(3, 256, seed), &arguments).unwrap();
+        assert_eq!(total, 499_500.0, "seed {seed}");
+    }
+}
+
+#[test]
+fn threads_know_where_they_are() {
+    if samples().is_none() {
+        return;
+    }
+    let mut out = vec![0u32; 3 * 6 * 40];
+    let place = Grid { blocks: [1, 2, 3], ..grid(1, 40, 0) };
+    launch("places", place, &[out.as_mut_ptr().into()]).unwrap();
+    for (number, row) in out.chunks_exact(3).enumerate() {
+        let (block, thread) = (number as u32 / 40, number as u32 % 40);
+        let lanes = if thread < 32 { 0x5555_5555 } else { 0x55 };
+        let before = if thread % 32 == 0 { thread } else { thread - 1 };
+        assert_eq!(row, [block * 1000 + thread, lanes, thread / 8 * 8 + 3 + 1000 * before], "{number}");
+    }
+}
+
+#[test]
+fn the_last_block_sees_all_and_is_another_under_another_seed() {
+    if samples().is_none() {
+        return;
+    }
+    let mut lasts = std::collections::BTreeSet::new();
+    for seed in 0..20 {
+        let (mut stored, mut arrived, mut seen) = ([0u32; 30], 0u32, [0u32; 2]);
+        let arguments = [stored.as_mut_ptr().into(), (&raw mut arrived).into(), seen.as_mut_ptr().into()];
+        launch("last", grid(30, 256, seed), &arguments).unwrap();
+        assert_eq!(seen[0], 465, "seed {seed}");
+        lasts.insert(seen[1]);
+    }
+    assert!(lasts.len() > 5, "{lasts:?}");
+}
+
+#[test]
+fn memory_that_was_not_written_holds_poison() {
+    if samples().is_none() {
+        return;
+    }
+    let mut out = [0u32; 64];
+    let shared = Grid { shared: 256, ..grid(1, 64, 0) };
+    launch("no_barrier", shared, &[out.as_mut_ptr().into()]).unwrap();
+    assert_eq!((out[0], out[63]), (0xcdcd_cdcd, 0), "the order of the threads' numbers");
+}
+
+#[test]
+fn mistakes_are_found() {
+    if samples().is_none() {
+        return;
+    }
+    for (name, threads, says) in [
+        ("ends_before_a_barrier", 64, "DIVERGENCE: thread (5,0,0) of block (0,0,0) ended, and thread (0,0,0)"),
+        ("two_barriers", 64, "DIVERGENCE: thread (32,0,0) of block (0,0,0) waits at __syncthreads (samples.cu:"),
+        ("half_a_warp", 32, "DIVERGENCE: thread (16,0,0) of block (0,0,0) ended, and thread (0,0,0)"),
+        ("barrier_and_shuffle", 32, "DEADLOCK: threads wait for each other; block (0,0,0): 1 at __syncthreads"),
+        ("too_much_shared", 32, "a block has static arrays of more than 49152 bytes"),
+        ("half_a_warp", 1025, "a block of (1025,1,1) threads is more than a device takes"),
+        ("half_a_warp", 0, "a launch without threads"),
+    ] {
+        let wrong = launch(name, grid(2, threads, 0), &[]).unwrap_err();
+        assert!(wrong.0.starts_with(&format!("{name}: {says}")), "{wrong}");
+        for seed in 1..10 {
+            launch(name, grid(2, threads, seed), &[]).unwrap_err();
+        }
+    }
+    let shared = Grid { shared: 1 << 20, ..grid(1, 32, 0) };
+    let wrong = launch("half_a_warp", shared, &[]).unwrap_err();
+    assert_eq!(wrong.to_string(), "half_a_warp: a block has too much shared memory");
+}
+
+#[test]
+fn each_element_has_its_own_kernels() {
+    let Some(samples) = samples() else { return };
+    for element in Element::ALL {
+        let mut out = -1i32;
+        // SAFETY: the kernel writes one number.
+        unsafe { samples.kernel("element", element).launch(grid(1, 1, 0), &[(&raw mut out).into()]) }.unwrap();
+        assert_eq!(out, element as i32);
+    }
+}
+
+#[test]
+fn a_kernel_may_have_the_name_of_a_function_of_the_host() {
+    if samples().is_none() {
+        return;
+    }
+    let (mut counted, mut host) = (4u64, 0u64);
+    launch("signal", grid(1, 1, 0), &[(&raw mut counted).into(), (&raw mut host).into()]).unwrap();
+    assert_eq!((counted, host), (5, 5));
+}
+
+#[test]
+fn the_driver_builds() {
+    let Some(folder) = host_cuda::driver() else { return };
+    for name in ["libcuda.so.1", "libnvrtc.so.12", "libcublas.so.12"] {
+        host_cuda::load(&folder.join(name));
+    }
+}

@@ -1,0 +1,207 @@
+// CUDA C++ as kernels see it, for the host's compiler.
+//
+// This header is included in front of every kernel file (`-include`), so that the same source that goes to NVRTC compiles
+// here and runs on the CPU: each CUDA thread of a launch is a fiber, and all fibers of a launch share one thread of the
+// host. They change places where CUDA threads meet (barriers, shuffles) and, in launches with a seed, at atomics.
+//
+// Neither it nor what it includes declares C's `signal`, since kernels may have that name.
+#pragma once
+
+#include <math.h>
+
+#include "threads.hpp"
+
+// Kernel files ask for it where the device needs PTX and the host a function's body.
+#define HOST_CUDA 1
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline __attribute__((always_inline))
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+
+namespace host_cuda {
+
+template <class T>
+inline T exchange(Site site, unsigned mask, T value, unsigned source) {
+  static_assert(sizeof(T) <= sizeof(uint64_t) && std::is_trivially_copyable_v<T>, "a register's value");
+  Exchange exchange;
+  memcpy(&exchange.brought, &value, sizeof value);
+  exchange.source = source;
+  meet_warp(site, mask, exchange);
+  memcpy(&value, &exchange.taken, sizeof value);
+  return value;
+}
+
+inline unsigned vote(Site site, unsigned mask, bool yes) {
+  Exchange exchange;
+  exchange.brought = yes;
+  exchange.source = lane();
+  meet_warp(site, mask, exchange);
+  return exchange.votes;
+}
+
+// The lane of a shuffle, which stays in a segment of the warp: a lane that would leave it takes its own value.
+inline unsigned within(unsigned width, int source) {
+  const int own = static_cast<int>(lane()), first = own & ~static_cast<int>(width - 1);
+  return static_cast<unsigned>(source >= first && source < first + static_cast<int>(width) ? source : own);
+}
+
+template <class T, class Change>
+inline T change(T *address, Change next) {
+  interleave();
+  T old, changed;
+  __atomic_load(address, &old, __ATOMIC_RELAXED);
+  do {
+    changed = next(old);
+  } while (!__atomic_compare_exchange(address, &old, &changed, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return old;
+}
+
+}  // namespace host_cuda
+
+#define threadIdx (host_cuda::here().thread)
+#define blockIdx (host_cuda::here().block)
+#define blockDim (host_cuda::here().threads)
+#define gridDim (host_cuda::here().blocks)
+#define warpSize 32
+
+// Shared memory, for the macros of the kernels: an array of the block, and what the launch gives it.
+#define HOST_SHARED(type, name, count) \
+  static char name##_key;              \
+  type *name = static_cast<type *>(host_cuda::static_shared(&name##_key, sizeof(type) * (count)))
+#define HOST_DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(host_cuda::dynamic_shared())
+
+// Behind a kernel: makes it known by its name, for the ELEMENT that is compiled.
+#define EXPORT_KERNEL(name) \
+  [[maybe_unused]] static const bool name##_exported = host_cuda::Exported<&name>::add(#name, ELEMENT);
+
+// The line of the caller; to be the default of the last parameter.
+#define HOST_LINE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define HOST_SITE(call) (host_cuda::Site{call, file, line})
+
+static inline void __syncthreads(HOST_LINE) { host_cuda::meet_block(HOST_SITE("__syncthreads")); }
+
+static inline void __syncwarp(unsigned mask = ~0u, HOST_LINE) {
+  host_cuda::Exchange nothing;
+  nothing.source = host_cuda::lane();
+  host_cuda::meet_warp(HOST_SITE("__syncwarp"), mask, nothing);
+}
+
+template <class T>
+static inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, HOST_LINE) {
+  const unsigned first = host_cuda::lane() & ~static_cast<unsigned>(width - 1);
+  const unsigned lane = first | (static_cast<unsigned>(source) & static_cast<unsigned>(width - 1));
+  return host_cuda::exchange(HOST_SITE("__shfl_sync"), mask, value, lane);
+}
+
+template <class T>
+static inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, HOST_LINE) {
+  const int lane = static_cast<int>(host_cuda::lane()) ^ bits;
+  return host_cuda::exchange(HOST_SITE("__shfl_xor_sync"), mask, value, host_cuda::within(width, lane));
+}
+
+template <class T>
+static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, HOST_LINE) {
+  const int lane = static_cast<int>(host_cuda::lane() + by);
+  return host_cuda::exchange(HOST_SITE("__shfl_down_sync"), mask, value, host_cuda::within(width, lane));
+}
+
+template <class T>
+static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, HOST_LINE) {
+  const int lane = static_cast<int>(host_cuda::lane()) - static_cast<int>(by);
+  return host_cuda::exchange(HOST_SITE("__shfl_up_sync"), mask, value, host_cuda::within(width, lane));
+}
+
+static inline unsigned __ballot_sync(unsigned mask, int yes, HOST_LINE) {
+  return host_cuda::vote(HOST_SITE("__ballot_sync"), mask, yes != 0);
+}
+
+static inline int __any_sync(unsigned mask, int yes, HOST_LINE) {
+  return host_cuda::vote(HOST_SITE("__any_sync"), mask, yes != 0) != 0;
+}
+
+static inline int __all_sync(unsigned mask, int yes, HOST_LINE) {
+  return host_cuda::vote(HOST_SITE("__all_sync"), mask, yes == 0) == 0;
+}
+
+// As on the device, atomics order nothing but themselves. The second parameter's type is not deduced, so that a literal fits.
+template <class T>
+static inline T atomicAdd(T *address, std::common_type_t<T> value) {
+  return host_cuda::change(address, [=](T old) { return static_cast<T>(old + value); });
+}
+
+template <class T>
+static inline T atomicMax(T *address, std::common_type_t<T> value) {
+  return host_cuda::change(address, [=](T old) { return old < value ? value : old; });
+}
+
+template <class T>
+static inline T atomicMin(T *address, std::common_type_t<T> value) {
+  return host_cuda::change(address, [=](T old) { return value < old ? value : old; });
+}
+
+template <class T>
+static inline T atomicOr(T *address, std::common_type_t<T> value) {
+  return host_cuda::change(address, [=](T old) { return static_cast<T>(old | value); });
+}
+
+template <class T>
+static inline T atomicExch(T *address, std::common_type_t<T> value) {
+  return host_cuda::change(address, [=](T) { return value; });
+}
+
+template <class T>
+static inline T atomicCAS(T *address, std::common_type_t<T> expected, std::common_type_t<T> value) {
+  return host_cuda::change(address, [=](T old) { return old == expected ? value : old; });
+}
+
+static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+template <class T>
+static inline T __ldg(const T *address) {
+  return *address;
+}
+
+template <class To, class From>
+static inline To host_bits(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+static inline unsigned __float_as_uint(float value) { return host_bits<unsigned>(value); }
+static inline int __float_as_int(float value) { return host_bits<int>(value); }
+static inline float __uint_as_float(unsigned bits) { return host_bits<float>(bits); }
+static inline float __int_as_float(int bits) { return host_bits<float>(bits); }
+
+static inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>((static_cast<uint64_t>(a) * b) >> 32);
+}
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }
+static inline int __ffs(int bits) { return __builtin_ffs(bits); }
+
+#define __expf expf
+static inline float __fdividef(float a, float b) { return a / b; }
+static inline float __frcp_rn(float x) { return 1.0f / x; }
+static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+
+template <class T>
+static inline T min(T a, std::common_type_t<T> b) {
+  return b < a ? b : a;
+}
+template <class T>
+static inline T max(T a, std::common_type_t<T> b) {
+  return a < b ? b : a;
+}

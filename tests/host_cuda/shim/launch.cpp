@@ -1,0 +1,409 @@
+#include "launch.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fiber.hpp"
+
+namespace host_cuda {
+
+namespace {
+
+// Bounds the memory of a launch: blocks begin as others end, as on a device. A block always fits.
+#ifdef HOST_CUDA_TSAN
+constexpr size_t threads_at_once = 1024;
+#else
+constexpr size_t threads_at_once = 4096;
+#endif
+constexpr unsigned warp_lanes = 32;
+// Numbers that nobody means, and floats that are hardly ever right.
+constexpr int poison = 0xCD;
+
+struct Block;
+
+struct Thread {
+  enum class State { fresh, ready, waiting, ended };
+
+  Place place;
+  Block *block = nullptr;
+  unsigned number = 0;
+  State state = State::fresh;
+  Fiber fiber;
+  Stack stack;
+  // Where it waits, for whom, and what for.
+  Site site{"", "", 0};
+  unsigned mask = 0;
+  Exchange *exchange = nullptr;
+
+  unsigned lane() const { return number % warp_lanes; }
+};
+
+struct Warp {
+  unsigned lanes = 0, waiting = 0, ended = 0;
+};
+
+struct Block {
+  dim3 place;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  size_t waiting = 0, ended = 0;
+  // Static arrays lie behind the dynamic memory.
+  std::vector<std::pair<const void *, char *>> arrays;
+  size_t static_bytes = 0;
+  std::unique_ptr<char[]> shared;
+
+  Thread *warp(const Thread &thread) { return &threads[thread.number - thread.lane()]; }
+};
+
+std::string text(const dim3 &place) {
+  return "(" + std::to_string(place.x) + "," + std::to_string(place.y) + "," + std::to_string(place.z) + ")";
+}
+
+std::string text(const Site &site) {
+  const std::string file = site.file;
+  return std::string(site.call) + " (" + file.substr(file.rfind('/') + 1) + ":" + std::to_string(site.line) + ")";
+}
+
+std::string text(const Thread &thread) {
+  return "thread " + text(thread.place.thread) + " of block " + text(thread.place.block);
+}
+
+dim3 coordinates(size_t number, const dim3 &sizes) {
+  const size_t row = number / sizes.x, plane = row / sizes.y;
+  return {unsigned(number % sizes.x), unsigned(row % sizes.y), unsigned(plane)};
+}
+
+// As the widest loads want it.
+size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+size_t count(const dim3 &sizes) { return size_t(sizes.x) * sizes.y * sizes.z; }
+
+class Grid {
+ public:
+  Grid(const Kernel &kernel, const Launch &launch, void **arguments)
+      : kernel_(kernel), launch_(launch), arguments_(arguments), random_(launch.seed) {}
+  ~Grid();
+
+  std::string run();
+
+  void meet_block(Site site);
+  void meet_warp(Site site, unsigned mask, Exchange &exchange);
+  void interleave();
+  void *static_shared(const void *key, size_t bytes);
+
+  Thread *running = nullptr;
+
+ private:
+  static void entry();
+  void begin_blocks();
+  void begin_block(const dim3 &place);
+  void step(Thread &thread);
+  void end(Thread &thread);
+  void wait(Thread &thread, Site site);
+  void ready(Thread &thread);
+  [[noreturn]] void fail(const std::string &what);
+  std::string deadlock() const;
+  // A number below `bound`; 0 in a launch without a seed.
+  size_t draw(size_t bound);
+
+  const Kernel &kernel_;
+  const Launch &launch_;
+  void **const arguments_;
+  uint64_t random_;
+  std::string failure_;
+  // The numbers of the blocks that have not begun.
+  std::deque<size_t> blocks_;
+  std::vector<std::unique_ptr<Block>> resident_;
+  std::deque<Thread *> ready_;
+};
+
+thread_local Grid *grid;
+// Stacks of threads that have ended, the last one used first, while it is in the caches.
+thread_local std::vector<Stack> stacks;
+
+std::string Grid::run() {
+  for (size_t block = 0; block < count(launch_.blocks); block++) blocks_.push_back(block);
+  Fiber::release(this);
+  for (;;) {
+    begin_blocks();
+    if (resident_.empty()) break;
+    if (ready_.empty()) return deadlock();
+    std::swap(ready_.front(), ready_[draw(ready_.size())]);
+    Thread &thread = *ready_.front();
+    ready_.pop_front();
+    step(thread);
+    if (!failure_.empty()) return failure_;
+  }
+  Fiber::acquire(this);
+  return {};
+}
+
+Grid::~Grid() {
+  for (auto &block : resident_) {
+    for (Thread &thread : block->threads) {
+      // What a failed launch has left on the stacks is forgotten; kernels own nothing.
+      if (thread.state == Thread::State::fresh || thread.state == Thread::State::ended) continue;
+      thread.fiber.stop();
+      stacks.push_back(std::move(thread.stack));
+    }
+  }
+}
+
+void Grid::begin_blocks() {
+  const size_t threads = count(launch_.threads);
+  while (!blocks_.empty() && (resident_.empty() || (resident_.size() + 1) * threads <= threads_at_once)) {
+    std::swap(blocks_.front(), blocks_[draw(blocks_.size())]);
+    begin_block(coordinates(blocks_.front(), launch_.blocks));
+    blocks_.pop_front();
+  }
+}
+
+void Grid::begin_block(const dim3 &place) {
+  auto block = std::make_unique<Block>();
+  block->place = place;
+  const size_t bytes = aligned(launch_.shared) + static_bytes_of_a_block;
+  block->shared.reset(new char[bytes]);
+  memset(block->shared.get(), poison, bytes);
+  block->threads.resize(count(launch_.threads));
+  block->warps.resize((block->threads.size() + warp_lanes - 1) / warp_lanes);
+  for (unsigned number = 0; number < block->threads.size(); number++) {
+    Thread &thread = block->threads[number];
+    thread.place = {coordinates(number, launch_.threads), place, launch_.threads, launch_.blocks};
+    thread.block = block.get();
+    thread.number = number;
+    block->warps[number / warp_lanes].lanes |= 1u << thread.lane();
+    ready_.push_back(&thread);
+  }
+  resident_.push_back(std::move(block));
+}
+
+void Grid::step(Thread &thread) {
+  if (thread.state == Thread::State::fresh) {
+    if (stacks.empty()) stacks.push_back(Stack::make());
+    thread.stack = std::move(stacks.back());
+    stacks.pop_back();
+    thread.fiber.start(thread.stack, entry);
+    thread.state = Thread::State::ready;
+  }
+  running = &thread;
+  thread.fiber.resume();
+  running = nullptr;
+  if (thread.state == Thread::State::ended) end(thread);
+}
+
+// The first call on every fiber's stack.
+void Grid::entry() {
+  Grid &own = *grid;
+  Thread &thread = *own.running;
+  thread.fiber.begun();
+  Fiber::acquire(&own);
+  own.kernel_.run(own.arguments_);
+  Fiber::release(&own);
+
+  Block &block = *thread.block;
+  Warp &warp = block.warps[thread.number / warp_lanes];
+  if (block.waiting > 0) {
+    const auto waits = [](const Thread &other) { return other.state == Thread::State::waiting && other.mask == 0; };
+    const Thread &other = *std::find_if(block.threads.begin(), block.threads.end(), waits);
+    own.fail("DIVERGENCE: " + text(thread) + " ended, and " + text(other) + " waits for it at " + text(other.site));
+  }
+  for (unsigned lane = 0; lane < warp_lanes; lane++) {
+    if ((warp.waiting >> lane & 1) == 0) continue;
+    const Thread &other = block.warp(thread)[lane];
+    if ((other.mask >> thread.lane() & 1) == 0) continue;
+    own.fail("DIVERGENCE: " + text(thread) + " ended, and " + text(other) + " waits for it at " + text(other.site));
+  }
+  warp.ended |= 1u << thread.lane();
+  block.ended++;
+  thread.state = Thread::State::ended;
+  thread.fiber.suspend(true);
+}
+
+void Grid::end(Thread &thread) {
+  thread.fiber.stop();
+  stacks.push_back(std::move(thread.stack));
+  Block *block = thread.block;
+  if (block->ended < block->threads.size()) return;
+  const auto same = [=](const std::unique_ptr<Block> &other) { return other.get() == block; };
+  resident_.erase(std::find_if(resident_.begin(), resident_.end(), same));
+}
+
+void Grid::wait(Thread &thread, Site site) {
+  thread.site = site;
+  thread.state = Thread::State::waiting;
+  thread.fiber.suspend();
+}
+
+void Grid::ready(Thread &thread) {
+  thread.state = Thread::State::ready;
+  ready_.push_back(&thread);
+}
+
+void Grid::meet_block(Site site) {
+  Thread &thread = *running;
+  Block &block = *thread.block;
+  if (block.ended > 0) {
+    const auto ended = [](const Thread &other) { return other.state == Thread::State::ended; };
+    const Thread &other = *std::find_if(block.threads.begin(), block.threads.end(), ended);
+    fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + " for " + text(other) + ", which has ended");
+  }
+  for (const Thread &other : block.threads) {
+    if (block.waiting == 0) break;
+    if (other.state != Thread::State::waiting || other.mask != 0) continue;
+    if (other.site.line != site.line || strcmp(other.site.file, site.file) != 0) {
+      fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + ", and " + text(other) + " at " + text(other.site));
+    }
+    break;
+  }
+  Fiber::release(&block);
+  thread.mask = 0;
+  block.waiting++;
+  if (block.waiting == block.threads.size()) {
+    block.waiting = 0;
+    for (Thread &other : block.threads) ready(other);
+    thread.fiber.suspend();
+  } else {
+    wait(thread, site);
+  }
+  Fiber::acquire(&block);
+}
+
+void Grid::meet_warp(Site site, unsigned mask, Exchange &exchange) {
+  Thread &thread = *running;
+  Warp &warp = thread.block->warps[thread.number / warp_lanes];
+  Thread *lanes = thread.block->warp(thread);
+  // Lanes that a block does not have are left out by the hardware.
+  const unsigned members = mask & warp.lanes, own = 1u << thread.lane();
+  if ((members & own) == 0) fail("DIVERGENCE: " + text(thread) + " is not in the mask of its " + text(site));
+  if ((members >> exchange.source & 1) == 0 || exchange.source >= warp_lanes) {
+    fail("DIVERGENCE: " + text(thread) + " takes the value of lane " + std::to_string(exchange.source) +
+         ", which does not come to " + text(site));
+  }
+  for (unsigned lane = 0; lane < warp_lanes; lane++) {
+    if ((members >> lane & 1) == 0) continue;
+    const Thread &other = lanes[lane];
+    if (warp.ended >> lane & 1) {
+      fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + " for " + text(other) + ", which has ended");
+    }
+    if ((warp.waiting >> lane & 1) == 0) continue;
+    if (other.mask != mask || other.site.line != site.line || strcmp(other.site.file, site.file) != 0) {
+      fail("DIVERGENCE: " + text(thread) + " waits at " + text(site) + ", and " + text(other) + " at " + text(other.site) +
+           " or with another mask");
+    }
+  }
+  Fiber::release(&warp);
+  thread.mask = mask;
+  thread.exchange = &exchange;
+  warp.waiting |= own;
+  if ((warp.waiting & members) != members) {
+    wait(thread, site);
+  } else {
+    unsigned votes = 0;
+    for (unsigned lane = 0; lane < warp_lanes; lane++) {
+      if (members >> lane & 1) votes |= unsigned(lanes[lane].exchange->brought & 1) << lane;
+    }
+    for (unsigned lane = 0; lane < warp_lanes; lane++) {
+      if ((members >> lane & 1) == 0) continue;
+      Exchange &theirs = *lanes[lane].exchange;
+      theirs.taken = lanes[theirs.source].exchange->brought;
+      theirs.votes = votes;
+      ready(lanes[lane]);
+    }
+    warp.waiting &= ~members;
+    thread.fiber.suspend();
+  }
+  Fiber::acquire(&warp);
+}
+
+void Grid::interleave() {
+  if (launch_.seed == 0 || draw(4) != 0) return;
+  Thread &thread = *running;
+  ready_.push_back(&thread);
+  thread.fiber.suspend();
+}
+
+void *Grid::static_shared(const void *key, size_t bytes) {
+  Block &block = *running->block;
+  for (const auto &[known, array] : block.arrays) {
+    if (known == key) return array;
+  }
+  const size_t begin = aligned(block.static_bytes);
+  if (begin + bytes > static_bytes_of_a_block) {
+    fail("a block has static arrays of more than " + std::to_string(static_bytes_of_a_block) + " bytes");
+  }
+  block.static_bytes = begin + bytes;
+  char *array = block.shared.get() + aligned(launch_.shared) + begin;
+  block.arrays.push_back({key, array});
+  return array;
+}
+
+void Grid::fail(const std::string &what) {
+  failure_ = what;
+  for (;;) running->fiber.suspend();
+}
+
+std::string Grid::deadlock() const {
+  std::string report = "DEADLOCK: threads wait for each other";
+  for (const auto &block : resident_) {
+    std::map<std::string, size_t> places;
+    for (const Thread &thread : block->threads) {
+      if (thread.state == Thread::State::waiting) places[text(thread.site)]++;
+    }
+    for (const auto &[place, threads] : places) {
+      report += "; block " + text(block->place) + ": " + std::to_string(threads) + " at " + place;
+    }
+  }
+  return report;
+}
+
+size_t Grid::draw(size_t bound) {
+  if (launch_.seed == 0) return 0;
+  // splitmix64
+  uint64_t bits = random_ += 0x9e3779b97f4a7c15;
+  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
+  bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
+  return static_cast<size_t>((bits ^ bits >> 31) % bound);
+}
+
+}  // namespace
+
+const Place &here() { return grid->running->place; }
+unsigned lane() { return grid->running->lane(); }
+void meet_block(Site site) { grid->meet_block(site); }
+void meet_warp(Site site, unsigned mask, Exchange &exchange) { grid->meet_warp(site, mask, exchange); }
+void interleave() { grid->interleave(); }
+void *static_shared(const void *key, size_t bytes) { return grid->static_shared(key, bytes); }
+void *dynamic_shared() { return grid->running->block->shared.get(); }
+
+// What is wrong with a launch before it begins; nothing if it can run.
+static std::string refusal(const Launch &launch) {
+  const size_t threads = count(launch.threads);
+  if (count(launch.blocks) == 0 || threads == 0) return "a launch without threads";
+  if (launch.blocks.x > 0x7fffffff || launch.blocks.y > 0xffff || launch.blocks.z > 0xffff) {
+    return "a grid of " + text(launch.blocks) + " blocks is more than a device takes";
+  }
+  if (threads > threads_of_a_block || launch.threads.z > 64) {
+    return "a block of " + text(launch.threads) + " threads is more than a device takes";
+  }
+  if (launch.shared > shared_bytes_of_a_block) return "a block has too much shared memory";
+  return {};
+}
+
+bool possible(const Launch &launch) { return refusal(launch).empty(); }
+
+std::string launch(const Kernel &kernel, const Launch &launch, void **arguments) {
+  std::string failure = refusal(launch);
+  if (failure.empty()) {
+    Grid own(kernel, launch, arguments);
+    grid = &own;
+    failure = own.run();
+    grid = nullptr;
+  }
+  return failure.empty() ? failure : std::string(kernel.name) + ": " + failure;
+}
+
+}  // namespace host_cuda
