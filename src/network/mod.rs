@@ -131,6 +131,11 @@ impl Network {
         Network { model: model.clone(), spec: spec.clone(), cells, state }
     }
 
+    /// The model that it computes.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
     /// The name of a cell type, for messages; its number if the model does not have it.
     pub fn cell_name(&self, cell: CellId) -> String {
         self.model.cell_types().into_iter().nth(cell.index()).map_or_else(|| cell.to_string(), |cell| cell.name)

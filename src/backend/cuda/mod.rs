@@ -1,17 +1,51 @@
 //! The CUDA backend: the same policies on GPUs.
+//!
+//! The host decides everything when a task is submitted: which slots of the pool its nodes take their states from and put
+//! them to, what is brought together, and what has to be over before. All of it is queued on the task's lane at once, and
+//! the device runs on by itself; the host looks at a word of its own memory to see how far it has come (BatchMaker, section
+//! 4.3). What GPUs do is behind the trait [`Device`].
 
+mod cells;
 pub mod device;
 pub mod gpu;
+mod kept;
+mod lanes;
+mod plans;
+mod queued;
+mod rows;
+mod slots;
+mod states;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests;
+mod whole;
 
-use std::marker::PhantomData;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hint::spin_loop;
 use std::sync::Arc;
+use std::thread::{sleep, yield_now};
+use std::time::{Duration, Instant};
 
-use self::device::Device;
-use crate::error::Result;
+pub use self::cells::check;
+use self::device::{Device, Fault, Lane, Shape};
+use self::kept::Kept;
+use self::lanes::{Flight, LaneId, Lanes};
+use self::plans::Plans;
+use self::queued::Queued;
+use self::slots::Pools;
+use self::states::States;
+use super::pace::{GLANCE, LOOKS, OVERSLEEP};
+use super::{Backend, Completion, MemberList, Task};
+use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::network::reference::Output;
-use crate::units::{CellId, RequestId};
+use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Requests;
+
+/// How often a GPU that has work is asked whether it is well: it is a call of the driver's.
+const BETWEEN_CALLS: Duration = Duration::from_millis(1);
 
 /// What a run wants of the backend beside its tasks.
 #[derive(Clone, Debug, Default)]
@@ -27,26 +61,238 @@ pub struct Options {
 
 /// Workers that are GPUs, on the monotonic clock.
 pub struct Cuda<'d, D: Device> {
-    device: PhantomData<&'d mut D>,
+    epoch: Instant,
+    device: &'d mut D,
+    cells: Vec<cells::Cell>,
+    states: States,
+    lanes: Lanes,
+    plans: Plans,
+    /// What is used while a task is queued.
+    queued: Queued,
+    /// Tasks that have finished and were not passed on, by finish, those of one instant by submission.
+    due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
+    /// Lists of tasks that are done, kept for their memory.
+    spare: Vec<MemberList>,
+    /// When each worker was last asked whether it is well.
+    asked: Vec<Instant>,
+    /// Empty, kept for its memory.
+    lost: Vec<RequestId>,
 }
 
 impl<'d, D: Device> Cuda<'d, D> {
     /// Makes the device ready for a run; the clock starts behind that. `requests` are those of the run, by their ids.
     ///
     /// # Errors
-    /// A model without cells for this backend; memory that is not there.
+    /// A model without cells for GPUs; memory that is not there.
     pub fn new(
-        _device: &'d mut D,
-        _network: Arc<Network>,
-        _requests: &Requests,
-        _workers: usize,
-        _options: &Options,
+        device: &'d mut D,
+        network: Arc<Network>,
+        requests: &Requests,
+        workers: usize,
+        options: &Options,
     ) -> Result<Cuda<'d, D>> {
-        Ok(Cuda { device: PhantomData })
+        check(network.model())?;
+        Cuda::with_room(device, network, requests, workers, options, plans::ROOM)
+    }
+
+    /// The same for any model, with room for so many plans that are made ready when they are met.
+    fn with_room(
+        device: &'d mut D,
+        network: Arc<Network>,
+        requests: &Requests,
+        workers: usize,
+        options: &Options,
+        room: usize,
+    ) -> Result<Cuda<'d, D>> {
+        let cells = cells::of(&network);
+        let (kept, needs) = Kept::new(&options.keep, &requests.graphs, &cells)?;
+        device.begin(workers, &needs).map_err(Error::failed)?;
+        let pools = Pools::new((0..workers as u16).map(|worker| device.slots(WorkerId(worker))));
+        let mut cuda = Cuda {
+            epoch: Instant::now(),
+            device,
+            cells,
+            states: States::new(Arc::clone(&requests.graphs), network, kept, pools),
+            lanes: Lanes::default(),
+            plans: Plans::new(room),
+            queued: Queued::default(),
+            due: BinaryHeap::new(),
+            spare: Vec::new(),
+            asked: vec![Instant::now(); workers],
+            lost: Vec::new(),
+        };
+        cuda.materialise(workers, options)?;
+        cuda.epoch = Instant::now();
+        Ok(cuda)
+    }
+
+    /// Makes the batches ready that the run's options name, on the first stream of each worker.
+    fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
+        for worker in (0..workers as u16).map(WorkerId) {
+            let lane = Lane { worker, stream: StreamId(0) };
+            for &(cell, largest) in &options.materialise {
+                for rows in 1..=largest {
+                    // Nearly all nodes of binary trees have two children.
+                    let inputs =
+                        if self.cells[cell.index()].counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
+                    let shape = Shape { lane, cell, rows, inputs, signals: !options.whole };
+                    self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What a request came to, if it is kept and has finished.
-    pub fn output(&self, _request: RequestId) -> Option<Output> {
-        None
+    pub fn output(&self, request: RequestId) -> Option<Output> {
+        self.states.output(request, &*self.device)
+    }
+
+    /// What could not be queued has failed; what could is signalled, so that the task ends when it is over. A lane that can't
+    /// even signal is of no more use, nor is its worker.
+    fn broke_off(&mut self, id: LaneId, flight: &Flight, fault: &Fault) -> Option<String> {
+        let worker = self.lanes.lane(id).worker;
+        for request in flight.members.requests() {
+            self.states.fail(request, format!("task {} on worker {worker} could not be queued: {fault}", flight.task));
+        }
+        self.lanes.clear_rows(id);
+        if fault.lost {
+            return Some(fault.reason.clone());
+        }
+        match self.device.signal(self.lanes.lane(id)) {
+            Ok(()) => {
+                self.lanes.counted(id);
+                None
+            }
+            Err(fault) => Some(fault.reason),
+        }
+    }
+
+    /// A worker can't be used any more: what is in progress there fails, and so does what needs the states that it held.
+    fn lose(&mut self, worker: WorkerId, reason: &str) {
+        self.collect(); // What was done by then is done.
+        self.states.pools().lose(worker, reason);
+        self.lanes.lose(worker, &mut self.lost);
+        for request in self.lost.drain(..) {
+            self.states.fail(request, lost(worker, reason));
+        }
+    }
+
+    /// Takes what the signals say.
+    fn collect(&mut self) {
+        if !self.lanes.look(&*self.device) {
+            return;
+        }
+        let now = self.now();
+        while let Some((flight, start)) = self.lanes.land(now) {
+            let Flight { task, members, ends, carried, .. } = flight;
+            for &request in &ends {
+                self.states.finish(request, self.device);
+            }
+            self.lanes.recycle(ends, carried);
+            self.spare.push(members);
+            self.due.push(Reverse((now, task, start)));
+        }
+        self.states.retire(&self.lanes, self.device);
+    }
+
+    /// Gives the earliest of what has finished.
+    fn next_due(&mut self) -> Option<Completion> {
+        self.collect();
+        self.due.pop().map(|Reverse((finish, task, start))| Completion { task, start, finish })
+    }
+
+    /// Asks the workers that have work whether they are well, if they have not been asked for a while.
+    fn ask(&mut self, now: Instant) {
+        for worker in 0..self.asked.len() {
+            let id = WorkerId(worker as u16);
+            if now.duration_since(self.asked[worker]) < BETWEEN_CALLS || !self.lanes.is_busy(id) {
+                continue;
+            }
+            self.asked[worker] = now;
+            if let Err(fault) = self.device.health(id) {
+                self.lose(id, &fault.reason);
+            }
+        }
+    }
+}
+
+/// Why the requests failed that were in progress on a worker.
+fn lost(worker: WorkerId, reason: &str) -> String {
+    format!("worker {worker} was lost: {reason}")
+}
+
+impl<D: Device> Backend for Cuda<'_, D> {
+    fn now(&self) -> Nanos {
+        Nanos(self.epoch.elapsed().as_nanos() as u64)
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        let members = members.expect("the driver lists the members for a backend that wants them");
+        let submitted = self.now();
+        if let Some(reason) = self.states.pools().lost(task.worker) {
+            let reason = lost(task.worker, reason);
+            members.requests().for_each(|request| self.states.fail(request, reason.clone()));
+            self.states.retire(&self.lanes, self.device);
+            self.spare.push(members);
+            self.due.push(Reverse((submitted, id, submitted)));
+            return;
+        }
+        let lane = self.lanes.open(Lane { worker: task.worker, stream: task.stream });
+        let mut flight = self.lanes.flight(id, submitted, members);
+        let broken = match self.queue(lane, task.steps, &mut flight) {
+            Ok(()) => None,
+            Err(fault) => self.broke_off(lane, &flight, &fault),
+        };
+        self.lanes.push(lane, flight);
+        if let Some(reason) = broken {
+            self.lose(task.worker, &reason);
+        }
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        if let Some(completion) = self.next_due() {
+            return Some(completion);
+        }
+        let deadline = until.map(|until| self.epoch + Duration::from_nanos(until.0));
+        let glance = Instant::now() + GLANCE;
+        let deadline = deadline.map(|deadline| deadline.min(glance));
+        if !self.lanes.are_busy() {
+            // Nothing comes of itself, so that there is time to sleep.
+            sleep(deadline?.saturating_duration_since(Instant::now()).saturating_sub(OVERSLEEP));
+        }
+        loop {
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return None;
+            }
+            self.ask(now);
+            for _ in 0..LOOKS {
+                if let Some(completion) = self.next_due() {
+                    return Some(completion);
+                }
+                spin_loop();
+            }
+            yield_now();
+        }
+    }
+
+    fn wants_members(&self) -> bool {
+        true
+    }
+
+    fn spare(&mut self) -> Option<MemberList> {
+        self.spare.pop()
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.states.failure(request)
+    }
+}
+
+impl<D: Device> Drop for Cuda<'_, D> {
+    /// What was made ready ahead stays so for the next run.
+    fn drop(&mut self) {
+        self.plans.release_met(self.device);
     }
 }

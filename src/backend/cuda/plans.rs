@@ -1,0 +1,127 @@
+//! The plans of the batches that were met: made ready ahead or when they are needed, and given up when they are too many.
+
+use std::collections::HashMap;
+
+use super::device::{Device, Fault, Plan, Shape};
+
+/// How many plans beside those that were made ready ahead are held.
+pub const ROOM: usize = 1024;
+
+/// Plans by their shapes.
+#[derive(Debug)]
+pub struct Plans {
+    ready: HashMap<Shape, Ready>,
+    room: usize,
+    /// How many of them were not made ready ahead.
+    met: usize,
+    /// Counts the uses.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Ready {
+    plan: Plan,
+    /// When it was used last.
+    used: u64,
+    /// It is held whatever comes.
+    ahead: bool,
+}
+
+impl Plans {
+    /// No plans, and room for so many beside those that are made ready ahead.
+    pub fn new(room: usize) -> Plans {
+        Plans { ready: HashMap::new(), room, met: 0, clock: 0 }
+    }
+
+    /// Makes a plan ready that is held to the end.
+    ///
+    /// # Errors
+    /// Those of [`Device::prepare`].
+    pub fn prepare_ahead(&mut self, shape: Shape, device: &mut impl Device) -> Result<(), Fault> {
+        if !self.ready.contains_key(&shape) {
+            let plan = device.prepare(shape)?;
+            self.ready.insert(shape, Ready { plan, used: 0, ahead: true });
+        }
+        Ok(())
+    }
+
+    /// The plan for a shape. One that is not ready is made so; the one that was not used for the longest time gives way to
+    /// it if there is no room, and all of them do if there is no memory.
+    ///
+    /// # Errors
+    /// Those of [`Device::prepare`].
+    pub fn get(&mut self, shape: Shape, device: &mut impl Device) -> Result<Plan, Fault> {
+        self.clock += 1;
+        if let Some(ready) = self.ready.get_mut(&shape) {
+            ready.used = self.clock;
+            return Ok(ready.plan);
+        }
+        if self.met == self.room {
+            // No two plans were used at one time, so that the order of the map does not matter.
+            let met = self.ready.iter().filter(|(_, ready)| !ready.ahead);
+            if let Some(oldest) = met.min_by_key(|(_, ready)| ready.used).map(|(shape, _)| *shape) {
+                self.release_if(device, |shape, _| *shape == oldest);
+            }
+        }
+        let plan = device.prepare(shape).or_else(|fault| {
+            if fault.lost || self.met == 0 {
+                return Err(fault);
+            }
+            self.release_met(device);
+            device.prepare(shape)
+        })?;
+        self.met += 1;
+        self.ready.insert(shape, Ready { plan, used: self.clock, ahead: false });
+        Ok(plan)
+    }
+
+    /// Gives up what was not made ready ahead.
+    pub fn release_met(&mut self, device: &mut impl Device) {
+        self.release_if(device, |_, ready| !ready.ahead);
+    }
+
+    fn release_if(&mut self, device: &mut impl Device, whom: impl Fn(&Shape, &Ready) -> bool) {
+        self.ready.retain(|shape, ready| {
+            let goes = whom(shape, ready);
+            if goes {
+                device.release(ready.plan);
+                self.met -= 1;
+            }
+            !goes
+        });
+    }
+}
+
+/// The rows that the products over input states are made ready for: the number of inputs, rounded up to 1, 1.5, 2, 3, 4, 6, …
+/// times the batch. In steps of one there would be a plan for nearly every batch; most nodes have one or two children.
+pub fn rounded(inputs: u32, rows: u32) -> u32 {
+    let rows = u64::from(rows.max(1));
+    let doubled = (0..32).map(|power| rows << power);
+    let steps = doubled.flat_map(|step| [step, (3 * step).div_ceil(2)]);
+    let fits = steps.map(|step| step.min(u64::from(u32::MAX)) as u32).find(|step| *step >= inputs);
+    fits.unwrap_or(inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn inputs_are_rounded_up_in_steps_of_the_batch() {
+        for (inputs, rows, expected) in [
+            (0, 4, 4),
+            (4, 4, 4),
+            (5, 4, 6),
+            (7, 4, 8),
+            (8, 4, 8),
+            (9, 4, 12),
+            (3, 1, 3),
+            (4, 1, 4),
+            (5, 1, 6),
+            (7, 5, 8),
+        ] {
+            assert_eq!(rounded(inputs, rows), expected, "{inputs} inputs of {rows} rows");
+        }
+        assert_eq!(rounded(u32::MAX, 3), u32::MAX);
+    }
+}

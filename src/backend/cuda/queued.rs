@@ -1,0 +1,150 @@
+//! How a task of nodes is queued: what its rows need, the launch, and what is fetched behind it.
+
+use super::device::{Batch, Device, Fault, Plan, Shape, Slot};
+use super::lanes::{Flight, LaneId};
+use super::rows::Member;
+use super::states::{Gathering, Launch, States};
+use super::{Cuda, plans};
+use crate::backend::ready_list::ReadyList;
+use crate::backend::{MemberList, NodeRef, Step, places};
+use crate::units::{CellId, RequestId, WorkerId};
+
+/// What is used while a task is queued, kept for its memory.
+#[derive(Debug, Default)]
+pub struct Queued {
+    /// Counts the launches of the run.
+    launches: u64,
+    pub(super) batch: Gathering,
+    /// States to be fetched behind the task, and their places on the host.
+    fetches: Vec<(Slot, u32)>,
+    /// Nodes of requests that have failed, which are in no row.
+    pub(super) dropped: Vec<NodeRef>,
+    /// The nodes that a task of whole requests can run.
+    pub(super) list: ReadyList,
+    /// Those of one of its steps.
+    pub(super) nodes: Vec<NodeRef>,
+}
+
+impl Queued {
+    /// A row has come to its last node: notes what is to be fetched of it, and whether its request ends.
+    pub(super) fn note_last(&mut self, row: &Member, states: &States, ends: &mut Vec<RequestId>) {
+        self.fetches.extend(states.wanted(row));
+        ends.extend(row.has_ended().then_some(row.request));
+    }
+}
+
+/// The batch that a launch runs.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub cell: CellId,
+    /// The rows, padding included.
+    pub rows: u32,
+    /// The launch signals.
+    pub signals: bool,
+}
+
+impl<D: Device> Cuda<'_, D> {
+    /// Queues a task on a lane. If it fails, some of it may be queued.
+    pub(super) fn queue(&mut self, id: LaneId, steps: &[Step], flight: &mut Flight) -> Result<(), Fault> {
+        self.queued.fetches.clear();
+        match (&flight.members, steps) {
+            (MemberList::Requests(_), steps) => self.queue_whole(id, steps, flight)?,
+            (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
+                self.queue_nodes(id, step, flight)?;
+            }
+            (MemberList::Nodes(nodes), _) => {
+                nodes.iter().for_each(|at| self.states.fail(at.request, places::NOT_ONE_BATCH.to_string()));
+                return Ok(());
+            }
+        }
+        self.lanes.mark(id, self.device)
+    }
+
+    fn queue_nodes(&mut self, id: LaneId, step: &Step, flight: &mut Flight) -> Result<(), Fault> {
+        let Flight { members: MemberList::Nodes(nodes), ends, carried, .. } = flight else { return Ok(()) };
+        let size = Size { cell: step.cell, rows: step.batch, signals: true };
+        let launch = self.next_launch(id);
+        let rows = self.lanes.rows(id, size.cell);
+        let shape = rows.shape().filter(|shape| shape.rows == size.rows && shape.signals);
+        let stay = rows.go_on_with(nodes) && nodes.iter().all(|at| self.states.goes_on(*at));
+        let plan = match shape.filter(|_| stay) {
+            Some(shape) => {
+                rows.go_on();
+                nodes.iter().for_each(|at| self.states.advance(*at, &launch));
+                self.plans.get(shape, self.device)?
+            }
+            None => self.gather(id, size, &launch, nodes, carried)?,
+        };
+        self.device.launch(plan)?;
+        self.lanes.counted(id);
+        let Cuda { states, lanes, queued, .. } = self;
+        states.vacate(&mut queued.batch);
+        for row in lanes.rows(id, size.cell).members().iter().filter(|row| row.node == row.last) {
+            queued.note_last(row, states, ends);
+        }
+        if queued.fetches.is_empty() { Ok(()) } else { self.fetch_and_signal(id) }
+    }
+
+    /// The launch that is queued next, on this lane.
+    pub(super) fn next_launch(&mut self, id: LaneId) -> Launch {
+        self.queued.launches += 1;
+        self.last_launch(id)
+    }
+
+    /// The launch that was queued last, on this lane.
+    pub(super) fn last_launch(&self, id: LaneId) -> Launch {
+        Launch { number: self.queued.launches, worker: self.lanes.lane(id).worker, used: self.lanes.next_use(id) }
+    }
+
+    /// Queues that the rows of these nodes are brought together. A node that can't run makes its request fail and has no row.
+    pub(super) fn gather(
+        &mut self,
+        id: LaneId,
+        size: Size,
+        launch: &Launch,
+        nodes: &[NodeRef],
+        carried: &mut Vec<(WorkerId, RequestId)>,
+    ) -> Result<Plan, Fault> {
+        let Cuda { device, cells, states, lanes, plans, queued, .. } = self;
+        let Queued { batch, dropped, .. } = queued;
+        let lane = lanes.lane(id);
+        let rows = lanes.rows(id, size.cell);
+        rows.clear();
+        batch.clear();
+        dropped.clear();
+        for &at in nodes {
+            match states.take(at, size.cell, launch, batch) {
+                Ok(member) => rows.push(member),
+                Err(reason) => {
+                    reason.into_iter().for_each(|reason| states.fail(at.request, reason));
+                    dropped.push(at);
+                }
+            }
+        }
+        let counts = cells.get(size.cell.index()).is_some_and(|cell| cell.counts_inputs);
+        let inputs = if counts { plans::rounded(batch.inputs.len() as u32, size.rows) } else { 0 };
+        let shape = Shape { lane, cell: size.cell, rows: size.rows, inputs, signals: size.signals };
+        rows.brought_together(shape);
+        let plan = plans.get(shape, *device)?;
+        for used in batch.behind.drain(..) {
+            lanes.order(id, used, *device)?;
+        }
+        for carry in &batch.carries {
+            device.carry(carry.from, (lane, carry.to))?;
+            carried.push((carry.from.0, carry.request));
+        }
+        device.gather(plan, &Batch { rows: &batch.rows, inputs: &batch.inputs })?;
+        Ok(plan)
+    }
+
+    /// Queues that the states are fetched that are wanted, and a signal behind that.
+    pub(super) fn fetch_and_signal(&mut self, id: LaneId) -> Result<(), Fault> {
+        let lane = self.lanes.lane(id);
+        for (slot, place) in self.queued.fetches.drain(..) {
+            self.device.fetch(lane, slot, place)?;
+        }
+        self.device.signal(lane)?;
+        self.lanes.counted(id);
+        Ok(())
+    }
+}

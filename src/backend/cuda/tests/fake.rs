@@ -1,0 +1,504 @@
+//! A device that computes with the network of the CPU, as late and in as odd an order as lanes and marks leave open, and
+//! finds out who relies on more than that.
+//!
+//! What is queued runs when the host looks at a signal, some of it, from any lane that need not wait. Every access to
+//! a slot is held against those before it by vector clocks: two of which one writes have to be ordered by their lane, by
+//! a mark, or by a signal that the host has seen, whatever the order in which they happened to run.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rand::RngExt as _;
+
+use crate::backend::cuda::device::{Batch, Device, Fault, Lane, Mark, Needs, Plan, Row, Shape, Slot};
+use crate::network::{self, Network, Scratch};
+use crate::units::{CellId, RequestId, WorkerId};
+use crate::workload::random::Stream;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Trouble {
+    /// The launch of this number, from 1, fails.
+    pub launch: Option<u64>,
+    /// The plan of this number, from 1, can't be prepared, nor can those behind it while so many are held.
+    pub prepare: Option<(u64, usize)>,
+    /// The worker does nothing more once so many of its operations have run, and says so when it is asked.
+    pub dies: Option<(WorkerId, u64)>,
+    /// The same, and whatever is queued from then on is refused.
+    pub refuses: bool,
+    /// The state after this node is no number.
+    pub not_a_number: Option<(RequestId, u32)>,
+}
+
+/// The device.
+pub struct Fake {
+    /// How many states a worker has room for.
+    pub slots: u32,
+    pub trouble: Trouble,
+    network: Arc<Network>,
+    trees: bool,
+    plans: Vec<Option<Shape>>,
+    /// The most plans that were held at one time.
+    pub most_plans: usize,
+    prepared: u64,
+    launches: u64,
+    engine: RefCell<Engine>,
+    fetched: Vec<OnceCell<Vec<f32>>>,
+}
+
+/// What runs.
+struct Engine {
+    rng: Stream,
+    queues: Vec<Queue>,
+    /// What the host knows to be done.
+    host: Clock,
+    places: BTreeMap<(WorkerId, Slot), Place>,
+    tables: BTreeMap<(Lane, CellId), Table>,
+    words: Vec<Option<u32>>,
+    marks: BTreeMap<(Lane, u64), Clock>,
+    /// How many operations of each worker have run.
+    ran: BTreeMap<WorkerId, u64>,
+    /// Rows that were brought together, and rows that were computed.
+    gathers: u64,
+    computed: u64,
+}
+
+struct Queue {
+    lane: Lane,
+    operations: VecDeque<(u64, Clock, Operation)>,
+    /// How many operations were queued.
+    queued: u64,
+    clock: Clock,
+    marks: u64,
+    /// What was done at each count of the signal.
+    signals: Vec<Clock>,
+}
+
+enum Operation {
+    Gather(Shape, Vec<Row>, Vec<Slot>),
+    Launch(Shape),
+    Signal,
+    Mark(u64),
+    Wait(Mark),
+    Carry((WorkerId, Slot), Slot),
+    Fetch(Slot, u32),
+}
+
+/// For each lane, how many of its operations are known to be done.
+#[derive(Clone, Debug, Default)]
+struct Clock(Vec<u64>);
+
+impl Clock {
+    fn join(&mut self, other: &Clock) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = (*own).max(*other));
+    }
+
+    fn set(&mut self, lane: usize, count: u64) {
+        if self.0.len() <= lane {
+            self.0.resize(lane + 1, 0);
+        }
+        self.0[lane] = count;
+    }
+
+    fn knows(&self, (lane, count): (usize, u64)) -> bool {
+        self.0.get(lane).is_some_and(|known| *known >= count)
+    }
+}
+
+/// A slot: its state, and which operations used it.
+#[derive(Default)]
+struct Place {
+    state: Option<Vec<f32>>,
+    writer: Option<(usize, u64)>,
+    readers: Vec<(usize, u64)>,
+    broken: bool,
+}
+
+impl Place {
+    fn read(&mut self, by: (usize, u64), clock: &Clock, what: impl std::fmt::Debug) -> Vec<f32> {
+        let writer = self.writer.unwrap_or_else(|| panic!("{what:?} was never written"));
+        assert!(clock.knows(writer), "{what:?} is read while it may be written");
+        self.readers.push(by);
+        self.state.clone().expect("it was written")
+    }
+
+    fn write(&mut self, by: (usize, u64), clock: &Clock, state: Vec<f32>, what: impl std::fmt::Debug) {
+        let known = self.writer.iter().chain(&self.readers).all(|other| clock.knows(*other));
+        assert!(known, "{what:?} is written while it may be in use");
+        self.broken |= !state.iter().all(|number| number.is_finite());
+        (self.state, self.writer) = (Some(state), Some(by));
+        self.readers.clear();
+    }
+}
+
+/// The operands of a cell on a lane.
+struct Table {
+    shape: Shape,
+    rows: Vec<Row>,
+    inputs: Vec<Slot>,
+    /// The states as they were brought together.
+    taken: Vec<Vec<f32>>,
+    age: u32,
+}
+
+impl Fake {
+    pub fn new(network: &Arc<Network>, rng: Stream) -> Fake {
+        Fake {
+            slots: 100_000,
+            trouble: Trouble::default(),
+            trees: network.model().takes_trees(),
+            network: Arc::clone(network),
+            plans: Vec::new(),
+            most_plans: 0,
+            prepared: 0,
+            launches: 0,
+            engine: RefCell::new(Engine {
+                rng,
+                queues: Vec::new(),
+                host: Clock::default(),
+                places: BTreeMap::new(),
+                tables: BTreeMap::new(),
+                words: Vec::new(),
+                marks: BTreeMap::new(),
+                ran: BTreeMap::new(),
+                gathers: 0,
+                computed: 0,
+            }),
+            fetched: Vec::new(),
+        }
+    }
+
+    /// How many plans are held.
+    pub fn plans(&self) -> usize {
+        self.plans.iter().flatten().count()
+    }
+
+    /// How many times a batch was brought together, and how many rows were computed with their padding.
+    pub fn counts(&self) -> (u64, u64) {
+        let engine = self.engine.borrow();
+        (engine.gathers, engine.computed)
+    }
+
+    /// Whether all that was queued on workers that are well has run.
+    pub fn is_idle(&self) -> bool {
+        let engine = self.engine.borrow();
+        engine.queues.iter().all(|queue| queue.operations.is_empty() || self.is_dead(&engine, queue.lane.worker))
+    }
+
+    fn is_dead(&self, engine: &Engine, worker: WorkerId) -> bool {
+        let ran = engine.ran.get(&worker).copied().unwrap_or(0);
+        self.trouble.dies.is_some_and(|(who, after)| who == worker && ran >= after)
+    }
+
+    fn push(&self, lane: Lane, operation: Operation) -> Result<(), Fault> {
+        let mut engine = self.engine.borrow_mut();
+        if self.trouble.refuses && self.is_dead(&engine, lane.worker) {
+            engine.give_up(lane.worker);
+            return Err(Fault { reason: "it fell off the bus".into(), lost: true });
+        }
+        let host = engine.host.clone();
+        let at = engine.place_of(lane);
+        let queue = &mut engine.queues[at];
+        queue.queued += 1;
+        let number = queue.queued;
+        queue.operations.push_back((number, host, operation));
+        Ok(())
+    }
+
+    fn shape(&self, plan: Plan) -> Shape {
+        self.plans[plan.0 as usize].expect("a plan that is launched is held")
+    }
+
+    /// Runs the first operation of a lane that need not wait. Says whether there was one.
+    fn run_one(&self, engine: &mut Engine) -> bool {
+        let ready = |queue: &Queue| match queue.operations.front() {
+            _ if self.is_dead(engine, queue.lane.worker) => false,
+            None => false,
+            Some((_, _, Operation::Wait(mark))) => {
+                engine.marks.contains_key(&(mark.lane, mark.number)) || self.is_dead(engine, mark.lane.worker)
+            }
+            Some(_) => true,
+        };
+        let lanes: Vec<usize> = (0..engine.queues.len()).filter(|lane| ready(&engine.queues[*lane])).collect();
+        if lanes.is_empty() {
+            return false;
+        }
+        let at = lanes[engine.rng.random_range(0..lanes.len())];
+        let queue = &mut engine.queues[at];
+        let lane = queue.lane;
+        let (number, host, operation) = queue.operations.pop_front().expect("an operation is ready");
+        let mut clock = std::mem::take(&mut queue.clock);
+        clock.join(&host);
+        clock.set(at, number);
+        if let Operation::Wait(mark) = &operation {
+            match engine.marks.get(&(mark.lane, mark.number)) {
+                Some(other) => clock.join(other),
+                None => {
+                    let other = engine.place_of(mark.lane);
+                    clock.set(other, u64::MAX);
+                }
+            }
+        }
+        *engine.ran.entry(lane.worker).or_default() += 1;
+        self.run_operation(engine, (at, number), lane, &clock, operation);
+        engine.queues[at].clock = clock;
+        true
+    }
+
+    fn run_operation(&self, engine: &mut Engine, by: (usize, u64), lane: Lane, clock: &Clock, operation: Operation) {
+        let worker = lane.worker;
+        match operation {
+            Operation::Wait(_) => {}
+            Operation::Signal => engine.queues[by.0].signals.push(clock.clone()),
+            Operation::Mark(number) => {
+                engine.marks.insert((lane, number), clock.clone());
+            }
+            Operation::Carry((from, slot), to) => {
+                let state = match self.is_dead(engine, from) {
+                    true => vec![0.5; self.network.state()],
+                    false => engine.place(from, slot).read(by, clock, (from, slot)),
+                };
+                engine.place(worker, to).write(by, clock, state, (worker, to));
+            }
+            Operation::Fetch(slot, place) => {
+                let state = engine.place(worker, slot).read(by, clock, (worker, slot));
+                self.fetched[place as usize].set(state).expect("a place is fetched to once");
+            }
+            Operation::Gather(shape, rows, inputs) => {
+                engine.gathers += 1;
+                let taken = inputs.iter().map(|slot| engine.place(worker, *slot).read(by, clock, (worker, slot)));
+                let taken = taken.collect();
+                let mut begin = 0;
+                for row in &rows {
+                    if !self.trees {
+                        match &inputs[begin as usize..row.inputs_end as usize] {
+                            [] => {
+                                let zero = vec![0.0; self.network.state()];
+                                engine.place(worker, row.state).write(by, clock, zero, (worker, row.state));
+                            }
+                            [slot] => assert_eq!(*slot, row.state, "a chain goes on in its slot"),
+                            more => panic!("a node of a chain takes {} states", more.len()),
+                        }
+                    }
+                    begin = row.inputs_end;
+                }
+                engine.tables.insert((lane, shape.cell), Table { shape, rows, inputs, taken, age: 0 });
+            }
+            Operation::Launch(shape) => {
+                self.compute(engine, by, lane, clock, shape);
+                if shape.signals {
+                    engine.queues[by.0].signals.push(clock.clone());
+                }
+            }
+        }
+    }
+
+    fn compute(&self, engine: &mut Engine, by: (usize, u64), lane: Lane, clock: &Clock, shape: Shape) {
+        let worker = lane.worker;
+        let mut table = engine.tables.remove(&(lane, shape.cell)).expect("a gather comes before the first launch");
+        assert_eq!(table.shape, shape, "the plan that is launched is for the batch that was brought together");
+        engine.computed += u64::from(shape.rows);
+        let mut begin = 0;
+        let (mut tokens, mut states, mut state_ends, mut live) = (vec![], vec![], vec![], vec![]);
+        let mut read = vec![];
+        for row in &table.rows {
+            let inputs = begin as usize..row.inputs_end as usize;
+            begin = row.inputs_end;
+            let node = row.node + table.age;
+            if node > row.last {
+                continue;
+            }
+            tokens.push(self.network.token(row.request, node));
+            let slots = if table.age > 0 { vec![row.state] } else { table.inputs[inputs.clone()].to_vec() };
+            for (place, slot) in slots.iter().enumerate() {
+                let state = engine.place(worker, *slot).read(by, clock, (worker, slot));
+                if table.age == 0 {
+                    let taken = &table.taken[inputs.start + place];
+                    assert!(
+                        state.iter().zip(taken).all(|(now, then)| now.to_bits() == then.to_bits()),
+                        "{slot:?} changed"
+                    );
+                }
+                states.extend(state);
+                read.push((live.len(), *slot));
+            }
+            state_ends.push((states.len() / self.network.state()) as u32);
+            live.push((*row, node));
+        }
+        for (place, (row, _)) in live.iter().enumerate() {
+            let others = read.iter().filter(|(reader, slot)| *slot == row.state && *reader != place).count()
+                + live.iter().enumerate().filter(|(other, (r, _))| r.state == row.state && *other != place).count();
+            assert_eq!(others, 0, "{:?} is written by one row and used by another of the same launch", row.state);
+        }
+        table.age += 1;
+        let width = self.network.state();
+        let mut out = vec![0.0; live.len() * width];
+        let token_ends: Vec<u32> = (1..=live.len() as u32).collect();
+        let batch = network::Batch {
+            rows: live.len(),
+            tokens: &tokens,
+            token_ends: &token_ends,
+            padded_to: 0,
+            states: &states,
+            state_ends: &state_ends,
+        };
+        let cell = self.network.cell(shape.cell);
+        if !live.is_empty() {
+            cell.run(&batch, &mut out, &mut Scratch::default());
+        }
+        for ((row, node), out) in live.into_iter().zip(out.chunks_exact_mut(width)) {
+            if let Some(word) = cell.word(out) {
+                engine.words[(row.words + node) as usize] = Some(word);
+            }
+            if self.trouble.not_a_number == Some((row.request, node)) {
+                out[0] = f32::NAN;
+            }
+            engine.place(worker, row.state).write(by, clock, out.to_vec(), (worker, row.state));
+        }
+        engine.tables.insert((lane, shape.cell), table);
+    }
+}
+
+impl Engine {
+    fn place_of(&mut self, lane: Lane) -> usize {
+        self.queues.iter().position(|queue| queue.lane == lane).unwrap_or_else(|| {
+            self.queues.push(Queue {
+                lane,
+                operations: VecDeque::new(),
+                queued: 0,
+                clock: Clock::default(),
+                marks: 0,
+                signals: Vec::new(),
+            });
+            self.queues.len() - 1
+        })
+    }
+
+    /// The host is told that a worker is dead: nothing of it uses anything any more.
+    fn give_up(&mut self, worker: WorkerId) {
+        for (lane, _) in self.queues.iter().enumerate().filter(|(_, queue)| queue.lane.worker == worker) {
+            self.host.set(lane, u64::MAX);
+        }
+    }
+
+    fn place(&mut self, worker: WorkerId, slot: Slot) -> &mut Place {
+        self.places.entry((worker, slot)).or_default()
+    }
+}
+
+impl Device for Fake {
+    fn begin(&mut self, _: usize, needs: &Needs) -> Result<(), Fault> {
+        let engine = self.engine.get_mut();
+        engine.queues.clear();
+        engine.host = Clock::default();
+        engine.places.clear();
+        engine.tables.clear();
+        engine.marks.clear();
+        engine.words = vec![None; needs.words as usize];
+        self.fetched = (0..needs.fetched).map(|_| OnceCell::new()).collect();
+        Ok(())
+    }
+
+    fn slots(&self, _: WorkerId) -> u32 {
+        self.slots
+    }
+
+    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
+        if let Some(ready) = self.plans.iter().position(|plan| *plan == Some(shape)) {
+            return Ok(Plan(ready as u32));
+        }
+        self.prepared += 1;
+        if self.trouble.prepare.is_some_and(|(from, held)| self.prepared >= from && self.plans() >= held) {
+            return Err(Fault { reason: "out of memory".into(), lost: false });
+        }
+        self.plans.push(Some(shape));
+        self.most_plans = self.most_plans.max(self.plans());
+        Ok(Plan(self.plans.len() as u32 - 1))
+    }
+
+    fn release(&mut self, plan: Plan) {
+        self.plans[plan.0 as usize].take().expect("a plan is given up once");
+    }
+
+    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
+        let shape = self.shape(plan);
+        assert!(batch.rows.len() <= shape.rows as usize, "the rows fit the plan");
+        assert!(shape.inputs == 0 || batch.inputs.len() <= shape.inputs as usize, "the inputs fit the plan");
+        self.push(shape.lane, Operation::Gather(shape, batch.rows.to_vec(), batch.inputs.to_vec()))
+    }
+
+    fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
+        self.launches += 1;
+        if self.trouble.launch == Some(self.launches) {
+            return Err(Fault { reason: "too many resources".into(), lost: false });
+        }
+        let shape = self.shape(plan);
+        self.push(shape.lane, Operation::Launch(shape))
+    }
+
+    fn signal(&mut self, lane: Lane) -> Result<(), Fault> {
+        self.push(lane, Operation::Signal)
+    }
+
+    fn signalled(&self, lane: Lane) -> u64 {
+        let mut engine = self.engine.borrow_mut();
+        for _ in 0..engine.rng.random_range(0..4) {
+            self.run_one(&mut engine);
+        }
+        let Some(queue) = engine.queues.iter().find(|queue| queue.lane == lane) else { return 0 };
+        let (counted, done) = (queue.signals.len() as u64, queue.signals.last().cloned());
+        done.into_iter().for_each(|done| engine.host.join(&done));
+        counted
+    }
+
+    fn mark(&mut self, lane: Lane) -> Result<Mark, Fault> {
+        let engine = self.engine.get_mut();
+        let at = engine.place_of(lane);
+        engine.queues[at].marks += 1;
+        let number = engine.queues[at].marks;
+        self.push(lane, Operation::Mark(number))?;
+        Ok(Mark { lane, number })
+    }
+
+    fn wait(&mut self, lane: Lane, mark: Mark) -> Result<(), Fault> {
+        self.push(lane, Operation::Wait(mark))
+    }
+
+    fn carry(&mut self, from: (WorkerId, Slot), (lane, slot): (Lane, Slot)) -> Result<(), Fault> {
+        assert_ne!(from.0, lane.worker, "a state is carried from another worker");
+        self.push(lane, Operation::Carry(from, slot))
+    }
+
+    fn fetch(&mut self, lane: Lane, slot: Slot, place: u32) -> Result<(), Fault> {
+        self.push(lane, Operation::Fetch(slot, place))
+    }
+
+    fn fetched(&self, place: u32) -> &[f32] {
+        self.fetched[place as usize].get().expect("a state is read when it has been fetched")
+    }
+
+    fn word(&self, place: u32) -> u32 {
+        self.engine.borrow().words[place as usize].expect("a word is read when it has been written")
+    }
+
+    fn broken(&mut self, worker: WorkerId, slot: Slot) -> bool {
+        let engine = self.engine.get_mut();
+        let host = engine.host.clone();
+        let place = engine.place(worker, slot);
+        let known = place.writer.iter().chain(&place.readers).all(|other| host.knows(*other));
+        assert!(known, "{slot:?} of worker {worker} is asked about while it may be in use");
+        std::mem::take(&mut place.broken)
+    }
+
+    fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
+        if self.is_dead(&self.engine.borrow(), worker) {
+            self.engine.get_mut().give_up(worker);
+            return Err(Fault { reason: "it fell off the bus".into(), lost: true });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! Requests under any policy come to what they come to alone, on a device that is late and keeps no order that it need
+//! not keep; what breaks off fails with its reason, and nothing else does.
+
+mod fake;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rand::RngExt as _;
+
+use self::fake::Fake;
+use super::{Cuda, Options};
+use crate::backend::{Backend, Completion, MemberList, Task};
+use crate::driver::drive;
+use crate::metrics::recorder::{Keep, Recorder};
+use crate::network::reference::Output;
+use crate::network::{Network, Spec};
+use crate::policy::cellular::Cellular;
+use crate::policy::immediate::Immediate;
+use crate::policy::merged::Merged;
+use crate::policy::padded::{PadTo, Padded};
+use crate::policy::registry::{Configured, PerCell, Setup};
+use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId};
+use crate::workload::arrivals::OpenLoop;
+use crate::workload::model::Model;
+use crate::workload::random::{self, Stream};
+use crate::workload::shape::{Shape, Tree};
+use crate::workload::trace::Requests;
+
+/// The models with cells for GPUs.
+const MODELS: [&str; 5] = ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm"];
+
+/// A model's network, small.
+fn network(model: &str, seed: u64) -> Arc<Network> {
+    let model = Model::parse(model).expect("a model");
+    let spec = Spec { hidden: 6, embedding: 5, vocabulary: 40, seed, weights: None };
+    Arc::new(Network::new(&model, &spec).expect("weights from the seed"))
+}
+
+/// Random requests of a model.
+fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
+    let mut shape = || match model {
+        Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..9), target: rng.random_range(1..9) },
+        Model::TreeLstm | Model::ChildSumTreeLstm => {
+            let most = if *model == Model::TreeLstm { 2 } else { 4 };
+            let mut children = vec![0];
+            let mut parents = vec![0];
+            for node in 1..rng.random_range(1..16) {
+                let free: Vec<usize> = (0..node).filter(|parent| children[*parent] < most).collect();
+                let parent = free[rng.random_range(0..free.len())];
+                children[parent] += 1;
+                children.push(0);
+                parents.push(parent as u32 + 1);
+            }
+            Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("parents stand before their children")))
+        }
+        _ => Shape::Chain(rng.random_range(1..12)),
+    };
+    let shapes: Vec<Shape> = (0..count).map(|_| shape()).collect();
+    Requests::unfold(shapes.into(), model).expect("shapes of the model")
+}
+
+/// A random policy that serves the model.
+fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Configured> {
+    let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
+    match rng.random_range(0..if model.takes_trees() { 5 } else { 7 }) {
+        0..=2 => Box::new(Cellular {
+            max_tasks: rng.random_range(1..6),
+            max_batch: PerCell::All(max_batch),
+            min_batch: PerCell::All(rng.random_range(1..=max_batch)),
+        }),
+        3 => Box::new(Merged { max_batch, ..Merged::default() }),
+        4 => Box::new(Immediate {}),
+        _ => Box::new(Padded {
+            bucket_width: rng.random_range(1..6),
+            max_batch,
+            pad_to: if rng.random_bool(0.5) { PadTo::Bucket } else { PadTo::Longest },
+            window: Nanos(rng.random_range(0..50_000)),
+        }),
+    }
+}
+
+/// Spreads a policy's tasks over the streams of their workers, and over other workers if it is told to: so that tasks that
+/// need each other are in progress side by side.
+struct Spread<'b, 'd> {
+    inner: &'b mut Cuda<'d, Fake>,
+    rng: Stream,
+    streams: u16,
+    workers: Option<u16>,
+}
+
+impl Backend for Spread<'_, '_> {
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        let stream = StreamId(self.rng.random_range(0..self.streams));
+        let worker =
+            self.workers.map_or(task.worker, |workers| crate::units::WorkerId(self.rng.random_range(0..workers)));
+        self.inner.submit(id, &Task { worker, stream, ..*task }, members);
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        self.inner.wait(until)
+    }
+
+    fn wants_members(&self) -> bool {
+        true
+    }
+
+    fn spare(&mut self) -> Option<MemberList> {
+        self.inner.spare()
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.inner.failure(request)
+    }
+}
+
+/// How requests are served.
+struct Service<'s> {
+    network: &'s Arc<Network>,
+    requests: &'s Requests,
+    policy: &'s dyn Configured,
+    workers: usize,
+    streams: u16,
+    /// Tasks go to workers that the policy did not choose.
+    astray: bool,
+    options: Options,
+    room: usize,
+}
+
+impl<'s> Service<'s> {
+    /// One worker with one stream; all requests are kept.
+    fn new(network: &'s Arc<Network>, requests: &'s Requests, policy: &'s dyn Configured) -> Service<'s> {
+        let keep = (0..requests.len() as u32).map(RequestId).collect();
+        let options = Options { keep, ..Options::default() };
+        Service { network, requests, policy, workers: 1, streams: 1, astray: false, options, room: 64 }
+    }
+
+    /// Serves the requests, which arrive a few microseconds after one another, and gives the output of each.
+    fn serve(&self, device: &mut Fake, rng: &mut Stream) -> (Vec<Option<Output>>, Recorder) {
+        let model = self.network.model();
+        let cells = model.cell_types();
+        let setup = Setup { model, cells: &cells, workers: self.workers };
+        let mut policy = self.policy.build_policy(&setup).expect("settings that fit");
+        let mut at = Nanos::ZERO;
+        let gap = rng.random_range(1..20_000);
+        let next = |_| {
+            at += Nanos(rng.random_range(0..gap));
+            at
+        };
+        let arrivals: Vec<Nanos> = (0..self.requests.len()).map(next).collect();
+        let keep = Keep { tasks: true, ..Keep::default() };
+        let mut recorder = Recorder::new(self.requests.len(), self.workers, cells.len(), keep);
+        let mut source = OpenLoop::new(self.requests, &arrivals);
+        let network = Arc::clone(self.network);
+        let mut cuda = Cuda::with_room(device, network, self.requests, self.workers, &self.options, self.room)
+            .expect("a device that is well");
+        let workers = self.astray.then_some(self.workers as u16);
+        let mut backend =
+            Spread { inner: &mut cuda, rng: random::stream(rng.random(), 0, "spread"), streams: self.streams, workers };
+        drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &AtomicBool::new(false))
+            .expect("nobody stops this run");
+        cuda.collect();
+        assert!(!cuda.lanes.are_busy(), "nothing is in progress");
+        assert_eq!(cuda.states.pools().taken(), 0, "all slots have been given back");
+        let outputs = (0..self.requests.len() as u32).map(|request| cuda.output(RequestId(request))).collect();
+        drop(cuda);
+        assert!(device.is_idle(), "all that was queued has run");
+        assert!(device.plans() <= device.most_plans);
+        (outputs, recorder)
+    }
+
+    fn alone(&self, request: usize) -> Output {
+        self.network.alone(RequestId(request as u32), &self.requests.graphs[request])
+    }
+}
+
+#[test]
+fn every_request_comes_to_what_it_comes_to_alone() {
+    for case in 0..240 {
+        let mut rng = random::stream(case, 0, "cuda");
+        let network = network(MODELS[case as usize % MODELS.len()], case);
+        let requests = requests(network.model(), rng.random_range(1..40), &mut rng);
+        let policy = random_policy(network.model(), &mut rng);
+        let mut service = Service::new(&network, &requests, &*policy);
+        service.workers = rng.random_range(1..=3);
+        service.streams = rng.random_range(1..=3);
+        service.astray = rng.random_bool(0.3);
+        let mut device = Fake::new(&network, random::stream(case, 0, "cuda device"));
+        let (outputs, record) = service.serve(&mut device, &mut rng);
+        let case = format!(
+            "case {case}: {} by {policy:?} on {} workers with {} streams",
+            network.model().name(),
+            service.workers,
+            service.streams
+        );
+        assert_eq!(record.failures, [], "{case}");
+        for (request, output) in outputs.into_iter().enumerate() {
+            assert_eq!(output, Some(service.alone(request)), "request {request} in {case}");
+        }
+    }
+}
+
+#[test]
+fn a_device_serves_run_after_run() {
+    let network = network("seq2seq", 1);
+    let mut rng = random::stream(1, 0, "cuda runs");
+    let mut device = Fake::new(&network, random::stream(1, 0, "cuda runs device"));
+    for largest in [4, 8, 4] {
+        let requests = requests(network.model(), 20, &mut rng);
+        let policy = Cellular { max_batch: PerCell::All(8), ..Cellular::default() };
+        let mut service = Service::new(&network, &requests, &policy);
+        service.options.materialise = vec![(CellId(0), largest), (CellId(1), largest)];
+        let (outputs, _) = service.serve(&mut device, &mut rng);
+        for (request, output) in outputs.into_iter().enumerate() {
+            assert_eq!(output, Some(service.alone(request)));
+        }
+    }
+    assert_eq!(device.plans(), 16, "those that were made ready ahead stay, and no others");
+}
+
+#[test]
+fn only_outputs_that_are_kept_are_there() {
+    for model in MODELS {
+        let network = network(model, 2);
+        let mut rng = random::stream(2, 0, "cuda kept");
+        let requests = requests(network.model(), 12, &mut rng);
+        let policy = Cellular::default();
+        let mut service = Service::new(&network, &requests, &policy);
+        service.options.keep = vec![RequestId(3), RequestId(7), RequestId(11)];
+        let mut device = Fake::new(&network, random::stream(2, 0, "cuda kept device"));
+        let (outputs, _) = service.serve(&mut device, &mut rng);
+        for (request, output) in outputs.into_iter().enumerate() {
+            assert_eq!(output, [3, 7, 11].contains(&request).then(|| service.alone(request)), "{model}");
+        }
+    }
+}
