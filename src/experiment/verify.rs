@@ -1,4 +1,5 @@
-//! Right answers: what requests came to in a real run, against the same requests run alone, bit for bit.
+//! Right answers: what requests came to in a real run, against the same requests run alone on the CPU. What the CPU computed
+//! has to be the same bit for bit; what a GPU computed, within a [`Tolerance`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,27 +7,64 @@ use rand::seq::index;
 use rayon::prelude::*;
 
 use super::target::Verify;
+pub use super::tolerance::{Largest, Tolerance};
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::network::Network;
+use crate::network::reference::Output;
 use crate::units::{Nanos, RequestId};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::random::Stream;
 use crate::workload::trace::Requests;
 
 /// How many requests a sample has.
 const SAMPLE: usize = 32;
 
-/// A request with the digest of what it came to in a run.
-pub type Digest = (RequestId, Option<u64>);
+/// What a request came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The digest of all bits, where the bits have to be the CPU's.
+    Digest(u64),
+    /// The whole of it, where they need not.
+    Output(Output),
+}
 
-/// The finished requests of a run that are to be compared, ascending.
-pub fn chosen(verify: Verify, record: &Recorder, rng: &mut Stream) -> Vec<RequestId> {
-    let finished = || (0u32..).zip(&record.finish).filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id));
+/// A request with what it came to in a run, if anything.
+pub type Answered = (RequestId, Option<Answer>);
+
+/// What a comparison found, if it found nothing wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Verified {
+    /// How many requests were compared.
+    pub requests: usize,
+    /// How far off they are; `None` where all of them have the same bits.
+    pub largest: Option<Largest>,
+}
+
+impl std::iter::Sum for Verified {
+    fn sum<I: Iterator<Item = Verified>>(iter: I) -> Verified {
+        iter.fold(Verified::default(), |a, b| Verified {
+            requests: a.requests + b.requests,
+            largest: match (a.largest, b.largest) {
+                (Some(a), Some(b)) => Some(a.max(b)),
+                (one, other) => one.or(other),
+            },
+        })
+    }
+}
+
+/// The requests that finished, ascending.
+pub fn finished(record: &Recorder) -> Vec<RequestId> {
+    let all = (0u32..).zip(&record.finish);
+    all.filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id)).collect()
+}
+
+/// Those of some requests that are to be compared, ascending as they are.
+pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<RequestId> {
     match verify {
         Verify::None => Vec::new(),
-        Verify::All => finished().collect(),
+        Verify::All => all,
         Verify::Sample => {
-            let all: Vec<RequestId> = finished().collect();
             let mut places = index::sample(rng, all.len(), SAMPLE.min(all.len())).into_vec();
             places.sort_unstable();
             places.into_iter().map(|place| all[place]).collect()
@@ -34,22 +72,56 @@ pub fn chosen(verify: Verify, record: &Recorder, rng: &mut Stream) -> Vec<Reques
     }
 }
 
-/// Runs each request alone and compares the digests.
+/// Runs each request alone and compares.
 ///
 /// # Errors
-/// Names the first request whose result differs or is missing; [`Error::Interrupted`] once `stop` is set.
-pub fn compare(network: &Network, requests: &Requests, digests: &[Digest], stop: &AtomicBool) -> Result<()> {
-    let wrong = digests.par_iter().find_map_first(|(request, found)| {
+/// Names the first request whose result is wrong or missing; [`Error::Interrupted`] once `stop` is set.
+pub fn compare(
+    network: &Network,
+    requests: &Requests,
+    answers: &[Answered],
+    tolerance: &Tolerance,
+    stop: &AtomicBool,
+) -> Result<Verified> {
+    let one = |(request, answer): &Answered| {
         if stop.load(Ordering::Relaxed) {
-            return Some(Error::Interrupted);
+            return Err(Error::Interrupted);
         }
-        let alone = network.alone(*request, &requests.graphs[request.index()]).digest();
-        (*found != Some(alone)).then(|| {
-            let found = found.map_or("no result at all".into(), |found| format!("a result of digest {found:016x}"));
-            Error::failed(format!("request {request} has {found}, but run alone one of digest {alone:016x}"))
-        })
-    });
-    wrong.map_or(Ok(()), Err)
+        let graph = &requests.graphs[request.index()];
+        let right = match answer {
+            None => Err("no result at all".into()),
+            Some(Answer::Digest(found)) => same_bits(network, *request, graph, *found).map(|()| None),
+            Some(Answer::Output(found)) => near(network, *request, graph, found, tolerance).map(Some),
+        };
+        let largest = right.map_err(|wrong| Error::failed(format!("request {request} has {wrong}")))?;
+        Ok(Verified { requests: 1, largest })
+    };
+    // In the order of the requests, so that the first that is wrong is named.
+    let found: Vec<Result<Verified>> = answers.par_iter().map(one).collect();
+    found.into_iter().sum()
+}
+
+fn same_bits(network: &Network, request: RequestId, graph: &CellGraph, found: u64) -> Result<(), String> {
+    let alone = network.alone(request, graph).digest();
+    if found == alone {
+        return Ok(());
+    }
+    Err(format!("a result of digest {found:016x}, but run alone one of digest {alone:016x}"))
+}
+
+fn near(
+    network: &Network,
+    request: RequestId,
+    graph: &CellGraph,
+    found: &Output,
+    tolerance: &Tolerance,
+) -> Result<Largest, String> {
+    let mut largest = Largest::default();
+    let expected = network.follow(request, graph, &found.words);
+    match tolerance.check(found, &expected, graph.depth(), network.state(), &mut largest) {
+        Ok(()) => Ok(largest),
+        Err(wrong) => Err(format!("a result that rounding does not explain: {wrong}")),
+    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,12 @@ pub trait Cell: Send + Sync + std::fmt::Debug {
     fn word(&self, _state: &[f32]) -> Option<u32> {
         None
     }
+
+    /// Puts another word in the place of the one that a state holds, and says by how much its score is below the best, as a
+    /// multiple of the root mean square of all scores: infinite where there is no such word. Only for cells that write text.
+    fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
+        f64::INFINITY
+    }
 }
 
 /// What a batch of one cell type computes on.
@@ -129,6 +135,11 @@ impl Network {
     /// `state` numbers wide. The specification gives the words that requests consist of.
     pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Box<dyn Cell>>, state: usize) -> Network {
         Network { model: model.clone(), spec: spec.clone(), cells, state }
+    }
+
+    /// What decides it beside its model.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
     }
 
     /// The name of a cell type, for messages; its number if the model does not have it.
