@@ -282,7 +282,9 @@ impl<'s> Prepared<'s> {
 
     /// What a device may make ready for a run before its clock starts.
     fn options(&self, run: &Run, requests: &Requests) -> cuda::Options {
-        let largest = match self.scenario.policies[run.policy].settings.largest_batches(&self.setup()) {
+        let batches = self.scenario.policies[run.policy].settings.largest_batches(&self.setup());
+        let whole = matches!(batches, Some(Batches::Requests(_)));
+        let largest = match batches {
             None => Vec::new(),
             Some(Batches::Nodes(of_cells)) => of_cells,
             Some(Batches::Requests(most)) => {
@@ -290,7 +292,7 @@ impl<'s> Prepared<'s> {
                 widths(requests, self.cells.len()).into_iter().map(|width| width.saturating_mul(most)).collect()
             }
         };
-        cuda::Options { keep: Vec::new(), materialise: (0..).map(CellId).zip(largest).collect() }
+        cuda::Options { keep: Vec::new(), materialise: (0..).map(CellId).zip(largest).collect(), whole }
     }
 
     /// Compares what requests came to in a run with the same requests run alone.

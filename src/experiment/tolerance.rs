@@ -20,6 +20,9 @@
 //! A word has to be one of the best by the scores that the CPU has on the way of the words that were written before: its
 //! score may be below the best by the same multiple of the scores' root mean square.
 
+#[cfg(test)]
+mod tests;
+
 use crate::backend::cuda::gpu::Precision;
 use crate::network::Spec;
 use crate::network::reference::{Followed, Output};

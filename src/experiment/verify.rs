@@ -127,6 +127,7 @@ fn near(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cuda::gpu::Precision;
     use crate::metrics::recorder::Keep;
     use crate::network::Spec;
     use crate::workload::model::Model;
@@ -141,8 +142,8 @@ mod tests {
 
     #[test]
     fn a_sample_is_of_the_finished_and_the_seeds_own() {
-        let odd = record(|id| id % 2 == 1);
-        let draw = |seed| chosen(Verify::Sample, &odd, &mut random::stream(seed, 0, "verify"));
+        let odd = finished(&record(|id| id % 2 == 1));
+        let draw = |seed| chosen(Verify::Sample, odd.clone(), &mut random::stream(seed, 0, "verify"));
         let sample = draw(1);
         assert_eq!(sample.len(), SAMPLE);
         assert!(sample.is_sorted() && sample.iter().all(|request| request.0 % 2 == 1), "{sample:?}");
@@ -152,29 +153,54 @@ mod tests {
     #[test]
     fn few_are_all() {
         let rng = &mut random::stream(1, 0, "verify");
-        let few = record(|id| id < 3);
+        let few = finished(&record(|id| id < 3));
         let all = [0, 1, 2].map(RequestId);
-        assert_eq!(chosen(Verify::Sample, &few, rng), all);
-        assert_eq!(chosen(Verify::All, &few, rng), all);
-        assert!(chosen(Verify::None, &few, rng).is_empty());
-        assert!(chosen(Verify::Sample, &record(|_| false), rng).is_empty());
+        assert_eq!(chosen(Verify::Sample, few.clone(), rng), all);
+        assert_eq!(chosen(Verify::All, few.clone(), rng), all);
+        assert!(chosen(Verify::None, few, rng).is_empty());
+        assert!(chosen(Verify::Sample, finished(&record(|_| false)), rng).is_empty());
+    }
+
+    fn lstm() -> (Network, Requests) {
+        let spec = Spec { hidden: 4, embedding: 4, vocabulary: 9, seed: 1, weights: None };
+        let requests = Requests::unfold(vec![Shape::Chain(3); 3].into(), &Model::Lstm).unwrap();
+        (Network::new(&Model::Lstm, &spec).unwrap(), requests)
+    }
+
+    fn verified(found: [Option<Answer>; 3]) -> Result<Verified, String> {
+        let (network, requests) = lstm();
+        let answers: Vec<Answered> = (0..3).map(RequestId).zip(found).collect();
+        let tolerance = Tolerance::new(Precision::F32, network.spec());
+        compare(&network, &requests, &answers, &tolerance, &AtomicBool::new(false)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_wrong_or_missing_result_is_named() {
-        let spec = Spec { hidden: 4, embedding: 4, vocabulary: 9, seed: 1, weights: None };
-        let network = Network::new(&Model::Lstm, &spec).unwrap();
-        let requests = Requests::unfold(vec![Shape::Chain(3); 3].into(), &Model::Lstm).unwrap();
-        let right = |id: u32| Some(network.alone(RequestId(id), &requests.graphs[id as usize]).digest());
-        let check = |found: [Option<u64>; 3]| {
-            let digests: Vec<Digest> = (0..3).map(RequestId).zip(found).collect();
-            compare(&network, &requests, &digests, &AtomicBool::new(false)).map_err(|error| error.to_string())
-        };
-        assert_eq!(check([right(0), right(1), right(2)]), Ok(()));
+        let (network, requests) = lstm();
+        let alone = |id: u32| network.alone(RequestId(id), &requests.graphs[id as usize]);
+        let right = |id: u32| Some(Answer::Digest(alone(id).digest()));
+        let found = verified([right(0), right(1), right(2)]);
+        assert_eq!(found, Ok(Verified { requests: 3, largest: None }));
         assert_ne!(right(0), right(1), "other words come to other results");
-        let other = check([right(0), right(0), right(2)]).unwrap_err();
+        let other = verified([right(0), right(0), right(2)]).unwrap_err();
         assert!(other.starts_with("request 1 has a result of digest "), "{other}");
-        let missing = check([right(0), right(1), None]).unwrap_err();
-        assert!(missing.starts_with("request 2 has no result at all, but run alone one of digest "), "{missing}");
+        let missing = verified([right(0), right(1), None]).unwrap_err();
+        assert!(missing.starts_with("request 2 has no result at all"), "{missing}");
+
+        let whole = |id: u32| Some(Answer::Output(alone(id)));
+        let found = verified([whole(0), whole(1), right(2)]).unwrap();
+        assert_eq!(found, Verified { requests: 3, largest: Some(Largest::default()) });
+        let other = verified([whole(0), whole(1), whole(1)]).unwrap_err();
+        assert!(other.starts_with("request 2 has a result that rounding does not explain: number "), "{other}");
+    }
+
+    #[test]
+    fn the_largest_of_several_runs_is_kept() {
+        let run = |requests, largest: Option<f64>| Verified {
+            requests,
+            largest: largest.map(|error| Largest { error, of_tolerated: 2.0 * error }),
+        };
+        let sum: Verified = [run(3, Some(0.1)), run(0, None), run(4, Some(0.3)), run(1, Some(0.2))].into_iter().sum();
+        assert_eq!(sum, run(8, Some(0.3)));
     }
 }

@@ -59,7 +59,7 @@ impl Subject<'_> {
     fn start(&mut self, requests: &Requests, largest: u32) -> Result<Box<dyn Running + '_>> {
         let cells = 0..self.wanted.model.cell_types().len() as u16;
         let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
-        self.engine.start(requests, &Options { keep: Vec::new(), materialise })
+        self.engine.start(requests, &Options { materialise, ..Options::default() })
     }
 }
 
