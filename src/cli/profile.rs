@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use clap::ArgGroup;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::real::Backend;
 use super::{print, stop_on_ctrl_c};
+use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::backend::cuda::gpu::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::error::{Error, Result};
 use crate::experiment::target::Processor;
@@ -27,7 +29,7 @@ const REPEATS: u32 = 5;
 /// Runs the cells of networks on this machine at each batch size: a step, what a change of the batch's members costs, what
 /// passes between tasks, and how long a decision takes to become a task.
 #[derive(clap::Args, Clone, Debug)]
-#[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario"]))]
+#[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario", "floors"]))]
 pub struct Args {
     /// What computes
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
@@ -45,6 +47,11 @@ pub struct Args {
     /// All cells of a scenario's model, with its widths, weights, workers and trees
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
+
+    /// In place of a cost table, what no cell on the first GPU can be faster than: the bytes that a copy moves and the
+    /// operations that a large product does in a second, in each format
+    #[arg(long)]
+    pub floors: bool,
 
     /// Override a key of the scenario (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "scenario")]
@@ -188,6 +195,9 @@ impl Order {
 /// # Errors
 /// An unknown cell or model; what [`measure`] says.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+    if args.floors {
+        return floors(args);
+    }
     measure(&Order::of_args(args, registry)?)
 }
 
@@ -203,10 +213,7 @@ pub fn measure(order: &Order) -> Result<()> {
     let command: Vec<String> = std::env::args().skip(1).collect();
     let made = profile::make(wanted, settings, &format!("batchlab {}", command.join(" ")), stop, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    match output {
-        Some(path) => write_whole(path, |out| out.write_all(made.csv.as_bytes()))?,
-        None => print(&made.csv)?,
-    }
+    put(output.as_deref(), &made.csv)?;
     if !quiet {
         eprint!("{}", made.shown);
         made.notes.iter().for_each(|note| eprintln!("{note}"));
@@ -215,6 +222,32 @@ pub fn measure(order: &Order) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes a table to its file, or prints it.
+fn put(path: Option<&Path>, csv: &str) -> Result<()> {
+    match path {
+        Some(path) => write_whole(path, |out| out.write_all(csv.as_bytes())),
+        None => print(csv),
+    }
+}
+
+/// Measures the floors of the first GPU in each format.
+fn floors(args: &Args) -> Result<()> {
+    if args.backend != Backend::Cuda {
+        return Err(Error::input("--floors: only those of GPUs are measured; add --backend cuda"));
+    }
+    args.output.as_deref().map_or(Ok(()), can_write)?;
+    let stop = stop_on_ctrl_c()?;
+    let mut csv = String::from("precision,bytes_per_s,operations_per_s\n");
+    for precision in Precision::ALL {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let Floors { bytes_per_second, operations_per_second } = floors::measure(precision)?;
+        csv.push_str(&format!("{precision},{bytes_per_second:.0},{operations_per_second:.0}\n"));
+    }
+    put(args.output.as_deref(), &csv)
 }
 
 /// The networks of the cells or of the model that were asked for.

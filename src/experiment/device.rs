@@ -58,7 +58,7 @@ impl Device {
 /// The network that a scenario describes, on its device.
 fn engine(scenario: &Scenario, processor: Processor) -> Result<Engine> {
     let (model, device) = (&scenario.workload.model, &scenario.device);
-    engine::check(processor, model, &device.gpu).within(scenario.file.display())?;
+    engine::check(processor, &device.gpu).within(scenario.file.display())?;
     Engine::new(processor, model, &spec(scenario), &device.gpu, device.workers)
         .within(format_args!("{}: workload", scenario.file.display()))
 }

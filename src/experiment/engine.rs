@@ -6,11 +6,12 @@ use super::target::{Processor, this_processor};
 use super::verify::Answer;
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
-use crate::backend::cuda::gpu::{Gpus, Precision, Settings};
+use crate::backend::cuda::gpu::about::{Libraries, Library};
+use crate::backend::cuda::gpu::{Gpus, Precision, Settings, libraries};
 use crate::backend::cuda::{Cuda, Options};
 use crate::error::{Error, Result};
 use crate::network::{Network, Spec};
-use crate::units::RequestId;
+use crate::units::{RequestId, WorkerId};
 use crate::workload::model::Model;
 use crate::workload::trace::Requests;
 
@@ -57,12 +58,11 @@ impl Engine {
         settings: &Settings,
         workers: usize,
     ) -> Result<Engine> {
-        let network = Arc::new(Network::new(model, spec)?);
         let (precision, place) = match processor {
             Processor::Cpu => (Precision::F32, Place::Cpu),
             Processor::Cuda => (settings.precision, Place::Gpus(Box::new(Gpus::new(model, spec, settings, workers)?))),
         };
-        Ok(Engine { network, workers, precision, place })
+        Ok(Engine { network: Arc::new(Network::new(model, spec)?), workers, precision, place })
     }
 
     /// The network, as the CPU computes it.
@@ -84,7 +84,7 @@ impl Engine {
     pub fn described(&self) -> String {
         match &self.place {
             Place::Cpu => this_processor(),
-            Place::Gpus(gpus) => format!("{}, {}", gpus.described(), self.precision),
+            Place::Gpus(gpus) => of_gpus(gpus, self.workers, self.precision),
         }
     }
 
@@ -101,18 +101,25 @@ impl Engine {
     }
 }
 
-/// Whether a device computes this model as these settings ask for.
+/// GPUs in words, with the versions of what they are used through.
+fn of_gpus(gpus: &Gpus, workers: usize, precision: Precision) -> String {
+    let mut names: Vec<String> = (0..workers as u16).map(|worker| gpus.describe(WorkerId(worker))).collect();
+    names.dedup();
+    let times = if names.len() == 1 && workers > 1 { format!("{workers} x ") } else { String::new() };
+    let Libraries { driver, nvrtc, cublas } = Libraries::of(&libraries::find());
+    let version = |library: Option<Library>| library.map_or("unknown".into(), |library| library.version);
+    let [driver, nvrtc, cublas] = [driver, nvrtc, cublas].map(version);
+    format!("{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {precision}", names.join(" + "))
+}
+
+/// Whether a device computes as these settings ask for.
 ///
 /// # Errors
 /// What it can't, and what can.
-pub fn check(processor: Processor, model: &Model, settings: &Settings) -> Result<()> {
-    match (processor, model, settings.precision) {
-        (Processor::Cuda, Model::Dnn(_), _) => Err(Error::input(format!(
-            "the model {} does not run on GPUs yet (lstm, gru, seq2seq, tree-lstm and childsum-tree-lstm do); use --backend cpu",
-            model.name()
-        ))),
-        (Processor::Cpu, _, precision) if precision != Precision::F32 => Err(Error::input(format!(
-            "the CPU computes in f32 alone, not in {precision}; leave the precision out, or use --backend cuda",
+pub fn check(processor: Processor, settings: &Settings) -> Result<()> {
+    match (processor, settings.precision) {
+        (Processor::Cpu, precision) if precision != Precision::F32 => Err(Error::input(format!(
+            "device.precision: the CPU computes in f32 alone, not in {precision}; leave it out, or use --backend cuda",
         ))),
         _ => Ok(()),
     }

@@ -55,7 +55,8 @@ impl<D: Device> crate::backend::Backend for Cuda<'_, D> {
     fn now(&self) -> crate::units::Nanos {
         unimplemented!()
     }
-    fn submit(&mut self, _: crate::units::TaskId, _: &crate::backend::Task<'_>, _: Option<crate::backend::MemberList>) {}
+    fn submit(&mut self, _: crate::units::TaskId, _: &crate::backend::Task<'_>, _: Option<crate::backend::MemberList>) {
+    }
     fn wait(&mut self, _: Option<crate::units::Nanos>) -> Option<crate::backend::Completion> {
         None
     }

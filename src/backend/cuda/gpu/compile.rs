@@ -104,7 +104,8 @@ impl Kernels {
             Kernels { gpu: Arc::clone(gpu), modules: Vec::new(), functions: [std::ptr::null_mut(); KERNELS] };
         for file in &FILES {
             let image = image(file, nvrtc, target, precision, cache)?;
-            let failed = |error| Error::failed(gpu.fault(format_args!("{}.cu can't be loaded", file.name), error).reason);
+            let failed =
+                |error| Error::failed(gpu.fault(format_args!("{}.cu can't be loaded", file.name), error).reason);
             // SAFETY: the image is what the compiler made, or the same bytes from the cache, with a zero behind it.
             let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(failed)?;
             loaded.modules.push(module);

@@ -200,9 +200,11 @@ fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     }
     prefixes.extend(path("HOME").map(|home| home.join(".local")));
     let mut seen = Vec::new();
-    prefixes.retain(|prefix| !seen.contains(prefix) && {
-        seen.push(prefix.clone());
-        true
+    prefixes.retain(|prefix| {
+        !seen.contains(prefix) && {
+            seen.push(prefix.clone());
+            true
+        }
     });
     prefixes
 }

@@ -37,7 +37,8 @@ impl<T: Number> Mapped<T> {
         // The driver has no empty pieces.
         let bytes = count.max(1) * size_of::<T>();
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        let no_room = |error| gpu.fault(format_args!("{bytes} bytes of pinned host memory for {what} can't be had"), error);
+        let no_room =
+            |error| gpu.fault(format_args!("{bytes} bytes of pinned host memory for {what} can't be had"), error);
         // SAFETY: the memory is filled below, before anything reads it.
         let pointer = unsafe { result::malloc_host(bytes, flags) }.map_err(no_room)?;
         let numbers = NonNull::new(pointer.cast::<T>()).expect("the driver gives memory or an error");

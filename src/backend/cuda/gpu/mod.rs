@@ -13,6 +13,7 @@ mod cells;
 mod compile;
 pub mod cublas;
 pub mod driver;
+pub mod floors;
 mod gpu;
 mod lane;
 pub mod libraries;
@@ -106,7 +107,10 @@ impl Gpus {
         }
         let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
         for gpu in &gpus {
-            gpus.iter().filter(|other| other.number != gpu.number).try_for_each(|other| gpu.reach(other)).map_err(failed)?;
+            gpus.iter()
+                .filter(|other| other.number != gpu.number)
+                .try_for_each(|other| gpu.reach(other))
+                .map_err(failed)?;
         }
         Ok(Gpus {
             plans: Vec::new(),
@@ -190,7 +194,8 @@ impl Gpus {
     fn remake(&mut self, moved: impl Fn(&Shape) -> bool) -> Result<(), Fault> {
         let is_moved = |plan: &Option<PlanState>| plan.as_ref().is_some_and(|plan| moved(&plan.shape));
         let places: Vec<usize> = (0..self.plans.len()).filter(|place| is_moved(&self.plans[*place])).collect();
-        let shapes: Vec<Shape> = places.iter().filter_map(|place| self.plans[*place].take()).map(|plan| plan.shape).collect();
+        let shapes: Vec<Shape> =
+            places.iter().filter_map(|place| self.plans[*place].take()).map(|plan| plan.shape).collect();
         for shape in &shapes {
             self.of_shape.remove(shape);
         }
@@ -380,7 +385,9 @@ impl Device for Gpus {
 
 fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault> {
     let open = workers.len();
-    workers.get_mut(id.index()).ok_or_else(|| Fault { reason: format!("worker {id}, but {open} GPUs are open"), lost: false })
+    workers
+        .get_mut(id.index())
+        .ok_or_else(|| Fault { reason: format!("worker {id}, but {open} GPUs are open"), lost: false })
 }
 
 fn failed(fault: Fault) -> Error {

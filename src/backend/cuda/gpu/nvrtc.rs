@@ -88,7 +88,8 @@ impl Nvrtc {
         let functions = Functions::of(library)?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: both functions write the numbers that they are given places for.
-        let statuses = unsafe { [(functions.version)(&mut major, &mut minor), (functions.count_architectures)(&mut count)] };
+        let statuses =
+            unsafe { [(functions.version)(&mut major, &mut minor), (functions.count_architectures)(&mut count)] };
         let mut architectures = vec![0i32; count.max(0) as usize];
         // SAFETY: the array has as many places as the library said.
         let status = unsafe { (functions.architectures)(architectures.as_mut_ptr()) };
@@ -120,9 +121,9 @@ impl Nvrtc {
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the program is alive, and so are the options' texts behind the pointers.
         let status = unsafe { (self.functions.compile)(program.program, pointers.len() as i32, pointers.as_ptr()) };
-        let log = program.take(self.functions.log_size, self.functions.log).map(|bytes| {
-            String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_string()
-        });
+        let log = program
+            .take(self.functions.log_size, self.functions.log)
+            .map(|bytes| String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_string());
         self.check(source, status, log.as_deref().unwrap_or_default())?;
         let image = match target {
             Target::Cubin(_) => program.take(self.functions.cubin_size, self.functions.cubin),

@@ -137,8 +137,9 @@ unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstrea
     for work in work {
         match work {
             // SAFETY: the cell gives its kernel the arguments that it takes; the rest is the caller's promise.
-            Work::Kernel(call) => unsafe { call.queue(stream) }
-                .map_err(|error| gpu.fault("a kernel can't be queued", error))?,
+            Work::Kernel(call) => {
+                unsafe { call.queue(stream) }.map_err(|error| gpu.fault("a kernel can't be queued", error))?
+            }
             // SAFETY: the caller's promise.
             Work::Product(product) => unsafe { products.multiply(product) }?,
         }
