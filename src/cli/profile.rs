@@ -2,18 +2,23 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use clap::ArgGroup;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::real::Backend;
 use super::{print, stop_on_ctrl_c};
+use crate::backend::cuda::gpu::floors::{self, Floors};
+use crate::backend::cuda::gpu::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::error::{Error, Result};
+use crate::experiment::target::Processor;
 use crate::files::{can_write, write_whole};
 use crate::network::Spec;
 use crate::policy::registry::Registry;
-use crate::profile::{self, BATCHES, Settings, Wanted};
+use crate::profile::{self, Settings, Wanted, grid};
 use crate::scenario::Scenario;
+use crate::scenario::gpu::{LAUNCHES, SIGNALS, parse, precisions};
 use crate::workload::model::Model;
 
 /// How often each batch size has its turn, unless the user says otherwise.
@@ -24,7 +29,7 @@ const REPEATS: u32 = 5;
 /// Runs the cells of networks on this machine at each batch size: a step, what a change of the batch's members costs, what
 /// passes between tasks, and how long a decision takes to become a task.
 #[derive(clap::Args, Clone, Debug)]
-#[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario"]))]
+#[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario", "floors"]))]
 pub struct Args {
     /// What computes
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
@@ -42,6 +47,11 @@ pub struct Args {
     /// All cells of a scenario's model, with its widths, weights, workers and trees
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
+
+    /// In place of a cost table, what no cell on the first GPU can be faster than: the bytes that a copy moves and the
+    /// operations that a large product does in a second, in each format
+    #[arg(long)]
+    pub floors: bool,
 
     /// Override a key of the scenario (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "scenario")]
@@ -67,7 +77,19 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub inputs: Vec<u32>,
 
-    /// Batch sizes, with commas between them [default: 53 from 1 to 512]
+    /// The format in which a GPU multiplies: f32, tf32, bf16 or f16
+    #[arg(long, default_value = "f32", conflicts_with = "scenario", value_parser = |name: &str| parse(&precisions(), name))]
+    pub precision: Precision,
+
+    /// How a GPU tells that a task is done: fused or kernel
+    #[arg(long, default_value = "fused", conflicts_with = "scenario", value_parser = |name: &str| parse(&SIGNALS, name))]
+    pub signal: Signal,
+
+    /// How the kernels of a GPU's tasks are started: graph or kernels
+    #[arg(long, default_value = "graph", conflicts_with = "scenario", value_parser = |name: &str| parse(&LAUNCHES, name))]
+    pub launch: LaunchBy,
+
+    /// Batch sizes, with commas between them [default: some fifty from 1 to 512, by the device]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
 
@@ -86,29 +108,6 @@ pub struct Args {
     /// No progress bar and no notes, only the table and errors
     #[arg(long, short)]
     pub quiet: bool,
-}
-
-impl Args {
-    /// What measures all cells of a scenario with the defaults.
-    pub fn of_scenario(scenario: &Path, overrides: &[String], output: &Path, quiet: bool) -> Args {
-        Args {
-            backend: Backend::Cpu,
-            cell: Vec::new(),
-            model: None,
-            scenario: Some(scenario.to_path_buf()),
-            overrides: overrides.to_vec(),
-            hidden: 0,
-            embedding: None,
-            vocabulary: 0,
-            workers: 1,
-            inputs: Vec::new(),
-            batches: Vec::new(),
-            repeats: REPEATS,
-            seed: 0,
-            output: Some(output.to_path_buf()),
-            quiet,
-        }
-    }
 }
 
 /// A cell with the width of its network.
@@ -137,48 +136,122 @@ impl CellOf {
     }
 }
 
+/// What to measure, and where the table goes.
+#[derive(Clone, Debug)]
+pub struct Order {
+    wanted: Vec<Wanted>,
+    settings: Settings,
+    output: Option<PathBuf>,
+    quiet: bool,
+}
+
+impl Order {
+    /// All cells of a scenario's model, as the scenario has them, at the batch sizes of the device.
+    ///
+    /// # Errors
+    /// A dataset or trace that can't be read.
+    pub fn of_scenario(scenario: &Scenario, processor: Processor, output: &Path, quiet: bool) -> Result<Order> {
+        let settings = Settings {
+            batches: grid::batches(processor).to_vec(),
+            repeats: REPEATS,
+            workers: scenario.device.workers,
+            processor,
+            gpu: scenario.device.gpu,
+        };
+        let wanted = vec![Wanted::of_scenario(scenario, &[])?];
+        Ok(Order { wanted, settings, output: Some(output.to_path_buf()), quiet })
+    }
+
+    /// What the command line asks for.
+    fn of_args(args: &Args, registry: &Registry) -> Result<Order> {
+        let processor = args.backend.processor();
+        let (wanted, workers, gpu) = match &args.scenario {
+            Some(path) => {
+                let scenario = Scenario::load(path, &args.overrides, registry)?;
+                let wanted = Wanted::of_scenario(&scenario, &args.inputs)?;
+                (vec![wanted], scenario.device.workers, scenario.device.gpu)
+            }
+            None => {
+                let Args { precision, signal, launch, .. } = *args;
+                (wanted(args)?, usize::from(args.workers), GpuSettings { precision, signal, launch })
+            }
+        };
+        if !args.inputs.is_empty() && !wanted.iter().any(|one| matches!(one.model, Model::Dnn(_))) {
+            return Err(Error::input(
+                "--inputs: the time of these cells does not depend on the size of an input; only that of feed-forward cells \
+                 does (dnn:NAME)",
+            ));
+        }
+        let given = if args.batches.is_empty() { grid::batches(processor) } else { &args.batches };
+        let batches: BTreeSet<u32> = given.iter().copied().collect();
+        let batches = batches.into_iter().collect();
+        let settings = Settings { batches, repeats: args.repeats, workers, processor, gpu };
+        Ok(Order { wanted, settings, output: args.output.clone(), quiet: args.quiet })
+    }
+}
+
 /// Measures and writes the table.
 ///
 /// # Errors
-/// An unknown cell or model, weights that can't be read, a file that can't be written, Ctrl-C.
+/// An unknown cell or model; what [`measure`] says.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let (wanted, workers) = wanted(args, registry)?;
-    if !args.inputs.is_empty() && !wanted.iter().any(|one| matches!(one.model, Model::Dnn(_))) {
-        return Err(Error::input(
-            "--inputs: the time of these cells does not depend on the size of an input; only that of feed-forward cells \
-             does (dnn:NAME)",
-        ));
+    if args.floors {
+        return floors(args);
     }
-    let batches: BTreeSet<u32> =
-        if args.batches.is_empty() { BATCHES.into() } else { args.batches.iter().copied().collect() };
-    let settings = Settings { batches: batches.into_iter().collect(), repeats: args.repeats, workers };
-    args.output.as_deref().map_or(Ok(()), can_write)?;
+    measure(&Order::of_args(args, registry)?)
+}
+
+/// Measures what was ordered and writes the table.
+///
+/// # Errors
+/// Weights that can't be read, a device that can't be had, a file that can't be written, Ctrl-C.
+pub fn measure(order: &Order) -> Result<()> {
+    let Order { wanted, settings, output, quiet } = order;
+    output.as_deref().map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
-    let bar = progress(args.quiet, wanted.iter().map(|one| one.steps(&settings)).sum());
+    let bar = progress(*quiet, wanted.iter().map(|one| one.steps(settings)).sum());
     let command: Vec<String> = std::env::args().skip(1).collect();
-    let Backend::Cpu = args.backend;
-    let made = profile::on_cpu(&wanted, &settings, &format!("batchlab {}", command.join(" ")), stop, &|| bar.inc(1))?;
+    let made = profile::make(wanted, settings, &format!("batchlab {}", command.join(" ")), stop, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    match &args.output {
-        Some(path) => write_whole(path, |out| out.write_all(made.csv.as_bytes()))?,
-        None => print(&made.csv)?,
-    }
-    if !args.quiet {
+    put(output.as_deref(), &made.csv)?;
+    if !quiet {
         eprint!("{}", made.shown);
         made.notes.iter().for_each(|note| eprintln!("{note}"));
-        if let Some(path) = &args.output {
+        if let Some(path) = output {
             eprintln!("costs in {}", path.display());
         }
     }
     Ok(())
 }
 
-/// What was asked for, and how many workers are busy.
-fn wanted(args: &Args, registry: &Registry) -> Result<(Vec<Wanted>, usize)> {
-    if let Some(path) = &args.scenario {
-        let scenario = Scenario::load(path, &args.overrides, registry)?;
-        return Ok((vec![Wanted::of_scenario(&scenario, &args.inputs)?], scenario.device.workers));
+/// Writes a table to its file, or prints it.
+fn put(path: Option<&Path>, csv: &str) -> Result<()> {
+    match path {
+        Some(path) => write_whole(path, |out| out.write_all(csv.as_bytes())),
+        None => print(csv),
     }
+}
+
+/// Measures the floors of the first GPU in each format.
+fn floors(args: &Args) -> Result<()> {
+    if args.backend != Backend::Cuda {
+        return Err(Error::input("--floors: only those of GPUs are measured; add --backend cuda"));
+    }
+    args.output.as_deref().map_or(Ok(()), can_write)?;
+    let stop = stop_on_ctrl_c()?;
+    let mut csv = String::from("precision,bytes_per_s,operations_per_s\n");
+    for precision in Precision::ALL {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let Floors { bytes_per_second, operations_per_second } = floors::measure(precision)?;
+        csv.push_str(&format!("{precision},{bytes_per_second:.0},{operations_per_second:.0}\n"));
+    }
+    put(args.output.as_deref(), &csv)
+}
+
+/// The networks of the cells or of the model that were asked for.
+fn wanted(args: &Args) -> Result<Vec<Wanted>> {
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
         let spec = Spec {
             hidden,
@@ -190,9 +263,8 @@ fn wanted(args: &Args, registry: &Registry) -> Result<(Vec<Wanted>, usize)> {
         let inputs = if matches!(model, Model::Dnn(_)) { &args.inputs[..] } else { &[] };
         Wanted::of_cells(model, spec, cells, inputs)
     };
-    let workers = usize::from(args.workers);
     if let Some(model) = &args.model {
-        return Ok((vec![plain(model.clone(), args.hidden, profile::cells_of(model))], workers));
+        return Ok(vec![plain(model.clone(), args.hidden, profile::cells_of(model))]);
     }
     let mut all: Vec<Wanted> = Vec::new();
     for cell in &args.cell {
@@ -209,7 +281,7 @@ fn wanted(args: &Args, registry: &Registry) -> Result<(Vec<Wanted>, usize)> {
             None => all.push(plain(model, cell.hidden, vec![cell.name.clone()])),
         }
     }
-    Ok((all, workers))
+    Ok(all)
 }
 
 fn progress(quiet: bool, steps: usize) -> ProgressBar {

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::{Common, sweep};
 use crate::error::Result;
 use crate::experiment::Options;
-use crate::experiment::target::{Target, Verify};
+use crate::experiment::target::{Processor, Target, Verify};
 use crate::policy::registry::Registry;
 
 /// Run scenarios in real time, on networks that compute
@@ -29,7 +29,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeats: u32,
 
-    /// Which requests are run again alone, to see that they come to the same bits
+    /// Which requests are run again alone on the CPU, to see that they come to the same bits, or, on a GPU, to the same up to
+    /// rounding
     #[arg(long, value_enum, default_value_t = Which::Sample)]
     pub verify: Which,
 
@@ -47,6 +48,18 @@ pub struct Args {
 pub enum Backend {
     /// This machine's processor; a worker is a thread
     Cpu,
+    /// This machine's GPUs; each of them is a worker
+    Cuda,
+}
+
+impl Backend {
+    /// What computes.
+    pub fn processor(self) -> Processor {
+        match self {
+            Backend::Cpu => Processor::Cpu,
+            Backend::Cuda => Processor::Cuda,
+        }
+    }
 }
 
 /// Which requests are verified.
@@ -71,9 +84,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         Which::All => Verify::All,
         Which::None => Verify::None,
     };
-    let target = match args.backend {
-        Backend::Cpu => Target::Cpu(verify),
-    };
+    let target = Target::Real(args.backend.processor(), verify);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.repeats, resume: args.resume };
     sweep::run(&args.scenarios, &args.common, &options, registry)

@@ -10,7 +10,7 @@ use crate::backend::Task;
 use crate::cost::table::{CostTable, TableModel};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Target, Verify};
+use crate::experiment::target::{Processor, Target, Verify};
 use crate::metrics::summary::Times;
 use crate::metrics::table::aligned;
 use crate::policy::registry::Registry;
@@ -68,7 +68,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
             args.results.display()
         )));
     }
-    let prepared = Prepared::without_device(&scenario, Target::Cpu(Verify::None))?;
+    let prepared = Prepared::without_device(&scenario, Target::Real(Processor::Cpu, Verify::None))?;
     let models = match args.ledger {
         true => Some(models(args, &scenario, prepared.cells())?),
         false => None,

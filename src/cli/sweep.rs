@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
+use crate::experiment::verify::{Largest, Verified};
 use crate::experiment::{self, Failure, Options, Report};
 use crate::files::folder_name;
 use crate::metrics::combined::Row;
@@ -99,8 +100,16 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
             common.note(lateness(row, &late));
         }
     }
-    if report.verified > 0 {
-        common.note(format!("verified: {} requests came to the same bits as alone", report.verified));
+    let Verified { requests, largest } = report.verified;
+    match largest {
+        _ if requests == 0 => {}
+        None => common.note(format!("verified: {requests} requests came to the same bits as alone")),
+        Some(Largest { error, of_tolerated }) => common.note(format!(
+            "verified: {requests} requests came to what the CPU comes to, up to rounding in {}: the largest relative error is \
+             {error:.2e}, {:.1} % of what is tolerated",
+            scenario.device.gpu.precision,
+            100.0 * of_tolerated
+        )),
     }
     for failure in report.failures.iter().take(FAILURES_SHOWN) {
         let Failure { run, policy, request, reason } = failure;

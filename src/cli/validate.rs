@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::profile::{self, Order};
 use super::real::Backend;
 use super::sweep::refuse_equal_names;
-use super::{Common, Format, print, print_json, profile, stop_on_ctrl_c};
+use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Target, Verify};
+use crate::experiment::target::{Processor, Target, Verify};
 use crate::files::folder_name;
 use crate::plot::{self, Inputs, compared_cdf};
 use crate::policy::registry::Registry;
@@ -19,6 +20,10 @@ use crate::validate::set::{self, Line, Part, Plan, report};
 /// The set that is validated unless other scenarios are named.
 const SET: [&str; 3] =
     ["scenarios/validate/chains.toml", "scenarios/validate/seq2seq.toml", "scenarios/validate/trees.toml"];
+
+/// The same on GPUs, where networks are wider and batches larger.
+const CUDA_SET: [&str; 3] =
+    ["scenarios/validate/gpu/chains.toml", "scenarios/validate/gpu/seq2seq.toml", "scenarios/validate/gpu/trees.toml"];
 
 /// How the names of the pictures begin.
 const PICTURE: &str = "latency-cdf-";
@@ -31,7 +36,7 @@ const PICTURE: &str = "latency-cdf-";
 /// profiled.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// Scenario files that draw their requests [default: scenarios/validate/*.toml]
+    /// Scenario files that draw their requests [default: scenarios/validate/*.toml, on GPUs scenarios/validate/gpu/*.toml]
     #[arg(value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
 
@@ -73,13 +78,15 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// does not repeat.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let common = &args.common;
-    let files = if args.scenarios.is_empty() { the_set()? } else { args.scenarios.clone() };
+    let processor = args.backend.processor();
+    let files = if args.scenarios.is_empty() { the_set(processor)? } else { args.scenarios.clone() };
     let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
     refuse_equal_names(&scenarios)?;
-    let target = Target::Cpu(Verify::Sample);
+    let target = Target::Real(processor, Verify::Sample);
+    let mut device = String::new();
     for scenario in &scenarios {
         set::check(scenario)?;
-        Prepared::new(scenario, target)?;
+        device = Prepared::new(scenario, target)?.described();
     }
     let plan = Plan {
         out: common.out.clone().unwrap_or_else(|| PathBuf::from("results/validate")),
@@ -90,8 +97,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     };
     let stop = stop_on_ctrl_c()?;
     let mut lines: Vec<Line> = Vec::new();
-    for (file, scenario) in files.iter().zip(&scenarios) {
-        let costs = costs(args, &plan, file, scenario, registry)?;
+    for scenario in &scenarios {
+        let costs = costs(args, &plan, scenario)?;
         let parts = common.on_threads(|| set::parts(scenario, &costs, &plan, stop))?;
         for part in &parts {
             tell(common, part, &plan);
@@ -106,7 +113,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         }
     }
     match common.format {
-        Format::Table => print(&format!("{}\n{}", target.device(), report::table(&lines)))?,
+        Format::Table => print(&format!("{device}\n{}", report::table(&lines)))?,
         Format::Json => print_json(vec![report::to_json(&lines)])?,
     }
     common.note(format!("profiles, results and pictures in {}", plan.out.display()));
@@ -121,8 +128,13 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
 }
 
-fn the_set() -> Result<Vec<PathBuf>> {
-    let set: Vec<PathBuf> = SET.iter().map(PathBuf::from).collect();
+/// The scenarios of a device, each of which has to be there.
+fn the_set(processor: Processor) -> Result<Vec<PathBuf>> {
+    let set = match processor {
+        Processor::Cpu => SET,
+        Processor::Cuda => CUDA_SET,
+    };
+    let set: Vec<PathBuf> = set.iter().map(PathBuf::from).collect();
     match set.iter().find(|file| !file.is_file()) {
         None => Ok(set),
         Some(missing) => Err(Error::input(format!(
@@ -133,14 +145,14 @@ fn the_set() -> Result<Vec<PathBuf>> {
 }
 
 /// The cost table of a scenario: measured now, unless one was given.
-fn costs(args: &Args, plan: &Plan, file: &Path, scenario: &Scenario, registry: &Registry) -> Result<PathBuf> {
+fn costs(args: &Args, plan: &Plan, scenario: &Scenario) -> Result<PathBuf> {
     if let Some(costs) = &args.costs {
         return Ok(costs.clone());
     }
     let costs = plan.out.join(folder_name(&scenario.name)).join("costs.csv");
     args.common.note(format!("{}: measuring the cells", scenario.name));
-    let of_scenario = profile::Args::of_scenario(file, &args.common.overrides, &costs, args.common.quiet);
-    profile::run(&of_scenario, registry)?;
+    let order = Order::of_scenario(scenario, args.backend.processor(), &costs, args.common.quiet)?;
+    profile::measure(&order)?;
     Ok(costs)
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::Run;
 use super::folder::Folder;
 use super::prepared::{Prepared, Ran};
+use super::verify::Verified;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
@@ -31,8 +32,8 @@ pub(super) struct Host {
     pub wall: Duration,
     /// What the policy's decisions took.
     pub decisions: Decisions,
-    /// How many requests were compared with the same requests run alone.
-    pub verified: usize,
+    /// What the comparison with the same requests run alone found.
+    pub verified: Verified,
     /// The first requests that failed, and why.
     pub failures: Vec<(RequestId, String)>,
 }
@@ -78,11 +79,11 @@ pub(super) fn carry_out(run: &Run, prepared: &Prepared<'_>, folder: &Folder, sto
     if matches!(verified, Err(Error::Interrupted)) {
         folder.write_interrupted(run, &summary)?;
     }
-    verified?;
+    let verified = verified?;
     folder.write_finished(run, &summary)?;
     let Recorder { decisions, failures, .. } = ran.record;
     let failures = failures.into_iter().take(FAILURES_SHOWN).map(|(request, _, reason)| (request, reason)).collect();
-    let host = Host { wall: clock.elapsed(), decisions, verified: ran.digests.len(), failures };
+    let host = Host { wall: clock.elapsed(), decisions, verified, failures };
     Ok(Finished { summary, host: Some(host) })
 }
 
@@ -115,7 +116,7 @@ fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
 }
 
 /// Compares what the run's requests came to with the same requests run alone.
-fn verify(ran: &Ran, run: &Run, prepared: &Prepared<'_>, stop: &AtomicBool) -> Result<()> {
+fn verify(ran: &Ran, run: &Run, prepared: &Prepared<'_>, stop: &AtomicBool) -> Result<Verified> {
     if ran.interrupted {
         return Err(Error::Interrupted);
     }

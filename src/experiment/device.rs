@@ -1,9 +1,10 @@
 //! The device that a target stands for, made ready for a scenario.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use super::target::Target;
+use super::engine::{self, Engine};
+use super::target::{Processor, Target};
 use crate::cost::table::{CostTable, TableModel};
 use crate::error::{Context as _, Error, Result};
 use crate::network::Network;
@@ -17,22 +18,26 @@ use crate::workload::trace::Requests;
 pub(super) enum Device {
     /// The device as each policy sees it, with its costs and overheads.
     Simulated(Vec<TableModel>),
-    /// The cells to compute.
-    Real(Arc<Network>),
+    /// The network that it computes, and the device with it. Held by one run after the other.
+    Real(Arc<Network>, Mutex<Engine>),
 }
 
 impl Device {
-    /// Reads the cost tables, or the weights.
+    /// Reads the cost tables, or makes the network ready.
     ///
     /// # Errors
-    /// A table that is missing or broken, or has no costs of a cell; weights that do not fit the network.
+    /// A table that is missing or broken, or has no costs of a cell; weights that do not fit the network; GPUs that are missing,
+    /// or something that they need.
     pub fn new(scenario: &Scenario, target: Target, cells: &[CellType]) -> Result<Device> {
         match target {
             Target::Sim => {
                 let device = |policy: &PolicyEntry| table(scenario, policy)?.device(cells, policy.overhead);
                 scenario.policies.iter().map(device).collect::<Result<_>>().map(Device::Simulated)
             }
-            Target::Cpu(_) => network(scenario).map(|network| Device::Real(Arc::new(network))),
+            Target::Real(processor, _) => {
+                let engine = engine(scenario, processor)?;
+                Ok(Device::Real(Arc::clone(engine.network()), Mutex::new(engine)))
+            }
         }
     }
 
@@ -43,16 +48,18 @@ impl Device {
     pub fn check(&self, scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
         match self {
             Device::Simulated(_) => check_inputs(scenario, cells, requests),
-            Device::Real(network) => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
+            Device::Real(network, _) => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
                 network.check(graph).within(format_args!("{}: request {id}", scenario.file.display()))
             }),
         }
     }
 }
 
-/// The network that a scenario describes.
-fn network(scenario: &Scenario) -> Result<Network> {
-    Network::new(&scenario.workload.model, &spec(scenario))
+/// The network that a scenario describes, on its device.
+fn engine(scenario: &Scenario, processor: Processor) -> Result<Engine> {
+    let (model, device) = (&scenario.workload.model, &scenario.device);
+    engine::check(processor, &device.gpu).within(scenario.file.display())?;
+    Engine::new(processor, model, &spec(scenario), &device.gpu, device.workers)
         .within(format_args!("{}: workload", scenario.file.display()))
 }
 

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::carry_out::{Finished, Host};
 use super::prepared::Prepared;
-use super::target::Target;
 use super::{Options, Run};
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
@@ -35,6 +34,8 @@ const BATCHES: (&str, &str) = ("batches", ".csv");
 pub struct Folder {
     path: PathBuf,
     policies: Vec<String>,
+    /// What the runs run on, in words.
+    device: String,
     /// For each policy, what tells runs apart that would come to other results.
     fingerprints: Vec<String>,
 }
@@ -56,7 +57,8 @@ impl Folder {
     pub fn open(scenario: &Scenario, prepared: &Prepared<'_>, options: &Options, runs: &[Run]) -> Result<Folder> {
         let path = options.out.join(folder_name(&scenario.name));
         let policies: Vec<String> = scenario.policies.iter().map(|policy| folder_name(&policy.label)).collect();
-        let folder = Folder { path, policies, fingerprints: fingerprints(scenario, options.target)? };
+        let device = prepared.described();
+        let folder = Folder { path, policies, device, fingerprints: fingerprints(scenario, prepared)? };
         if options.resume {
             folder.refuse_others(runs)?;
             // It would not tell of what is now added.
@@ -77,7 +79,7 @@ impl Folder {
             "version": env!("CARGO_PKG_VERSION"),
             "git_commit": env!("BATCHLAB_COMMIT"),
             "backend": options.target.name(),
-            "device": options.target.device(),
+            "device": folder.device,
             "file": scenario.file.to_string_lossy(),
             "inputs": inputs(scenario)?,
             "folders": folders,
@@ -208,6 +210,7 @@ impl Folder {
             runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let host = json!({
+            "device": self.device,
             "finished_unix_s": now,
             "wall_s": wall.as_secs_f64(),
             "threads": rayon::current_num_threads(),
@@ -231,7 +234,11 @@ impl Folder {
         });
         if let Some(lateness) = finished.summary.lateness {
             row["lateness"] = json!(lateness);
-            row["verified"] = json!(verified);
+            row["verified"] = json!(verified.requests);
+            if let Some(largest) = verified.largest {
+                row["largest_error"] = json!(largest.error);
+                row["largest_error_of_tolerated"] = json!(largest.of_tolerated);
+            }
         }
         Some(row)
     }
@@ -281,7 +288,8 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 /// For each policy, of all that decides the results of its points: the scenario, the files that it names, the program, and
 /// the machine of a real run. Not of the other policies or the list of loads, so that either can be added to when a sweep
 /// is resumed; nor of costs and overheads where tasks take what they take.
-fn fingerprints(scenario: &Scenario, target: Target) -> Result<Vec<String>> {
+fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<String>> {
+    let target = prepared.target();
     let mut common = scenario.resolved_json();
     let root = common.as_object_mut().expect("a scenario is a table");
     let mut policies =
@@ -308,7 +316,7 @@ fn fingerprints(scenario: &Scenario, target: Target) -> Result<Vec<String>> {
         "{} {} {} {common} {} {}",
         env!("CARGO_PKG_VERSION"),
         env!("BATCHLAB_COMMIT"),
-        target.device(),
+        prepared.described(),
         named?,
         weights?
     );

@@ -7,10 +7,12 @@
 
 mod carry_out;
 pub(crate) mod device;
+pub(crate) mod engine;
 pub mod folder;
 pub mod knee;
 pub mod prepared;
 pub mod target;
+mod tolerance;
 pub mod verify;
 
 use std::sync::Mutex;
@@ -23,6 +25,7 @@ use self::carry_out::{Finished, carry_out};
 use self::folder::Folder;
 use self::prepared::Prepared;
 use self::target::Target;
+use self::verify::Verified;
 use crate::error::{Error, Result};
 use crate::metrics::combined::{Row, combine};
 use crate::metrics::logs;
@@ -60,8 +63,8 @@ pub struct Report {
     pub finished: (usize, usize),
     /// Finished runs that an earlier call had carried out.
     pub taken_over: usize,
-    /// Requests that were compared with the same requests run alone.
-    pub verified: usize,
+    /// What came of comparing requests with the same requests run alone.
+    pub verified: Verified,
     /// Requests that failed in the real runs that are finished.
     pub failed: u64,
     /// The first of them in each run that was carried out by this call.

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::Run;
 use super::device::Device;
-use super::target::Target;
-use super::verify::{self, Digest};
+use super::target::{Target, Verify};
+use super::verify::{self, Answered, Tolerance, Verified};
 use crate::backend::Backend;
-use crate::backend::cpu::Cpu;
+use crate::backend::cuda;
 use crate::backend::sim::Sim;
 use crate::cost::table::TableModel;
 use crate::driver::drive;
@@ -21,7 +21,7 @@ use crate::metrics::summary::Measure;
 use crate::metrics::warmup::Warmup;
 use crate::policy::Policy;
 use crate::policy::admission::Admission;
-use crate::policy::registry::Setup;
+use crate::policy::registry::{Batches, Setup};
 use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, within_the_clock};
@@ -49,7 +49,7 @@ pub struct Ran {
     /// The user stopped it before it was done.
     pub interrupted: bool,
     /// What requests came to that are to be verified; none in a simulation.
-    pub digests: Vec<Digest>,
+    pub answers: Vec<Answered>,
     requests: Arc<Requests>,
 }
 
@@ -159,7 +159,7 @@ impl<'s> Prepared<'s> {
     pub fn execute(&self, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<Ran> {
         let requests = self.requests(self.workload(run))?;
         let mut record = self.recorder(run, keep)?;
-        let mut digests = Vec::new();
+        let mut answers = Vec::new();
         let served = match self.device.as_ref().expect("whoever has no device serves on a backend of his own") {
             Device::Simulated(devices) => {
                 let mut backend = Sim::new(self.workers(), devices[run.policy].clone());
@@ -169,17 +169,34 @@ impl<'s> Prepared<'s> {
                 }
                 served
             }
-            Device::Real(network) => {
-                let mut backend = None;
-                let (place, all) = (&mut backend, &*requests);
+            Device::Real(_, engine) => {
+                let mut engine = engine.lock().expect("a run that panics ends the program");
+                let choose = |all| verify::chosen(self.verifies(), all, &mut self.stream(run.replication, "verify"));
+                let mut options = self.options(run, &requests);
+                let before = engine.keeps_some();
+                if before {
+                    options.keep = choose((0..requests.len() as u32).map(RequestId).collect());
+                }
+                let mut running = None;
+                let (place, engine, all, chosen) = (&mut running, &mut *engine, &*requests, &options);
                 let served = self.serve_once_started(
                     run,
-                    move || Ok(place.insert(Cpu::new(Arc::clone(network), all, self.workers())?)),
+                    move || {
+                        let running: &mut dyn Backend = &mut **place.insert(engine.start(all, chosen)?);
+                        Ok(running)
+                    },
                     &mut record,
                     stop,
                 );
-                let digest = |request| (request, backend.as_ref().and_then(|backend| backend.digest(request)));
-                digests.extend(self.to_verify(run, &record).into_iter().map(digest));
+                let finished = verify::finished(&record);
+                let asked = match before {
+                    true => {
+                        options.keep.into_iter().filter(|request| finished.binary_search(request).is_ok()).collect()
+                    }
+                    false => choose(finished),
+                };
+                let answer = |request| (request, running.as_ref().and_then(|running| running.answer(request)));
+                answers.extend(asked.into_iter().map(answer));
                 served
             }
         };
@@ -188,7 +205,7 @@ impl<'s> Prepared<'s> {
             served => served.map(|()| false)?,
         };
         debug_assert_eq!(broken_law(&record), None, "a run breaks a law");
-        Ok(Ran { record, interrupted, digests, requests })
+        Ok(Ran { record, interrupted, answers, requests })
     }
 
     /// An empty record for a run.
@@ -218,7 +235,7 @@ impl<'s> Prepared<'s> {
         let requests = self.requests(self.workload(run))?;
         let mut policy = self.policy(run.policy)?;
         let go = |source: &mut dyn Source| drive(source, &mut *policy, start()?, record, self.workers(), stop);
-        let stream = |purpose| random::stream(self.scenario.seed, self.workload(run), purpose);
+        let stream = |purpose| self.stream(self.workload(run), purpose);
         match (&self.origin, run.load) {
             (Origin::Trace { arrivals, .. }, _) => go(&mut OpenLoop::new(&requests, arrivals)),
             (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
@@ -250,24 +267,54 @@ impl<'s> Prepared<'s> {
         ))
     }
 
-    /// The requests of a run that are to be verified.
-    fn to_verify(&self, run: &Run, record: &Recorder) -> Vec<RequestId> {
+    /// A random stream of a replication.
+    fn stream(&self, replication: u32, purpose: &str) -> random::Stream {
+        random::stream(self.scenario.seed, replication, purpose)
+    }
+
+    /// Which requests of a run are verified.
+    fn verifies(&self) -> Verify {
         match self.target {
-            Target::Sim => Vec::new(),
-            Target::Cpu(which) => {
-                verify::chosen(which, record, &mut random::stream(self.scenario.seed, run.replication, "verify"))
-            }
+            Target::Sim => Verify::None,
+            Target::Real(_, which) => which,
         }
+    }
+
+    /// What a device may make ready for a run before its clock starts.
+    fn options(&self, run: &Run, requests: &Requests) -> cuda::Options {
+        let batches = self.scenario.policies[run.policy].settings.largest_batches(&self.setup());
+        let whole = matches!(batches, Some(Batches::Requests(_)));
+        let largest = match batches {
+            None => Vec::new(),
+            Some(Batches::Nodes(of_cells)) => of_cells,
+            Some(Batches::Requests(most)) => {
+                let most = most.min(requests.len() as u32);
+                widths(requests, self.cells.len()).into_iter().map(|width| width.saturating_mul(most)).collect()
+            }
+        };
+        cuda::Options { keep: Vec::new(), materialise: (0..).map(CellId).zip(largest).collect(), whole }
     }
 
     /// Compares what requests came to in a run with the same requests run alone.
     ///
     /// # Errors
     /// Those of [`verify::compare`].
-    pub fn verify(&self, ran: &Ran, stop: &AtomicBool) -> Result<()> {
+    pub fn verify(&self, ran: &Ran, stop: &AtomicBool) -> Result<Verified> {
         match &self.device {
-            Some(Device::Real(network)) => verify::compare(network, &ran.requests, &ran.digests, stop),
-            _ => Ok(()),
+            Some(Device::Real(network, engine)) => {
+                let precision = engine.lock().expect("a run that panics ends the program").precision();
+                let tolerance = Tolerance::new(precision, network.spec());
+                verify::compare(network, &ran.requests, &ran.answers, &tolerance, stop)
+            }
+            _ => Ok(Verified::default()),
+        }
+    }
+
+    /// What the runs run on, in words.
+    pub fn described(&self) -> String {
+        match &self.device {
+            Some(Device::Real(_, engine)) => engine.lock().expect("a run that panics ends the program").described(),
+            _ => "simulated".into(),
         }
     }
 
@@ -309,15 +356,17 @@ impl<'s> Prepared<'s> {
         }
     }
 
+    fn setup(&self) -> Setup<'_> {
+        Setup { model: &self.scenario.workload.model, cells: &self.cells, workers: self.scenario.device.workers }
+    }
+
     /// Builds a fresh policy of the scenario.
     ///
     /// # Errors
     /// Settings that do not fit the model, which [`Prepared::new`] has tried.
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
-        let setup =
-            Setup { model: &self.scenario.workload.model, cells: &self.cells, workers: self.scenario.device.workers };
-        let policy = entry.settings.build_policy(&setup).map_err(|error| {
+        let policy = entry.settings.build_policy(&self.setup()).map_err(|error| {
             Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
         })?;
         Ok(match self.scenario.device.max_waiting {
@@ -325,6 +374,15 @@ impl<'s> Prepared<'s> {
             None => policy,
         })
     }
+}
+
+/// For each cell type, the most nodes of any request that have the same depth.
+fn widths(requests: &Requests, cells: usize) -> Vec<u32> {
+    let mut widest = vec![0; cells];
+    for graph in requests.graphs.iter() {
+        widest.iter_mut().zip(graph.widths(cells)).for_each(|(widest, width)| *widest = width.max(*widest));
+    }
+    widest
 }
 
 /// The law that a finished run breaks, if there is one. Looked for in debug builds, so in every run of every test.

@@ -13,9 +13,28 @@ pub enum Target {
     /// Simulated devices on a virtual clock. Runs are independent of each other and of the host, so that they are spread over
     /// threads, and each replication draws a workload of its own.
     Sim,
-    /// This machine's processor on the monotonic clock. Runs would disturb each other, so that they go one after the other,
-    /// and every repeat has the same requests at the same times: what differs between repeats is the machine's noise.
-    Cpu(Verify),
+    /// A device that computes, on the monotonic clock. Runs would disturb each other, so that they go one after the other, and
+    /// every repeat has the same requests at the same times: what differs between repeats is the machine's noise.
+    Real(Processor, Verify),
+}
+
+/// A device that computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processor {
+    /// This machine's processor; a worker is a thread.
+    Cpu,
+    /// This machine's GPUs; each of them is a worker.
+    Cuda,
+}
+
+impl Processor {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Processor::Cpu => "cpu",
+            Processor::Cuda => "cuda",
+        }
+    }
 }
 
 /// Which requests of a real run are compared with the same requests run alone.
@@ -39,21 +58,13 @@ impl Target {
     pub fn name(self) -> &'static str {
         match self {
             Target::Sim => "sim",
-            Target::Cpu(_) => "cpu",
+            Target::Real(processor, _) => processor.name(),
         }
     }
 
     /// Whether it computes, on a real clock.
     pub fn is_real(self) -> bool {
         self != Target::Sim
-    }
-
-    /// The device, in words.
-    pub fn device(self) -> String {
-        match self {
-            Target::Sim => "simulated".into(),
-            Target::Cpu(_) => this_processor(),
-        }
     }
 
     /// The scenario with what it leaves to the backend.
@@ -67,8 +78,8 @@ impl Target {
     }
 }
 
-/// The processor's name and the number of cores that this process may use.
-fn this_processor() -> String {
+/// This machine's processor: its name and the number of cores that this process may use.
+pub fn this_processor() -> String {
     let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = available_parallelism().map_or(1, NonZero::get);
     format!("{}, {cores} {}", model_name(&about).unwrap_or("unknown CPU"), if cores == 1 { "core" } else { "cores" })

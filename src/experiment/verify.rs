@@ -1,4 +1,5 @@
-//! Right answers: what requests came to in a real run, against the same requests run alone, bit for bit.
+//! Right answers: what requests came to in a real run, against the same requests run alone on the CPU. What the CPU computed
+//! has to be the same bit for bit; what a GPU computed, within a [`Tolerance`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,27 +7,64 @@ use rand::seq::index;
 use rayon::prelude::*;
 
 use super::target::Verify;
+pub use super::tolerance::{Largest, Tolerance};
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::network::Network;
+use crate::network::reference::Output;
 use crate::units::{Nanos, RequestId};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::random::Stream;
 use crate::workload::trace::Requests;
 
 /// How many requests a sample has.
 const SAMPLE: usize = 32;
 
-/// A request with the digest of what it came to in a run.
-pub type Digest = (RequestId, Option<u64>);
+/// What a request came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The digest of all bits, where the bits have to be the CPU's.
+    Digest(u64),
+    /// The whole of it, where they need not.
+    Output(Output),
+}
 
-/// The finished requests of a run that are to be compared, ascending.
-pub fn chosen(verify: Verify, record: &Recorder, rng: &mut Stream) -> Vec<RequestId> {
-    let finished = || (0u32..).zip(&record.finish).filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id));
+/// A request with what it came to in a run, if anything.
+pub type Answered = (RequestId, Option<Answer>);
+
+/// What a comparison found, if it found nothing wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Verified {
+    /// How many requests were compared.
+    pub requests: usize,
+    /// How far off they are; `None` where all of them have the same bits.
+    pub largest: Option<Largest>,
+}
+
+impl std::iter::Sum for Verified {
+    fn sum<I: Iterator<Item = Verified>>(iter: I) -> Verified {
+        iter.fold(Verified::default(), |a, b| Verified {
+            requests: a.requests + b.requests,
+            largest: match (a.largest, b.largest) {
+                (Some(a), Some(b)) => Some(a.max(b)),
+                (one, other) => one.or(other),
+            },
+        })
+    }
+}
+
+/// The requests that finished, ascending.
+pub fn finished(record: &Recorder) -> Vec<RequestId> {
+    let all = (0u32..).zip(&record.finish);
+    all.filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id)).collect()
+}
+
+/// Those of some requests that are to be compared, ascending as they are.
+pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<RequestId> {
     match verify {
         Verify::None => Vec::new(),
-        Verify::All => finished().collect(),
+        Verify::All => all,
         Verify::Sample => {
-            let all: Vec<RequestId> = finished().collect();
             let mut places = index::sample(rng, all.len(), SAMPLE.min(all.len())).into_vec();
             places.sort_unstable();
             places.into_iter().map(|place| all[place]).collect()
@@ -34,27 +72,62 @@ pub fn chosen(verify: Verify, record: &Recorder, rng: &mut Stream) -> Vec<Reques
     }
 }
 
-/// Runs each request alone and compares the digests.
+/// Runs each request alone and compares.
 ///
 /// # Errors
-/// Names the first request whose result differs or is missing; [`Error::Interrupted`] once `stop` is set.
-pub fn compare(network: &Network, requests: &Requests, digests: &[Digest], stop: &AtomicBool) -> Result<()> {
-    let wrong = digests.par_iter().find_map_first(|(request, found)| {
+/// Names the first request whose result is wrong or missing; [`Error::Interrupted`] once `stop` is set.
+pub fn compare(
+    network: &Network,
+    requests: &Requests,
+    answers: &[Answered],
+    tolerance: &Tolerance,
+    stop: &AtomicBool,
+) -> Result<Verified> {
+    let one = |(request, answer): &Answered| {
         if stop.load(Ordering::Relaxed) {
-            return Some(Error::Interrupted);
+            return Err(Error::Interrupted);
         }
-        let alone = network.alone(*request, &requests.graphs[request.index()]).digest();
-        (*found != Some(alone)).then(|| {
-            let found = found.map_or("no result at all".into(), |found| format!("a result of digest {found:016x}"));
-            Error::failed(format!("request {request} has {found}, but run alone one of digest {alone:016x}"))
-        })
-    });
-    wrong.map_or(Ok(()), Err)
+        let graph = &requests.graphs[request.index()];
+        let right = match answer {
+            None => Err("no result at all".into()),
+            Some(Answer::Digest(found)) => same_bits(network, *request, graph, *found).map(|()| None),
+            Some(Answer::Output(found)) => near(network, *request, graph, found, tolerance).map(Some),
+        };
+        let largest = right.map_err(|wrong| Error::failed(format!("request {request} has {wrong}")))?;
+        Ok(Verified { requests: 1, largest })
+    };
+    // In the order of the requests, so that the first that is wrong is named.
+    let found: Vec<Result<Verified>> = answers.par_iter().map(one).collect();
+    found.into_iter().sum()
+}
+
+fn same_bits(network: &Network, request: RequestId, graph: &CellGraph, found: u64) -> Result<(), String> {
+    let alone = network.alone(request, graph).digest();
+    if found == alone {
+        return Ok(());
+    }
+    Err(format!("a result of digest {found:016x}, but run alone one of digest {alone:016x}"))
+}
+
+fn near(
+    network: &Network,
+    request: RequestId,
+    graph: &CellGraph,
+    found: &Output,
+    tolerance: &Tolerance,
+) -> Result<Largest, String> {
+    let mut largest = Largest::default();
+    let expected = network.follow(request, graph, &found.words);
+    match tolerance.check(found, &expected, graph.depth(), network.state(), &mut largest) {
+        Ok(()) => Ok(largest),
+        Err(wrong) => Err(format!("a result that rounding does not explain: {wrong}")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cuda::gpu::Precision;
     use crate::metrics::recorder::Keep;
     use crate::network::Spec;
     use crate::workload::model::Model;
@@ -69,8 +142,8 @@ mod tests {
 
     #[test]
     fn a_sample_is_of_the_finished_and_the_seeds_own() {
-        let odd = record(|id| id % 2 == 1);
-        let draw = |seed| chosen(Verify::Sample, &odd, &mut random::stream(seed, 0, "verify"));
+        let odd = finished(&record(|id| id % 2 == 1));
+        let draw = |seed| chosen(Verify::Sample, odd.clone(), &mut random::stream(seed, 0, "verify"));
         let sample = draw(1);
         assert_eq!(sample.len(), SAMPLE);
         assert!(sample.is_sorted() && sample.iter().all(|request| request.0 % 2 == 1), "{sample:?}");
@@ -80,29 +153,54 @@ mod tests {
     #[test]
     fn few_are_all() {
         let rng = &mut random::stream(1, 0, "verify");
-        let few = record(|id| id < 3);
+        let few = finished(&record(|id| id < 3));
         let all = [0, 1, 2].map(RequestId);
-        assert_eq!(chosen(Verify::Sample, &few, rng), all);
-        assert_eq!(chosen(Verify::All, &few, rng), all);
-        assert!(chosen(Verify::None, &few, rng).is_empty());
-        assert!(chosen(Verify::Sample, &record(|_| false), rng).is_empty());
+        assert_eq!(chosen(Verify::Sample, few.clone(), rng), all);
+        assert_eq!(chosen(Verify::All, few.clone(), rng), all);
+        assert!(chosen(Verify::None, few, rng).is_empty());
+        assert!(chosen(Verify::Sample, finished(&record(|_| false)), rng).is_empty());
+    }
+
+    fn lstm() -> (Network, Requests) {
+        let spec = Spec { hidden: 4, embedding: 4, vocabulary: 9, seed: 1, weights: None };
+        let requests = Requests::unfold(vec![Shape::Chain(3); 3].into(), &Model::Lstm).unwrap();
+        (Network::new(&Model::Lstm, &spec).unwrap(), requests)
+    }
+
+    fn verified(found: [Option<Answer>; 3]) -> Result<Verified, String> {
+        let (network, requests) = lstm();
+        let answers: Vec<Answered> = (0..3).map(RequestId).zip(found).collect();
+        let tolerance = Tolerance::new(Precision::F32, network.spec());
+        compare(&network, &requests, &answers, &tolerance, &AtomicBool::new(false)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_wrong_or_missing_result_is_named() {
-        let spec = Spec { hidden: 4, embedding: 4, vocabulary: 9, seed: 1, weights: None };
-        let network = Network::new(&Model::Lstm, &spec).unwrap();
-        let requests = Requests::unfold(vec![Shape::Chain(3); 3].into(), &Model::Lstm).unwrap();
-        let right = |id: u32| Some(network.alone(RequestId(id), &requests.graphs[id as usize]).digest());
-        let check = |found: [Option<u64>; 3]| {
-            let digests: Vec<Digest> = (0..3).map(RequestId).zip(found).collect();
-            compare(&network, &requests, &digests, &AtomicBool::new(false)).map_err(|error| error.to_string())
-        };
-        assert_eq!(check([right(0), right(1), right(2)]), Ok(()));
+        let (network, requests) = lstm();
+        let alone = |id: u32| network.alone(RequestId(id), &requests.graphs[id as usize]);
+        let right = |id: u32| Some(Answer::Digest(alone(id).digest()));
+        let found = verified([right(0), right(1), right(2)]);
+        assert_eq!(found, Ok(Verified { requests: 3, largest: None }));
         assert_ne!(right(0), right(1), "other words come to other results");
-        let other = check([right(0), right(0), right(2)]).unwrap_err();
+        let other = verified([right(0), right(0), right(2)]).unwrap_err();
         assert!(other.starts_with("request 1 has a result of digest "), "{other}");
-        let missing = check([right(0), right(1), None]).unwrap_err();
-        assert!(missing.starts_with("request 2 has no result at all, but run alone one of digest "), "{missing}");
+        let missing = verified([right(0), right(1), None]).unwrap_err();
+        assert!(missing.starts_with("request 2 has no result at all"), "{missing}");
+
+        let whole = |id: u32| Some(Answer::Output(alone(id)));
+        let found = verified([whole(0), whole(1), right(2)]).unwrap();
+        assert_eq!(found, Verified { requests: 3, largest: Some(Largest::default()) });
+        let other = verified([whole(0), whole(1), whole(1)]).unwrap_err();
+        assert!(other.starts_with("request 2 has a result that rounding does not explain: number "), "{other}");
+    }
+
+    #[test]
+    fn the_largest_of_several_runs_is_kept() {
+        let run = |requests, largest: Option<f64>| Verified {
+            requests,
+            largest: largest.map(|error| Largest { error, of_tolerated: 2.0 * error }),
+        };
+        let sum: Verified = [run(3, Some(0.1)), run(0, None), run(4, Some(0.3)), run(1, Some(0.2))].into_iter().sum();
+        assert_eq!(sum, run(8, Some(0.3)));
     }
 }

@@ -47,6 +47,12 @@ pub trait Cell: Send + Sync + std::fmt::Debug {
     fn word(&self, _state: &[f32]) -> Option<u32> {
         None
     }
+
+    /// Puts another word in the place of the one that a state holds, and says by how much its score is below the best, as a
+    /// multiple of the root mean square of all scores: infinite where there is no such word. Only for cells that write text.
+    fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
+        f64::INFINITY
+    }
 }
 
 /// What a batch of one cell type computes on.
@@ -134,6 +140,11 @@ impl Network {
     /// The model that it computes.
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// What decides it beside its model.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
     }
 
     /// The name of a cell type, for messages; its number if the model does not have it.

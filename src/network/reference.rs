@@ -1,4 +1,5 @@
-//! A request run alone, node after node: what every batched run of it has to equal, bit for bit.
+//! A request run alone, node after node: what every batched run of it has to equal. On the CPU that is bit for bit; what
+//! another device computed is followed word by word, since of two words with nearly the same score either may be its best.
 
 use super::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
@@ -21,23 +22,49 @@ impl Output {
     }
 }
 
+/// A request whose cells read other words than those that they wrote.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Followed {
+    /// What it comes to, with the words that it would have written itself.
+    pub output: Output,
+    /// For each word that it was given: by how much its score is below the best of its step, as a multiple of the root mean
+    /// square of the step's scores.
+    pub shortfalls: Vec<f64>,
+}
+
 impl Network {
     /// Runs one request alone: each node by itself, after those that it needs. The graph must be one that the network
     /// [takes](Network::check).
     pub fn alone(&self, request: RequestId, graph: &CellGraph) -> Output {
+        self.follow(request, graph, &[]).output
+    }
+
+    /// The same, but each cell that writes a word leaves the next of these in its place, as long as there are any. So the
+    /// request goes the way of someone else's words, and each of them can be judged by the scores that it had on this way.
+    pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
         let token = |place| self.token(request, place);
         let mut scratch = Scratch::default();
         match graph {
             CellGraph::Chains(runs) => {
-                let mut output = Output::default();
+                let mut followed = Followed::default();
+                let output = &mut followed.output;
                 let nodes = runs.iter().flat_map(|run| (0..run.length).map(move |_| run));
                 for (node, run) in (0..).zip(nodes) {
                     let tokens = if run.input > 0 { (0..run.input).map(token).collect() } else { vec![token(node)] };
                     let before = std::mem::take(&mut output.state);
                     output.state = self.node(run.cell, &tokens, &before, &mut scratch);
-                    output.words.extend(self.cell(run.cell).word(&output.state));
+                    let Some(own) = self.cell(run.cell).word(&output.state) else { continue };
+                    if let Some(other) = words.get(output.words.len()) {
+                        // Its own word is the best, without a look at the others.
+                        let shortfall = match *other == own {
+                            true => 0.0,
+                            false => self.cell(run.cell).replace_word(&mut output.state, *other),
+                        };
+                        followed.shortfalls.push(shortfall);
+                    }
+                    output.words.push(own);
                 }
-                output
+                followed
             }
             CellGraph::Graph(graph) => {
                 // No node is as deep as one that it needs.
@@ -53,7 +80,8 @@ impl Network {
                 let cells = graph.cells().iter().zip(&states);
                 let words = cells.filter_map(|(cell, state)| self.cell(*cell).word(state)).collect();
                 let last = (0..graph.len()).filter(|node| graph.successors(*node as u32).is_empty());
-                Output { state: last.flat_map(|node| states[node].iter().copied()).collect(), words }
+                let state = last.flat_map(|node| states[node].iter().copied()).collect();
+                Followed { output: Output { state, words }, shortfalls: Vec::new() }
             }
         }
     }

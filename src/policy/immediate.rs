@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Settings, Setup};
+use super::registry::{Batches, Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::backend::{Step, Task};
 use crate::units::{CellId, RequestId};
@@ -22,6 +22,10 @@ impl Settings for Immediate {
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         Ok(Box::new(ImmediatePolicy { queue: VecDeque::new() }))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(1))
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Settings, Setup};
+use super::registry::{Batches, Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::backend::{Step, Task};
 use crate::units::{CellId, RequestId};
@@ -52,6 +52,10 @@ impl Settings for Merged {
             levels: Levels::new(setup.cells.len()),
             requests: Vec::new(),
         }))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Settings, Setup};
+use super::registry::{Batches, Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::backend::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
@@ -72,6 +72,10 @@ impl Settings for Padded {
             requests: Vec::new(),
             steps: Vec::new(),
         }))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
     }
 }
 

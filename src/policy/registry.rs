@@ -44,6 +44,21 @@ pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 's
     /// Says what does not fit (padded batching refuses trees). A message that begins with a key and a colon is shown
     /// with that key's line.
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String>;
+
+    /// The largest batches that the policy makes, if it knows: a device can be made ready for them before a run begins. The
+    /// settings are some that [`Settings::build`] accepts.
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        None
+    }
+}
+
+/// The largest batches of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Batches {
+    /// So many nodes of each cell type, in the order of their ids.
+    Nodes(Vec<u32>),
+    /// So many whole requests.
+    Requests(u32),
 }
 
 /// The settings of some policy, whichever kind it is. Every [`Settings`] is one.
@@ -57,6 +72,9 @@ pub trait Configured: Send + Sync + fmt::Debug {
     /// As [`Settings::build`].
     fn build_policy(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String>;
 
+    /// As [`Settings::largest_batches`].
+    fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches>;
+
     /// Every key with its effective value, defaults included, in the order of the struct's fields.
     fn values(&self) -> serde_json::Map<String, serde_json::Value>;
 }
@@ -68,6 +86,10 @@ impl<S: Settings> Configured for S {
 
     fn build_policy(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         self.build(setup)
+    }
+
+    fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
+        Settings::largest_batches(self, setup)
     }
 
     fn values(&self) -> serde_json::Map<String, serde_json::Value> {

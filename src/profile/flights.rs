@@ -2,8 +2,9 @@
 
 use super::supply::{Bench, Supply};
 use super::{Profile, Settings, Subject, id_of};
-use crate::backend::{Backend, Completion, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::{Completion, MemberList, Members, NodeRef, Step, Task};
 use crate::error::{Error, Result};
+use crate::experiment::engine::Running;
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 
 /// Tasks of a flight. The first and the last have a neighbour that is none of the flight, and do not count.
@@ -27,21 +28,21 @@ fn flights(batch: u32) -> u32 {
 /// As [`super::measure`].
 pub fn measure(
     bench: &Bench,
-    subject: &Subject<'_>,
+    subject: &mut Subject<'_>,
     settings: &Settings,
     batches: &[u32],
     profile: &mut Profile,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let largest = settings.batches.iter().max().copied().unwrap_or(1);
+    let largest = settings.largest();
     let members = |batch: u32| batch as usize * FLIGHT * settings.workers;
     // Beside what is measured there is a flight to warm up.
     let nodes =
         batches.iter().map(|batch| members(*batch) * flights(*batch) as usize).sum::<usize>() + members(largest);
-    let supply = Supply::new(bench, subject.wanted, settings, nodes)?;
-    let backend = (subject.start)(&supply.requests)?;
+    let (wanted, supply) = (subject.wanted, Supply::new(bench, subject.wanted, settings, nodes)?);
+    let backend = subject.start(&supply.requests, largest)?;
     let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0 };
-    let model = &subject.wanted.model;
+    let model = &wanted.model;
     let (cell, input) = match bench {
         Bench::Chains { cell, behind, .. } => {
             if let Some(before) = behind {
@@ -89,8 +90,8 @@ pub fn measure(
 }
 
 /// A device with its requests.
-struct Deck {
-    backend: Box<dyn Backend>,
+struct Deck<'e> {
+    backend: Box<dyn Running + 'e>,
     supply: Supply,
     workers: usize,
     next_task: u64,
@@ -122,7 +123,7 @@ impl Flown {
     }
 }
 
-impl Deck {
+impl Deck<'_> {
     /// Gives every worker a flight of tasks and waits for them; with `exchange` the members change from task to task.
     fn fly(&mut self, cell: CellId, input: u32, batch: u32, exchange: bool) -> Result<Flown> {
         self.run_flight(input, batch, |place| (cell, exchange && place % 2 == 1))

@@ -46,7 +46,7 @@ pub fn batches(settings: &Settings) -> Vec<u32> {
 /// # Errors
 /// As [`super::measure`].
 pub fn measure(
-    subject: &Subject<'_>,
+    subject: &mut Subject<'_>,
     workers: usize,
     batch: u32,
     stop: &AtomicBool,

@@ -1,16 +1,11 @@
 //! The measurement of several networks as one cost table.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Settings, Subject, Wanted, measure, report};
-use crate::backend::Backend;
-use crate::backend::cpu::Cpu;
-use crate::error::Result;
-use crate::experiment::target::{Target, Verify};
-use crate::network::Network;
-use crate::workload::trace::Requests;
+use super::{Settings, Subject, Wanted, measure, report, unfolded};
+use crate::error::{Context as _, Result};
+use crate::experiment::engine::{self, Engine};
 
 /// A cost table that was measured.
 #[derive(Clone, Debug)]
@@ -23,30 +18,28 @@ pub struct Made {
     pub shown: String,
 }
 
-/// Measures networks on this machine's processor. What tasks cost beside their cells is that of the first. `command` is what
-/// the header says made the table. Calls `progress` [`Wanted::steps`] times for each.
+/// Measures networks, one after the other. What tasks cost beside their cells is that of the first. `command` is what the
+/// header says made the table. Calls `progress` [`Wanted::steps`] times for each.
 ///
 /// # Errors
-/// Weights that don't fit, a thread that can't be started, a task that failed,
-/// [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
-pub fn on_cpu(
+/// What [`Engine::new`] and [`engine::check`] say, before anything is measured; a tree that the network does not take; a task
+/// that failed; [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
+pub fn make(
     wanted: &[Wanted],
     settings: &Settings,
     command: &str,
     stop: &AtomicBool,
     progress: &dyn Fn(),
 ) -> Result<Made> {
-    let networks =
-        wanted.iter().map(|one| Network::new(&one.model, &one.spec).map(Arc::new)).collect::<Result<Vec<_>>>()?;
+    let mut engines = wanted.iter().map(|one| ready(one, settings)).collect::<Result<Vec<_>>>()?;
     let sized = wanted.iter().any(|one| !one.inputs.is_empty());
-    let mut notes = preamble(settings, command);
+    let device = engines.first().map_or_else(String::new, Engine::described);
+    let mut notes = preamble(settings, command, &device);
     let (mut rows, mut shown) = (String::new(), String::new());
-    for (place, (one, network)) in wanted.iter().zip(&networks).enumerate() {
-        let start = |requests: &Requests| -> Result<Box<dyn Backend>> {
-            Ok(Box::new(Cpu::new(Arc::clone(network), requests, settings.workers)?))
-        };
-        let found = measure(&Subject { wanted: one, start: &start }, settings, stop, progress)?;
-        notes.push(one.described());
+    for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
+        let precision = engine.precision();
+        let found = measure(&mut Subject { wanted: one, engine }, settings, stop, progress)?;
+        notes.push(one.described(precision));
         notes.extend(report::about(&found));
         rows.push_str(&report::rows(&found, place == 0, sized));
         shown.push_str(&report::times(&found));
@@ -63,9 +56,20 @@ pub fn on_cpu(
     Ok(Made { csv, notes, shown })
 }
 
+/// The network of a measurement on its device.
+fn ready(wanted: &Wanted, settings: &Settings) -> Result<Engine> {
+    let Settings { processor, gpu, workers, .. } = settings;
+    engine::check(*processor, gpu)?;
+    let engine = Engine::new(*processor, &wanted.model, &wanted.spec, gpu, *workers)?;
+    let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
+    for (number, tree) in trees.graphs.iter().enumerate() {
+        engine.network().check(tree).within(format_args!("request {number}"))?;
+    }
+    Ok(engine)
+}
+
 /// How the table came about. It has no date, so that the same machine gives the same header.
-fn preamble(settings: &Settings, command: &str) -> Vec<String> {
-    let target = Target::Cpu(Verify::None);
+fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
     let plural = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
     vec![
         command.to_string(),
@@ -73,8 +77,8 @@ fn preamble(settings: &Settings, command: &str) -> Vec<String> {
             "batchlab {} ({}), backend {}, {}, {}, {}",
             env!("CARGO_PKG_VERSION"),
             env!("BATCHLAB_COMMIT"),
-            target.name(),
-            target.device(),
+            settings.processor.name(),
+            device,
             std::env::consts::ARCH,
             std::env::consts::OS
         ),

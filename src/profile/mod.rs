@@ -18,6 +18,7 @@
 //! medians, that of all their samples together ([`Profile::mean_over_median`]).
 
 mod flights;
+pub mod grid;
 mod launch;
 mod made;
 mod report;
@@ -32,25 +33,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::launch::Launch;
-pub use self::made::{Made, on_cpu};
+pub use self::made::{Made, make};
 pub use self::samples::{LeaveOneOut, Samples};
 pub use self::wanted::{Wanted, cells_of};
-use crate::backend::Backend;
+use crate::backend::cuda::Options;
+use crate::backend::cuda::gpu::Settings as GpuSettings;
 use crate::error::{Error, Result};
+use crate::experiment::engine::{Engine, Running};
+use crate::experiment::target::Processor;
 use crate::units::{CellId, Nanos};
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// A device on which a network is ready: starts its workers for some requests.
-pub type Start<'a> = dyn Fn(&Requests) -> Result<Box<dyn Backend>> + 'a;
-
 /// A network that is ready to be measured.
 pub struct Subject<'a> {
     /// What to measure of it.
     pub wanted: &'a Wanted,
-    /// Starts its device.
-    pub start: &'a Start<'a>,
+    /// The network on its device.
+    pub engine: &'a mut Engine,
+}
+
+impl Subject<'_> {
+    /// Starts the device for some requests, in batches of up to `largest`.
+    fn start(&mut self, requests: &Requests, largest: u32) -> Result<Box<dyn Running + '_>> {
+        let cells = 0..self.wanted.model.cell_types().len() as u16;
+        let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
+        self.engine.start(requests, &Options { materialise, ..Options::default() })
+    }
 }
 
 /// How to measure.
@@ -62,14 +72,17 @@ pub struct Settings {
     pub repeats: u32,
     /// How many workers are busy at the same time.
     pub workers: usize,
+    /// What computes.
+    pub processor: Processor,
+    /// How it computes, if it is a GPU.
+    pub gpu: GpuSettings,
 }
 
-/// The batch sizes that are measured unless others are asked for. The product's kernel takes six rows at a time, so that a step's
-/// time climbs in stairs: up to 24 every size is measured, up to 64 both sides of each step, and above a step is a few percent.
-pub const BATCHES: [u32; 53] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 30, 31, 33, 36, 37,
-    39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
-];
+impl Settings {
+    fn largest(&self) -> u32 {
+        self.batches.iter().max().copied().unwrap_or(1)
+    }
+}
 
 /// What was measured of one network. Samples are in nanoseconds.
 #[derive(Debug, Default)]
@@ -126,7 +139,12 @@ fn longer(steps: &Samples, others: &Samples) -> (Nanos, f64) {
 ///
 /// # Errors
 /// A device that can't be started, a task that failed, [`Error::Interrupted`] once `stop` is set.
-pub fn measure(subject: &Subject<'_>, settings: &Settings, stop: &AtomicBool, progress: &dyn Fn()) -> Result<Profile> {
+pub fn measure(
+    subject: &mut Subject<'_>,
+    settings: &Settings,
+    stop: &AtomicBool,
+    progress: &dyn Fn(),
+) -> Result<Profile> {
     let mut profile = Profile::default();
     let go_on = || {
         progress();

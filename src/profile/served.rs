@@ -7,7 +7,7 @@ use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::cellular::Cellular;
-use crate::policy::registry::{Settings as _, Setup};
+use crate::policy::registry::{PerCell, Settings as _, Setup};
 use crate::units::Nanos;
 use crate::workload::arrivals::{ClosedLoop, Think};
 use crate::workload::random::stream;
@@ -18,7 +18,7 @@ use crate::workload::trace::Requests;
 /// # Errors
 /// As [`super::measure`].
 pub fn serve(
-    subject: &Subject<'_>,
+    subject: &mut Subject<'_>,
     requests: &Requests,
     clients: usize,
     policy: &Cellular,
@@ -27,8 +27,12 @@ pub fn serve(
 ) -> Result<Recorder> {
     let cells = subject.wanted.model.cell_types();
     let setup = Setup { model: &subject.wanted.model, cells: &cells, workers };
+    let largest = match policy.max_batch {
+        PerCell::All(most) => most,
+        PerCell::Each(ref of_cells) => of_cells.values().max().copied().unwrap_or(1),
+    };
     let mut policy = policy.build(&setup).map_err(Error::input)?;
-    let mut backend = (subject.start)(requests)?;
+    let mut backend = subject.start(requests, largest)?;
     let mut recorder = Recorder::new(requests.len(), workers, cells.len(), Keep { tasks: true, ..Keep::default() });
     // Clients that do not think draw nothing.
     let mut source =

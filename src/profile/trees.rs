@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use super::served::serve;
-use super::{Profile, Samples, Settings, Subject, unfolded};
+use super::{Profile, Samples, Settings, Subject, Wanted, unfolded};
 use crate::error::{Error, Result};
 use crate::metrics::recorder::{Recorder, TaskRow};
 use crate::policy::cellular::Cellular;
@@ -44,7 +44,7 @@ fn tasks(batch: u32) -> usize {
 /// # Errors
 /// As [`super::measure`]; trees without an internal node.
 pub fn measure(
-    subject: &Subject<'_>,
+    subject: &mut Subject<'_>,
     settings: &Settings,
     batches: &[u32],
     stop: &AtomicBool,
@@ -61,8 +61,8 @@ pub fn measure(
         let one_size = PerCell::All(batch);
         let held = Cellular { max_tasks: HELD_TASKS, max_batch: one_size.clone(), min_batch: one_size };
         let nodes = batch as usize * tasks(batch) * settings.workers;
-        let serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
-            let requests = unfolded(enough(subject, nodes)?, &subject.wanted.model)?;
+        let mut serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
+            let requests = unfolded(enough(subject.wanted, nodes)?, &subject.wanted.model)?;
             serve(subject, &requests, trees as usize * settings.workers, policy, settings.workers, stop)
         };
         let held = serve_some(nodes, batch, &held)?;
@@ -97,9 +97,9 @@ pub fn measure(
 }
 
 /// As many of the trees, over and over, as have so many nodes of each cell.
-fn enough(subject: &Subject<'_>, nodes: usize) -> Result<Vec<Shape>> {
-    let sample = unfolded(subject.wanted.trees.clone(), &subject.wanted.model)?;
-    let mut left = vec![nodes; subject.wanted.model.cell_types().len()];
+fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
+    let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
+    let mut left = vec![nodes; wanted.model.cell_types().len()];
     let mut shapes = Vec::new();
     for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
         let mut count = |cell: CellId, nodes: u32| {

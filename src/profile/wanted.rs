@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::{Settings, supply};
+use crate::backend::cuda::gpu::Precision;
 use crate::error::Result;
 use crate::experiment::device;
 use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Target, Verify};
+use crate::experiment::target::{Processor, Target, Verify};
 use crate::network::Spec;
 use crate::scenario::Scenario;
 use crate::workload::model::Model;
@@ -58,7 +59,9 @@ impl Wanted {
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
         let model = scenario.workload.model.clone();
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
-        let shapes = || Ok(Prepared::new(scenario, Target::Cpu(Verify::None))?.requests(0)?.shapes.clone());
+        // Those of a real run, whatever it runs on.
+        let target = Target::Real(Processor::Cpu, Verify::None);
+        let shapes = || Ok(Prepared::without_device(scenario, target)?.requests(0)?.shapes.clone());
         match model {
             Model::TreeLstm | Model::ChildSumTreeLstm => {
                 wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
@@ -88,11 +91,11 @@ impl Wanted {
     }
 
     /// What it is, in words.
-    pub fn described(&self) -> String {
+    pub fn described(&self, precision: Precision) -> String {
         let Spec { hidden, embedding, vocabulary, .. } = self.spec;
         let from = if self.trees_from.is_empty() { String::new() } else { format!("; {}", self.trees_from) };
         format!(
-            "{} of {}: hidden {hidden}, embedding {embedding}, vocabulary {vocabulary}, float32{from}",
+            "{} of {}: hidden {hidden}, embedding {embedding}, vocabulary {vocabulary}, {precision}{from}",
             self.cells.join(", "),
             self.model.name()
         )

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::gpu::{LAUNCHES, SIGNALS, precisions};
 use super::section::{Field, Section, did_you_mean};
 use super::source::{Source, Span};
 use super::wording::reworded;
 use super::{ArrivalSpec, Device, Input, Load, Metrics, Output, PolicyEntry, Quantile, Scenario, Warmup, Workload};
+use crate::backend::cuda::gpu::Settings as GpuSettings;
 use crate::cost::table::Overhead;
 use crate::error::Result;
 use crate::files::folder_name;
@@ -33,7 +35,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "trace",
     "time_scale",
 ];
-pub(super) const DEVICE: &[&str] = &["workers", "costs", "max_waiting"];
+pub(super) const DEVICE: &[&str] = &["workers", "costs", "max_waiting", "precision", "signal", "launch"];
 pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];
@@ -245,7 +247,17 @@ fn device(mut table: Section<'_>) -> Result<Device> {
         workers: table.take("workers").map_or(Ok(1), |workers| workers.whole(1..=MAX_WORKERS))? as usize,
         costs: table.take("costs").map(|costs| file(&costs, "")).transpose()?,
         max_waiting: table.take("max_waiting").map(|bound| bound.count()).transpose()?,
+        gpu: GpuSettings {
+            precision: choice(&mut table, "precision", &precisions())?,
+            signal: choice(&mut table, "signal", &SIGNALS)?,
+            launch: choice(&mut table, "launch", &LAUNCHES)?,
+        },
     })
+}
+
+/// One of the values that have names; without the key, the first of them.
+fn choice<T: Copy>(table: &mut Section<'_>, key: &str, choices: &[(&'static str, T)]) -> Result<T> {
+    table.take(key).map_or(Ok(choices[0].1), |field| field.choice(choices))
 }
 
 fn overhead(mut table: Section<'_>, default: Overhead) -> Result<Overhead> {

@@ -4,6 +4,7 @@
 //! one to the other, and every error on that way names the file, the line, the key and what is allowed.
 
 mod check;
+pub mod gpu;
 mod resolved;
 mod restored;
 mod section;
@@ -18,6 +19,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::backend::cuda::gpu::Settings as GpuSettings;
 use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
 use crate::plot;
@@ -154,6 +156,8 @@ pub struct Device {
     pub costs: Option<Input>,
     /// How many requests may be in the system; those that arrive beyond are turned away. `None` leaves it to the backend.
     pub max_waiting: Option<u32>,
+    /// How GPUs compute; only they use it.
+    pub gpu: GpuSettings,
 }
 
 /// How results are summed up.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Warmup};
+use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Warmup, gpu};
 use crate::cost::table::Overhead;
 use crate::workload::arrivals::{Process, Think};
 
@@ -32,12 +32,16 @@ pub(super) fn scenario(scenario: &Scenario) -> Value {
             root.insert("workload".into(), table.into());
         }
     }
+    let [precision, signal, launch] = gpu::names(&device.gpu);
     root.insert(
         "device".into(),
         json!({
             "workers": device.workers,
             "costs": device.costs.as_ref().map(Input::given),
             "max_waiting": device.max_waiting,
+            "precision": precision,
+            "signal": signal,
+            "launch": launch,
         }),
     );
     root.insert("overhead".into(), overhead(*common));

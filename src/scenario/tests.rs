@@ -124,7 +124,8 @@ fn a_scenario_is_read_with_its_defaults() {
                 "dataset": "lengths.csv", "requests": 100_000, "max_length": null,
             },
             "arrivals": { "process": "poisson", "rates": [1000, 2000.5] },
-            "device": { "workers": 1, "costs": "costs.csv", "max_waiting": null },
+            "device": { "workers": 1, "costs": "costs.csv", "max_waiting": null,
+                "precision": "f32", "signal": "fused", "launch": "graph" },
             "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null },
             "metrics": { "slo": null, "quantile": "p99", "warmup": "auto" },
             "output": {
@@ -290,12 +291,23 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[device]\nworker = 2",
-            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, max_waiting",
+            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, max_waiting, precision, signal, launch",
         ),
         (
             "[device]",
             "[device]\nmax_waiting = 0",
             "s.toml:9: device.max_waiting: must be a whole number from 1 to 4294967295, not 0",
+        ),
+        (
+            "[device]",
+            "[device]\nprecision = \"fp16\"",
+            "s.toml:9: device.precision: unknown value \"fp16\"; did you mean f16?; known: f32, tf32, bf16, f16",
+        ),
+        ("[device]", "[device]\nsignal = true", "s.toml:9: device.signal: must be one of fused, kernel, not true"),
+        (
+            "[device]",
+            "[device]\nlaunch = \"graphs\"",
+            "s.toml:9: device.launch: unknown value \"graphs\"; did you mean graph?; known: graph, kernels",
         ),
         (
             "[device]",
@@ -452,7 +464,7 @@ fn bad_overrides_are_named() {
         ),
         (
             "device.wrkers=2",
-            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, max_waiting",
+            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, max_waiting, precision, signal, launch",
         ),
         ("name.x=2", "s.toml: --set name.x=2: name: no table but \"s\", so it has no key \"x\""),
         (
@@ -589,6 +601,21 @@ fn a_network_is_described_and_costs_may_be_left_out() {
     assert_eq!((&scenario.device.costs, scenario.device.max_waiting), (&None, Some(7)));
     assert!(scenario.policies.iter().all(|policy| policy.costs.is_none()));
     assert_eq!(scenario.resolved_json()["policy"][0]["costs"], serde_json::Value::Null);
+}
+
+#[test]
+fn gpus_are_told_how_to_compute() {
+    let desk = Desk::new();
+    for (precision, signal, launch) in
+        [("tf32", "kernel", "kernels"), ("bf16", "fused", "graph"), ("f16", "kernel", "graph")]
+    {
+        let sets = [("precision", precision), ("signal", signal), ("launch", launch)];
+        let sets = sets.map(|(key, value)| format!("device.{key}={value}"));
+        let scenario = desk.read(GOOD, &sets.each_ref().map(String::as_str)).unwrap();
+        assert_eq!(gpu::names(&scenario.device.gpu), [precision, signal, launch]);
+        let device = &scenario.resolved_json()["device"];
+        assert_eq!((&device["precision"], &device["signal"]), (&json!(precision), &json!(signal)));
+    }
 }
 
 #[test]

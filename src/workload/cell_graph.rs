@@ -58,6 +58,31 @@ impl CellGraph {
             CellGraph::Graph(graph) => graph.len() as u64,
         }
     }
+
+    /// The number of nodes on the longest way through it.
+    pub fn depth(&self) -> u32 {
+        match self {
+            CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
+            CellGraph::Graph(graph) => graph.depths().iter().max().map_or(0, |deepest| deepest + 1),
+        }
+    }
+
+    /// For each of so many cell types, the most nodes that have the same depth.
+    pub fn widths(&self, cells: usize) -> Vec<u32> {
+        let mut widths = vec![0; cells];
+        match self {
+            CellGraph::Chains(runs) => runs.iter().for_each(|run| widths[run.cell.index()] = 1),
+            CellGraph::Graph(graph) => {
+                let mut counts = vec![0u32; cells * self.depth() as usize];
+                for (cell, depth) in graph.cells().iter().zip(graph.depths()) {
+                    let count = &mut counts[*depth as usize * cells + cell.index()];
+                    *count += 1;
+                    widths[cell.index()] = widths[cell.index()].max(*count);
+                }
+            }
+        }
+        widths
+    }
 }
 
 /// A directed acyclic graph of typed cells, cut into subgraphs. Immutable, and shared by all requests of one shape.

@@ -139,10 +139,9 @@ fn every_precision_has_right_answers_however_it_is_launched() {
         for (signal, launch) in [("fused", "graph"), ("fused", "kernels"), ("kernel", "graph"), ("kernel", "kernels")] {
             let keys = [("precision", precision), ("signal", signal), ("launch", launch)];
             let sets = keys.map(|(key, value)| format!("device.{key}={value}"));
-            let sets = sets.iter().flat_map(|set| ["--set", set]);
             for model in [MODELS[2], MODELS[4]] {
                 let model = of_model(model);
-                let more: Vec<&str> = words(&model).into_iter().chain(sets.clone()).collect();
+                let more: Vec<&str> = words(&model).into_iter().chain(sets.iter().flat_map(|set| ["--set", set])).collect();
                 assert_eq!(host.verified(&more), 80, "{more:?}");
             }
         }

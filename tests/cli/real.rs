@@ -75,7 +75,12 @@ fn files_and_columns_are_those_of_a_simulation() {
     let run = document(&desk, "out/t/run.json");
     assert_eq!(run["backend"], "cpu");
     assert!(run["device"].as_str().unwrap().contains(" core"), "{run}");
-    assert_eq!(run["scenario"]["device"], json!({ "workers": 1, "costs": null, "max_waiting": 1_000_000 }));
+    assert_eq!(
+        run["scenario"]["device"],
+        json!({
+            "workers": 1, "costs": null, "max_waiting": 1_000_000, "precision": "f32", "signal": "fused", "launch": "graph",
+        })
+    );
 }
 
 #[test]

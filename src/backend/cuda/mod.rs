@@ -17,8 +17,6 @@ mod slots;
 mod states;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod tests;
 mod whole;
 
 use std::cmp::Reverse;

@@ -94,6 +94,21 @@ impl Cell for Decoder {
     fn word(&self, state: &[f32]) -> Option<u32> {
         state.last().filter(|word| word.is_finite()).map(|word| *word as u32)
     }
+
+    fn replace_word(&self, state: &mut [f32], word: u32) -> f64 {
+        let width = self.width();
+        let mut scores = Vec::with_capacity(self.bias.len());
+        let mut product = Vec::new();
+        for panel in self.projection.panels() {
+            let found = panel.multiply(Rows { data: state, stride: width, count: 1 }, &mut product);
+            scores.extend(found.iter().zip(&self.bias[panel.units()]).map(|(score, bias)| f64::from(score + bias)));
+        }
+        let Some(score) = scores.get(word as usize) else { return f64::INFINITY };
+        let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let magnitude = (scores.iter().map(|score| score * score).sum::<f64>() / scores.len() as f64).sqrt();
+        state[width - 1] = word as f32;
+        if best > *score { (best - score) / magnitude } else { 0.0 }
+    }
 }
 
 /// The largest sum of a score and its bias, and its place, the lowest of equals. Scores that are no numbers, or minus

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use self::chain_queue::{Chain, ChainQueue, Seat};
 use self::graph_queue::{GraphQueue, Share};
 use self::identity::MemberSet;
-use super::registry::{PerCell, Settings, Setup};
+use super::registry::{Batches, PerCell, Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::backend::{Members, NodeRef, Step, Task};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
@@ -60,6 +60,10 @@ impl Settings for Cellular {
             ));
         }
         Ok(Box::new(CellularPolicy::new(self.max_tasks, &max, &min, setup)))
+    }
+
+    fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
+        self.max_batch.resolve("max_batch", setup.cells).ok().map(Batches::Nodes)
     }
 }
 

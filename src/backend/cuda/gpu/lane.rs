@@ -23,9 +23,26 @@ const EVENTS: u64 = 64;
 
 /// A stream of a GPU.
 #[derive(Debug)]
-struct Stream {
+pub(super) struct Stream {
     gpu: Arc<Gpu>,
     stream: CUstream,
+}
+
+impl Stream {
+    /// Makes a stream, which waits for no other.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn new(gpu: &Arc<Gpu>) -> Result<Stream, Fault> {
+        gpu.bind()?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let stream = stream.map_err(|error| gpu.fault("a stream can't be made", error))?;
+        Ok(Stream { gpu: Arc::clone(gpu), stream })
+    }
+
+    pub fn handle(&self) -> CUstream {
+        self.stream
+    }
 }
 
 impl Drop for Stream {
@@ -87,8 +104,7 @@ impl LaneState {
     ) -> Result<LaneState, Fault> {
         gpu.bind()?;
         let made = |error| gpu.fault("a stream can't be made", error);
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(made)?;
-        let stream = Stream { gpu: Arc::clone(gpu), stream };
+        let stream = Stream::new(gpu)?;
         let event = || {
             let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
             event.map(|event| Event { gpu: Arc::clone(gpu), event }).map_err(made)
@@ -256,7 +272,7 @@ impl LaneState {
 const MOST_INPUTS: u32 = 2;
 
 /// The bytes that cuBLAS asks for on a GPU: on recent ones its products share out more work.
-fn workspace(gpu: &Gpu) -> usize {
+pub(super) fn workspace(gpu: &Gpu) -> usize {
     let mebibytes = if gpu.architecture >= 90 { 32 } else { 8 };
     mebibytes << 20
 }

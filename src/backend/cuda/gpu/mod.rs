@@ -13,6 +13,7 @@ mod cells;
 mod compile;
 pub mod cublas;
 pub mod driver;
+pub mod floors;
 mod lane;
 pub mod libraries;
 mod mapped;

@@ -101,7 +101,7 @@ pub(super) fn element(precision: Precision) -> usize {
 }
 
 /// Numbers as elements, rounded to the nearest.
-fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
+pub(super) fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
         Precision::F32 | Precision::Tf32 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
         Precision::Bf16 => {

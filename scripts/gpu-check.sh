@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Checks and measures the CUDA backend on a GPU host. Needs the built program and the files of this repository, Python 3
+# (no packages) and what the backend needs (a driver, NVRTC, cuBLAS); neither a network nor Rust. Where Python has torch with
+# CUDA, its times stand beside ours.
+#
+#     cargo build --release                        # elsewhere, if need be: one binary runs on every host of its architecture
+#     scripts/gpu-check.sh --quick                 # all parts at small sizes, in under four minutes
+#     scripts/gpu-check.sh --part 1                # one part at full size, in under nine; --list names them
+#     scripts/gpu-check.sh --out DIR …             # where tables, plots and logs go [default: $OUT, else results/gpu-check]
+#
+# Says PASS, FAIL or SKIP of each item, and exits with 1 if any failed. Each part leaves its summary (NAME.txt) and all its
+# files in one archive (NAME.tar.gz).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec python3 scripts/gpu/check.py "$@"

@@ -1,0 +1,133 @@
+"""What is found, and right answers: every cell in every format under every policy, beside the CPU."""
+
+import re
+
+from bench import Skip
+
+# Model, dataset, and the policies that take it.
+MODELS = [
+    ("lstm", "generator:europarl-en", True),
+    ("gru", "generator:europarl-en", True),
+    ("seq2seq", "constant:11>13", True),
+    ("tree-lstm", "generator:treebank", False),
+    ("childsum-tree-lstm", "generator:treebank", False),
+]
+
+SCENARIO = """name = "answers"
+
+[workload]
+model      = "{model}"
+hidden     = {hidden}
+vocabulary = {vocabulary}
+dataset    = "{dataset}"
+requests   = {requests}
+{max_length}
+
+[arrivals]
+process = "offline"
+
+[device]
+workers   = {workers}
+precision = "{precision}"
+signal    = "{signal}"
+launch    = "{launch}"
+
+[[policy]]
+kind      = "cellular"
+max_batch = 64
+
+[[policy]]
+kind      = "cellular"
+label     = "cellular, small batches"
+max_batch = 3
+max_tasks = 2
+
+[[policy]]
+kind      = "merged"
+max_batch = 16
+
+[[policy]]
+kind = "immediate"
+"""
+
+PADDED = """
+[[policy]]
+kind         = "padded"
+bucket_width = 10
+max_batch    = 16
+"""
+
+VERIFIED = re.compile(r"verified: (\d+) requests .*largest relative error is ([^,]+), ([\d.]+) % of what is tolerated")
+
+
+def answers(bench, model, dataset, sequences, precision, signal="fused", launch="graph", workers=1):
+    scale = bench.scale
+    short = scale.verified_requests < 50
+    text = SCENARIO.format(
+        model=model, hidden=scale.verified_hidden, vocabulary=scale.verified_vocabulary, requests=scale.verified_requests,
+        dataset=dataset, precision=precision, signal=signal, launch=launch, workers=workers,
+        max_length="max_length = 9" if short and dataset != "constant:11>13" else "",
+    ) + (PADDED if sequences else "")
+    name = f"{model}-{precision}-{signal}-{launch}-{workers}"
+    path = bench.folder / f"{name}.toml"
+    path.write_text(text)
+
+    def judge():
+        rows, call = bench.real(path, name, verify="all" if short else "sample")
+        undone = [row["policy"] for row in rows if int(row["completed"]) != scale.verified_requests]
+        found = VERIFIED.search(call.stderr)
+        if undone or not found:
+            return False, f"not all done: {', '.join(undone)}" if undone else "nothing was verified"
+        requests, error, share = found.groups()
+        replay = bench.call("replay", bench.folder / "runs" / name / "answers")
+        same = "decided the same again" if replay.code == 0 else f"replay: {replay.last_words()}"
+        figures = f"{requests} requests under {len(rows)} policies, largest relative error {error}, {share} % of tolerated; {same}"
+        return replay.code == 0, figures
+
+    return judge
+
+
+def devices(bench):
+    call = bench.needed("devices")
+    bench.write("devices.txt", call.stdout)
+    first = next((line for line in call.stdout.splitlines()[1:] if line.strip()), "nothing")
+    return True, " ".join(first.split())
+
+
+def count_of_gpus(bench):
+    call = bench.call("devices", "--format", "json")
+    return call.stdout.count('"multiprocessors"') if call.code == 0 else 0
+
+
+def too_many(bench):
+    """One worker more than there are GPUs is a clear mistake."""
+    gpus = count_of_gpus(bench)
+    path = bench.folder / "too-many.toml"
+    path.write_text(
+        SCENARIO.format(
+            model="lstm", hidden=8, vocabulary=9, requests=4, dataset="constant:2", precision="f32", signal="fused",
+            launch="graph", workers=gpus + 1, max_length="",
+        )
+    )
+    call = bench.call("real", path, "--backend", "cuda", "--out", bench.folder / "runs" / "too-many")
+    return call.code == 2 and str(gpus) in call.last_words(), call.last_words()
+
+
+def run(bench):
+    bench.item("devices", lambda: devices(bench))
+    for precision in bench.scale.precisions:
+        for model, dataset, sequences in MODELS:
+            bench.item(f"answers of {model} in {precision}", answers(bench, model, dataset, sequences, precision))
+    for signal, launch in (("kernel", "graph"), ("fused", "kernels"), ("kernel", "kernels")):
+        for model, dataset, sequences in (MODELS[0], MODELS[2], MODELS[3]):
+            judge = answers(bench, model, dataset, sequences, "f32", signal, launch)
+            bench.item(f"answers of {model} with signal={signal}, launch={launch}", judge)
+
+    def several():
+        gpus = count_of_gpus(bench)
+        if gpus < 2:
+            raise Skip(f"{gpus} GPU")
+        return answers(bench, *MODELS[2], "f32", workers=2)()
+
+    bench.item("answers on two GPUs", several)
+    bench.item("more workers than GPUs are refused", lambda: too_many(bench))

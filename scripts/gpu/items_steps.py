@@ -1,0 +1,200 @@
+"""What a step costs: beside its floors, its variants, its use in full batches, the scheduler, and PyTorch."""
+
+import json
+import pathlib
+import sys
+
+from bench import Skip, costs_of, rows_of, table
+
+TORCH = pathlib.Path(__file__).parent / "torch_steps.py"
+
+# What the issue of measuring is about: shares and times that are asked for.
+WITHIN_OF_FLOOR = 1.15
+SHARE_OF_BACK_TO_BACK = 0.97
+ADDED_US = 5.0
+# Of two ways to the same, the default may be this much slower before it is the wrong default.
+NO_SLOWER = 1.03
+
+SCENARIO = """name = "{name}"
+
+[workload]
+model      = "lstm"
+hidden     = {hidden}
+vocabulary = {vocabulary}
+dataset    = "constant:{length}"
+requests   = {requests}
+
+[arrivals]
+process = "offline"
+
+[device]
+precision = "{precision}"
+
+[metrics]
+warmup = "none"
+
+[[policy]]
+kind      = "cellular"
+max_batch = {batch}
+"""
+
+
+def profile(bench, name, *words):
+    path = bench.folder / f"costs-{name}.csv"
+    batches = ",".join(map(str, bench.scale.batches))
+    bench.needed(
+        "profile", "--backend", "cuda", "--batches", batches, "--repeats", bench.scale.repeats, "-o", path, *words
+    )
+    return costs_of(path)
+
+
+def element(precision):
+    return 4 if precision in ("f32", "tf32") else 2
+
+
+def step_of(cell, hidden, vocabulary, precision, batch):
+    """The bytes that a step has to move at least, and the operations of its products. A word's vector is as wide as h."""
+    size = element(precision)
+    # Weights as elements; what is read and written of a row: elements of operands, floats of states.
+    weights, operand, state = {
+        "lstm": (8 * hidden**2, hidden, 4 * hidden),
+        "gru": (6 * hidden**2, hidden, 2 * hidden),
+        "encoder": (8 * hidden**2, hidden, 4 * hidden),
+        "decoder": (8 * hidden**2 + vocabulary * hidden, hidden, 4 * hidden),
+        "leaf": (3 * hidden**2, hidden, 2 * hidden),
+        "internal": (10 * hidden**2, 0, 6 * hidden),
+    }[cell]
+    return weights * size + batch * (operand * size + state * 4), 2 * weights * batch
+
+
+def floors(bench):
+    """Bytes and operations a second of this GPU, by format."""
+    path = bench.folder / "floors.csv"
+    bench.needed("profile", "--backend", "cuda", "--floors", "-o", path)
+    return {row["precision"]: (float(row["bytes_per_s"]), float(row["operations_per_s"])) for row in rows_of(path)}
+
+
+def against_floors(bench, measured, costs):
+    """The largest batches have to be near the floor; a table shows all."""
+    scale = bench.scale
+    lines, worst = [], (0.0, "")
+    for (precision, cell), by_batch in costs.items():
+        bytes_per_s, operations_per_s = measured[precision]
+        for batch, ns in sorted(by_batch.items()):
+            moved, operations = step_of(cell, scale.hidden, scale.vocabulary, precision, batch)
+            memory, products = moved / bytes_per_s * 1e9, operations / operations_per_s * 1e9
+            share = ns / max(memory, products)
+            lines.append((precision, cell, batch, f"{ns / 1e3:.1f}", f"{memory / 1e3:.1f}", f"{products / 1e3:.1f}", f"{share:.2f}"))
+            if share > worst[0]:
+                worst = (share, f"{cell} in {precision} at {batch}")
+    heading = ("format", "cell", "batch", "us", "memory us", "products us", "of the floor")
+    bench.write("floors.txt", table(heading, lines))
+    inside = sum(float(line[-1]) <= WITHIN_OF_FLOOR for line in lines)
+    figures = ", ".join(f"{precision} {memory / 1e12:.2f} TB/s and {rate / 1e12:.0f} TFLOP/s" for precision, (memory, rate) in measured.items())
+    return inside == len(lines), (
+        f"{inside} of {len(lines)} steps are within {WITHIN_OF_FLOOR} of the higher of their two floors, the worst is {worst[1]} "
+        f"with {worst[0]:.2f} (floors: {figures}; floors.txt has all)"
+    )
+
+
+def makespan(bench, name, precision, batch, requests):
+    """The time that an offline run spends on a task of full batches, in nanoseconds, and the run's folder."""
+    scale = bench.scale
+    path = bench.folder / f"{name}.toml"
+    path.write_text(
+        SCENARIO.format(
+            name=name, hidden=scale.hidden, vocabulary=scale.vocabulary, length=scale.length, requests=requests,
+            precision=precision, batch=batch,
+        )
+    )
+    bench.real(path, name)
+    (log,) = (bench.folder / "runs" / name).glob("*/*/*/tasks.csv")
+    tasks = rows_of(log)
+    full = [task for task in tasks if int(task["batch"]) == batch]
+    took = max(int(task["finish_ns"]) for task in full) - min(int(task["start_ns"]) for task in full)
+    return took / len(full), len(full)
+
+
+def full_batches(bench, precision, costs):
+    scale = bench.scale
+    batch = scale.full_batch
+    task, count = makespan(bench, f"full-{precision}", precision, batch, batch * scale.full_rounds)
+    share = costs[precision, "lstm"][batch] / task
+    return share >= SHARE_OF_BACK_TO_BACK, (
+        f"{100 * share:.1f} % of back-to-back steps: {task / 1e3:.1f} us a task over {count} tasks of {batch}, "
+        f"{costs[precision, 'lstm'][batch] / 1e3:.1f} us a step (asked for: 97 %; the paper: 87 %)"
+    )
+
+
+def added(bench, precision, costs, overheads):
+    scale = bench.scale
+    batch = scale.small_batch
+    task, count = makespan(bench, f"added-{precision}", precision, batch, batch * scale.full_rounds)
+    us = (task - costs[precision, "lstm"][batch]) / 1e3
+    rows = {name: overheads.get(name, {}).get(batch) for name in ("task", "gather")}
+    rows = ", ".join(f"{name} {ns / 1e3:.2f} us" for name, ns in rows.items() if ns is not None)
+    return us <= ADDED_US, (
+        f"{us:.2f} us are added to a task at batch {batch}, over {count} tasks (in the profile: {rows}; asked for: at most 5; "
+        "the paper: 65)"
+    )
+
+
+def variants(bench, precision, key, default, other):
+    """The default against the other way to the same."""
+    scale = bench.scale
+    cell = f"lstm:{scale.hidden}"
+    found = {}
+    for value in (default, other, default, other):
+        name = f"{key}-{value}-{precision}-{len(found.get(value, []))}"
+        costs = profile(bench, name, "--cell", cell, "--precision", precision, f"--{key}", value)
+        found.setdefault(value, []).append(costs["lstm"])
+    batches = sorted(found[default][0])
+    best = {value: {batch: min(run[batch] for run in runs) for batch in batches} for value, runs in found.items()}
+    lines = [(batch, *(f"{best[value][batch] / 1e3:.2f}" for value in (default, other))) for batch in batches]
+    bench.write(f"{key}-{precision}.txt", table(("batch", f"{default} us", f"{other} us"), lines))
+    worst = max(batches, key=lambda batch: best[default][batch] / best[other][batch])
+    figures = "; ".join(f"{batch}: {best[default][batch] / 1e3:.2f} and {best[other][batch] / 1e3:.2f}" for batch in batches[:: max(1, len(batches) // 4)])
+    return best[default][worst] <= NO_SLOWER * best[other][worst], f"us a step by batch: {figures} (the first has to be the better)"
+
+
+def torch_steps(bench, costs):
+    scale = bench.scale
+    asked = json.dumps({"hidden": scale.hidden, "batches": list(scale.batches), "precisions": list(scale.step_precisions)})
+    call = bench.call(TORCH, asked, program=sys.executable)
+    if call.code != 0:
+        raise Skip(call.last_words())
+    found = json.loads(call.stdout)
+    lines = []
+    for precision, ways in found["steps"].items():
+        for batch in scale.batches:
+            own = costs[precision, "lstm"][batch] / 1e3
+            lines.append((precision, batch, f"{own:.1f}", *(f"{ways[way][str(batch)]:.1f}" for way in sorted(ways))))
+    ways = sorted(next(iter(found["steps"].values())))
+    bench.write("torch.txt", table(("format", "batch", "batchlab us", *(f"{way} us" for way in ways)), lines))
+    ahead = sum(float(line[2]) <= min(map(float, line[3:])) for line in lines)
+    return True, f"{found['about']}; in {ahead} of {len(lines)} steps batchlab is the fastest (torch.txt has all)"
+
+
+def run(bench):
+    scale = bench.scale
+    costs, overheads = {}, {}
+
+    def profiled(precision):
+        # Trees and translation in one format are enough to see each kernel.
+        cells = ["lstm"] + (["gru", "encoder", "decoder", "leaf", "internal"] if precision == "f32" else [])
+        words = [word for cell in cells for word in ("--cell", f"{cell}:{scale.hidden}")]
+        table = profile(bench, precision, *words, "--precision", precision, "--vocabulary", scale.vocabulary)
+        costs.update({(precision, cell): table[cell] for cell in cells})
+        overheads[precision] = {name: rows for name, rows in table.items() if name in ("task", "gather", "launch")}
+        steps = ", ".join(f"{batch}: {ns / 1e3:.1f}" for batch, ns in sorted(table["lstm"].items()))
+        return True, f"us an LSTM step of {scale.hidden} by batch: {steps}"
+
+    for precision in scale.step_precisions:
+        bench.item(f"profile in {precision}", lambda: profiled(precision))
+    bench.item("steps against their floors", lambda: against_floors(bench, floors(bench), costs))
+    for precision in scale.step_precisions:
+        bench.item(f"full batches of {scale.full_batch} in {precision}", lambda: full_batches(bench, precision, costs))
+        bench.item(f"scheduling and gathering in {precision}", lambda: added(bench, precision, costs, overheads[precision]))
+    bench.item("signal fused against kernel", lambda: variants(bench, "f32", "signal", "fused", "kernel"))
+    bench.item("graph against kernels", lambda: variants(bench, "f32", "launch", "graph", "kernels"))
+    bench.item("PyTorch beside it", lambda: torch_steps(bench, costs))

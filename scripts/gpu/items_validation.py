@@ -1,0 +1,56 @@
+"""Simulated runs, on the GPU's own profile, against real ones."""
+
+import shutil
+
+from bench import Skip, rows_of
+
+
+def judged(bench, name):
+    scale = bench.scale
+    if name not in scale.validated:
+        raise Skip("only in the full form")
+    out = bench.folder / name
+    settings = [word for setting in scale.settings for word in ("--set", setting)]
+    call = bench.call(
+        "validate", f"scenarios/validate/gpu/{name}.toml", "--backend", "cuda", "--out", out, "--loads",
+        ",".join(map(str, scale.loads)), "--repeats", scale.validation_repeats, "--seconds", scale.seconds, *settings,
+    )
+    bench.write(f"{name}.txt", call.stdout)
+    # Logs of all requests are large, and the tables and pictures tell what came of them.
+    for folder in ("cuda", "sim"):
+        shutil.rmtree(out / folder, ignore_errors=True)
+    path = out / "validation.csv"
+    if not path.is_file():
+        if call.code == 124:
+            raise Skip(f"took longer than {call.seconds:.0f} s")
+        raise AssertionError(call.last_words())
+    rows = rows_of(path)
+    bounded = [row for row in rows if row["judgement"]]
+    count = lambda word: sum(row["judgement"] == word for row in bounded)
+    same = all(row["same_decisions"] == "true" for row in rows)
+    beyond = [
+        f"{row['policy']} at {row['load_percent']} %: {row['figure']} {float(row['difference_percent']):+.1f} %"
+        for row in bounded
+        if row["judgement"] == "beyond"
+    ]
+    policies = len({(row["scenario"], row["policy"]) for row in rows})
+    figures = (
+        f"{count('ok')} of {len(bounded)} figures of {policies} policies are within 3 % (mean) and 5 % (p99), {count('noise')} "
+        f"within the spread of real runs, {count('beyond')} beyond both; replay {'100 % equal' if same else 'DIFFERENT'}"
+    )
+    if call.code == 124:
+        figures += f"; given up after {call.seconds:.0f} s, so that not all policies have a row"
+    elif call.code != 0:
+        figures += f"; {call.last_words()}"
+    if beyond:
+        figures += f"; beyond: {', '.join(beyond[:6])}"
+    return call.code == 0 and same and not beyond, figures
+
+
+def of(name):
+    """The part that validates one scenario."""
+
+    def run(bench):
+        bench.item(f"simulated against real, {name}", lambda: judged(bench, name))
+
+    return run

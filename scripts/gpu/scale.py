@@ -1,0 +1,58 @@
+"""How large everything is that is measured."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Scale:
+    # Answers: sizes of the networks, requests of a run, number formats.
+    verified_hidden: int
+    verified_vocabulary: int
+    verified_requests: int
+    precisions: tuple
+    # Steps: the width, batch sizes, how often each has its turn, and the batches and lengths of the two shares.
+    hidden: int
+    vocabulary: int
+    batches: tuple
+    step_precisions: tuple
+    repeats: int
+    full_batch: int
+    small_batch: int
+    length: int
+    full_rounds: int
+    # Workloads: requests of a run, and those of a run at half load.
+    requests: int
+    # Validation: seconds at capacity, real runs of each point, loads, and settings in place of the scenarios'.
+    seconds: float
+    validation_repeats: int
+    loads: tuple
+    validated: tuple
+    settings: tuple = field(default=())
+    # How long a call may take before it is given up.
+    patience: int = 500
+
+    @property
+    def sizes(self):
+        """The sizes of the networks that are measured, as settings of a scenario."""
+        return (f"workload.hidden={self.hidden}", f"workload.vocabulary={self.vocabulary}")
+
+
+FULL = Scale(
+    verified_hidden=256, verified_vocabulary=2000, verified_requests=400, precisions=("f32", "tf32", "bf16", "f16"),
+    hidden=1024, vocabulary=30000, batches=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
+    step_precisions=("f32", "tf32", "bf16", "f16"), repeats=5, full_batch=512, small_batch=64, length=24, full_rounds=40,
+    requests=40000, seconds=3.0, validation_repeats=5, loads=(50, 70, 90, 120),
+    validated=("chains", "seq2seq", "trees"),
+)
+QUICK = Scale(
+    verified_hidden=128, verified_vocabulary=500, verified_requests=100, precisions=("f32", "bf16"),
+    hidden=1024, vocabulary=30000, batches=(1, 16, 64, 256, 512), step_precisions=("f32", "bf16"), repeats=2,
+    full_batch=512, small_batch=64, length=24, full_rounds=20, requests=8000, seconds=0.4, validation_repeats=2,
+    loads=(50, 90), validated=("chains",), patience=120,
+)
+TINY = Scale(
+    verified_hidden=8, verified_vocabulary=11, verified_requests=12, precisions=("f32", "bf16"),
+    hidden=8, vocabulary=11, batches=(1, 2, 4), step_precisions=("f32", "bf16"), repeats=1, full_batch=4, small_batch=2,
+    length=5, full_rounds=2, requests=24, seconds=0.01, validation_repeats=2, loads=(50,), validated=("chains",),
+    settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=9"),
+)

@@ -1,0 +1,116 @@
+//! What a GPU can do at most, as far as a copy and a large product show it: no cell can be faster than its bytes and its
+//! operations take at these rates.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::result;
+use rand::Rng;
+
+use super::cublas::{Cublas, Handle, Product};
+use super::failed;
+use super::lane::{Stream, workspace};
+use super::libraries::find;
+use super::memory::Memory;
+use super::opened::Gpu;
+use super::settings::Precision;
+use super::weights::elements;
+use crate::backend::cuda::device::Fault;
+use crate::error::Result;
+use crate::workload::random::stream;
+
+/// The rates of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Floors {
+    /// Bytes that a copy within its memory moves in a second, those that are read and those that are written.
+    pub bytes_per_second: f64,
+    /// Additions and multiplications that a product of large square matrices does in a second.
+    pub operations_per_second: f64,
+}
+
+/// How often a copy or product is queued behind itself, to be timed together.
+const TIMES: u32 = 20;
+
+/// Copies double in size until one takes so long: on a fast GPU it then moves more than fits its caches.
+const LONG_COPY: Duration = Duration::from_micros(200);
+const SMALLEST_COPY: usize = 1 << 20;
+const LARGEST_COPY: usize = 1 << 30;
+
+/// Products double in width until one takes so long: it then fills any GPU many times over.
+const LONG_PRODUCT: Duration = Duration::from_millis(1);
+const NARROWEST: u32 = 128;
+const WIDEST: u32 = 8192;
+
+/// Measures the first GPU that the process sees.
+///
+/// # Errors
+/// No driver, no GPU or no cuBLAS: what was looked for and where. Memory that is not there.
+pub fn measure(precision: Precision) -> Result<Floors> {
+    let found = find();
+    found.driver.need()?.gpus()?;
+    let (cublas, gpu) = (found.cublas.need()?, Gpu::open(0)?);
+    let bytes_per_second = of_copies(&gpu).map_err(failed)?;
+    let operations_per_second = of_products(&gpu, cublas, precision).map_err(failed)?;
+    Ok(Floors { bytes_per_second, operations_per_second })
+}
+
+fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
+    let on = Stream::new(gpu)?;
+    let mut bytes = SMALLEST_COPY;
+    loop {
+        let (from, to) = (Memory::zeros(gpu, bytes, "a copy")?, Memory::zeros(gpu, bytes, "a copy")?);
+        let time = timed(gpu, &mut || {
+            // SAFETY: both pieces are so long, of the stream's context, and stay until it has been waited for.
+            unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on.handle()) }
+                .map_err(|error| gpu.fault("can't copy memory", error))
+        })?;
+        if time >= LONG_COPY || bytes >= LARGEST_COPY {
+            return Ok(2.0 * bytes as f64 / time.as_secs_f64());
+        }
+        bytes *= 2;
+    }
+}
+
+fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<f64, Fault> {
+    // The handle is dropped before what it uses.
+    let (on, room) = (Stream::new(gpu)?, Memory::new(gpu, workspace(gpu), "products' workspace")?);
+    // SAFETY: stream and workspace are of one context, which is current, and outlive the handle.
+    let products = unsafe { Handle::new(cublas, precision, on.handle(), (room.address(), room.bytes())) }?;
+    let mut rng = stream(0, 0, "floors");
+    let mut width = NARROWEST;
+    loop {
+        // Zeros would cost less energy than numbers, and so run at a higher clock.
+        let count = width as usize * width as usize;
+        let numbers: Vec<f32> = (0..count).map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0).collect();
+        let factors = elements(&numbers, precision);
+        let (left, right) =
+            (Memory::holding(gpu, &factors, "a product")?, Memory::holding(gpu, &factors, "a product")?);
+        let result = Memory::new(gpu, count * size_of::<f32>(), "a product")?;
+        let product = Product {
+            operand: left.address(),
+            stride: width,
+            weights: right.address(),
+            result: result.address(),
+            rows: width,
+            inputs: width,
+            outputs: width,
+        };
+        // SAFETY: all three are square matrices of that width, and stay until the stream has been waited for.
+        let time = timed(gpu, &mut || unsafe { products.multiply(&product) })?;
+        if time >= LONG_PRODUCT || width >= WIDEST {
+            return Ok(2.0 * f64::from(width).powi(3) / time.as_secs_f64());
+        }
+        width *= 2;
+    }
+}
+
+/// How long one of many takes that are queued behind each other. The first of all comes before them, since it may load
+/// something.
+fn timed(gpu: &Gpu, queue: &mut dyn FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
+    queue()?;
+    gpu.synchronize()?;
+    let clock = Instant::now();
+    (0..TIMES).try_for_each(|_| queue())?;
+    gpu.synchronize()?;
+    Ok(clock.elapsed() / TIMES)
+}
