@@ -94,6 +94,42 @@ pub fn check(policy: &dyn Configured, promises: &Promises) {
     assert!(served > 0, "{policy:?} serves none of the models in {} cases", promises.cases);
 }
 
+/// Checks a backend with a clock of its own: that what it tells of the runs of a policy keeps those of the laws that do not
+/// depend on the simulator's exact times (conservation, order, caps, causality, work and pinning). `on` is given a workload's model,
+/// its requests and the number of workers, and passes a backend for them to the function, or leaves out what it can't run.
+///
+/// # Panics
+/// Names the law that is broken, with the workload that shows it; or says that no workload was run.
+pub fn check_backend(
+    policy: &dyn Configured,
+    promises: &Promises,
+    mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
+) {
+    let mut served = 0;
+    for number in 0..promises.cases {
+        let case = Case::draw(number);
+        let cells = case.model.cell_types();
+        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers };
+        if policy.build_policy(&setup).is_err() {
+            continue;
+        }
+        on(&case.model, &case.requests, case.workers, &mut |backend| {
+            served += 1;
+            let run = case.run_on(backend, policy, &setup, true);
+            let broken = caps(&case, &run, promises)
+                .and_then(|()| conservation(&case, &run))
+                .and_then(|()| order(&case, &run))
+                .and_then(|()| causality(&case, &run))
+                .and_then(|()| busy_time(&run))
+                .and_then(|()| if promises.pins { pinning(&case, &run) } else { Ok(()) });
+            if let Err(law) = broken {
+                panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
+            }
+        });
+    }
+    assert!(served > 0, "none of {} workloads was run", promises.cases);
+}
+
 /// A random workload on a random device.
 struct Case {
     model: Model,
@@ -139,8 +175,12 @@ impl Case {
     }
 
     fn run(&self, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
+        self.run_on(&mut Sim::new(self.workers, self.device()), policy, setup, watch)
+    }
+
+    fn run_on(&self, backend: &mut dyn Backend, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
         let mut policy = policy.build_policy(setup).expect("it was built before");
-        let mut backend = Watched { inner: Sim::new(self.workers, self.device()), watch, tasks: Vec::new() };
+        let mut backend = Watched { inner: backend, watch, tasks: Vec::new() };
         let mut recorder = Recorder::new(self.requests.len(), self.workers, setup.cells.len(), Keep::default());
         let mut source = OpenLoop::new(&self.requests, &self.arrivals);
         let stop = AtomicBool::new(false);
@@ -208,13 +248,13 @@ struct Watch {
 }
 
 /// A backend that writes down what passes through it.
-struct Watched<B> {
-    inner: B,
+struct Watched<'b> {
+    inner: &'b mut dyn Backend,
     watch: bool,
     tasks: Vec<Watch>,
 }
 
-impl<B: Backend> Backend for Watched<B> {
+impl Backend for Watched<'_> {
     fn now(&self) -> Nanos {
         self.inner.now()
     }

@@ -1,7 +1,10 @@
 //! Requests under any policy come to what they come to alone, on a device that is late and keeps no order that it need
 //! not keep; what breaks off fails with its reason, and nothing else does.
 
+mod failures;
 mod fake;
+mod laws;
+mod staying;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -209,7 +212,7 @@ fn a_device_serves_run_after_run() {
     let network = network("seq2seq", 1);
     let mut rng = random::stream(1, 0, "cuda runs");
     let mut device = Fake::new(&network, random::stream(1, 0, "cuda runs device"));
-    for largest in [4, 8, 4] {
+    for largest in [4, 8, 8] {
         let requests = requests(network.model(), 20, &mut rng);
         let policy = Cellular { max_batch: PerCell::All(8), ..Cellular::default() };
         let mut service = Service::new(&network, &requests, &policy);

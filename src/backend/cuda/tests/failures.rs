@@ -1,0 +1,170 @@
+//! What goes wrong takes its own requests with it, with its reason, and leaves the others alone.
+
+use super::fake::{Fake, Trouble};
+use super::staying::{Hand, bench, step};
+use super::{MODELS, Service, network, random_policy, requests};
+use crate::backend::{Backend, MemberList, NodeRef, Step};
+use crate::units::{NodeId, RequestId, WorkerId};
+use crate::workload::random;
+
+/// Serves random requests by random policies on a device in trouble, and checks that all that did not fail came out right.
+/// Gives the reasons of the failures, and how many requests there were.
+fn in_trouble(name: &str, cases: u64, trouble: impl Fn(u64) -> (Trouble, u32)) -> (Vec<String>, usize) {
+    let (mut reasons, mut count) = (Vec::new(), 0);
+    for case in 0..cases {
+        let mut rng = random::stream(case, 0, name);
+        let network = network(MODELS[case as usize % MODELS.len()], case);
+        let requests = requests(network.model(), 30, &mut rng);
+        let policy = random_policy(network.model(), &mut rng);
+        let mut service = Service::new(&network, &requests, &*policy);
+        (service.workers, service.streams, service.astray) = (1 + case as usize % 3, 2, case % 2 == 0);
+        let mut device = Fake::new(&network, random::stream(case, 1, name));
+        (device.trouble, device.slots) = trouble(case);
+        let (outputs, record) = service.serve(&mut device, &mut rng);
+        for (request, output) in outputs.into_iter().enumerate() {
+            let failed = record.failures.iter().any(|(id, ..)| id.index() == request);
+            assert_eq!(output, (!failed).then(|| service.alone(request)), "request {request} in case {case}");
+        }
+        reasons.extend(record.failures.into_iter().map(|(_, _, reason)| reason));
+        count += requests.len();
+    }
+    (reasons, count)
+}
+
+#[test]
+fn a_launch_that_fails_takes_the_requests_of_its_task() {
+    let trouble = |case| (Trouble { launch: Some(1 + case % 7), ..Trouble::default() }, 1000);
+    let (reasons, count) = in_trouble("failing launches", 30, trouble);
+    assert!(!reasons.is_empty() && reasons.len() < count / 2, "{} of {count} failed", reasons.len());
+    for reason in reasons {
+        assert!(reason.ends_with(" could not be queued: too many resources"), "{reason}");
+    }
+}
+
+#[test]
+fn plans_give_way_where_there_is_no_memory_for_more() {
+    // Room for two plans is enough for all; without room for one there is nothing to be had.
+    let (reasons, _) =
+        in_trouble("little memory", 20, |_| (Trouble { prepare: Some((1, 2)), ..Trouble::default() }, 1000));
+    assert_eq!(reasons, [""; 0]);
+    let (reasons, count) =
+        in_trouble("no memory", 20, |_| (Trouble { prepare: Some((1, 0)), ..Trouble::default() }, 1000));
+    assert_eq!(reasons.len(), count);
+    assert!(reasons.iter().all(|reason| reason.ends_with(" could not be queued: out of memory")));
+}
+
+#[test]
+fn a_pool_that_is_full_takes_no_more_requests() {
+    let (reasons, count) = in_trouble("full pools", 30, |_| (Trouble::default(), 6));
+    assert!(!reasons.is_empty() && reasons.len() < count, "{} of {count} failed", reasons.len());
+    for reason in reasons {
+        assert!(reason.ends_with(" has no room for more than 6 states"), "{reason}");
+    }
+}
+
+#[test]
+fn numbers_that_are_none_take_their_own_request() {
+    let trouble = |case| (Trouble { not_a_number: Some((RequestId(case as u32 % 30), 0)), ..Trouble::default() }, 1000);
+    let (reasons, _) = in_trouble("no numbers", 30, trouble);
+    assert_eq!(reasons, ["non-finite numbers in a state of the request"; 30]);
+}
+
+#[test]
+fn a_worker_that_is_lost_takes_what_it_has_and_no_more() {
+    for refuses in [false, true] {
+        let trouble = |case| (Trouble { dies: Some((WorkerId(0), 20 + case)), refuses, ..Trouble::default() }, 1000);
+        let (reasons, count) = in_trouble("lost workers", 60, trouble);
+        assert!(!reasons.is_empty() && reasons.len() < count, "{} of {count} failed", reasons.len());
+        for reason in reasons {
+            assert!(reason.contains("it fell off the bus"), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_runs_nodes_out_of_order_is_told() {
+    let node = |node| NodeRef { request: RequestId(0), node: NodeId(node) };
+    let nodes = |list: &[u32]| MemberList::Nodes(list.iter().map(|n| node(*n)).collect());
+    let whole = || MemberList::Requests(vec![RequestId(0)]);
+    let one: &[Step] = &[step(0, 1, 1)];
+    let two: &[Step] = &[step(0, 2, 1)];
+    let leaf: &[Step] = &[step(1, 1, 1)];
+    // The tree has the leaves 0 and 1 under the root 2.
+    let cases: [(&str, &str, &[&[Step]], &[MemberList], &str); 10] = [
+        ("lstm", "chain:3", &[one], &[nodes(&[2])], "the policy ran node 2 before node 1, whose state it needs"),
+        ("lstm", "chain:3", &[one, one], &[nodes(&[0]), nodes(&[0])], "the policy ran node 0 twice"),
+        ("lstm", "chain:3", &[two], &[nodes(&[0, 1])], "the policy ran node 1 before node 0, whose state it needs"),
+        ("lstm", "chain:3", &[one], &[nodes(&[7])], "the policy ran node 7, which the request does not have"),
+        ("lstm", "chain:3", &[leaf], &[nodes(&[0])], "the policy ran node 0 as the cell 1, but it is the cell lstm"),
+        (
+            "lstm",
+            "chain:3",
+            &[&[step(0, 1, 2)]],
+            &[nodes(&[0])],
+            "the policy's task lists nodes, but its steps are not one batch that holds them",
+        ),
+        (
+            "lstm",
+            "chain:3",
+            &[&[step(0, 1, 2)]],
+            &[whole()],
+            "the steps of the policy's task ended while 1 of 3 nodes had not run",
+        ),
+        (
+            "tree-lstm",
+            "tree:3 3 0",
+            &[one],
+            &[nodes(&[2])],
+            "the policy ran node 2 before node 0, whose state it needs",
+        ),
+        ("tree-lstm", "tree:3 3 0", &[leaf, leaf], &[nodes(&[1]), nodes(&[1])], "the policy ran node 1 twice"),
+        (
+            "tree-lstm",
+            "tree:3 3 0",
+            &[leaf],
+            &[whole()],
+            "the steps of the policy's task ended while 2 of 3 nodes had not run",
+        ),
+    ];
+    for (model, shape, steps, members, reason) in cases {
+        let (mut device, network, requests) = bench(model, &[shape]);
+        let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+        for (steps, members) in steps.iter().zip(members) {
+            hand.submit(0, steps, members.clone());
+            hand.cuda.wait(None).expect("a task runs");
+        }
+        assert_eq!(hand.cuda.failure(RequestId(0)).as_deref(), Some(reason));
+        assert_eq!(hand.cuda.failure(RequestId(0)), None, "a reason is given once");
+        assert_eq!(hand.cuda.output(RequestId(0)), None);
+        assert_eq!(hand.cuda.states.pools().taken(), 0, "its slots have been given back");
+    }
+}
+
+#[test]
+fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
+    let (mut device, network, requests) = bench("lstm", &["chain:1", "chain:2", "chain:1"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 2, 8);
+    hand.run(2, &[(0, 0), (1, 0)]);
+    hand.cuda.lose(WorkerId(0), "it fell off the bus");
+    hand.run(1, &[(2, 0)]);
+    let lost = "worker 0 was lost: it fell off the bus";
+    assert_eq!(hand.cuda.failure(RequestId(2)).as_deref(), Some(lost));
+    // The state of the second request can't be had on the other worker.
+    let node = NodeRef { request: RequestId(1), node: NodeId(1) };
+    hand.submit(1, &[step(0, 1, 1)], MemberList::Nodes(vec![node]));
+    hand.cuda.wait(None).expect("a task runs");
+    let reason = "its state was on worker 0, which is lost: it fell off the bus";
+    assert_eq!(hand.cuda.failure(RequestId(1)).as_deref(), Some(reason));
+    assert_eq!(hand.cuda.output(RequestId(0)), Some(network.alone(RequestId(0), &requests.graphs[0])));
+}
+
+#[test]
+fn an_idle_backend_comes_back_in_time() {
+    let (mut device, network, requests) = bench("lstm", &["chain:1"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    assert_eq!(hand.cuda.wait(None), None, "nothing runs");
+    let until = crate::units::Nanos(hand.cuda.now().0 + 300_000);
+    assert_eq!(hand.cuda.wait(Some(until)), None);
+    assert!(hand.cuda.now() >= until);
+    assert_eq!(hand.cuda.wait(Some(crate::units::Nanos::MAX)), None, "a user who wants to stop is heard");
+}
