@@ -1,22 +1,30 @@
 //! The inner loop allocates nothing: what memory it needs, it keeps from request to request.
 
+#[path = "../benches/common/idle.rs"]
+mod idle;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use batchlab::backend::cuda::{Cuda, Options};
 use batchlab::backend::sim::Sim;
+use batchlab::backend::{Backend, MemberList, Members, NodeRef, Step, Task};
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::network::{Network, Spec};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Configured, PerCell, Setup};
-use batchlab::units::Rate;
+use batchlab::units::{CellId, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::arrivals::{OpenLoop, Process};
 use batchlab::workload::dataset::Dataset;
 use batchlab::workload::model::Model;
 use batchlab::workload::random;
+use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
 
 /// The system's allocator, which counts the calls of each thread.
@@ -84,4 +92,58 @@ fn more_requests_allocate_no_more() {
         let each = many.saturating_sub(few) as f64 / 40_000.0;
         assert!(each < 0.01, "{policy:?} on {workers} workers, {model:?}: {each} allocations a request");
     }
+}
+
+/// How often the CUDA backend allocates for the last half of these tasks, each of which is a step and its members.
+fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (Step, MemberList)>) -> u64 {
+    let shape: Shape = shape.parse().unwrap();
+    let requests = Requests::unfold(vec![shape; 320].into(), model).unwrap();
+    let spec = Spec { hidden: 4, embedding: 4, vocabulary: 4, seed: 1, weights: None };
+    let network = Arc::new(Network::new(model, &spec).unwrap());
+    let mut device = idle::Idle::default();
+    let mut cuda = Cuda::new(&mut device, network, &requests, 1, &Options::default()).unwrap();
+    let tasks: Vec<_> = tasks.collect();
+    let (half, mut before) = (tasks.len() / 2, 0);
+    for (id, (step, members)) in tasks.into_iter().enumerate() {
+        if id == half {
+            before = ALLOCATIONS.get();
+        }
+        let task = Task {
+            worker: WorkerId(0),
+            stream: StreamId(0),
+            steps: &[step],
+            batch: step.batch,
+            useful_cells: step.cells(),
+            gather: false,
+            requests: &[],
+            members: Members::Requests,
+        };
+        drop(cuda.spare());
+        cuda.submit(TaskId(id as u64), &task, Some(members));
+        cuda.wait(None).unwrap();
+    }
+    let allocations = ALLOCATIONS.get() - before;
+    assert!((0..320).all(|request| cuda.failure(RequestId(request)).is_none()));
+    allocations
+}
+
+#[test]
+fn the_cuda_backend_allocates_nothing_for_a_task() {
+    let step = |cell, times| Step { cell: CellId(cell), batch: 32, times, input: 0 };
+    let node = |request, node| NodeRef { request: RequestId(request), node: NodeId(node) };
+    // 32 chains at a time, the members of which change places from task to task.
+    let chain = |task: u32| {
+        let (set, place) = (task / 10 * 32, task % 10);
+        MemberList::Nodes((0..32).map(|at| node(set + (at + place / 2) % 32, place)).collect())
+    };
+    assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..100).map(|task| (step(0, 1), chain(task)))), 0);
+    // 32 chains together to their ends.
+    let whole = |set: u32| MemberList::Requests((set * 32..(set + 1) * 32).map(RequestId).collect());
+    assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..10).map(|task| (step(0, 12), whole(task)))), 0);
+    // 32 trees of two leaves at a time.
+    let tree = |task: u32| {
+        let nodes = (0..32).map(|at| node(task / 3 * 32 + at, task % 3));
+        (step(u16::from(task % 3 < 2), 1), MemberList::Nodes(nodes.collect()))
+    };
+    assert_eq!(allocations_on_cuda(&Model::TreeLstm, "tree:3 3 0", (0..30).map(tree)), 0);
 }

@@ -57,7 +57,8 @@ impl Kept {
 
     /// Where the words of a request begin.
     pub fn words(&self, request: RequestId) -> u32 {
-        self.find(request).map_or(0, |kept| kept.words)
+        let kept = if self.writes.contains(&true) { self.find(request) } else { None };
+        kept.map_or(0, |kept| kept.words)
     }
 
     /// The place for the state after a node that no other needs, if the request is kept.
