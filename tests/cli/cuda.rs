@@ -141,7 +141,8 @@ fn every_precision_has_right_answers_however_it_is_launched() {
             let sets = keys.map(|(key, value)| format!("device.{key}={value}"));
             for model in [MODELS[2], MODELS[4]] {
                 let model = of_model(model);
-                let more: Vec<&str> = words(&model).into_iter().chain(sets.iter().flat_map(|set| ["--set", set])).collect();
+                let more: Vec<&str> =
+                    words(&model).into_iter().chain(sets.iter().flat_map(|set| ["--set", set])).collect();
                 assert_eq!(host.verified(&more), 80, "{more:?}");
             }
         }

@@ -70,6 +70,15 @@ struct Queue {
     rows: Vec<Rows>,
 }
 
+/// How far the signals of a worker have counted that is lost: nothing more is to be waited for.
+const LOST: u64 = u64::MAX;
+
+impl Queue {
+    fn is_lost(&self) -> bool {
+        self.done == LOST
+    }
+}
+
 /// All lanes that have been used.
 #[derive(Debug, Default)]
 pub struct Lanes {
@@ -126,6 +135,12 @@ impl Lanes {
     /// Whether a use is over.
     pub fn is_over(&self, used: Use) -> bool {
         used.signal <= self.queue(used.lane).done
+    }
+
+    /// Whether nothing is queued any more on what was used last in this way. What a lane of a lost worker used may have been used
+    /// by any other before that, so that it is left alone until all of them are done.
+    pub fn has_left(&self, used: Use) -> bool {
+        if self.queue(used.lane).is_lost() { !self.are_busy() } else { self.is_over(used) }
     }
 
     /// The rows of a cell type on a lane.
@@ -213,8 +228,9 @@ impl Lanes {
         let mut landed = false;
         for queue in &mut self.queues {
             let Some(first) = queue.flying.front() else { continue };
-            // A worker that is lost has counted to the end.
-            queue.done = queue.done.max(device.signalled(queue.lane));
+            if !queue.is_lost() {
+                queue.done = device.signalled(queue.lane);
+            }
             landed |= first.signal <= queue.done;
             while queue.marks.front().is_some_and(|(count, _)| *count <= queue.done) {
                 queue.marks.pop_front();
@@ -257,6 +273,13 @@ impl Lanes {
         self.of(worker).any(|queue| !queue.flying.is_empty())
     }
 
+    /// Whether a task that has finished took states from a worker.
+    pub fn took_from(&self, worker: WorkerId) -> bool {
+        let finished =
+            self.queues.iter().flat_map(|queue| queue.flying.iter().take_while(|flight| flight.signal <= queue.done));
+        finished.flat_map(|flight| &flight.carried).any(|(from, _)| *from == worker)
+    }
+
     /// A worker is lost: what is in progress there has come to its end. Appends the requests that this takes with it: those
     /// of its tasks, and those whose states were on their way from it.
     pub fn lose(&mut self, worker: WorkerId, requests: &mut Vec<RequestId>) {
@@ -268,7 +291,7 @@ impl Lanes {
                 requests.extend(flight.carried.iter().filter(|(from, _)| *from == worker).map(|(_, request)| *request));
             }
             if queue.lane.worker == worker {
-                queue.done = u64::MAX;
+                queue.done = LOST;
                 queue.rows.iter_mut().for_each(Rows::clear);
             }
         }

@@ -169,6 +169,10 @@ impl<'d, D: Device> Cuda<'d, D> {
     /// A worker can't be used any more: what is in progress there fails, and so does what needs the states that it held.
     fn lose(&mut self, worker: WorkerId, reason: &str) {
         self.collect(); // What was done by then is done.
+        self.write_off(worker, reason);
+    }
+
+    fn write_off(&mut self, worker: WorkerId, reason: &str) {
         self.states.pools().lose(worker, reason);
         self.lanes.lose(worker, &mut self.lost);
         for request in self.lost.drain(..) {
@@ -180,6 +184,15 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn collect(&mut self) {
         if !self.lanes.look(&*self.device) {
             return;
+        }
+        // States that came from a worker are worth something if it was well.
+        for worker in (0..self.asked.len() as u16).map(WorkerId) {
+            if self.lanes.took_from(worker)
+                && self.states.pools().lost(worker).is_none()
+                && let Err(fault) = self.device.health(worker)
+            {
+                self.write_off(worker, &fault.reason);
+            }
         }
         let now = self.now();
         while let Some((flight, start)) = self.lanes.land(now) {

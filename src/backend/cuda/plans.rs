@@ -45,16 +45,22 @@ impl Plans {
         Ok(())
     }
 
+    /// The plan for a shape, if it is ready.
+    pub fn find(&mut self, shape: Shape) -> Option<Plan> {
+        self.clock += 1;
+        let ready = self.ready.get_mut(&shape)?;
+        ready.used = self.clock;
+        Some(ready.plan)
+    }
+
     /// The plan for a shape. One that is not ready is made so; the one that was not used for the longest time gives way to
     /// it if there is no room, and all of them do if there is no memory.
     ///
     /// # Errors
     /// Those of [`Device::prepare`].
     pub fn get(&mut self, shape: Shape, device: &mut impl Device) -> Result<Plan, Fault> {
-        self.clock += 1;
-        if let Some(ready) = self.ready.get_mut(&shape) {
-            ready.used = self.clock;
-            return Ok(ready.plan);
+        if let Some(plan) = self.find(shape) {
+            return Ok(plan);
         }
         if self.met == self.room {
             // No two plans were used at one time, so that the order of the map does not matter.

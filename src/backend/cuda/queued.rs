@@ -67,13 +67,19 @@ impl<D: Device> Cuda<'_, D> {
         let rows = self.lanes.rows(id, size.cell);
         let shape = rows.shape().filter(|shape| shape.rows == size.rows && shape.signals);
         let stay = rows.go_on_with(nodes) && nodes.iter().all(|at| self.states.goes_on(*at));
-        let plan = match shape.filter(|_| stay) {
-            Some(shape) => {
+        let plan = match shape.filter(|_| stay).and_then(|shape| self.plans.find(shape)) {
+            Some(plan) => {
                 rows.go_on();
                 nodes.iter().for_each(|at| self.states.advance(*at, &launch));
-                self.plans.get(shape, self.device)?
+                plan
             }
-            None => self.gather(id, size, &launch, nodes, carried)?,
+            None => {
+                self.take(id, size.cell, &launch, nodes);
+                if self.queued.batch.rows.is_empty() {
+                    return Ok(()); // All of its requests have failed.
+                }
+                self.gather(id, size, carried)?
+            }
         };
         self.device.launch(plan)?;
         self.lanes.counted(id);
@@ -96,24 +102,15 @@ impl<D: Device> Cuda<'_, D> {
         Launch { number: self.queued.launches, worker: self.lanes.lane(id).worker, used: self.lanes.next_use(id) }
     }
 
-    /// Queues that the rows of these nodes are brought together. A node that can't run makes its request fail and has no row.
-    pub(super) fn gather(
-        &mut self,
-        id: LaneId,
-        size: Size,
-        launch: &Launch,
-        nodes: &[NodeRef],
-        carried: &mut Vec<(WorkerId, RequestId)>,
-    ) -> Result<Plan, Fault> {
-        let Cuda { device, cells, states, lanes, plans, queued, .. } = self;
-        let Queued { batch, dropped, .. } = queued;
-        let lane = lanes.lane(id);
-        let rows = lanes.rows(id, size.cell);
+    /// Makes up the rows of these nodes. A node that can't run makes its request fail and has no row.
+    pub(super) fn take(&mut self, id: LaneId, cell: CellId, launch: &Launch, nodes: &[NodeRef]) {
+        let Cuda { states, lanes, queued: Queued { batch, dropped, .. }, .. } = self;
+        let rows = lanes.rows(id, cell);
         rows.clear();
         batch.clear();
         dropped.clear();
         for &at in nodes {
-            match states.take(at, size.cell, launch, batch) {
+            match states.take(at, cell, launch, batch) {
                 Ok(member) => rows.push(member),
                 Err(reason) => {
                     reason.into_iter().for_each(|reason| states.fail(at.request, reason));
@@ -121,10 +118,24 @@ impl<D: Device> Cuda<'_, D> {
                 }
             }
         }
-        let counts = cells.get(size.cell.index()).is_some_and(|cell| cell.counts_inputs);
-        let inputs = if counts { plans::rounded(batch.inputs.len() as u32, size.rows) } else { 0 };
+    }
+
+    /// Queues that the rows are brought together.
+    pub(super) fn gather(
+        &mut self,
+        id: LaneId,
+        size: Size,
+        carried: &mut Vec<(WorkerId, RequestId)>,
+    ) -> Result<Plan, Fault> {
+        let Cuda { device, cells, lanes, plans, queued: Queued { batch, .. }, .. } = self;
+        let lane = lanes.lane(id);
+        let inputs = if cells[size.cell.index()].counts_inputs {
+            plans::rounded(batch.inputs.len() as u32, size.rows)
+        } else {
+            0
+        };
         let shape = Shape { lane, cell: size.cell, rows: size.rows, inputs, signals: size.signals };
-        rows.brought_together(shape);
+        lanes.rows(id, size.cell).brought_together(shape);
         let plan = plans.get(shape, *device)?;
         for used in batch.behind.drain(..) {
             lanes.order(id, used, *device)?;

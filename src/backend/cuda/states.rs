@@ -332,11 +332,11 @@ impl States {
     pub fn retire(&mut self, lanes: &Lanes, device: &mut impl Device) {
         let pools = &mut self.pools;
         self.retiring.retain(|held| {
-            let over = lanes.is_over(held.used);
-            if over {
+            let free = lanes.has_left(held.used);
+            if free {
                 held.give_back(pools, device);
             }
-            !over
+            !free
         });
     }
 

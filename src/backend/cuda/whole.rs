@@ -13,7 +13,8 @@ impl<D: Device> Cuda<'_, D> {
         let Flight { members: MemberList::Requests(requests), ends, carried, .. } = flight else { return Ok(()) };
         self.lanes.clear_rows(id);
         self.queued.list.begin(requests, self.states.graphs());
-        for step in steps.iter().filter(|step| step.batch > 0) {
+        let cells = self.cells.len();
+        for step in steps.iter().filter(|step| step.batch > 0 && step.cell.index() < cells) {
             for _ in 0..step.times {
                 self.queue_step(id, step, ends, carried)?;
             }
@@ -38,19 +39,19 @@ impl<D: Device> Cuda<'_, D> {
         let size = Size { cell: step.cell, rows: step.batch, signals: false };
         let rows = self.lanes.rows(id, size.cell);
         let stay = rows.shape().filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
-        let plan = if let Some(shape) = stay {
+        let plan = if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
             rows.go_on();
             self.queued.dropped.clear();
-            self.plans.get(shape, self.device)?
+            plan
         } else {
             self.dismiss(id, size.cell);
             let mut nodes = std::mem::take(&mut self.queued.nodes);
             nodes.clear();
             self.queued.list.take(size.cell, size.rows as usize, &mut nodes);
             let launch = self.next_launch(id);
-            let plan = self.gather(id, size, &launch, &nodes, carried);
+            self.take(id, size.cell, &launch, &nodes);
             self.queued.nodes = nodes;
-            plan?
+            self.gather(id, size, carried)?
         };
         self.device.launch(plan)?;
         self.states.vacate(&mut self.queued.batch);
