@@ -76,7 +76,8 @@ impl<D: Device> Cuda<'_, D> {
             None => {
                 self.take(id, size.cell, &launch, nodes);
                 if self.queued.batch.rows.is_empty() {
-                    return Ok(()); // All of its requests have failed.
+                    // All of its requests have failed, and there is nothing to run.
+                    return self.fetch_and_signal(id);
                 }
                 self.gather(id, size, carried)?
             }

@@ -156,6 +156,7 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
     let reason = "its state was on worker 0, which is lost: it fell off the bus";
     assert_eq!(hand.cuda.failure(RequestId(1)).as_deref(), Some(reason));
     assert_eq!(hand.cuda.output(RequestId(0)), Some(network.alone(RequestId(0), &requests.graphs[0])));
+    assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been given back");
 }
 
 #[test]
