@@ -4,6 +4,7 @@
 //! mistake. A program that adds policies of its own calls [`main`] with its own registry and has all commands.
 
 pub mod compare;
+pub mod devices;
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
@@ -50,6 +51,7 @@ enum Command {
     Replay(replay::Args),
     Validate(validate::Args),
     Policies(policies::Args),
+    Devices(devices::Args),
 }
 
 /// Runs the command line with the policies of a registry.
@@ -66,6 +68,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Replay(args) => replay::run(&args, registry),
         Command::Validate(args) => validate::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
+        Command::Devices(args) => devices::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

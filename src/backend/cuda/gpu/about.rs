@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::driver::dotted;
-use super::gpu::Gpu;
 use super::libraries::{Found, find};
+use super::opened::Gpu;
 use crate::error::{Error, Result};
 
 /// One GPU.

@@ -7,8 +7,8 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUfunction, CUmodule};
 
 use super::cache::{Cache, Key};
-use super::gpu::Gpu;
 use super::nvrtc::{Nvrtc, Source, Target};
+use super::opened::Gpu;
 use super::settings::Precision;
 use crate::error::{Error, Result};
 

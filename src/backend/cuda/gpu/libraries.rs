@@ -211,7 +211,9 @@ fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
 
 /// The folders of libraries in the packages `nvidia-*` of a Python.
 fn packages(prefix: &Path) -> Vec<PathBuf> {
-    let versions = inside(&prefix.join("lib"), "python3");
+    // Pyenv's interpreters, of which only a shim is in `PATH`, have prefixes of their own inside of its own.
+    let prefixes = [prefix.to_path_buf()].into_iter().chain(inside(&prefix.join("versions"), "3"));
+    let versions: Vec<PathBuf> = prefixes.flat_map(|prefix| inside(&prefix.join("lib"), "python3")).collect();
     let sites = versions.iter().flat_map(|version| [version.join("site-packages"), version.join("dist-packages")]);
     sites.flat_map(|site| inside(&site.join("nvidia"), "")).map(|package| package.join("lib")).collect()
 }

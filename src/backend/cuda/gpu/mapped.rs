@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use cudarc::driver::{result, sys};
 
-use super::gpu::Gpu;
+use super::opened::Gpu;
 use crate::backend::cuda::device::Fault;
 
 /// What can stand in mapped memory: any bits are a value of these types.

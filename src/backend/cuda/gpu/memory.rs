@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::result;
 
-use super::gpu::Gpu;
+use super::opened::Gpu;
 use crate::backend::cuda::device::Fault;
 
 /// A piece of a GPU's memory. What is in it at first is not said.

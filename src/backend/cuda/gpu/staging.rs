@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::gpu::Gpu;
 use super::mapped::Mapped;
+use super::opened::Gpu;
 use crate::backend::cuda::device::{Batch, Fault};
 
 /// The numbers that a row is on the GPU.

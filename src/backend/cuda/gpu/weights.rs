@@ -6,8 +6,8 @@ use std::sync::Arc;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::gpu::Gpu;
 use super::memory::Memory;
+use super::opened::Gpu;
 use super::settings::Precision;
 use crate::backend::cuda::device::Fault;
 use crate::network::Spec;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::cells::{Cell, States};
 use super::compile::Kernels;
-use super::gpu::{Gpu, size};
 use super::lane::LaneState;
 use super::mapped::Mapped;
 use super::memory::Memory;
+use super::opened::{Gpu, size};
 use crate::backend::cuda::device::{Fault, Slot};
 
 /// The share of the memory that is free which states may take, in hundredths: lanes, graphs and libraries take theirs later.
