@@ -116,7 +116,6 @@ impl LaneState {
             unsafe { Handle::new(cublas, precision, stream.stream, (workspace.address(), workspace.bytes())) }?;
         let counted = Memory::zeros(gpu, size_of::<u64>(), "a signal")?;
         let host = Mapped::new(gpu, 1, "a signal")?;
-        let arguments = Arguments::default().address(counted.address()).address(host.address(0));
         Ok(LaneState {
             products,
             stream,
@@ -124,7 +123,7 @@ impl LaneState {
             _workspace: workspace,
             batches: (0..cells).map(|_| None).collect(),
             staging: Staging::new(gpu),
-            signal: Call::new(kernels.function(Kernel::Signal), (1, 1), arguments).of_threads(1),
+            signal: signal(kernels, &counted, &host),
             counted,
             host,
             queued: 0,
@@ -200,8 +199,7 @@ impl LaneState {
 
     /// The kernel that only signals.
     pub fn signal_call(&self, kernels: &Kernels) -> Call {
-        let arguments = Arguments::default().address(self.counted.address()).address(self.host.address(0));
-        Call::new(kernels.function(Kernel::Signal), (1, 1), arguments).of_threads(1)
+        signal(kernels, &self.counted, &self.host)
     }
 
     /// The number of the next signal to be queued.
@@ -266,6 +264,12 @@ impl LaneState {
         }
         status.result().map_err(|error| self.gpu.fault("a computation failed", error))
     }
+}
+
+/// A launch of the kernel that only signals.
+fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
+    let arguments = Arguments::default().address(counted.address()).address(host.address(0));
+    Call::new(kernels.function(Kernel::Signal), (1, 1), arguments).of_threads(1)
 }
 
 /// The inputs of a node whose cell does not count them: at most the two children of a binary tree's.

@@ -96,7 +96,7 @@ impl Gpus {
             )));
         }
         let weights = Weights::open(model, spec)?;
-        let (cache, state) = (Cache::of_user(), model_state(model, spec));
+        let (cache, state) = (Cache::of_user(), crate::network::cells::state(model, spec));
         let mut opened = Vec::with_capacity(workers);
         for number in 0..workers {
             let gpu = Gpu::open(number)?;
@@ -190,16 +190,28 @@ impl Gpus {
         PlanState::new(shape, lane, &workshop)
     }
 
+    /// Gives up plans; gives their numbers and their shapes.
+    fn give_up(&mut self, which: impl Fn(&Shape) -> bool) -> Vec<(usize, Shape)> {
+        let mut given_up = Vec::new();
+        for (place, plan) in self.plans.iter_mut().enumerate() {
+            if let Some(plan) = plan.take_if(|plan| which(&plan.shape)) {
+                self.of_shape.remove(&plan.shape);
+                given_up.push((place, plan.shape));
+            }
+        }
+        given_up
+    }
+
+    /// Gives up the plans of GPUs that are lost.
+    fn give_up_lost(&mut self) {
+        let lost: Vec<bool> = self.workers.iter().map(|worker| worker.usable().is_err()).collect();
+        self.give_up(|shape| lost[shape.lane.worker.index()]);
+    }
+
     /// Makes plans anew whose memory has moved. Where that fails they are given up, since what they would use is gone.
     fn remake(&mut self, moved: impl Fn(&Shape) -> bool) -> Result<(), Fault> {
-        let is_moved = |plan: &Option<PlanState>| plan.as_ref().is_some_and(|plan| moved(&plan.shape));
-        let places: Vec<usize> = (0..self.plans.len()).filter(|place| is_moved(&self.plans[*place])).collect();
-        let shapes: Vec<Shape> =
-            places.iter().filter_map(|place| self.plans[*place].take()).map(|plan| plan.shape).collect();
-        for shape in &shapes {
-            self.of_shape.remove(shape);
-        }
-        for (place, shape) in places.into_iter().zip(shapes) {
+        let given_up = self.give_up(moved);
+        for (place, shape) in given_up {
             let made = self.make(shape);
             self.plans[place] = Some(self.workers[shape.lane.worker.index()].noted(made)?);
             self.of_shape.insert(shape, Plan(place as u32));
@@ -224,22 +236,26 @@ impl Device for Gpus {
             let reason = format!("{workers} workers, but {} GPUs are open", self.workers.len());
             return Err(Fault { reason, lost: false });
         }
-        for worker in &mut self.workers {
-            worker.usable()?;
-            let ended = worker.gpu.synchronize();
-            worker.noted(ended)?;
+        for (number, worker) in self.workers.iter_mut().enumerate() {
+            let ended = worker.usable().and_then(|()| worker.gpu.synchronize());
+            let ended = worker.noted(ended);
+            // A GPU that is lost is none of a run of fewer workers' business.
+            if number < workers {
+                ended?;
+            }
         }
+        self.give_up_lost();
         let gpu = Arc::clone(&self.workers[0].gpu);
-        let more_words = needs.words as usize > self.words.count();
-        if more_words {
-            self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
-        }
         let floats = needs.fetched as usize * self.state;
         if floats > self.fetched.count() {
             self.fetched = Mapped::new(&gpu, floats, "fetched states")?;
         }
         self.brought.clear();
         self.brought.resize(needs.fetched as usize, None);
+        let more_words = needs.words as usize > self.words.count();
+        if more_words {
+            self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
+        }
         // What has moved is noted before anything fails, so that no plan is left with memory that is gone.
         let mut moved = vec![more_words; self.workers.len()];
         let mut fits = Ok(());
@@ -251,8 +267,7 @@ impl Device for Gpus {
             fits = fits.and(worker.noted(outcome));
         }
         if fits.is_err() {
-            self.plans.iter_mut().for_each(|plan| drop(plan.take()));
-            self.of_shape.clear();
+            self.give_up(|_| true);
             return fits;
         }
         self.remake(|shape| moved[shape.lane.worker.index()])
@@ -315,7 +330,7 @@ impl Device for Gpus {
     }
 
     fn wait(&mut self, lane: Lane, mark: Mark) -> Result<(), Fault> {
-        let event = self.lane(mark.lane)?.event(mark.number);
+        let event = self.lane(mark.lane).map_err(of_another)?.event(mark.number);
         // SAFETY: events live as long as their lanes, which are never closed.
         self.on(lane, |lane| unsafe { lane.wait(event) })
     }
@@ -323,7 +338,7 @@ impl Device for Gpus {
     fn carry(&mut self, from: (WorkerId, Slot), to: (Lane, Slot)) -> Result<(), Fault> {
         let bytes = self.state * size_of::<f32>();
         let source = worker_of(&mut self.workers, from.0)?;
-        source.usable()?;
+        source.usable().map_err(of_another)?;
         let (source, source_context) = (source.state(from.1)?, source.gpu.handle());
         let stream = self.lane(to.0)?.stream();
         let worker = &mut self.workers[to.0.worker.index()];
@@ -343,7 +358,7 @@ impl Device for Gpus {
 
     fn fetch(&mut self, lane: Lane, slot: Slot, place: u32) -> Result<(), Fault> {
         let at = place as usize;
-        let LaneState { .. } = self.lane(lane)?;
+        self.lane(lane)?;
         let target = self.fetched.place(at * self.state);
         let worker = &mut self.workers[lane.worker.index()];
         let source = worker.state(slot)?;
@@ -390,13 +405,13 @@ fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault>
         .ok_or_else(|| Fault { reason: format!("worker {id}, but {open} GPUs are open"), lost: false })
 }
 
-fn failed(fault: Fault) -> Error {
-    Error::failed(fault.reason)
+/// A fault of another worker than the one that is asked for something: what is asked can't be had, but the worker is not lost.
+fn of_another(fault: Fault) -> Fault {
+    Fault { lost: false, ..fault }
 }
 
-/// The numbers in a state of a model.
-fn model_state(model: &Model, spec: &Spec) -> usize {
-    crate::network::cells::state(model, spec)
+fn failed(fault: Fault) -> Error {
+    Error::failed(fault.reason)
 }
 
 /// Models that GPUs do not run are refused before anything is opened.

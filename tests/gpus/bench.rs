@@ -1,0 +1,121 @@
+//! A network on GPUs, and on the CPU beside it.
+
+use std::env;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use batchlab::backend::cuda::device::{Batch, Device, Fault, Lane, Needs, Plan, Row, Shape, Slot};
+use batchlab::backend::cuda::gpu::{Gpus, Precision, Settings};
+use batchlab::network::reference::Output;
+use batchlab::network::{Network, Spec};
+use batchlab::units::{CellId, RequestId, StreamId, WorkerId};
+use batchlab::workload::cell_graph::CellGraph;
+use batchlab::workload::model::Model;
+
+use crate::host_cuda;
+
+/// Set in the process that a test runs in.
+const INSIDE: &str = "GPUS_TEST_INSIDE";
+
+/// Whether the caller, the test of this name, is to go on: in a process of its own that sees the GPUs which `settings`
+/// describe (`tests/host_cuda/driver/settings.hpp`). In the process that it is called in first it starts that one, and the test
+/// is over when that has ended well. Libraries are looked for once a process, by what its environment said at its start.
+#[track_caller]
+pub fn inside(test: &str, settings: &[(&str, &str)]) -> bool {
+    if env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let Some(libraries) = host_cuda::driver() else { return false };
+    let caches = tempfile::tempdir().expect("a folder for caches");
+    let mut command = Command::new(env::current_exe().expect("a test knows its program"));
+    command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").env("XDG_CACHE_HOME", caches.path());
+    command.env("LD_LIBRARY_PATH", &libraries).env("BATCHLAB_CUDA_LIBRARIES", &libraries);
+    command.envs(settings.iter().map(|(name, value)| (format!("HOST_CUDA_{name}"), value)));
+    let ran = command.output().expect("the program starts again");
+    let (said, complained) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && said.contains("1 passed"), "{test} {settings:?}:\n{said}\n{complained}");
+    false
+}
+
+/// The first stream of the first worker.
+pub const LANE: Lane = Lane { worker: WorkerId(0), stream: StreamId(0) };
+
+/// The network, and the GPUs with it.
+pub struct Bench {
+    pub network: Network,
+    pub gpus: Gpus,
+}
+
+pub fn spec() -> Spec {
+    Spec { hidden: 9, embedding: 5, vocabulary: 13, seed: 3, weights: None }
+}
+
+pub fn needs() -> Needs {
+    Needs { states: 64, words: 256, fetched: 64 }
+}
+
+/// A row of one node.
+pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> Row {
+    Row { request: RequestId(request), node, last, state: Slot(request), words: 16 * request, inputs_end }
+}
+
+impl Bench {
+    pub fn new(model: &Model, settings: Settings, workers: usize) -> Bench {
+        Bench::of(model, &spec(), settings, workers)
+    }
+
+    pub fn of(model: &Model, spec: &Spec, settings: Settings, workers: usize) -> Bench {
+        let mut gpus = Gpus::new(model, spec, &settings, workers).expect("GPUs");
+        gpus.begin(workers, &needs()).expect("a run");
+        Bench { network: Network::new(model, spec).expect("a network"), gpus }
+    }
+
+    /// The plan of a batch on a lane.
+    pub fn plan(&mut self, lane: Lane, cell: u16, rows: u32, inputs: u32, signals: bool) -> Plan {
+        self.gpus.prepare(Shape { lane, cell: CellId(cell), rows, inputs, signals }).expect("a plan")
+    }
+
+    pub fn gather(&mut self, plan: Plan, rows: &[Row], inputs: &[u32]) {
+        let inputs: Vec<Slot> = inputs.iter().map(|slot| Slot(*slot)).collect();
+        self.gpus.gather(plan, &Batch { rows, inputs: &inputs }).expect("a gather");
+    }
+
+    pub fn launch(&mut self, plan: Plan, times: u32) {
+        (0..times).for_each(|_| self.gpus.launch(plan).expect("a launch"));
+    }
+
+    /// Fetches the states of requests, in whose slots they are.
+    pub fn fetch(&mut self, lane: Lane, requests: impl Iterator<Item = u32>) {
+        requests.for_each(|request| self.gpus.fetch(lane, Slot(request), request).expect("a fetch"));
+    }
+
+    /// Waits until a lane has signalled so often.
+    pub fn wait(&mut self, lane: Lane, signals: u64) -> Result<(), Fault> {
+        let late = Instant::now() + Duration::from_secs(60);
+        while self.gpus.signalled(lane) < signals {
+            self.gpus.health(lane.worker)?;
+            assert!(Instant::now() < late, "{} of {signals} signals", self.gpus.signalled(lane));
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        assert_eq!(self.gpus.signalled(lane), signals);
+        Ok(())
+    }
+
+    pub fn alone(&self, request: u32, graph: &CellGraph) -> Output {
+        self.network.alone(RequestId(request), graph)
+    }
+
+    /// Holds a fetched state against the one that the CPU comes to.
+    #[track_caller]
+    pub fn compare(&self, place: u32, expected: &[f32], precision: Precision) {
+        let bound = if precision == Precision::F32 { 2e-6 } else { 2e-2 };
+        let came = self.gpus.fetched(place);
+        assert_eq!(came.len(), expected.len());
+        for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
+            assert!(
+                (came - expected).abs() <= bound * expected.abs().max(1.0),
+                "{place}, {at}: {came}, not {expected}"
+            );
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Every cell computes what the CPU's does, whatever the settings.
+
+use std::sync::Arc;
+
+use batchlab::backend::cuda::device::Device;
+use batchlab::backend::cuda::gpu::{LaunchBy, Precision, Settings, Signal};
+use batchlab::units::CellId;
+use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
+use batchlab::workload::model::Model;
+
+use crate::bench::{Bench, LANE, inside, row};
+
+/// All combinations of settings.
+fn settings() -> impl Iterator<Item = Settings> {
+    Precision::ALL.into_iter().flat_map(|precision| {
+        [Signal::Fused, Signal::Kernel].into_iter().flat_map(move |signal| {
+            [LaunchBy::Graph, LaunchBy::Kernels].map(|launch| Settings { precision, signal, launch })
+        })
+    })
+}
+
+const LENGTHS: [u32; 4] = [5, 1, 3, 4];
+
+/// Chains of several lengths as one batch with padding, gathered anew in the middle.
+fn chains(model: &Model, settings: Settings) {
+    let mut bench = Bench::new(model, settings, 1);
+    let plan = bench.plan(LANE, 0, 6, 0, true);
+    let rows: Vec<_> = (0..).zip(LENGTHS).map(|(request, length)| row(request, 0, length - 1, 0)).collect();
+    bench.gather(plan, &rows, &[]);
+    bench.launch(plan, 2);
+    // Those that are left, in another order.
+    let rows = [row(3, 2, 3, 1), row(0, 2, 4, 2), row(2, 2, 2, 3)];
+    bench.gather(plan, &rows, &[3, 0, 2]);
+    bench.launch(plan, 3);
+    bench.fetch(LANE, 0..4);
+    bench.gpus.signal(LANE).unwrap();
+    bench.wait(LANE, 6).unwrap();
+    for (request, length) in (0..).zip(LENGTHS) {
+        let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
+        bench.compare(request, &expected.state, settings.precision);
+        assert!(!bench.gpus.broken(LANE.worker, row(request, 0, 0, 0).state));
+    }
+}
+
+#[test]
+fn chains_under_all_settings() {
+    if inside("networks::chains_under_all_settings", &[]) {
+        for settings in settings() {
+            chains(&Model::Lstm, settings);
+            chains(&Model::Gru, settings);
+        }
+    }
+}
+
+/// Translations: the encoder's steps, then the decoder's, whose words come to the host.
+fn translations(settings: Settings) {
+    const DECODER: u16 = 0;
+    const ENCODER: u16 = 1;
+    let sizes = [(3, 4), (1, 2), (2, 5)];
+    let mut bench = Bench::new(&Model::Seq2Seq, settings, 1);
+    let encoder = bench.plan(LANE, ENCODER, 3, 0, false);
+    let rows: Vec<_> = (0..).zip(sizes).map(|(request, (source, _))| row(request, 0, source - 1, 0)).collect();
+    bench.gather(encoder, &rows, &[]);
+    bench.launch(encoder, 3);
+    let decoder = bench.plan(LANE, DECODER, 4, 0, true);
+    let rows: Vec<_> = (0..)
+        .zip(sizes)
+        .map(|(request, (source, target))| row(request, source, source + target - 1, request + 1))
+        .collect();
+    bench.gather(decoder, &rows, &[0, 1, 2]);
+    bench.launch(decoder, 5);
+    bench.fetch(LANE, 0..3);
+    bench.gpus.signal(LANE).unwrap();
+    bench.wait(LANE, 6).unwrap();
+    for (request, (source, target)) in (0..).zip(sizes) {
+        let run = |cell, length| Run { cell: CellId(cell), length, input: 0 };
+        let expected = bench.alone(request, &CellGraph::chains([run(ENCODER, source), run(DECODER, target)]));
+        let words: Vec<u32> = (source..source + target).map(|node| bench.gpus.word(16 * request + node)).collect();
+        // Rounding may make another word the likeliest, and everything behind it another text.
+        if words == expected.words {
+            bench.compare(request, &expected.state, settings.precision);
+        }
+        assert!(words == expected.words || settings.precision != Precision::F32, "{words:?}, {:?}", expected.words);
+    }
+}
+
+#[test]
+fn translations_under_all_settings() {
+    if inside("networks::translations_under_all_settings", &[]) {
+        settings().for_each(translations);
+    }
+}
+
+/// A tree of a root, of whose children one has two, and one, for `Model::ChildSumTreeLstm`, three.
+fn tree(model: &Model, settings: Settings) {
+    const INTERNAL: u16 = 0;
+    const LEAF: u16 = 1;
+    let binary = *model == Model::TreeLstm;
+    // Nodes 0, 1, 2 and, of the wider tree, 3 are leaves; then come the node over them all but the first, and the root.
+    let leaves: u32 = if binary { 3 } else { 4 };
+    let (over, root) = (leaves, leaves + 1);
+    let cells = (0..=root).map(|node| CellId(if node < leaves { LEAF } else { INTERNAL })).collect();
+    let mut edges: Vec<(u32, u32)> = (1..leaves).map(|leaf| (leaf, over)).collect();
+    edges.extend([(0, root), (over, root)]);
+    let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &edges).unwrap()));
+
+    // Every node has a slot of its own; requests 0 and 1 are of this tree.
+    let slot = |request: u32, node: u32| 8 * request + node;
+    let at = |request, node, inputs_end| {
+        let mut row = row(request, node, node, inputs_end);
+        row.state.0 = slot(request, node);
+        row
+    };
+    let mut bench = Bench::new(model, settings, 1);
+    let plan = bench.plan(LANE, LEAF, 9, 0, true);
+    let rows: Vec<_> = (0..2).flat_map(|request| (0..leaves).map(move |leaf| at(request, leaf, 0))).collect();
+    bench.gather(plan, &rows, &[]);
+    bench.launch(plan, 1);
+    let inputs = |all: usize| if binary { 0 } else { all as u32 };
+    let below: Vec<u32> = (0..2).flat_map(|request| (1..leaves).map(move |leaf| slot(request, leaf))).collect();
+    let plan = bench.plan(LANE, INTERNAL, 3, inputs(below.len() + 1), true);
+    bench.gather(plan, &[at(0, over, leaves - 1), at(1, over, 2 * (leaves - 1))], &below);
+    bench.launch(plan, 1);
+    let below = [slot(0, 0), slot(0, over), slot(1, 0), slot(1, over)];
+    let plan = bench.plan(LANE, INTERNAL, 2, inputs(below.len()), true);
+    bench.gather(plan, &[at(0, root, 2), at(1, root, 4)], &below);
+    bench.launch(plan, 1);
+    for request in 0..2 {
+        bench.gpus.fetch(LANE, at(request, root, 0).state, request).unwrap();
+    }
+    bench.gpus.signal(LANE).unwrap();
+    bench.wait(LANE, 4).unwrap();
+    for request in 0..2 {
+        bench.compare(request, &bench.alone(request, &graph).state, settings.precision);
+    }
+}
+
+#[test]
+fn trees_under_all_settings() {
+    if inside("networks::trees_under_all_settings", &[]) {
+        for settings in settings() {
+            tree(&Model::TreeLstm, settings);
+            tree(&Model::ChildSumTreeLstm, settings);
+        }
+    }
+}
+
+#[test]
+fn threads_may_run_in_any_order() {
+    for seed in ["1", "2", "3"] {
+        if inside("networks::threads_may_run_in_any_order", &[("SEED", seed)]) {
+            let settings = Settings::default();
+            chains(&Model::Lstm, settings);
+            chains(&Model::Gru, settings);
+            translations(settings);
+            tree(&Model::TreeLstm, settings);
+            tree(&Model::ChildSumTreeLstm, settings);
+            return;
+        }
+    }
+}
