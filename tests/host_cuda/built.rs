@@ -22,11 +22,50 @@ pub fn library(element: Element) -> String {
     format!("libkernels_{}.so", element.name())
 }
 
+/// What the kernels are watched by while they run, as `HOST_CUDA_SANITIZE` says; see `scripts/sanitize-kernels`.
+#[derive(Clone, Copy, Debug)]
+enum Sanitizer {
+    None,
+    /// Finds races: memory that two threads of a launch use with no barrier or atomic between them.
+    Thread,
+    /// Finds what is read or written outside of its memory.
+    Address,
+}
+
+impl Sanitizer {
+    fn chosen() -> Sanitizer {
+        match std::env::var("HOST_CUDA_SANITIZE").as_deref() {
+            Err(_) | Ok("") => Sanitizer::None,
+            Ok("thread") => Sanitizer::Thread,
+            Ok("address") => Sanitizer::Address,
+            Ok(other) => panic!("HOST_CUDA_SANITIZE={other}: neither thread nor address"),
+        }
+    }
+
+    /// The shim is not watched itself: it tells the sanitizer which fiber runs.
+    fn of_shim(self) -> &'static str {
+        match self {
+            Sanitizer::None => "",
+            Sanitizer::Thread => "-DHOST_CUDA_TSAN",
+            Sanitizer::Address => "-DHOST_CUDA_ASAN",
+        }
+    }
+
+    fn of_kernels(self) -> &'static str {
+        match self {
+            Sanitizer::None => "",
+            Sanitizer::Thread => "-fsanitize=thread",
+            Sanitizer::Address => "-fsanitize=address",
+        }
+    }
+}
+
 /// Builds the shim, if it is not built yet. Returns the folder with it, or nothing where there is no compiler.
 pub fn shim() -> Option<PathBuf> {
     let sources = Path::new(HERE).join("shim");
     once("shim", &files(&sources, ""), |compiler, folder| {
-        compiler.compile(folder, &[flags(), files(&sources, "cpp"), words("-o libhost_cuda.so")].concat());
+        let how = words(Sanitizer::chosen().of_shim());
+        compiler.compile(folder, &[flags(), how, files(&sources, "cpp"), words("-o libhost_cuda.so")].concat());
     })
 }
 
@@ -42,7 +81,8 @@ pub fn kernels(name: &str, sources: &Path) -> Option<PathBuf> {
             for element in Element::ALL {
                 let (shim, device) = (&shim, &device);
                 scope.spawn(move || {
-                    let how = format!("-Wno-unknown-pragmas -DELEMENT={} -include", element as u32);
+                    let watched = Sanitizer::chosen().of_kernels();
+                    let how = format!("{watched} -Wno-unknown-pragmas -DELEMENT={} -include", element as u32);
                     let how = [words(&how), vec![device.clone()], words("-x c++")].concat();
                     let link = words(&format!("-x none -lhost_cuda -o {}", library(element)));
                     compiler.compile(folder, &[flags(), how, files(sources, "cu"), link, linked(shim)].concat());
@@ -101,7 +141,7 @@ fn files(folder: &Path, extension: &str) -> Vec<String> {
 fn once(name: &str, watched: &[String], build: impl Fn(&Compiler, &Path)) -> Option<PathBuf> {
     let compiler = compiler::find()?;
     let mut hasher = DefaultHasher::new();
-    hasher.write(format!("{compiler} {FLAGS:?}").as_bytes());
+    hasher.write(format!("{compiler} {FLAGS:?} {:?}", Sanitizer::chosen()).as_bytes());
     for path in watched {
         hasher.write(path.as_bytes());
         hasher.write(&fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}")));

@@ -115,6 +115,9 @@ class Grid {
   void **const arguments_;
   uint64_t random_;
   std::string failure_;
+  // What the host did is before what threads do, and that before what the host does next; but threads are not in order among
+  // themselves. So these are two.
+  char begun_ = 0, ended_ = 0;
   // The numbers of the blocks that have not begun.
   std::deque<size_t> blocks_;
   std::vector<std::unique_ptr<Block>> resident_;
@@ -127,7 +130,7 @@ thread_local std::vector<Stack> stacks;
 
 std::string Grid::run() {
   for (size_t block = 0; block < count(launch_.blocks); block++) blocks_.push_back(block);
-  Fiber::release(this);
+  Fiber::release(&begun_);
   for (;;) {
     begin_blocks();
     if (resident_.empty()) break;
@@ -138,7 +141,7 @@ std::string Grid::run() {
     step(thread);
     if (!failure_.empty()) return failure_;
   }
-  Fiber::acquire(this);
+  Fiber::acquire(&ended_);
   return {};
 }
 
@@ -200,9 +203,9 @@ void Grid::entry() {
   Grid &own = *grid;
   Thread &thread = *own.running;
   thread.fiber.begun();
-  Fiber::acquire(&own);
+  Fiber::acquire(&own.begun_);
   own.kernel_.run(own.arguments_);
-  Fiber::release(&own);
+  Fiber::release(&own.ended_);
 
   Block &block = *thread.block;
   Warp &warp = block.warps[thread.number / warp_lanes];
