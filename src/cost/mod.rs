@@ -18,6 +18,21 @@ pub trait CostModel: Send + Sync {
         Nanos::ZERO
     }
 
+    /// As [`CostModel::cell`], inside a task of whole requests, whose steps follow each other without a hand-over.
+    fn cell_of_whole(&self, step: &Step) -> Nanos {
+        self.cell(step)
+    }
+
+    /// As [`CostModel::switch`], on top of [`CostModel::cell_of_whole`].
+    fn switch_of_whole(&self, step: &Step) -> Nanos {
+        self.switch(step)
+    }
+
+    /// What a task of so many whole requests takes beside its steps and what every task costs: the requests begin and end.
+    fn whole(&self, _requests: u32) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// The time to bring the states of a batch of so many nodes together.
     fn gather(&self, batch: u32) -> Nanos;
 

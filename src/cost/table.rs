@@ -13,12 +13,18 @@ use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
 
 /// The names under which a table gives what tasks cost beside their cells, by batch size: each task, bringing states
-/// together, and the way from the submission to the start.
-const TASK: &str = "task";
-const GATHER: &str = "gather";
-const LAUNCH: &str = "launch";
-/// Behind the name of a cell: how much longer it takes behind a cell of another type.
-const SWITCH: &str = ".switch";
+/// together, and the way from the submission to the start; by the number of requests, what a task of whole requests takes
+/// beside its steps.
+pub const TASK: &str = "task";
+/// See [`TASK`].
+pub const GATHER: &str = "gather";
+/// See [`TASK`].
+pub const LAUNCH: &str = "launch";
+/// See [`TASK`]. Behind the name of a cell: the time of its steps inside of such tasks.
+pub const WHOLE: &str = "whole";
+/// Behind the name of a cell, or of its steps inside of tasks of whole requests: how much longer it takes behind a cell of
+/// another type.
+pub const SWITCH: &str = "switch";
 
 /// A cost table as its file has it.
 #[derive(Clone, Debug)]
@@ -115,7 +121,7 @@ impl CostTable {
     /// The costs of a model's cells on a device with these overheads.
     ///
     /// # Errors
-    /// A cell that the table does not have.
+    /// A cell that the table does not have; rows for switches inside of tasks of whole requests without the cell's own.
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
         let curves = cells
             .iter()
@@ -132,15 +138,34 @@ impl CostTable {
             })
             .collect::<Result<Vec<CellCosts>>>()?;
         let nothing = || CellCosts { by_input: vec![(0, Curve::constant(Nanos::ZERO))] };
-        let switches =
-            cells.iter().map(|cell| self.cells.get(&format!("{}{SWITCH}", cell.name)).cloned().unwrap_or_else(nothing));
+        let rows = |name: String| self.cells.get(&name).cloned();
+        let switches: Vec<CellCosts> =
+            cells.iter().map(|cell| rows(format!("{}.{SWITCH}", cell.name)).unwrap_or_else(nothing)).collect();
+        // A cell without rows for tasks of whole requests takes there what it takes anywhere.
+        let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &CellCosts))| {
+            let name = format!("{}.{WHOLE}", cell.name);
+            match (rows(name.clone()), rows(format!("{name}.{SWITCH}"))) {
+                (Some(costs), switch) => Ok((costs, switch.unwrap_or_else(nothing))),
+                (None, None) => Ok((anywhere.clone(), switch.clone())),
+                (None, Some(_)) => Err(Error::input(format!(
+                    "{}: rows for \"{name}.{SWITCH}\" but none for \"{name}\", on top of which they come",
+                    self.name
+                ))),
+            }
+        };
+        let in_whole: Vec<(CellCosts, CellCosts)> =
+            cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
+        let (whole_cells, whole_switches) = in_whole.into_iter().unzip();
         let curve = |given: Option<Nanos>, name: &str| match (given, self.cells.get(name)) {
             (None, Some(costs)) => costs.by_input[0].1.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {
             cells: curves,
-            switches: switches.collect(),
+            whole_cells,
+            whole_switches,
+            switches,
+            whole: curve(None, WHOLE),
             task: curve(overhead.task, TASK),
             gather: curve(overhead.gather, GATHER),
             launch: curve(overhead.launch, LAUNCH),
@@ -159,6 +184,10 @@ pub struct TableModel {
     cells: Vec<CellCosts>,
     /// What comes on top of each cell behind another.
     switches: Vec<CellCosts>,
+    /// Both inside of tasks of whole requests.
+    whole_cells: Vec<CellCosts>,
+    whole_switches: Vec<CellCosts>,
+    whole: Curve,
     task: Curve,
     gather: Curve,
     launch: Curve,
@@ -180,6 +209,18 @@ impl CostModel for TableModel {
 
     fn switch(&self, step: &Step) -> Nanos {
         self.switches[step.cell.index()].at(step)
+    }
+
+    fn cell_of_whole(&self, step: &Step) -> Nanos {
+        self.whole_cells[step.cell.index()].at(step)
+    }
+
+    fn switch_of_whole(&self, step: &Step) -> Nanos {
+        self.whole_switches[step.cell.index()].at(step)
+    }
+
+    fn whole(&self, requests: u32) -> Nanos {
+        self.whole.at(requests)
     }
 
     fn gather(&self, batch: u32) -> Nanos {
@@ -303,6 +344,32 @@ mod tests {
         let none = CostTable::parse("cell,batch,ns\nlstm,1,10\n", "t.csv").unwrap();
         let none = none.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
         assert_eq!([none.task(9), none.gather(9), none.launch(9)], [Nanos::ZERO; 3]);
+    }
+
+    #[test]
+    fn steps_of_whole_requests_have_rows_of_their_own_or_those_of_the_cell() {
+        let rows = "cell,batch,ns\nencoder,1,10\nencoder.switch,1,3\nencoder.whole,1,8\nencoder.whole,3,16\n\
+                    decoder,1,20\ndecoder.switch,1,5\nwhole,1,2\nwhole,2,7\n";
+        let cells = Model::Seq2Seq.cell_types();
+        let device = |rows: &str| CostTable::parse(rows, "t.csv").unwrap().device(&cells, Overhead::default());
+        let costs = |rows: &str, cell: &str| {
+            let device = device(rows).unwrap();
+            let cell = CellId(cells.iter().position(|known| known.name == cell).unwrap() as u16);
+            let step = Step { cell, batch: 2, times: 1, input: 0 };
+            [device.cell_of_whole(&step).0, device.switch_of_whole(&step).0, device.whole(2).0]
+        };
+        assert_eq!(costs(rows, "encoder"), [12, 0, 7], "the switch of other tasks is none of these");
+        assert_eq!(costs(rows, "decoder"), [40, 10, 7]);
+        assert_eq!(costs(&format!("{rows}encoder.whole.switch,2,1\n"), "encoder"), [12, 1, 7]);
+        assert_eq!(costs("cell,batch,ns\nencoder,1,10\ndecoder,1,20\n", "encoder"), [20, 0, 0]);
+
+        let error = device(&format!("{rows}decoder.whole.switch,2,1\n")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "t.csv: rows for \"decoder.whole.switch\" but none for \"decoder.whole\", on top of which they come"
+        );
+        let twice = CostTable::parse(&format!("{rows}encoder.whole,3,1\n"), "t.csv").unwrap_err().to_string();
+        assert!(twice.contains("t.csv:10: a second time for cell \"encoder.whole\" at batch 3"), "{twice}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! When a simulated task begins, how long it takes, and when that is told.
 
 use super::CostModel;
-use crate::backend::Task;
+use crate::backend::{Members, Step, Task};
 use crate::units::{CellId, Nanos};
 
 /// What the simulated backend asks of its device, once for each task and in the order of submission. Every [`CostModel`]
@@ -26,15 +26,21 @@ impl<C: CostModel> Timing for C {
     }
 
     fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
+        let whole = matches!(task.members, Members::Requests);
+        let of_step = |step: &Step| match whole {
+            true => (self.cell_of_whole(step), self.switch_of_whole(step)),
+            false => (self.cell(step), self.switch(step)),
+        };
         // Behind another cell states go back to their requests anyway. So a task that gathers as well pays what is more.
         let mut gather = if task.gather { self.gather(task.batch) } else { Nanos::ZERO };
-        let mut cells = Nanos::ZERO;
+        let mut cells = if whole { self.whole(task.batch) } else { Nanos::ZERO };
         for step in task.steps {
+            let (cell, switch) = of_step(step);
             if before.replace(step.cell).is_some_and(|before| before != step.cell) {
-                cells = cells.saturating_add(self.switch(step).max(gather));
+                cells = cells.saturating_add(switch.max(gather));
                 gather = Nanos::ZERO;
             }
-            cells = cells.saturating_add(self.cell(step).saturating_mul(u64::from(step.times)));
+            cells = cells.saturating_add(cell.saturating_mul(u64::from(step.times)));
         }
         cells.saturating_add(gather).saturating_add(self.task(task.batch))
     }

@@ -1,11 +1,12 @@
 //! A network on a device that computes: made ready once, started for each run.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use super::target::{Processor, this_processor};
 use super::verify::Answer;
 use crate::backend::Backend;
-use crate::backend::cpu::Cpu;
+use crate::backend::cpu::{Cpu, StepTime};
 use crate::backend::cuda::gpu::about::{Libraries, Library};
 use crate::backend::cuda::gpu::{Gpus, Precision, Settings, libraries};
 use crate::backend::cuda::{Cuda, Options};
@@ -85,6 +86,23 @@ impl Engine {
         match &self.place {
             Place::Cpu => this_processor(),
             Place::Gpus(gpus) => of_gpus(gpus, self.workers, self.precision),
+        }
+    }
+
+    /// As [`Engine::start`], with workers that tell `log` of each step that they run inside of tasks of whole requests, where
+    /// the device can: a GPU runs them out of its host's sight, and tells nothing.
+    ///
+    /// # Errors
+    /// Those of [`Engine::start`].
+    pub fn start_logging<'e>(
+        &'e mut self,
+        requests: &Requests,
+        options: &Options,
+        log: Sender<StepTime>,
+    ) -> Result<Box<dyn Running + 'e>> {
+        match self.place {
+            Place::Cpu => Ok(Box::new(Cpu::logging(Arc::clone(&self.network), requests, self.workers, log)?)),
+            Place::Gpus(_) => self.start(requests, options),
         }
     }
 

@@ -45,7 +45,7 @@ pub fn make(
         shown.push_str(&report::times(&found));
     }
     if wanted.len() > 1 {
-        notes.push(format!("task, gather and launch: those of {}", wanted[0].model.name()));
+        notes.push(format!("task, gather, launch and whole: those of {}", wanted[0].model.name()));
     }
     let mut csv = String::new();
     for note in &notes {

@@ -9,6 +9,8 @@
 //! - **gather**: by how much a task is longer if its members are not those of the task before.
 //! - **switch**: by how much a step is longer directly behind one of another cell on its worker: the weights of two cells
 //!   rarely fit a core's own cache, and states go back to their requests.
+//! - **whole**: the same for steps inside of tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), as padded, merged and
+//!   immediate batching submit them, and what such a task takes beside its steps.
 //! - **task**: from the finish of a task to the start of the next that waits behind it.
 //! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
 //!
@@ -27,6 +29,7 @@ mod served;
 mod supply;
 mod trees;
 mod wanted;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +39,7 @@ pub use self::launch::Launch;
 pub use self::made::{Made, make};
 pub use self::samples::{LeaveOneOut, Samples};
 pub use self::wanted::{Wanted, cells_of};
+pub use self::whole::{StepCost, Whole};
 use crate::backend::cuda::Options;
 use crate::backend::cuda::gpu::Settings as GpuSettings;
 use crate::error::{Error, Result};
@@ -99,12 +103,14 @@ pub struct Profile {
     pub between: BTreeMap<u32, Samples>,
     /// From one task to the decision upon it and the next, by batch.
     pub launches: BTreeMap<u32, Launch>,
+    /// Tasks of whole requests.
+    pub whole: Whole,
 }
 
 impl Profile {
-    /// By how much the mean of a task is above the median of those like it, over the samples of all cells; 1 or more.
+    /// By how much the mean of a task or step is above the median of those like it, over the samples of all cells; 1 or more.
     pub fn mean_over_median(&self) -> f64 {
-        samples::mean_over_median(self.cells.values().flat_map(BTreeMap::values))
+        samples::mean_over_median(self.cells.values().flat_map(BTreeMap::values).chain(self.whole.samples()))
     }
 
     /// How much longer a step of a cell is behind one of another cell, with the spread of the difference.
@@ -160,6 +166,10 @@ pub fn measure(
         }
         for bench in supply::benches(subject.wanted) {
             flights::measure(&bench, subject, settings, &batches, &mut profile, &go_on)?;
+        }
+        for requests in whole::sizes(subject.wanted, settings) {
+            whole::measure(subject, settings, requests, stop, &mut profile.whole)?;
+            go_on()?;
         }
         for batch in launch::batches(settings) {
             let sizes = profile.launches.entry(batch).or_default();

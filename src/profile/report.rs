@@ -2,13 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{LeaveOneOut, Profile, Samples};
+use super::{LeaveOneOut, Profile, Samples, StepCost};
+use crate::cost::table::{GATHER, LAUNCH, SWITCH, TASK, WHOLE};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::table::{aligned, significant};
 use crate::units::Nanos;
-
-/// What follows a cell's name in the rows of its steps behind other cells.
-const SWITCH: &str = ".switch";
 
 /// The header and the rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says whether
 /// this profile gives the latter, of which a table has one.
@@ -31,18 +29,32 @@ pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     for (cell, batches) in &profile.turns {
         for (batch, behind_other) in batches {
             let (longer, deviation) = profile.switch(cell, *batch, behind_other);
-            row(&format!("{cell}{SWITCH}"), 0, *batch, scaled(longer, ratio), deviation);
+            row(&format!("{cell}.{SWITCH}"), 0, *batch, scaled(longer, ratio), deviation);
+        }
+    }
+    for (cell, batches) in profile.whole.steps() {
+        let name = format!("{cell}.{WHOLE}");
+        for (batch, StepCost { own: (time, deviation), .. }) in &batches {
+            row(&name, 0, *batch, scaled(*time, ratio), *deviation);
+        }
+        for (batch, StepCost { switch, .. }) in &batches {
+            if let Some((longer, deviation)) = switch {
+                row(&format!("{name}.{SWITCH}"), 0, *batch, scaled(*longer, ratio), *deviation);
+            }
         }
     }
     if overheads {
         for (batch, samples) in &profile.between {
-            row("task", 0, *batch, samples.median(), samples.deviation());
+            row(TASK, 0, *batch, samples.median(), samples.deviation());
         }
         for (batch, (gather, deviation)) in profile.gathers() {
-            row("gather", 0, batch, gather, deviation);
+            row(GATHER, 0, batch, gather, deviation);
         }
         for (batch, launch) in &profile.launches {
-            row("launch", 0, *batch, launch.times.median(), launch.times.deviation());
+            row(LAUNCH, 0, *batch, launch.times.median(), launch.times.deviation());
+        }
+        for (requests, beside) in profile.whole.beside() {
+            row(WHOLE, 0, requests, beside.median(), beside.deviation());
         }
     }
     text

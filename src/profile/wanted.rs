@@ -84,10 +84,20 @@ impl Wanted {
         Ok(wanted)
     }
 
+    /// How many leaves a tree has on average, for models of trees.
+    pub fn mean_leaves(&self) -> f64 {
+        let leaves = |shape: &Shape| match shape {
+            Shape::Tree(tree) => tree.child_counts().iter().filter(|count| **count == 0).count(),
+            _ => 1,
+        };
+        self.trees.iter().map(leaves).sum::<usize>() as f64 / self.trees.len().max(1) as f64
+    }
+
     /// How often a measurement of it calls `progress`.
     pub fn steps(&self, settings: &Settings) -> usize {
         let turns = supply::benches(self).len() + usize::from(self.model.takes_trees());
-        settings.repeats as usize * (turns * settings.batches.len() + super::launch::batches(settings).len())
+        let whole = super::whole::sizes(self, settings).len();
+        settings.repeats as usize * (turns * settings.batches.len() + whole + super::launch::batches(settings).len())
     }
 
     /// What it is, in words.

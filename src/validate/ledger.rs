@@ -19,7 +19,7 @@ use super::recorded::Recording;
 use super::replay::Replay;
 use super::results::Point;
 use crate::backend::sim::Sim;
-use crate::backend::{Step, Task};
+use crate::backend::{Members, Step, Task};
 use crate::cost::table::TableModel;
 use crate::cost::timing::Timing;
 use crate::driver::drive;
@@ -29,7 +29,7 @@ use crate::metrics::recorder::{Keep, Recorder, distinct_cells};
 use crate::metrics::summary::{Measure, Times, summarize};
 use crate::metrics::warmup::Warmup;
 use crate::scenario::LoadPoint;
-use crate::units::{CellId, Nanos, RequestId};
+use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};
 
@@ -90,12 +90,21 @@ impl Ledger {
 pub struct Signature {
     steps: SmallVec<[Step; 2]>,
     gather: bool,
+    /// It runs all nodes of its requests.
+    whole: bool,
 }
 
 impl Signature {
     /// That of a task.
     pub fn of(task: &Task<'_>) -> Signature {
-        Signature { steps: SmallVec::from_slice(task.steps), gather: task.gather }
+        let whole = matches!(task.members, Members::Requests);
+        Signature { steps: SmallVec::from_slice(task.steps), gather: task.gather, whole }
+    }
+
+    /// A task of this signature, as far as its duration follows from it.
+    fn task(&self, worker: WorkerId, batch: u32) -> Task<'_> {
+        let members = if self.whole { Members::Requests } else { Members::Nodes(&|_| ()) };
+        Task { batch, gather: self.gather, members, ..Task::whole_requests(worker, &self.steps, &[], 0) }
     }
 }
 
@@ -298,12 +307,7 @@ impl Durations {
             let Some(signature) = signatures.get(row.task.index()) else { continue };
             let took = row.finish.saturating_since(row.start);
             seen.entry(signature.clone()).or_default().times.push(took);
-            let task = Task {
-                steps: &signature.steps,
-                gather: signature.gather,
-                batch: row.batch,
-                ..Task::whole_requests(row.worker, &[], &[], 0)
-            };
+            let task = signature.task(row.worker, row.batch);
             let last = &mut last[row.worker.index()];
             let by_model = model.duration(&task, last.take());
             *last = signature.steps.last().map(|step| step.cell);
@@ -350,7 +354,7 @@ mod tests {
     use super::*;
     use crate::cost::table::{CostTable, Overhead};
     use crate::metrics::recorder::TaskRow;
-    use crate::units::{StreamId, TaskId, WorkerId};
+    use crate::units::{StreamId, TaskId};
     use crate::workload::model::Model;
 
     /// A task of one step.
@@ -382,6 +386,21 @@ mod tests {
             signatures.push(with_task(batch, times, Signature::of));
         }
         Durations::of(&real, &signatures, &model)
+    }
+
+    #[test]
+    fn a_signature_costs_what_its_task_does() {
+        let rows = "cell,batch,ns\nlstm,1,100\nlstm.whole,1,30\nwhole,1,5\n";
+        let mut model =
+            CostTable::parse(rows, "costs").unwrap().device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
+        let mut both = |task: &Task<'_>| {
+            let signature = Signature::of(task);
+            [task, &signature.task(WorkerId(0), 1)].map(|task| model.duration(task, None).0)
+        };
+        with_task(1, 2, |whole| {
+            assert_eq!(both(whole), [65; 2]);
+            assert_eq!(both(&Task { members: Members::Nodes(&|_| ()), ..*whole }), [200; 2]);
+        });
     }
 
     #[test]

@@ -41,9 +41,22 @@ fn covers(model: &str, more: &[&str], batches: (u32, u32), others: &[&str]) -> S
 #[test]
 fn every_model_has_a_table() {
     for (model, others) in [
-        ("lstm", &["lstm", "gather"][..]),
-        ("gru", &["gru", "gather"]),
-        ("seq2seq", &["decoder", "encoder", "decoder.switch", "encoder.switch", "gather"]),
+        ("lstm", &["lstm", "lstm.whole", "gather"][..]),
+        ("gru", &["gru", "gru.whole", "gather"]),
+        (
+            "seq2seq",
+            &[
+                "decoder",
+                "encoder",
+                "decoder.switch",
+                "encoder.switch",
+                "decoder.whole",
+                "encoder.whole",
+                "decoder.whole.switch",
+                "encoder.whole.switch",
+                "gather",
+            ],
+        ),
         ("tree-lstm", &["internal", "leaf"]),
         ("childsum-tree-lstm", &["internal", "leaf"]),
         ("dnn:net", &["net"]),
@@ -54,6 +67,8 @@ fn every_model_has_a_table() {
             others.contains(&"gather"),
             "members that always change are no surprise"
         );
+        // Tasks of one to five requests; those of a feed-forward network are one step.
+        assert_eq!(text.contains("\nwhole,1,") && text.contains(".whole,1,"), model != "dnn:net", "{text}");
         let several = matches!(model, "seq2seq" | "tree-lstm" | "childsum-tree-lstm");
         assert_eq!(text.contains(".switch,"), several, "{text}");
     }
@@ -66,7 +81,7 @@ fn every_model_has_a_table() {
 fn single_cells_share_a_table() {
     let text =
         covers("lstm", &["--cell", "lstm:4", "--cell", "gru:3", "--cell", "net:2"], (1, 5), &["lstm", "gru", "net"]);
-    assert!(text.contains("# task, gather and launch: those of lstm\n"), "{text}");
+    assert!(text.contains("# task, gather, launch and whole: those of lstm\n"), "{text}");
     let text = covers("dnn:net", &["--cell", "net:4", "--inputs", "2,7"], (1, 5), &[]);
     assert!(text.contains("\ncell,batch,ns,stddev_ns,input\n") && text.contains(",7\n"), "{text}");
     // A cell of the model alone.

@@ -25,6 +25,7 @@ use smallvec::SmallVec;
 
 use self::pin::{Cores, Pinned};
 use self::table::Table;
+pub use self::whole::StepTime;
 use self::worker::{Job, Report, Worker};
 use super::pace::{GLANCE, OVERSLEEP};
 use super::{Backend, Completion, MemberList, Task};
@@ -62,6 +63,19 @@ impl Cpu {
     /// # Errors
     /// A thread that can't be started.
     pub fn new(network: Arc<Network>, requests: &Requests, workers: usize) -> Result<Cpu> {
+        Cpu::start(network, requests, workers, None)
+    }
+
+    /// The same with workers that tell `log` of each step that they run inside of tasks of whole requests, in order. A
+    /// driver need not listen before the end of the run.
+    ///
+    /// # Errors
+    /// Those of [`Cpu::new`].
+    pub fn logging(network: Arc<Network>, requests: &Requests, workers: usize, log: Sender<StepTime>) -> Result<Cpu> {
+        Cpu::start(network, requests, workers, Some(log))
+    }
+
+    fn start(network: Arc<Network>, requests: &Requests, workers: usize, log: Option<Sender<StepTime>>) -> Result<Cpu> {
         let mut cores = Cores::share(workers);
         let (reporter, reports) = channel();
         let mut cpu = Cpu {
@@ -83,7 +97,8 @@ impl Cpu {
             let (sender, jobs) = channel();
             let worker = Worker::new(WorkerId(id), Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop))
                 .alone(workers == 1)
-                .spinning(cores.spare);
+                .spinning(cores.spare)
+                .logging(log.clone());
             let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(pin::keep_to);

@@ -1,15 +1,31 @@
 //! Tasks of whole requests.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::rows::Rows;
 use super::worker::Worker;
 use crate::backend::Step;
-use crate::units::RequestId;
+use crate::units::{CellId, Nanos, RequestId, TaskId};
+
+/// How long a worker took for one run of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTime {
+    /// The task.
+    pub task: TaskId,
+    /// The cell that ran.
+    pub cell: CellId,
+    /// The rows, padding included.
+    pub batch: u32,
+    /// From before rows are brought together until those that have ended are in the table.
+    pub time: Nanos,
+    /// The rows are those that the cell ran on before, and none ended.
+    pub stayed: bool,
+}
 
 impl Worker {
     /// Runs all nodes of these requests. Those that the steps don't reach make their requests fail.
-    pub fn run_whole(&mut self, steps: &[Step], requests: &[RequestId]) {
+    pub fn run_whole(&mut self, task: TaskId, steps: &[Step], requests: &[RequestId]) {
         self.batches.iter_mut().for_each(Rows::clear);
         self.list.begin(requests, self.table.graphs());
         for step in steps {
@@ -17,7 +33,13 @@ impl Worker {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                self.run_step(step);
+                let began = self.log.is_some().then(Instant::now);
+                let stayed = self.run_step(step);
+                if let (Some(log), Some(began)) = (&self.log, began) {
+                    let time = Nanos(began.elapsed().as_nanos() as u64);
+                    // Whoever does not listen any more does not want to know.
+                    let _ = log.send(StepTime { task, cell: step.cell, batch: step.batch, time, stayed });
+                }
             }
         }
         self.batches.iter_mut().for_each(|rows| rows.dismiss_all(&self.table, |_| ()));
@@ -26,8 +48,8 @@ impl Worker {
     }
 
     /// Runs a step once. Rows stay in place as long as nobody is ready to join them; those that have ended run on as
-    /// padding while the step is as large as before.
-    fn run_step(&mut self, step: &Step) {
+    /// padding while the step is as large as before. Says whether rows stayed and none ended.
+    fn run_step(&mut self, step: &Step) -> bool {
         let size = step.batch as usize;
         self.make_room(step.cell);
         let Worker { network, table, batches, list, nodes, scratch, .. } = self;
@@ -43,6 +65,11 @@ impl Worker {
             rows.gather(nodes, size, table);
         }
         rows.run(network, step.input, scratch);
-        rows.put_ended(table, |node| list.ran(node, table.graphs()));
+        let mut all_go_on = true;
+        rows.put_ended(table, |node| {
+            all_go_on = false;
+            list.ran(node, table.graphs());
+        });
+        stay && all_go_on
     }
 }

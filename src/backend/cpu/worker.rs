@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::queue;
 use super::rows::Rows;
 use super::table::Table;
+use super::whole::StepTime;
 use crate::backend::ready_list::ReadyList;
 use crate::backend::{MemberList, NodeRef, Step, places};
 use crate::network::{Network, Scratch};
@@ -59,6 +60,8 @@ pub struct Worker {
     pub(super) list: ReadyList,
     /// The nodes of a step, kept for its memory.
     pub(super) nodes: Vec<NodeRef>,
+    /// Who is told of the steps of whole requests, if anybody is.
+    pub(super) log: Option<Sender<StepTime>>,
 }
 
 impl Worker {
@@ -76,6 +79,7 @@ impl Worker {
             scratch: Scratch::default(),
             list: ReadyList::default(),
             nodes: Vec::new(),
+            log: None,
         }
     }
 
@@ -87,6 +91,11 @@ impl Worker {
     /// Says whether its thread has a core that nobody else needs, so that it may spin for its next job.
     pub fn spinning(self, spins: bool) -> Worker {
         Worker { spins, ..self }
+    }
+
+    /// Says who is told of the steps of whole requests.
+    pub fn logging(self, log: Option<Sender<StepTime>>) -> Worker {
+        Worker { log, ..self }
     }
 
     /// Runs jobs until their queue closes or the run is stopped.
@@ -120,7 +129,7 @@ impl Worker {
         match (&job.members, &job.steps[..]) {
             (MemberList::Requests(requests), steps) => {
                 self.put_ahead();
-                self.run_whole(steps, requests);
+                self.run_whole(job.id, steps, requests);
             }
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.run_nodes(step, nodes);

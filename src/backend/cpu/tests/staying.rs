@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
 
 use smallvec::smallvec;
 
@@ -61,6 +62,20 @@ fn rows_stay_while_the_next_job_goes_on_with_them() {
     }
     bench.assert_done(0);
     bench.assert_done(1);
+}
+
+#[test]
+fn the_log_has_the_steps_of_whole_requests() {
+    let mut bench = Bench::new(2, CellGraph::chain(CellId(0), 3));
+    let (log, steps) = channel();
+    bench.worker = bench.worker.logging(Some(log));
+    let step = Step { cell: CellId(0), batch: 2, times: 3, input: 0 };
+    let requests = vec![RequestId(0), RequestId(1)];
+    bench.run(&Job { id: TaskId(7), steps: smallvec![step], members: MemberList::Requests(requests) }, None);
+    bench.assert_done(0);
+    let steps: Vec<_> = steps.try_iter().map(|step| (step.task, step.cell, step.batch, step.stayed)).collect();
+    // Both join at the first step and end at the last.
+    assert_eq!(steps, [false, true, false].map(|stayed| (TaskId(7), CellId(0), 2, stayed)));
 }
 
 #[test]
