@@ -137,12 +137,6 @@ impl Lanes {
         used.signal <= self.queue(used.lane).done
     }
 
-    /// Whether nothing is queued any more on what was used last in this way. What a lane of a lost worker used may have been used
-    /// by any other before that, so that it is left alone until all of them are done.
-    pub fn has_left(&self, used: Use) -> bool {
-        if self.queue(used.lane).is_lost() { !self.are_busy() } else { self.is_over(used) }
-    }
-
     /// The rows of a cell type on a lane.
     pub fn rows(&mut self, id: LaneId, cell: CellId) -> &mut Rows {
         let rows = &mut self.queue_mut(id).rows;

@@ -178,6 +178,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         for request in self.lost.drain(..) {
             self.states.fail(request, lost(worker, reason));
         }
+        self.states.strand();
     }
 
     /// Takes what the signals say.

@@ -31,6 +31,9 @@ pub struct States {
     requests: Vec<State>,
     /// Slots of requests that have failed, on which something is still queued.
     retiring: Vec<Held>,
+    /// Those of requests that a lost worker took with it. Who waited for that worker waits no more, so that nothing is known
+    /// of their order: they are left alone until nothing is in progress anywhere.
+    stranded: Vec<Held>,
     /// Those of requests that are over, kept for their memory.
     spare: Vec<Box<Nodes>>,
 }
@@ -154,7 +157,7 @@ impl States {
     /// Requests none of whose nodes are queued.
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>, kept: Kept, pools: Pools) -> States {
         let requests = graphs.iter().map(|_| State::Fresh).collect();
-        States { graphs, network, kept, pools, requests, retiring: Vec::new(), spare: Vec::new() }
+        States { graphs, network, kept, pools, requests, retiring: Vec::new(), stranded: Vec::new(), spare: Vec::new() }
     }
 
     /// The graphs of all requests.
@@ -328,16 +331,26 @@ impl States {
         }
     }
 
+    /// The requests that a lost worker took with it have failed.
+    pub fn strand(&mut self) {
+        self.stranded.append(&mut self.retiring);
+    }
+
     /// Gives the slots of requests that failed back on which nothing is queued any more.
     pub fn retire(&mut self, lanes: &Lanes, device: &mut impl Device) {
         let pools = &mut self.pools;
         self.retiring.retain(|held| {
-            let free = lanes.has_left(held.used);
-            if free {
+            let over = lanes.is_over(held.used);
+            if over {
                 held.give_back(pools, device);
             }
-            !free
+            !over
         });
+        if !self.stranded.is_empty() && !lanes.are_busy() {
+            for held in self.stranded.drain(..) {
+                held.give_back(pools, device);
+            }
+        }
     }
 
     /// Why a request failed; says so once.
