@@ -26,6 +26,9 @@ pub struct Use {
     pub signal: u64,
 }
 
+/// From which workers states are taken, and whose.
+pub type Carried = Vec<(WorkerId, RequestId)>;
+
 /// A task that is queued and not finished.
 #[derive(Debug)]
 pub struct Flight {
@@ -40,7 +43,7 @@ pub struct Flight {
     /// The requests that end with it.
     pub ends: Vec<RequestId>,
     /// The requests whose states it takes from other workers, and from which.
-    pub carried: Vec<(WorkerId, RequestId)>,
+    pub carried: Carried,
     /// What other lanes do that it waits for, and when the last of what it waited for was done.
     behind: SmallVec<[Use; 2]>,
     cleared: Nanos,
@@ -86,7 +89,7 @@ pub struct Lanes {
     /// By worker and stream.
     index: Vec<Vec<Option<LaneId>>>,
     /// Lists of finished tasks, kept for their memory.
-    spare: Vec<(Vec<RequestId>, Vec<(WorkerId, RequestId)>)>,
+    spare: Vec<(Vec<RequestId>, Carried)>,
 }
 
 impl Lanes {
@@ -211,7 +214,7 @@ impl Lanes {
     }
 
     /// Keeps a finished task's lists for their memory.
-    pub fn recycle(&mut self, mut ends: Vec<RequestId>, mut carried: Vec<(WorkerId, RequestId)>) {
+    pub fn recycle(&mut self, mut ends: Vec<RequestId>, mut carried: Carried) {
         ends.clear();
         carried.clear();
         self.spare.push((ends, carried));

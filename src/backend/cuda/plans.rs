@@ -1,6 +1,7 @@
 //! The plans of the batches that were met: made ready ahead or when they are needed, and given up when they are too many.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use super::device::{Device, Fault, Plan, Shape};
 
@@ -38,9 +39,9 @@ impl Plans {
     /// # Errors
     /// Those of [`Device::prepare`].
     pub fn prepare_ahead(&mut self, shape: Shape, device: &mut impl Device) -> Result<(), Fault> {
-        if !self.ready.contains_key(&shape) {
+        if let Entry::Vacant(place) = self.ready.entry(shape) {
             let plan = device.prepare(shape)?;
-            self.ready.insert(shape, Ready { plan, used: 0, ahead: true });
+            place.insert(Ready { plan, used: 0, ahead: true });
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! How a task of nodes is queued: what its rows need, the launch, and what is fetched behind it.
 
 use super::device::{Batch, Device, Fault, Plan, Shape, Slot};
-use super::lanes::{Flight, LaneId};
+use super::lanes::{Carried, Flight, LaneId};
 use super::rows::Member;
 use super::states::{Gathering, Launch, States};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
 use crate::backend::{MemberList, NodeRef, Step, places};
-use crate::units::{CellId, RequestId, WorkerId};
+use crate::units::{CellId, RequestId};
 
 /// What is used while a task is queued, kept for its memory.
 #[derive(Debug, Default)]
@@ -122,12 +122,7 @@ impl<D: Device> Cuda<'_, D> {
     }
 
     /// Queues that the rows are brought together.
-    pub(super) fn gather(
-        &mut self,
-        id: LaneId,
-        size: Size,
-        carried: &mut Vec<(WorkerId, RequestId)>,
-    ) -> Result<Plan, Fault> {
+    pub(super) fn gather(&mut self, id: LaneId, size: Size, carried: &mut Carried) -> Result<Plan, Fault> {
         let Cuda { device, cells, lanes, plans, queued: Queued { batch, .. }, .. } = self;
         let lane = lanes.lane(id);
         let inputs = if cells[size.cell.index()].counts_inputs {

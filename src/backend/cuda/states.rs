@@ -35,6 +35,7 @@ pub struct States {
     /// of their order: they are left alone until nothing is in progress anywhere.
     stranded: Vec<Held>,
     /// Those of requests that are over, kept for their memory.
+    #[allow(clippy::vec_box)] // the boxes themselves are used again
     spare: Vec<Box<Nodes>>,
 }
 

@@ -2,10 +2,10 @@
 
 use super::Cuda;
 use super::device::{Device, Fault};
-use super::lanes::{Flight, LaneId};
+use super::lanes::{Carried, Flight, LaneId};
 use super::queued::{Queued, Size};
 use crate::backend::{MemberList, Step};
-use crate::units::{CellId, RequestId, WorkerId};
+use crate::units::{CellId, RequestId};
 
 impl<D: Device> Cuda<'_, D> {
     /// Queues all nodes of the task's requests. Those that the steps don't reach make their requests fail.
@@ -34,7 +34,7 @@ impl<D: Device> Cuda<'_, D> {
         id: LaneId,
         step: &Step,
         ends: &mut Vec<RequestId>,
-        carried: &mut Vec<(WorkerId, RequestId)>,
+        carried: &mut Carried,
     ) -> Result<(), Fault> {
         let size = Size { cell: step.cell, rows: step.batch, signals: false };
         let rows = self.lanes.rows(id, size.cell);

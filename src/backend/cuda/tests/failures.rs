@@ -81,6 +81,9 @@ fn a_worker_that_is_lost_takes_what_it_has_and_no_more() {
     }
 }
 
+/// A model, the shape of a request, the steps of each task, their members, and what is said to that.
+type Mistake<'a> = (&'a str, &'a str, &'a [&'a [Step]], &'a [MemberList], &'a str);
+
 #[test]
 fn a_policy_that_runs_nodes_out_of_order_is_told() {
     let node = |node| NodeRef { request: RequestId(0), node: NodeId(node) };
@@ -90,7 +93,7 @@ fn a_policy_that_runs_nodes_out_of_order_is_told() {
     let two: &[Step] = &[step(0, 2, 1)];
     let leaf: &[Step] = &[step(1, 1, 1)];
     // The tree has the leaves 0 and 1 under the root 2.
-    let cases: [(&str, &str, &[&[Step]], &[MemberList], &str); 10] = [
+    let cases: [Mistake<'_>; 10] = [
         ("lstm", "chain:3", &[one], &[nodes(&[2])], "the policy ran node 2 before node 1, whose state it needs"),
         ("lstm", "chain:3", &[one, one], &[nodes(&[0]), nodes(&[0])], "the policy ran node 0 twice"),
         ("lstm", "chain:3", &[two], &[nodes(&[0, 1])], "the policy ran node 1 before node 0, whose state it needs"),
