@@ -269,59 +269,64 @@ fn memory_that_is_not_there_is_named() {
     assert!(ran.stderr.contains("KiB"), "{}", ran.stderr);
 }
 
-/// How many requests finished and failed, by the summary, which has to be what the logs say.
+/// How many requests of a policy finished and failed, by its logs, and why those failed that did.
 #[track_caller]
-fn counts(host: &Host, policy: &str) -> (usize, usize) {
-    let rows = host.desk.rows("out/t/summary.csv");
-    let row = rows.iter().find(|row| row["policy"] == policy).unwrap_or_else(|| panic!("{rows:?}"));
-    let [completed, failed] = ["completed", "failed"].map(|column| row[column].parse().unwrap());
-    let point = &row["point"];
-    let requests = host.desk.rows(&format!("out/t/{policy}/{point}/requests.csv"));
-    let finished = requests.iter().filter(|row| !row["finish_ns"].is_empty()).count();
-    assert_eq!(finished, completed);
-    if failed > 0 {
-        let failures = host.desk.rows(&format!("out/t/{policy}/{point}/failures.csv"));
-        assert_eq!(failures.len(), failed);
-    }
-    (completed, failed)
+fn outcome(host: &Host, policy: &str) -> (usize, usize, BTreeSet<String>) {
+    let point = format!("out/t/{policy}/offline");
+    let requests = host.desk.rows(&format!("{point}/requests.csv"));
+    let unfinished: BTreeSet<&String> =
+        requests.iter().filter(|row| row["finish_ns"].is_empty()).map(|row| &row["id"]).collect();
+    let failures = format!("{point}/failures.csv");
+    let failures = if unfinished.is_empty() { Vec::new() } else { host.desk.rows(&failures) };
+    assert_eq!(failures.iter().map(|row| &row["id"]).collect::<BTreeSet<_>>(), unfinished);
+    let reasons = failures.iter().map(|row| row["reason"].clone()).collect();
+    (requests.len() - unfinished.len(), unfinished.len(), reasons)
 }
+
+/// Batches so small that several run one after the other.
+const SMALL: [&str; 2] = ["--set", "policy.A.max_batch=4"];
 
 #[test]
 fn a_launch_that_fails_costs_its_requests_alone() {
-    // Behind the launches that graphs are captured from.
-    let Some(host) = Host::new().map(|host| host.with("FAIL_LAUNCH", "60")) else { return };
-    let more = ["--verify", "all", "--set", "device.launch=kernels", "--set", "policy.A.max_batch=4"];
-    let ran = host.real(&more);
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("too many resources requested for launch"), "{}", ran.stderr);
-    let (completed, failed) = counts(&host, "A");
-    assert!(failed > 0 && completed > 0 && completed + failed == 40, "{completed} and {failed}");
-    assert_eq!(counts(&host, "B"), (40, 0), "the next run is not touched by it");
-    let verified = format!("verified: {} requests", completed + 40);
-    assert!(ran.stderr.contains(&verified), "{}", ran.stderr);
+    for launch in ["graph", "kernels"] {
+        // Behind those that graphs are captured from.
+        let Some(host) = Host::new().map(|host| host.with("FAIL_LAUNCH", "60")) else { return };
+        let launch = format!("device.launch={launch}");
+        let ran = host.real(&[&SMALL[..], &["--verify", "all", "--set", &launch]].concat());
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let (completed, failed, reasons) = outcome(&host, "A");
+        assert_eq!((completed, failed), (36, 4), "one batch: {reasons:?}");
+        assert!(reasons.iter().all(|reason| reason.contains("too many resources requested for launch")), "{reasons:?}");
+        assert_eq!(outcome(&host, "B").1, 0, "the next run goes on as if nothing had been");
+        assert!(ran.stderr.contains("verified: 76 requests"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("4 requests failed; failures.csv beside the logs"), "{}", ran.stderr);
+    }
 }
 
 #[test]
 fn a_gpu_that_is_lost_keeps_what_is_finished() {
     for (code, says) in [("719", "unspecified launch failure"), ("700", "an illegal memory access was encountered")] {
         let Some(host) = Host::new().map(|host| host.with("LOSE", "40").with("LOSE_CODE", code)) else { return };
-        let ran = host.real(&["--verify", "all", "--set", "policy.A.max_batch=4"]);
+        let ran = host.real(&SMALL);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert!(ran.stderr.contains(says), "{}", ran.stderr);
-        let (completed, failed) = counts(&host, "A");
+        let last = ran.stderr.lines().last().unwrap();
+        assert!(last.starts_with("batchlab: ") && last.contains("GPU 0 (Host CUDA)") && last.contains(says), "{ran:?}");
+        let (completed, failed, reasons) = outcome(&host, "A");
         assert!(failed > 0 && completed > 0 && completed + failed == 40, "{completed} and {failed}");
+        assert!(reasons.iter().all(|reason| reason.contains(says)), "{reasons:?}");
     }
 }
 
 #[test]
 fn a_gpu_that_is_lost_leaves_the_others_their_requests() {
     let Some(host) = Host::new().map(|host| host.with("LOSE", "30").with("LOSE_DEVICE", "1")) else { return };
-    let more = ["--set", "device.workers=2", "--set", "policy.A.max_batch=4"];
-    let ran = host.real(&[&more[..], &["--verify", "all"]].concat());
+    let ran = host.real(&[&SMALL[..], &["--set", "device.workers=2"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("GPU 1 (Host CUDA)"), "{}", ran.stderr);
-    let (completed, failed) = counts(&host, "A");
+    let (completed, failed, _) = outcome(&host, "A");
     assert!(failed > 0 && completed > 0 && completed + failed == 40, "{completed} and {failed}");
+    let workers = host.desk.column("out/t/A/offline/tasks.csv", "worker");
+    assert!(workers.iter().any(|worker| worker == "0") && workers.iter().any(|worker| worker == "1"));
 }
 
 #[test]
@@ -329,7 +334,10 @@ fn cells_are_profiled_and_simulated() {
     let Some(host) = Host::new() else { return };
     let fixed = ["profile", "--scenario", "t.toml", "--backend", "cuda", "--output", "gpu.csv", "-q"];
     host.run(&[&fixed[..], &["--batches", "1,2,4", "--repeats", "3"]].concat()).ok();
-    let costs = host.desk.rows("gpu.csv");
-    assert!(costs.iter().any(|row| row["cell"] == "lstm" && row["batch"] == "4"), "{costs:?}");
+    let costs = host.desk.read("gpu.csv");
+    assert!(costs.contains("Host CUDA"), "{costs}");
+    for batch in [1, 2, 4] {
+        assert!(costs.lines().any(|line| line.starts_with(&format!("lstm,{batch},"))), "{costs}");
+    }
     host.desk.run(&["sim", "t.toml", "--set", "device.costs=gpu.csv", "-q", "--out", "simulated"]).ok();
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "device.hpp"
 
@@ -79,6 +80,16 @@ struct Matrix {
   }
 
   size_t element() const { return type == FLOAT ? 4 : 2; }
+
+  // Its numbers, row by row.
+  std::vector<float> rows(size_t rows, size_t columns) const {
+    std::vector<float> all;
+    all.reserve(rows * columns);
+    for (size_t row = 0; row < rows; row++) {
+      for (size_t column = 0; column < columns; column++) all.push_back(at(row, column));
+    }
+    return all;
+  }
 };
 
 struct Product {
@@ -88,10 +99,13 @@ struct Product {
   float alpha, beta;
 
   void run() const {
+    Matrix b_transposed = b;
+    b_transposed.transposed = !b.transposed;
+    const std::vector<float> left = a.rows(rows, inner), right = b_transposed.rows(columns, inner);
     for (size_t column = 0; column < columns; column++) {
       for (size_t row = 0; row < rows; row++) {
         float sum = 0;
-        for (size_t place = 0; place < inner; place++) sum += a.at(row, place) * b.at(place, column);
+        for (size_t place = 0; place < inner; place++) sum += left[row * inner + place] * right[column * inner + place];
         float &result = c[row + column * stride];
         result = alpha * sum + (beta == 0 ? 0 : beta * result);
       }
