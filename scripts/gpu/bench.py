@@ -8,10 +8,6 @@ import subprocess
 import tarfile
 import time
 
-# Figures of kinds that a reader wants, beside the summary, without unpacking anything.
-KEPT_OUTSIDE = ()
-
-
 class Skip(Exception):
     """An item that can't be had here, with the reason."""
 
@@ -85,14 +81,18 @@ class Bench:
         self.rows.append((verdict, item, figures))
         print(line, flush=True)
 
-    def item(self, item, judge):
-        """Judges an item: `judge` gives whether it passes, and the figures; it may raise `Skip`, or fail in its own words."""
+    def item(self, item, judge, of_times=True):
+        """Judges an item: `judge` gives whether it passes, and the figures; it may raise `Skip`, or fail in its own words. An
+        item of times gets no verdict at sizes that tell nothing of them."""
         try:
             passed, figures = judge()
-            self.say("PASS" if passed else "FAIL", item, figures)
+            if of_times and not self.scale.times_count:
+                self.say("SKIP", item, f"no verdict at this size: {figures}")
+            else:
+                self.say("PASS" if passed else "FAIL", item, figures)
         except Skip as skip:
             self.say("SKIP", item, skip)
-        except (AssertionError, OSError, KeyError, ValueError, IndexError) as error:
+        except (AssertionError, ArithmeticError, LookupError, OSError, ValueError) as error:
             self.say("FAIL", item, f"{type(error).__name__}: {error}" if not isinstance(error, AssertionError) else error)
 
     def write(self, name, text):

@@ -1,6 +1,8 @@
 """What is found, and right answers: every cell in every format under every policy, beside the CPU."""
 
+import json
 import re
+import shutil
 
 from bench import Skip
 
@@ -91,12 +93,21 @@ def devices(bench):
     call = bench.needed("devices")
     bench.write("devices.txt", call.stdout)
     first = next((line for line in call.stdout.splitlines()[1:] if line.strip()), "nothing")
-    return True, " ".join(first.split())
+    return True, " ".join(first.split()) + clocks(bench)
+
+
+def clocks(bench):
+    """What the driver's own tool says, where it is there."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ""
+    fields = "driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit"
+    call = bench.call(f"--query-gpu={fields}", "--format=csv,noheader", program=tool)
+    return f"; {fields}: {call.stdout.splitlines()[0]}" if call.code == 0 and call.stdout else ""
 
 
 def count_of_gpus(bench):
-    call = bench.call("devices", "--format", "json")
-    return call.stdout.count('"multiprocessors"') if call.code == 0 else 0
+    return len(json.loads(bench.needed("devices", "--format", "json").stdout)["gpus"])
 
 
 def too_many(bench):
@@ -114,14 +125,14 @@ def too_many(bench):
 
 
 def run(bench):
-    bench.item("devices", lambda: devices(bench))
+    bench.item("devices", lambda: devices(bench), of_times=False)
     for precision in bench.scale.precisions:
         for model, dataset, sequences in MODELS:
-            bench.item(f"answers of {model} in {precision}", answers(bench, model, dataset, sequences, precision))
+            bench.item(f"answers of {model} in {precision}", answers(bench, model, dataset, sequences, precision), of_times=False)
     for signal, launch in (("kernel", "graph"), ("fused", "kernels"), ("kernel", "kernels")):
         for model, dataset, sequences in (MODELS[0], MODELS[2], MODELS[3]):
             judge = answers(bench, model, dataset, sequences, "f32", signal, launch)
-            bench.item(f"answers of {model} with signal={signal}, launch={launch}", judge)
+            bench.item(f"answers of {model} with signal={signal}, launch={launch}", judge, of_times=False)
 
     def several():
         gpus = count_of_gpus(bench)
@@ -129,5 +140,5 @@ def run(bench):
             raise Skip(f"{gpus} GPU")
         return answers(bench, *MODELS[2], "f32", workers=2)()
 
-    bench.item("answers on two GPUs", several)
-    bench.item("more workers than GPUs are refused", lambda: too_many(bench))
+    bench.item("answers on two GPUs", several, of_times=False)
+    bench.item("more workers than GPUs are refused", lambda: too_many(bench), of_times=False)

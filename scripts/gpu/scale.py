@@ -28,8 +28,9 @@ class Scale:
     loads: tuple
     validated: tuple
     settings: tuple = field(default=())
-    # How long a call may take before it is given up.
+    # How long a call may take before it is given up, and whether times at these sizes tell anything.
     patience: int = 500
+    times_count: bool = True
 
     @property
     def sizes(self):
@@ -55,4 +56,5 @@ TINY = Scale(
     hidden=8, vocabulary=11, batches=(1, 2, 4), step_precisions=("f32", "bf16"), repeats=1, full_batch=4, small_batch=2,
     length=5, full_rounds=2, requests=24, seconds=0.01, validation_repeats=2, loads=(50,), validated=("chains",),
     settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=9"),
+    times_count=False,
 )

@@ -81,6 +81,12 @@ impl Engine {
         matches!(self.place, Place::Gpus(_))
     }
 
+    /// Whether a task has finished when the host sees it, and starts when it is submitted or when the host sees the one before
+    /// it to be done. A worker that is a thread reads the clock itself.
+    pub fn times_are_seen(&self) -> bool {
+        matches!(self.place, Place::Gpus(_))
+    }
+
     /// The device, in words, with the versions of what it computes with.
     pub fn described(&self) -> String {
         match &self.place {

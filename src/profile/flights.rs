@@ -10,6 +10,10 @@ use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 /// Tasks of a flight. The first and the last have a neighbour that is none of the flight, and do not count.
 const FLIGHT: usize = 6;
 
+/// Tasks of a flight on a device whose tasks' times are those at which the host sees them. It does not look while it submits, so
+/// that what ends in that time does not count either.
+const SEEN_FLIGHT: usize = 32;
+
 /// Small batches fly until so many members have run, so that they have as many samples as their noise asks for.
 const ROWS: u32 = 256;
 /// But no more often than this.
@@ -35,13 +39,15 @@ pub fn measure(
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
     let largest = settings.largest();
-    let members = |batch: u32| batch as usize * FLIGHT * settings.workers;
+    let seen = subject.engine.times_are_seen();
+    let length = if seen { SEEN_FLIGHT } else { FLIGHT };
+    let members = |batch: u32| batch as usize * length * settings.workers;
     // Beside what is measured there is a flight to warm up.
     let nodes =
         batches.iter().map(|batch| members(*batch) * flights(*batch) as usize).sum::<usize>() + members(largest);
     let (wanted, supply) = (subject.wanted, Supply::new(bench, subject.wanted, settings, nodes)?);
     let backend = subject.start(&supply.requests, largest)?;
-    let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0 };
+    let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0, length, seen };
     let model = &wanted.model;
     let (cell, input) = match bench {
         Bench::Chains { cell, behind, .. } => {
@@ -76,12 +82,12 @@ pub fn measure(
         for _ in 0..flights(batch) {
             let flown = deck.fly(id, input, batch, false)?;
             let samples = profile.cells.entry((cell.clone(), input)).or_default().entry(batch).or_default();
-            flown.durations().for_each(|time| samples.add(time));
+            flown.durations().into_iter().for_each(|time| samples.add(time));
             let between = profile.between.entry(batch).or_default();
             flown.gaps().for_each(|time| between.add(time));
             if deck.supply.goes_on() {
                 let exchanged = profile.exchanged.entry(cell.clone()).or_default().entry(batch).or_default();
-                deck.fly(id, input, batch, true)?.durations().for_each(|time| exchanged.add(time));
+                deck.fly(id, input, batch, true)?.durations().into_iter().for_each(|time| exchanged.add(time));
             }
         }
         go_on()?;
@@ -95,31 +101,57 @@ struct Deck<'e> {
     supply: Supply,
     workers: usize,
     next_task: u64,
+    /// The tasks of a flight.
+    length: usize,
+    /// The host gives tasks their times.
+    seen: bool,
 }
 
-/// The tasks of a flight, worker by worker.
-struct Flown(Vec<Vec<Completion>>);
+/// The tasks of a flight.
+struct Flown {
+    /// Worker by worker.
+    tasks: Vec<Vec<Completion>>,
+    /// The host gave them their times.
+    seen: bool,
+}
 
 impl Flown {
-    /// How long each task took that stood between two others.
-    fn durations(&self) -> impl Iterator<Item = Nanos> + '_ {
-        self.0.iter().flat_map(|tasks| &tasks[1..FLIGHT - 1]).map(|task| task.finish - task.start)
+    /// How long tasks took that stood between two others.
+    fn durations(&self) -> Vec<Nanos> {
+        self.of_places(|_| true)
     }
 
     /// The same for the tasks at even places and for those at odd ones.
     fn turns(&self) -> [Vec<Nanos>; 2] {
-        let mut turns = [Vec::new(), Vec::new()];
-        for tasks in &self.0 {
-            for (place, task) in tasks.iter().enumerate().take(FLIGHT - 1).skip(1) {
-                turns[place % 2].push(task.finish - task.start);
+        [0, 1].map(|turn| self.of_places(|place| place % 2 == turn))
+    }
+
+    /// How long each of some tasks took; where the host gave them their times, how long one of each worker's took on average,
+    /// since a host that is held up sees several tasks end at once, and the time of all is what it is nevertheless. What had
+    /// begun when it looked first does not count: it did not see that begin.
+    fn of_places(&self, counts: impl Fn(usize) -> bool) -> Vec<Nanos> {
+        let took = |task: &Completion| task.finish - task.start;
+        let of_worker = |tasks: &Vec<Completion>| -> Vec<Nanos> {
+            let inner = tasks.iter().enumerate().take(tasks.len() - 1).skip(1);
+            let inner: Vec<&Completion> = inner.filter(|(place, _)| counts(*place)).map(|(_, task)| task).collect();
+            if !self.seen {
+                return inner.into_iter().map(took).collect();
             }
-        }
-        turns
+            let first_look = tasks[0].finish;
+            let watched = inner.iter().filter(|task| task.start > first_look);
+            let (time, count) = watched.fold((0, 0), |(time, count), task| (time + took(task).0, count + 1));
+            vec![match count {
+                // Tasks that are done as soon as they are submitted take as long as that.
+                0 => Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64),
+                _ => Nanos(time / count),
+            }]
+        };
+        self.tasks.iter().flat_map(of_worker).collect()
     }
 
     /// The time from each task to the next.
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
-        self.0.iter().flat_map(|tasks| tasks.windows(2)).map(|pair| pair[1].start.saturating_since(pair[0].finish))
+        self.tasks.iter().flat_map(|tasks| tasks.windows(2)).map(|pair| pair[1].start.saturating_since(pair[0].finish))
     }
 }
 
@@ -138,7 +170,7 @@ impl Deck<'_> {
     fn run_flight(&mut self, input: u32, batch: u32, at: impl Fn(usize) -> (CellId, bool)) -> Result<Flown> {
         let first = self.next_task;
         let mut ran = Vec::new();
-        for place in 0..FLIGHT {
+        for place in 0..self.length {
             let (cell, second) = at(place);
             for worker in 0..self.workers {
                 let nodes = self.supply.take(worker, second, batch as usize);
@@ -146,13 +178,13 @@ impl Deck<'_> {
                 self.submit(cell, input, worker, nodes);
             }
         }
-        let mut flown = vec![Vec::with_capacity(FLIGHT); self.workers];
-        for completion in self.land(FLIGHT * self.workers)? {
+        let mut flown = vec![Vec::with_capacity(self.length); self.workers];
+        for completion in self.land(self.length * self.workers)? {
             flown[(completion.task.0 - first) as usize % self.workers].push(completion);
         }
         flown.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task| task.task));
         self.check(&ran)?;
-        Ok(Flown(flown))
+        Ok(Flown { tasks: flown, seen: self.seen })
     }
 
     fn submit(&mut self, cell: CellId, input: u32, worker: usize, nodes: Vec<NodeRef>) {
@@ -192,5 +224,41 @@ impl Deck<'_> {
             self.submit(cell, 0, worker, nodes);
         }
         self.land(self.workers).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tasks behind each other that the host sees end at these instants; the first is submitted at 100.
+    fn flown(seen: bool, ends: &[u64]) -> Flown {
+        let starts = std::iter::once(&100).chain(ends);
+        let tasks = (0..).zip(starts.zip(ends)).map(|(task, (start, finish))| Completion {
+            task: TaskId(task),
+            start: Nanos(*start),
+            finish: Nanos(*finish),
+        });
+        Flown { tasks: vec![tasks.collect()], seen }
+    }
+
+    #[test]
+    fn threads_time_each_task_by_themselves() {
+        let times = flown(false, &[110, 121, 133, 146, 160]).durations();
+        assert_eq!(times, [11, 12, 13].map(Nanos));
+        assert_eq!(flown(false, &[110, 121, 133, 146, 160]).turns(), [vec![Nanos(12)], [11, 13].map(Nanos).to_vec()]);
+    }
+
+    #[test]
+    fn what_the_host_did_not_see_begin_does_not_count() {
+        // Three have ended when it looks first, at 140, and the fourth is under way; then each takes 10 or 12.
+        let flight = flown(true, &[140, 140, 140, 143, 153, 165, 175, 187, 197]);
+        assert_eq!(flight.durations(), [Nanos(11)]);
+        assert_eq!(flight.turns(), [[Nanos(10)], [Nanos(12)]]);
+    }
+
+    #[test]
+    fn tasks_that_end_while_they_are_submitted_take_as_long_as_that() {
+        assert_eq!(flown(true, &[140, 140, 140, 140]).durations(), [Nanos(10)]);
     }
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use super::served::serve;
-use super::{Samples, Settings, Subject, unfolded};
+use super::{Profile, Samples, Settings, Subject, unfolded};
+use crate::cost::curve::Curve;
 use crate::error::Result;
 use crate::metrics::recorder::{Decisions, TaskRow};
 use crate::policy::cellular::Cellular;
 use crate::policy::registry::PerCell;
-use crate::units::WorkerId;
-use crate::workload::model::Model;
+use crate::units::{Nanos, WorkerId};
+use crate::workload::model::{CellType, Model};
 use crate::workload::shape::Shape;
 
 /// What was measured of the decisions at one batch size.
@@ -30,6 +31,25 @@ fn tasks(batch: u32) -> usize {
     (MEMBERS / batch as usize).clamp(12, 120)
 }
 
+/// What a step of each cell takes at a batch size, from what was measured of it.
+pub struct Steps(Vec<Option<Curve>>);
+
+impl Steps {
+    /// Those of a profile's cells, by their ids.
+    pub fn of(profile: &Profile, model: &Model) -> Steps {
+        let curve = |cell: CellType| {
+            let samples = profile.cells.get(&(cell.name, 0))?;
+            Curve::new(samples.iter().map(|(batch, samples)| (*batch, samples.median().0)).collect()).ok()
+        };
+        Steps(model.cell_types().into_iter().map(curve).collect())
+    }
+
+    fn at(&self, task: &TaskRow) -> Nanos {
+        let curve = task.cells.first().and_then(|cell| self.0[cell.index()].as_ref());
+        curve.map_or(Nanos::ZERO, |curve| curve.at(task.batch))
+    }
+}
+
 /// The batch sizes at which launches are measured: they grow slowly, and a task stands behind each.
 pub fn batches(settings: &Settings) -> Vec<u32> {
     let largest = settings.batches.last().copied();
@@ -41,7 +61,9 @@ pub fn batches(settings: &Settings) -> Vec<u32> {
     batches
 }
 
-/// Serves requests that are there from the start, with one task for each decision.
+/// Serves requests that are there from the start, with one task for each decision. On a device whose tasks start when they are
+/// submitted, as the host sees it, what passes until the device really begins is part of the launch: all that the way from
+/// finish to finish takes beyond a step.
 ///
 /// # Errors
 /// As [`super::measure`].
@@ -50,6 +72,7 @@ pub fn measure(
     workers: usize,
     batch: u32,
     stop: &AtomicBool,
+    steps: &Steps,
     launch: &mut Launch,
 ) -> Result<()> {
     let members = batch as usize * workers;
@@ -72,6 +95,7 @@ pub fn measure(
     };
     let requests = unfolded(shapes, &subject.wanted.model)?;
     let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
+    let seen = subject.engine.times_are_seen();
     let recorder = serve(subject, &requests, requests.len(), &policy, workers, stop)?;
     let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
     for task in &recorder.tasks {
@@ -79,7 +103,8 @@ pub fn measure(
         if let Some(before) = last.insert(task.worker, task)
             && task.batch == batch
         {
-            launch.times.add(task.start.saturating_since(before.finish));
+            let start = if seen { Nanos(task.finish.0.saturating_sub(steps.at(task).0)) } else { task.start };
+            launch.times.add(start.saturating_since(before.finish));
         }
     }
     launch.decisions = [launch.decisions, recorder.decisions].into_iter().sum();

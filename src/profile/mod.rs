@@ -14,6 +14,10 @@
 //! - **task**: from the finish of a task to the start of the next that waits behind it.
 //! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
 //!
+//! A GPU's tasks have the times at which the host sees them, which it does when it looks: it does not while it submits. So
+//! flights are longer there, what ended while they were submitted does not count, and what a task that finds the GPU idle
+//! waits for its first kernel is part of the launch.
+//!
 //! Batch sizes take turns over the repeats, up and down, so that a machine that warms up or slows down does so for all of
 //! them. Values are medians, and spreads come from quartiles, so that a pause of the machine counts for one task. What a
 //! machine takes for itself is in the mean of a run all the same: the cells' medians are multiplied by one ratio of means to
@@ -172,8 +176,9 @@ pub fn measure(
             go_on()?;
         }
         for batch in launch::batches(settings) {
+            let steps = launch::Steps::of(&profile, &subject.wanted.model);
             let sizes = profile.launches.entry(batch).or_default();
-            launch::measure(subject, settings.workers, batch, stop, sizes)?;
+            launch::measure(subject, settings.workers, batch, stop, &steps, sizes)?;
             go_on()?;
         }
     }

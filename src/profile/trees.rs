@@ -56,6 +56,7 @@ pub fn measure(
             "none of the trees has a node with children, so that no internal cell can be measured",
         ));
     }
+    let seen = subject.engine.times_are_seen();
     for &batch in batches {
         // Behind the first task of a decision there is none that is smaller.
         let one_size = PerCell::All(batch);
@@ -81,6 +82,11 @@ pub fn measure(
             // The size that was asked for, unless the trees have too few nodes that are ready together.
             let size = found.iter().map(|(task, _)| task.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
             found.retain(|(task, _)| task.batch == size);
+            // A task that found the device idle waited for it, which is the launch's time.
+            let behind_another = |task: &TaskRow| task.start > task.submit;
+            if seen && found.iter().any(|(task, _)| behind_another(task)) {
+                found.retain(|(task, _)| behind_another(task));
+            }
             let (behind_others, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, behind)| *behind);
             for (task, _) in &behind_others {
                 let behind = profile.turns.entry(cell.name.clone()).or_default().entry(size).or_default();

@@ -341,3 +341,59 @@ fn cells_are_profiled_and_simulated() {
     }
     host.desk.run(&["sim", "t.toml", "--set", "device.costs=gpu.csv", "-q", "--out", "simulated"]).ok();
 }
+
+#[test]
+fn a_profile_is_of_the_device_and_its_format() {
+    let Some(host) = Host::new() else { return };
+    let small = ["--batches", "1,3", "--repeats", "1", "--vocabulary", "9", "--quiet"];
+    let fixed = ["profile", "--backend", "cuda", "--cell", "lstm:4", "--cell", "internal:4", "--precision", "bf16"];
+    let table = host.run(&[&fixed[..], &small].concat()).ok().stdout;
+    for part in [", backend cuda, Host CUDA, 4 multiprocessors, driver CUDA 12.8, NVRTC ", " vocabulary 9, bf16", "\nlaunch,1,"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    for cell in ["lstm", "internal"] {
+        let times = table.lines().filter_map(|line| line.strip_prefix(&format!("{cell},")));
+        let times: Vec<u64> = times.map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect();
+        assert!(!times.is_empty() && times.iter().all(|ns| *ns > 0), "{cell}: {table}");
+    }
+    // A network for trees is asked whether it takes them, whatever computes it.
+    let trees = ["--set", "workload.model=tree-lstm", "--set", "workload.dataset=constant:tree:4 4 4 0"];
+    let ran = host.run(&[&["profile", "--backend", "cuda", "--scenario", "t.toml", "--quiet"], &trees[..]].concat());
+    ran.failed(2, "has 3 children");
+}
+
+#[test]
+fn floors_are_those_of_copies_and_products() {
+    let Some(host) = Host::new() else { return };
+    let table = host.run(&["profile", "--backend", "cuda", "--floors"]).ok().stdout;
+    let mut lines = table.lines();
+    assert_eq!(lines.next(), Some("precision,bytes_per_s,operations_per_s"));
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), ["f32", "tf32", "bf16", "f16"]);
+    assert!(rows.iter().flat_map(|row| &row[1..]).all(|rate| rate.parse::<u64>().unwrap() > 0), "{table}");
+}
+
+#[test]
+fn simulated_runs_are_validated_against_gpus() {
+    let Some(host) = Host::new() else { return };
+    host.desk.write("costs.csv", "cell,batch,ns\nlstm,1,2000000\nlstm,8,9000000\n");
+    let fixed = ["validate", "t.toml", "--backend", "cuda", "--costs", "costs.csv", "--out", "out", "--format", "json"];
+    let small = ["--loads", "20", "--repeats", "2", "--seconds", "0.01", "--quiet", "--set", "workload.max_length=2"];
+    let lines = host.run(&[&fixed[..], &small].concat()).ok().json();
+    let lines = lines.as_array().unwrap();
+    assert_eq!(lines.iter().map(|line| &line["scenario"]).collect::<Vec<_>>(), ["t-A", "t-B"]);
+    assert!(lines.iter().all(|line| line["same_decisions"] == true), "{lines:?}");
+    assert!(host.desk.path("out/cuda/t-A").is_dir() && host.desk.path("out/compared/t-A/comparison.csv").is_file());
+}
+
+#[test]
+fn a_sweep_goes_on_with_the_same_precision_alone() {
+    let Some(host) = Host::new() else { return };
+    let with = |precision: &str| host.real(&["--resume", "-q", "--set", &format!("device.precision={precision}")]);
+    with("f16").ok();
+    with("f16").ok();
+    let host_file: Value = serde_json::from_str(&host.desk.read("out/t/host.json")).unwrap();
+    assert_eq!(host_file["runs"].as_array().unwrap().len(), 0, "what is finished is taken over: {host_file}");
+    assert!(host_file["device"].as_str().unwrap().ends_with(", f16"), "{host_file}");
+    with("bf16").failed(2, "was run with other settings");
+}

@@ -133,6 +133,8 @@ fn mistakes_are_named() {
         ),
         (&["--model", "lstm", "--inputs", "4"], 2, "--inputs: the time of these cells does not depend on"),
         (&["--model", "lstm", "--hidden", "0"], 2, "hidden: 0 is out of range; from 1 to 65536"),
+        (&["--floors"], 2, "--floors: only those of GPUs are measured; add --backend cuda"),
+        (&["--cell", "lstm:4", "--precision", "f16"], 2, "the CPU computes in f32 alone, not in f16"),
         (&["--cell", "x:4", "--embedding", "3"], 2, "embedding: 3 is not the hidden width 4"),
     ] {
         desk.run(&[&["profile"], words].concat()).failed(code, message);
@@ -140,6 +142,7 @@ fn mistakes_are_named() {
     for (words, message) in [
         (&["--cell", "lstm"][..], "\"lstm\" is not a cell with its hidden width, such as lstm:1024"),
         (&["--model", "transformer"], "unknown model \"transformer\"; known: lstm, gru"),
+        (&["--model", "lstm", "--precision", "f64"], "unknown value \"f64\"; known: f32, tf32, bf16, f16"),
         (&["--model", "lstm", "--batches", "0"], "0 is not in 1..=1048576"),
         (&[], "the following required arguments were not provided"),
         (&["--model", "lstm", "--cell", "lstm:4"], "cannot be used with"),
