@@ -1,0 +1,134 @@
+//! Every kernel compiles for every kind of GPU, without spills and within its registers.
+//!
+//! It needs NVRTC but no GPU. Where NVRTC is not found, the test says so and passes, unless `REQUIRE_NVRTC=1`.
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use batchlab::backend::cuda::gpu::libraries;
+use batchlab::backend::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
+
+use super::host_cuda::Element;
+
+/// Volta, Ampere and Hopper.
+const ARCHITECTURES: [u32; 3] = [70, 80, 90];
+
+/// The registers of a thread with which four blocks fit a multiprocessor: 4 × 256 × 64 is all that it has.
+const REGISTERS: u32 = 64;
+
+/// What the compiler says of a kernel.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Figures {
+    kernel: String,
+    registers: u32,
+    /// Bytes of the stack, and of what is spilled to it and loaded again.
+    stack: [u32; 3],
+    shared: u32,
+}
+
+/// The figures of all kernels in a log.
+fn figures(log: &str) -> Vec<Figures> {
+    let mut all: Vec<Figures> = Vec::new();
+    for line in log.lines() {
+        if let Some((_, name)) = line.split_once("Compiling entry function '") {
+            let kernel = name.split('\'').next().unwrap_or_default().to_string();
+            all.push(Figures { kernel, registers: u32::MAX, ..Figures::default() });
+        }
+        let Some(figures) = all.last_mut() else { continue };
+        if line.contains("bytes stack frame") {
+            figures.stack = ["bytes stack frame", "bytes spill stores", "bytes spill loads"]
+                .map(|what| number_before(line, what).expect("a figure of the stack"));
+        }
+        if let Some((_, used)) = line.split_once("Used ") {
+            figures.registers = number_before(used, "registers").expect("the registers");
+            figures.shared = number_before(used, "bytes smem").unwrap_or(0);
+        }
+    }
+    all
+}
+
+/// The number in front of some words.
+fn number_before(line: &str, words: &str) -> Option<u32> {
+    line.split(',').find_map(|part| part.trim().strip_suffix(words)?.split_whitespace().last()?.parse().ok())
+}
+
+fn sources() -> Vec<(String, String)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let files = fs::read_dir(&folder).expect("the folder of the kernels").map(|entry| entry.expect("an entry").path());
+    let mut sources: Vec<(String, String)> = files
+        .map(|path| {
+            let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+            (name, fs::read_to_string(&path).expect("a source"))
+        })
+        .collect();
+    sources.sort();
+    sources
+}
+
+fn compile(nvrtc: &Nvrtc, name: &str, text: &str, header: (&str, &str), architecture: u32, element: Element) -> String {
+    let options = [format!("-DELEMENT={}", element as u32), "--std=c++17".into(), "--ptxas-options=-v".into()];
+    let source = Source { name, text, headers: &[header] };
+    nvrtc.compile(&source, Target::Cubin(architecture), &options).unwrap_or_else(|error| panic!("{error}")).log
+}
+
+#[test]
+fn kernels_compile_within_their_registers() {
+    let found = libraries::find();
+    let Some(nvrtc) = &found.nvrtc.found else {
+        let reason = found.nvrtc.story();
+        assert!(env::var_os("REQUIRE_NVRTC").is_none_or(|value| value != "1"), "REQUIRE_NVRTC=1, and {reason}");
+        println!("skipped: {reason}");
+        return;
+    };
+    let sources = sources();
+    let (headers, files): (Vec<_>, Vec<_>) = sources.iter().partition(|(name, _)| name.ends_with(".cuh"));
+    let [(header, text)] = headers[..] else { panic!("one header, not {}", headers.len()) };
+
+    println!("{:<14} {:>5} {:>5} {:>9} {:>6} {:>6}", "kernel", "sm", "", "registers", "spills", "shared");
+    let mut kernels = 0;
+    for architecture in ARCHITECTURES {
+        if !nvrtc.architectures.contains(&architecture) {
+            println!("NVRTC {}.{} does not compile for sm_{architecture}", nvrtc.version.0, nvrtc.version.1);
+            continue;
+        }
+        for (name, file) in &files {
+            for element in Element::ALL {
+                let log = compile(nvrtc, name, file, (header, text), architecture, element);
+                let warned = log.lines().find(|line| line.contains("warning") && !line.contains("deprecated"));
+                assert_eq!(warned, None, "{name}, sm_{architecture}, {element:?}:\n{log}");
+                let figures = figures(&log);
+                assert!(!figures.is_empty(), "{name} has no kernel: {log}");
+                for Figures { kernel, registers, stack, shared } in figures {
+                    let spills = stack[1] + stack[2];
+                    let format = format!("{element:?}").to_lowercase();
+                    println!("{kernel:<14} {architecture:>5} {format:>5} {registers:>9} {spills:>6} {shared:>6}");
+                    assert_eq!(stack, [0; 3], "{kernel} spills, sm_{architecture}, {element:?}");
+                    assert!(
+                        registers <= REGISTERS,
+                        "{kernel} has {registers} registers, sm_{architecture}, {element:?}"
+                    );
+                    kernels += 1;
+                }
+            }
+        }
+    }
+    println!("{kernels} kernels by NVRTC {}.{}", nvrtc.version.0, nvrtc.version.1);
+}
+
+#[test]
+fn figures_are_read_off_a_log() {
+    let log = "\
+ptxas info    : 20 bytes gmem, 40 bytes cmem[4]
+ptxas info    : Compiling entry function 'one' for 'sm_80'
+ptxas info    : Function properties for one
+ptxas         .     8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 48 registers, used 1 barriers, 64 bytes smem, 492 bytes cmem[0]
+ptxas info    : Compiling entry function 'other' for 'sm_80'
+ptxas info    : Function properties for other
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 10 registers, used 0 barriers
+";
+    let one = Figures { kernel: "one".into(), registers: 48, stack: [8, 4, 12], shared: 64 };
+    let other = Figures { kernel: "other".into(), registers: 10, stack: [0; 3], shared: 0 };
+    assert_eq!(figures(log), [one, other]);
+}

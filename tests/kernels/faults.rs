@@ -1,0 +1,55 @@
+//! Numbers that are none are noticed where they are stored, and nowhere else.
+
+use batchlab::network::Spec;
+
+use super::host_cuda::Element;
+use super::lane::{Cut, Lane, Row};
+use super::layer::Kind;
+
+#[test]
+fn a_slot_with_a_number_that_is_none_is_marked() {
+    for kind in Kind::CHAINS.into_iter().chain(Kind::TREES) {
+        for (hidden, units) in [(5, 2), (260, 1)] {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                let spec = Spec { hidden, embedding: 4, vocabulary: 9, seed: 3, weights: None };
+                let cut = Cut { units, rows: 3, seed: 2 };
+                let Some(mut lane) = Lane::new(&kind.model(), &spec, Element::F32, 8, 0, cut) else { return };
+                let mut station = lane.station(kind, 5, 8);
+                // Slots 0 to 3 are taken, by chains for themselves, by nodes of trees for slots 4 to 7. Row 3 has come to
+                // its end.
+                let state = |at: u32| if kind.is_chain() { at } else { 4 + at };
+                let row = |at: u32| Row {
+                    request: at,
+                    node: 1,
+                    last: if at == 3 { 0 } else { 1 },
+                    state: state(at),
+                    words: 0,
+                    inputs_end: if kind.is_leaf() { 0 } else { at + 1 },
+                };
+                // The last unit of what row 1 has beside its operand, or all of it where there is nothing else.
+                let last = lane.width + hidden as usize - 1;
+                match kind {
+                    Kind::Gru => lane.pool[last] = bad,
+                    Kind::Leaf | Kind::SumLeaf => station.layer.biases[0][2 * hidden as usize] = bad,
+                    _ => lane.pool[last + hidden as usize] = bad,
+                }
+                let inputs: &[u32] = if kind.is_leaf() { &[] } else { &[0, 1, 2, 3] };
+                lane.gather(&mut station, &[0, 1, 2, 3].map(row), inputs);
+                lane.step(&mut station, true);
+                // Every leaf has the bias. An infinite gate of theirs is shut or open, and what comes out is a number.
+                let marked: Vec<bool> = (0..4)
+                    .map(|at| if kind.is_leaf() { bad.is_nan() && at != 3 } else { at == 1 && at != 3 })
+                    .collect();
+                for at in 0..4 {
+                    let found = lane.broken[state(at) as usize] != 0;
+                    assert_eq!(found, marked[at as usize], "{kind:?}, H = {hidden}, {bad} in row {at}");
+                }
+                assert_eq!(
+                    lane.broken.iter().filter(|broken| **broken != 0).count(),
+                    marked.iter().filter(|m| **m).count()
+                );
+                assert_eq!(lane.counted[0], 6, "it signals all the same");
+            }
+        }
+    }
+}
