@@ -59,8 +59,10 @@ impl Device {
 fn engine(scenario: &Scenario, processor: Processor) -> Result<Engine> {
     let (model, device) = (&scenario.workload.model, &scenario.device);
     engine::check(processor, &device.gpu).within(scenario.file.display())?;
-    Engine::new(processor, model, &spec(scenario), &device.gpu, device.workers)
-        .within(format_args!("{}: workload", scenario.file.display()))
+    let network = Network::new(model, &spec(scenario)).within("workload");
+    network
+        .and_then(|network| Engine::new(processor, network, &device.gpu, device.workers))
+        .within(scenario.file.display())
 }
 
 /// The sizes of a scenario's network, and where its weights are from.

@@ -11,9 +11,8 @@ use crate::backend::cuda::gpu::about::{Libraries, Library};
 use crate::backend::cuda::gpu::{Gpus, Precision, Settings, libraries};
 use crate::backend::cuda::{Cuda, Options};
 use crate::error::{Error, Result};
-use crate::network::{Network, Spec};
+use crate::network::Network;
 use crate::units::{RequestId, WorkerId};
-use crate::workload::model::Model;
 use crate::workload::trace::Requests;
 
 /// A network that is ready to be started on its device. What takes long (weights, kernels) is done once, here.
@@ -48,22 +47,19 @@ impl Running for Cuda<'_, Gpus> {
 }
 
 impl Engine {
-    /// Makes a network ready on so many workers. `settings` are those of GPUs.
+    /// Makes a network ready on so many workers. `settings` are those of GPUs, which take its weights from where it has them.
     ///
     /// # Errors
-    /// A network that can't be (see [`Network::new`]); a GPU that is missing, or something that it needs.
-    pub fn new(
-        processor: Processor,
-        model: &Model,
-        spec: &Spec,
-        settings: &Settings,
-        workers: usize,
-    ) -> Result<Engine> {
+    /// A GPU that is missing, or something that it needs.
+    pub fn new(processor: Processor, network: Network, settings: &Settings, workers: usize) -> Result<Engine> {
         let (precision, place) = match processor {
             Processor::Cpu => (Precision::F32, Place::Cpu),
-            Processor::Cuda => (settings.precision, Place::Gpus(Box::new(Gpus::new(model, spec, settings, workers)?))),
+            Processor::Cuda => {
+                let gpus = Gpus::new(network.model(), network.spec(), settings, workers)?;
+                (settings.precision, Place::Gpus(Box::new(gpus)))
+            }
         };
-        Ok(Engine { network: Arc::new(Network::new(model, spec)?), workers, precision, place })
+        Ok(Engine { network: Arc::new(network), workers, precision, place })
     }
 
     /// The network, as the CPU computes it.

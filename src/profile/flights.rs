@@ -140,7 +140,7 @@ impl Flown {
             let first_look = tasks[0].finish;
             let watched = inner.iter().filter(|task| task.start > first_look);
             let (time, count) = watched.fold((0, 0), |(time, count), task| (time + took(task).0, count + 1));
-            vec![match count {
+            vec![match time {
                 // Tasks that are done as soon as they are submitted take as long as that.
                 0 => Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64),
                 _ => Nanos(time / count),

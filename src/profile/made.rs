@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::{Settings, Subject, Wanted, measure, report, unfolded};
 use crate::error::{Context as _, Result};
 use crate::experiment::engine::{self, Engine};
+use crate::network::Network;
 
 /// A cost table that was measured.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct Made {
 /// header says made the table. Calls `progress` [`Wanted::steps`] times for each.
 ///
 /// # Errors
-/// What [`Engine::new`] and [`engine::check`] say, before anything is measured; a tree that the network does not take; a task
+/// What [`Network::new`], [`Engine::new`] and [`engine::check`] say, before anything is measured; a tree that the network does not take; a task
 /// that failed; [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
 pub fn make(
     wanted: &[Wanted],
@@ -60,7 +61,7 @@ pub fn make(
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Engine> {
     let Settings { processor, gpu, workers, .. } = settings;
     engine::check(*processor, gpu)?;
-    let engine = Engine::new(*processor, &wanted.model, &wanted.spec, gpu, *workers)?;
+    let engine = Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, *workers)?;
     let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
     for (number, tree) in trees.graphs.iter().enumerate() {
         engine.network().check(tree).within(format_args!("request {number}"))?;

@@ -348,7 +348,9 @@ fn a_profile_is_of_the_device_and_its_format() {
     let small = ["--batches", "1,3", "--repeats", "1", "--vocabulary", "9", "--quiet"];
     let fixed = ["profile", "--backend", "cuda", "--cell", "lstm:4", "--cell", "internal:4", "--precision", "bf16"];
     let table = host.run(&[&fixed[..], &small].concat()).ok().stdout;
-    for part in [", backend cuda, Host CUDA, 4 multiprocessors, driver CUDA 12.8, NVRTC ", " vocabulary 9, bf16", "\nlaunch,1,"] {
+    for part in
+        [", backend cuda, Host CUDA, 4 multiprocessors, driver CUDA 12.8, NVRTC ", " vocabulary 9, bf16", "\nlaunch,1,"]
+    {
         assert!(table.contains(part), "{part}: {table}");
     }
     for cell in ["lstm", "internal"] {
