@@ -11,8 +11,13 @@ def judged(bench, name):
         raise Skip("only in the full form")
     out = bench.folder / name
     settings = [word for setting in scale.settings for word in ("--set", setting)]
+    scenario, costs = f"scenarios/validate/gpu/{name}.toml", bench.folder / f"costs-{name}.csv"
+    sizes = ("--batches", ",".join(map(str, scale.profiled))) if scale.profiled else ()
+    bench.needed(
+        "profile", "--scenario", scenario, "--backend", "cuda", "--repeats", scale.repeats, "-o", costs, *sizes, *settings
+    )
     call = bench.call(
-        "validate", f"scenarios/validate/gpu/{name}.toml", "--backend", "cuda", "--out", out, "--loads",
+        "validate", scenario, "--backend", "cuda", "--costs", costs, "--out", out, "--loads",
         ",".join(map(str, scale.loads)), "--repeats", scale.validation_repeats, "--seconds", scale.seconds, *settings,
     )
     bench.write(f"{name}.txt", call.stdout)

@@ -28,6 +28,8 @@ class Scale:
     loads: tuple
     validated: tuple
     settings: tuple = field(default=())
+    # The batch sizes of its profiles; without any, those that the program takes by itself.
+    profiled: tuple = field(default=())
     # How long a call may take before it is given up, and whether times at these sizes tell anything.
     patience: int = 500
     times_count: bool = True
@@ -49,12 +51,12 @@ QUICK = Scale(
     verified_hidden=128, verified_vocabulary=500, verified_requests=100, precisions=("f32", "bf16"),
     hidden=1024, vocabulary=30000, batches=(1, 16, 64, 256, 512), step_precisions=("f32", "bf16"), repeats=2,
     full_batch=512, small_batch=64, length=24, full_rounds=20, requests=8000, seconds=0.4, validation_repeats=2,
-    loads=(50, 90), validated=("chains",), patience=120,
+    loads=(50, 90), validated=("chains",), patience=120, profiled=(1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512),
 )
 TINY = Scale(
     verified_hidden=8, verified_vocabulary=11, verified_requests=12, precisions=("f32", "bf16"),
     hidden=8, vocabulary=11, batches=(1, 2, 4), step_precisions=("f32", "bf16"), repeats=1, full_batch=4, small_batch=2,
     length=5, full_rounds=2, requests=24, seconds=0.01, validation_repeats=2, loads=(50,), validated=("chains",),
-    settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=9"),
-    times_count=False,
+    settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=3"),
+    profiled=(1, 4, 16), times_count=False,
 )
