@@ -360,7 +360,8 @@ fn a_profile_is_of_the_device_and_its_format() {
     }
     // A network for trees is asked whether it takes them, whatever computes it.
     let trees = ["--set", "workload.model=tree-lstm", "--set", "workload.dataset=constant:tree:4 4 4 0"];
-    let ran = host.run(&[&["profile", "--backend", "cuda", "--scenario", "t.toml", "--quiet"], &trees[..]].concat());
+    let fixed = ["profile", "--backend", "cuda", "--scenario", "t.toml", "--quiet"];
+    let ran = host.run(&[&fixed[..], &trees, &TREES].concat());
     ran.failed(2, "has 3 children");
 }
 
@@ -378,9 +379,10 @@ fn floors_are_those_of_copies_and_products() {
 #[test]
 fn simulated_runs_are_validated_against_gpus() {
     let Some(host) = Host::new() else { return };
-    host.desk.write("costs.csv", "cell,batch,ns\nlstm,1,2000000\nlstm,8,9000000\n");
+    // Costs far below what cells take here, so that batches are large and runs are short.
+    host.desk.write("costs.csv", "cell,batch,ns\nlstm,1,100000\nlstm,8,200000\n");
     let fixed = ["validate", "t.toml", "--backend", "cuda", "--costs", "costs.csv", "--out", "out", "--format", "json"];
-    let small = ["--loads", "20", "--repeats", "2", "--seconds", "0.01", "--quiet", "--set", "workload.max_length=2"];
+    let small = ["--loads", "80", "--repeats", "2", "--seconds", "0.01", "--quiet", "--set", "workload.max_length=2"];
     let lines = host.run(&[&fixed[..], &small].concat()).ok().json();
     let lines = lines.as_array().unwrap();
     assert_eq!(lines.iter().map(|line| &line["scenario"]).collect::<Vec<_>>(), ["t-A", "t-B"]);
