@@ -56,7 +56,7 @@ QUICK = Scale(
 TINY = Scale(
     verified_hidden=8, verified_vocabulary=11, verified_requests=12, precisions=("f32", "bf16"),
     hidden=8, vocabulary=11, batches=(1, 2, 4), step_precisions=("f32", "bf16"), repeats=1, full_batch=4, small_batch=2,
-    length=5, full_rounds=2, requests=24, seconds=0.01, validation_repeats=2, loads=(50,), validated=("chains",),
+    length=5, full_rounds=2, requests=160, seconds=0.01, validation_repeats=2, loads=(50,), validated=("chains",),
     settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=3"),
     profiled=(1, 4, 16), times_count=False,
 )

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::metrics::recorder::{Recorder, TaskRow};
 use crate::policy::cellular::Cellular;
 use crate::policy::registry::PerCell;
-use crate::units::{CellId, WorkerId};
+use crate::units::{CellId, Nanos, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::shape::Shape;
 
@@ -25,6 +25,9 @@ const WARM_UP: usize = 3;
 /// Tasks of a decision where the policy is held to a size: one behind another, whose gap is measured, and no more, so that
 /// cells take turns as they do when trees come one by one.
 const HELD_TASKS: u32 = 2;
+
+/// The same where tasks have the times at which the host sees them: the later ones of a decision end while it looks.
+const SEEN_TASKS: u32 = 5;
 
 /// Smaller batches than this are those of what is left near the roots of a few trees: one internal cell runs behind the
 /// other. A policy that is held to such a size changes between leaves and internal cells all the time, and the weights of
@@ -60,7 +63,11 @@ pub fn measure(
     for &batch in batches {
         // Behind the first task of a decision there is none that is smaller.
         let one_size = PerCell::All(batch);
-        let held = Cellular { max_tasks: HELD_TASKS, max_batch: one_size.clone(), min_batch: one_size };
+        let held = Cellular {
+            max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
+            max_batch: one_size.clone(),
+            min_batch: one_size,
+        };
         let nodes = batch as usize * tasks(batch) * settings.workers;
         let mut serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
             let requests = unfolded(enough(subject.wanted, nodes)?, &subject.wanted.model)?;
@@ -80,22 +87,20 @@ pub fn measure(
             }
             let mut found: Vec<_> = runs.iter().flat_map(|run| of_cell(&run.tasks, CellId(place as u16))).collect();
             // The size that was asked for, unless the trees have too few nodes that are ready together.
-            let size = found.iter().map(|(task, _)| task.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
-            found.retain(|(task, _)| task.batch == size);
-            // A task that found the device idle waited for it, which is the launch's time.
-            let behind_another = |task: &TaskRow| task.start > task.submit;
-            if seen && found.iter().any(|(task, _)| behind_another(task)) {
-                found.retain(|(task, _)| behind_another(task));
+            let size = found.iter().map(|one| one.task.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
+            found.retain(|one| one.task.batch == size);
+            if seen && found.iter().any(|one| one.watched) {
+                found.retain(|one| one.watched);
             }
-            let (behind_others, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, behind)| *behind);
-            for (task, _) in &behind_others {
+            let (behind_others, kept): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.behind_other);
+            for Ran { task, .. } in &behind_others {
                 let behind = profile.turns.entry(cell.name.clone()).or_default().entry(size).or_default();
                 behind.add(task.finish - task.start);
             }
             // Where a cell never follows its own kind, what it takes behind the other is its time.
             let own = if kept.is_empty() { behind_others } else { kept };
             let samples = profile.cells.entry((cell.name, 0)).or_default().entry(size).or_default();
-            own.iter().for_each(|(task, _)| samples.add(task.finish - task.start));
+            own.iter().for_each(|one| samples.add(one.task.finish - one.task.start));
         }
         go_on()?;
     }
@@ -123,15 +128,31 @@ fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
     Ok(shapes)
 }
 
-/// The tasks of a cell but the first, each with whether it ran directly behind one of another cell on its worker.
-fn of_cell(tasks: &[TaskRow], cell: CellId) -> Vec<(&TaskRow, bool)> {
-    let mut last: BTreeMap<WorkerId, bool> = BTreeMap::new();
+/// A task of a cell.
+struct Ran<'t> {
+    task: &'t TaskRow,
+    /// It ran directly behind one of another cell on its worker.
+    behind_other: bool,
+    /// The host saw it begin and end: of the tasks of a decision, those that began after it had looked first. What was done by
+    /// then, or under way, began while it submitted; and the first waited for the device, which is the launch's time.
+    watched: bool,
+}
+
+/// The tasks of a cell but the first.
+fn of_cell(tasks: &[TaskRow], cell: CellId) -> Vec<Ran<'_>> {
+    // For each worker: whether its last task was of this cell, when its last decision was made, and when the first task of
+    // that was done.
+    let mut last: BTreeMap<WorkerId, (bool, Nanos, Nanos)> = BTreeMap::new();
     let mut found = Vec::new();
     for task in tasks {
         let this = task.cells[..] == [cell];
-        let after_this = last.insert(task.worker, this);
+        let before = last.get(&task.worker).copied();
+        let first_look =
+            before.filter(|(_, decided, _)| *decided == task.submit).map_or(task.finish, |(.., done)| done);
+        last.insert(task.worker, (this, task.submit, first_look));
         if this {
-            found.push((task, after_this == Some(false)));
+            let behind_other = before.is_some_and(|(after_this, ..)| !after_this);
+            found.push(Ran { task, behind_other, watched: task.start > first_look });
         }
     }
     found.drain(..WARM_UP.min(found.len().saturating_sub(1)));

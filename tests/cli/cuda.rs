@@ -353,10 +353,8 @@ fn a_profile_is_of_the_device_and_its_format() {
     {
         assert!(table.contains(part), "{part}: {table}");
     }
-    for cell in ["lstm", "internal"] {
-        let times = table.lines().filter_map(|line| line.strip_prefix(&format!("{cell},")));
-        let times: Vec<u64> = times.map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect();
-        assert!(!times.is_empty() && times.iter().all(|ns| *ns > 0), "{cell}: {table}");
+    for cell in ["lstm,1,", "lstm,3,", "internal,1,", "internal,3,"] {
+        assert!(table.lines().any(|line| line.starts_with(cell)), "{cell}: {table}");
     }
     // A network for trees is asked whether it takes them, whatever computes it.
     let trees = ["--set", "workload.model=tree-lstm", "--set", "workload.dataset=constant:tree:4 4 4 0"];
