@@ -23,8 +23,9 @@ pub struct Made {
 /// header says made the table. Calls `progress` [`Wanted::steps`] times for each.
 ///
 /// # Errors
-/// What [`Network::new`], [`Engine::new`] and [`engine::check`] say, before anything is measured; a tree that the network does not take; a task
-/// that failed; [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
+/// Weights that do not fit their network, a device that is not there or does not have the network's cells, before anything
+/// is measured; a tree that the network does not take; a task that failed;
+/// [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
 pub fn make(
     wanted: &[Wanted],
     settings: &Settings,
