@@ -3,7 +3,9 @@
 //! A GPU adds up in another order than the CPU, computes exponentials by other polynomials, and may round the operands of its
 //! products to fewer bits. So its results are not the CPU's bits, and have to be told from wrong ones by their distance:
 //!
-//!     |found − expected| ≤ 8 · (u + (√K + 8) · 2⁻²⁴) · √d · rms(expected)
+//! ```text
+//! |found − expected| ≤ 8 · (u + (√K + 8) · 2⁻²⁴) · √d · rms(expected)
+//! ```
 //!
 //! for every number of a state, where the root mean square is that of the numbers of its kind (h or c) in this state.
 //!

@@ -23,7 +23,7 @@ pub struct Made {
 /// header says made the table. Calls `progress` [`Wanted::steps`] times for each.
 ///
 /// # Errors
-/// What [`Network::new`], [`Engine::new`] and [`engine::check`] say, before anything is measured; a tree that the network does not take; a task
+/// A network that can't be, or a device that can't be had or does not compute so, before anything is measured; a tree that the network does not take; a task
 /// that failed; [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
 pub fn make(
     wanted: &[Wanted],
