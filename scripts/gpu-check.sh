@@ -8,8 +8,8 @@
 #     scripts/gpu-check.sh --part 1                # one part at full size, in under nine; --list names them
 #     scripts/gpu-check.sh --out DIR …             # where tables, plots and logs go [default: $OUT, else results/gpu-check]
 #
-# Says PASS, FAIL or SKIP of each item, and exits with 1 if any failed. Each part leaves its summary (NAME.txt) and all its
-# files in one archive (NAME.tar.gz).
+# Says PASS, FAIL or SKIP of each item, also in summary.txt, and exits with 1 if any failed. Each part leaves its files in one
+# archive, NAME.tar.gz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec python3 scripts/gpu/check.py "$@"

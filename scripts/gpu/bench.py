@@ -8,6 +8,12 @@ import subprocess
 import tarfile
 import time
 
+# What all parts say, one behind the other.
+SUMMARY = "summary.txt"
+# Logs of requests and tasks that are larger stay behind: tables and pictures tell what came of them.
+LARGEST_LOG = 1 << 20
+
+
 class Skip(Exception):
     """An item that can't be had here, with the reason."""
 
@@ -101,9 +107,13 @@ class Bench:
     def close(self):
         """Writes the summary and the archive, and gives the number of items that failed."""
         summary = "".join(f"{verdict} {item}: {figures}\n" for verdict, item, figures in self.rows)
-        (self.out / f"{self.name}.txt").write_text(summary)
+        with open(self.out / SUMMARY, "a") as file:
+            file.write(f"{self.name}\n{summary}\n")
         keys = ("verdict", "item", "figures")
         self.write("summary.json", json.dumps([dict(zip(keys, map(str, row))) for row in self.rows], indent=1) + "\n")
+        for log in self.folder.rglob("*.csv"):
+            if log.stat().st_size > LARGEST_LOG:
+                log.unlink()
         with tarfile.open(self.out / f"{self.name}.tar.gz", "w:gz") as archive:
             archive.add(self.folder, arcname=self.name)
         # What is in the archive need not lie beside it.

@@ -11,7 +11,7 @@ import items_answers
 import items_steps
 import items_validation
 import items_workloads
-from bench import Bench
+from bench import SUMMARY, Bench
 from scale import FULL, QUICK, TINY
 
 # Name, what it does, and its items. A part at full size ends within nine minutes.
@@ -54,6 +54,7 @@ def main():
     if any(not 1 <= number <= len(PARTS) for number in numbers):
         sys.exit(f"--part: from 1 to {len(PARTS)}")
     out = asked.out or pathlib.Path(os.environ.get("OUT") or "results/gpu-check")
+    (out / SUMMARY).unlink(missing_ok=True)
     begin = time.monotonic()
     failed = 0
     for number in numbers:
