@@ -4,8 +4,10 @@
 # CUDA, its times stand beside ours.
 #
 #     cargo build --release                        # elsewhere, if need be: one binary runs on every host of its architecture
+#     cargo test --release --test gpus --no-run    # names the tests of the device, to bring along
 #     scripts/gpu-check.sh --quick                 # all parts at small sizes, in under four minutes
 #     scripts/gpu-check.sh --part 1                # one part at full size, in under nine; --list names them
+#     scripts/gpu-check.sh --tests PROGRAM …       # runs these tests on the GPU too
 #     scripts/gpu-check.sh --out DIR …             # where tables, plots and logs go [default: $OUT, else results/gpu-check]
 #
 # Says PASS, FAIL or SKIP of each item, also in summary.txt, and exits with 1 if any failed. Each part leaves its files in one

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -32,8 +33,9 @@ class Call:
 class Bench:
     """A part that is under way."""
 
-    def __init__(self, program, out, name, scale, deadline):
+    def __init__(self, program, tests, out, name, scale, deadline):
         self.program, self.name, self.scale, self.deadline = program.resolve(), name, scale, deadline
+        self.tests = tests and tests.resolve()
         self.out = out.resolve()
         self.folder = self.out / name
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -44,15 +46,17 @@ class Bench:
     def left(self):
         return float("inf") if self.deadline is None else self.deadline - time.monotonic()
 
-    def call(self, *words, program=None):
-        """Calls the program (or another), keeps what it says in a log, and gives up when the part's time is over."""
+    def call(self, *words, program=None, environment=None):
+        """Calls the program (or another, with more in its environment), keeps what it says in a log, and gives up when the
+        part's time is over."""
         left = self.left()
         if left < 5:
             raise Skip("no time is left in this part")
         command = [str(program or self.program), *map(str, words)]
         begin = time.monotonic()
         try:
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=min(self.scale.patience, left))
+            patience, surroundings = min(self.scale.patience, left), os.environ | (environment or {})
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=patience, env=surroundings)
             call = Call(ran.returncode, ran.stdout, ran.stderr, time.monotonic() - begin)
         except subprocess.TimeoutExpired as error:
             text = lambda output: output.decode(errors="replace") if isinstance(output, bytes) else output or ""

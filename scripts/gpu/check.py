@@ -33,6 +33,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, help="folder for the results [default: $OUT, else results/gpu-check]")
     parser.add_argument("--program", type=pathlib.Path, default="target/release/batchlab", help="the built program")
+    parser.add_argument("--tests", type=pathlib.Path, help="the built tests of the device, to run on the GPU: see gpu-check.sh")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="all parts at small sizes, in under four minutes")
     size.add_argument("--tiny", action="store_true", help="all parts as small as they run at all, to check the script itself")
@@ -51,6 +52,8 @@ def main():
     numbers = asked.part or range(1, len(PARTS) + 1)
     if not asked.program.is_file():
         sys.exit(f"{asked.program}: no such program; build it with cargo build --release, or name it with --program")
+    if asked.tests and not asked.tests.is_file():
+        sys.exit(f"{asked.tests}: no such program; build it with cargo test --release --test gpus --no-run, which names it")
     if any(not 1 <= number <= len(PARTS) for number in numbers):
         sys.exit(f"--part: from 1 to {len(PARTS)}")
     out = asked.out or pathlib.Path(os.environ.get("OUT") or "results/gpu-check")
@@ -62,7 +65,7 @@ def main():
         now = time.monotonic()
         # The small forms share their time; a full part has its own.
         deadline = now + PART_SECONDS if scale is FULL else begin + QUICK_SECONDS if scale is QUICK else None
-        bench = Bench(asked.program, out, name, scale, deadline)
+        bench = Bench(asked.program, asked.tests, out, name, scale, deadline)
         print(f"part {number}, {name}: {about}", flush=True)
         run(bench)
         failed += bench.close()

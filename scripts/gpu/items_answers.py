@@ -124,8 +124,19 @@ def too_many(bench):
     return call.code == 2 and str(gpus) in call.last_words(), call.last_words()
 
 
+def device_tests(bench):
+    """The tests of the device, which otherwise run on stand-ins for its libraries."""
+    if bench.tests is None:
+        raise Skip("the tests were not brought along; see --tests")
+    call = bench.call("--test-threads=1", program=bench.tests, environment={"REAL_GPU": "1"})
+    results = [line for line in call.stdout.splitlines() if line.startswith("test result")]
+    failed = [line for line in call.stdout.splitlines() if line.endswith("... FAILED")]
+    return call.code == 0 and bool(results), "; ".join(failed + results) or call.last_words()
+
+
 def run(bench):
     bench.item("devices", lambda: devices(bench), of_times=False)
+    bench.item("tests of the device", lambda: device_tests(bench), of_times=False)
     for precision in bench.scale.precisions:
         for model, dataset, sequences in MODELS:
             bench.item(f"answers of {model} in {precision}", answers(bench, model, dataset, sequences, precision), of_times=False)

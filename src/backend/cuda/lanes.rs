@@ -140,6 +140,11 @@ impl Lanes {
         used.signal <= self.queue(used.lane).done
     }
 
+    /// Whether a lane's worker is lost.
+    pub fn is_lost(&self, id: LaneId) -> bool {
+        self.queue(id).is_lost()
+    }
+
     /// The rows of a cell type on a lane.
     pub fn rows(&mut self, id: LaneId, cell: CellId) -> &mut Rows {
         let rows = &mut self.queue_mut(id).rows;

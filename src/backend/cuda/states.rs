@@ -340,10 +340,14 @@ impl States {
     /// Gives the slots of requests that failed back on which nothing is queued any more.
     pub fn retire(&mut self, lanes: &Lanes, device: &mut impl Device) {
         let pools = &mut self.pools;
+        let stranded = &mut self.stranded;
         self.retiring.retain(|held| {
             let over = lanes.is_over(held.used);
-            if over {
-                held.give_back(pools, device);
+            match over {
+                // The use of a lost lane is over by decree, and tells nothing of those before it.
+                true if lanes.is_lost(held.used.lane) => stranded.push(*held),
+                true => drop(held.give_back(pools, device)),
+                false => {}
             }
             !over
         });
