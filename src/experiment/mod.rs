@@ -174,12 +174,12 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     let failure = failure.into_inner().expect("no run panics while it holds the lock");
     // What is finished is kept, whatever became of the others: a device that is lost has served requests before.
     let rows = rows(scenario, options.target, &runs, &finished);
-    logs::write_summary(&folder.summary(), &rows)?;
-    logs::write_differences(&folder.differences(), &rows)?;
-    folder.write_host(&runs, &finished, clock.elapsed())?;
-    if let Some(error) = failure {
-        return Err(error);
+    if !rows.is_empty() || failure.is_none() {
+        logs::write_summary(&folder.summary(), &rows)?;
+        logs::write_differences(&folder.differences(), &rows)?;
+        folder.write_host(&runs, &finished, clock.elapsed())?;
     }
+    failure.map_or(Ok(()), Err)?;
     let mut report = Report::new(folder, rows, scenario, options.target, &runs, &finished);
     if !report.interrupted() {
         report.figures = draw(scenario, &report.folder)?;

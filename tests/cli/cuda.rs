@@ -319,7 +319,7 @@ fn a_gpu_that_is_lost_keeps_what_is_finished() {
 
 #[test]
 fn a_gpu_that_is_lost_leaves_the_others_their_requests() {
-    let Some(host) = Host::new().map(|host| host.with("LOSE", "30").with("LOSE_DEVICE", "1")) else { return };
+    let Some(host) = Host::new().map(|host| host.with("LOSE", "8").with("LOSE_DEVICE", "1")) else { return };
     let ran = host.real(&[&SMALL[..], &["--set", "device.workers=2"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("GPU 1 (Host CUDA)"), "{}", ran.stderr);

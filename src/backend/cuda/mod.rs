@@ -157,7 +157,8 @@ impl<'d, D: Device> Cuda<'d, D> {
         if fault.lost {
             return Some(fault.reason.clone());
         }
-        match self.device.signal(self.lanes.lane(id)) {
+        let signalled = self.fall_in(id).and_then(|()| self.device.signal(self.lanes.lane(id)));
+        match signalled {
             Ok(()) => {
                 self.lanes.counted(id);
                 None

@@ -77,6 +77,7 @@ impl<D: Device> Cuda<'_, D> {
                 self.take(id, size.cell, &launch, nodes);
                 if self.queued.batch.rows.is_empty() {
                     // All of its requests have failed, and there is nothing to run.
+                    self.fall_in(id)?;
                     return self.fetch_and_signal(id);
                 }
                 self.gather(id, size, carried)?
@@ -121,8 +122,16 @@ impl<D: Device> Cuda<'_, D> {
         }
     }
 
+    /// Queues that the lane goes on behind those who used the batch's slots before, also where rows or the launch come to nothing:
+    /// for whoever gives these slots back, the lane's signal stands for all of their uses.
+    pub(super) fn fall_in(&mut self, id: LaneId) -> Result<(), Fault> {
+        let Cuda { device, lanes, queued: Queued { batch, .. }, .. } = self;
+        batch.behind.drain(..).try_for_each(|used| lanes.order(id, used, *device))
+    }
+
     /// Queues that the rows are brought together.
     pub(super) fn gather(&mut self, id: LaneId, size: Size, carried: &mut Carried) -> Result<Plan, Fault> {
+        self.fall_in(id)?;
         let Cuda { device, cells, lanes, plans, queued: Queued { batch, .. }, .. } = self;
         let lane = lanes.lane(id);
         let inputs = if cells[size.cell.index()].counts_inputs {
@@ -133,9 +142,6 @@ impl<D: Device> Cuda<'_, D> {
         let shape = Shape { lane, cell: size.cell, rows: size.rows, inputs, signals: size.signals };
         lanes.rows(id, size.cell).brought_together(shape);
         let plan = plans.get(shape, *device)?;
-        for used in batch.behind.drain(..) {
-            lanes.order(id, used, *device)?;
-        }
         for carry in &batch.carries {
             device.carry(carry.from, (lane, carry.to))?;
             carried.push((carry.from.0, carry.request));

@@ -128,7 +128,12 @@ impl Place {
 
     fn write(&mut self, by: (usize, u64), clock: &Clock, state: Vec<f32>, what: impl std::fmt::Debug) {
         let known = self.writer.iter().chain(&self.readers).all(|other| clock.knows(*other));
-        assert!(known, "{what:?} is written while it may be in use");
+        let (writer, readers) = (self.writer, &self.readers);
+        assert!(
+            known,
+            "{what:?} is written by {by:?}, who knows of {clock:?}, while it may be in use: written by {writer:?}, read by \
+             {readers:?}"
+        );
         self.broken |= !state.iter().all(|number| number.is_finite());
         (self.state, self.writer) = (Some(state), Some(by));
         self.readers.clear();
