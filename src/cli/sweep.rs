@@ -115,6 +115,9 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
         let Failure { run, policy, request, reason } = failure;
         common.note(format!("\"{policy}\" at {}: request {request} failed: {reason}", run.load));
     }
+    for why in &report.undrawn {
+        common.note(format!("no figure: {why}"));
+    }
     let figures: Vec<String> = report
         .figures
         .iter()

@@ -57,6 +57,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The figures that were drawn.
     pub figures: Vec<std::path::PathBuf>,
+    /// Why others were not: the results do not have what they show.
+    pub undrawn: Vec<String>,
     /// What the policies' decisions took by the host's clock, over all runs but those that were taken over.
     pub decisions: Decisions,
     /// Runs that are finished, of those that there are.
@@ -106,6 +108,7 @@ impl Report {
         Report {
             rows,
             figures: Vec::new(),
+            undrawn: Vec::new(),
             decisions: here().map(|(_, host)| host.decisions).sum(),
             finished: (done().count(), runs.len()),
             taken_over: done().count() - here().count(),
@@ -182,7 +185,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     failure.map_or(Ok(()), Err)?;
     let mut report = Report::new(folder, rows, scenario, options.target, &runs, &finished);
     if !report.interrupted() {
-        report.figures = draw(scenario, &report.folder)?;
+        draw(scenario, &mut report)?;
     }
     Ok(report)
 }
@@ -228,9 +231,12 @@ fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Fi
 }
 
 /// Draws the figures that the scenario asks for, from the files that have been written.
-fn draw(scenario: &Scenario, folder: &Folder) -> Result<Vec<std::path::PathBuf>> {
+///
+/// # Errors
+/// A file that can't be written.
+fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
     if scenario.output.plots.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let options = plot::Options {
         title: scenario.output.title.clone(),
@@ -238,10 +244,15 @@ fn draw(scenario: &Scenario, folder: &Folder) -> Result<Vec<std::path::PathBuf>>
         slo: scenario.metrics.slo,
         ..plot::Options::default()
     };
-    let inputs = plot::Inputs::open(&[folder.path()])?;
-    let mut files = Vec::new();
+    let folder = report.folder.path();
+    let inputs = plot::Inputs::open(&[folder])?;
     for kind in &scenario.output.plots {
-        files.extend(plot::draw(*kind, &inputs, &options, &folder.path().join(kind.to_string()))?);
+        match plot::draw(*kind, &inputs, &options, &folder.join(kind.to_string())) {
+            Ok(files) => report.figures.extend(files),
+            // Too few requests for a quantile, say. The runs are done all the same.
+            Err(Error::Input(why)) => report.undrawn.push(why),
+            Err(error) => return Err(error),
+        }
     }
-    Ok(files)
+    Ok(())
 }

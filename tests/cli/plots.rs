@@ -95,3 +95,13 @@ fn mistakes_are_named() {
     desk.run(&["plot", "out/t", "--kind", "goodput", "-o", "file/x.svg"]).failed(1, "file: cannot be written: ");
     assert!(desk.files("out").keys().all(|name| !name.ends_with(".svg")), "nothing was drawn");
 }
+
+#[test]
+fn a_run_is_done_although_a_figure_has_nothing_to_show() {
+    let desk = Desk::new();
+    let few = ["--set", "workload.requests=20", "--set", "output.plots=['latency-throughput', 'length-cdf']"];
+    let ran = desk.run(&[&["sim", "t.toml", "--out", "out"], &few[..]].concat()).ok();
+    assert!(ran.stdout.contains("policy"), "the table is shown: {ran:?}");
+    let why = "no figure: latency-throughput: summary.csv has no row with throughput_rps and p90_ms\n";
+    assert!(ran.stderr.contains(why) && ran.stderr.contains("(length-cdf.svg"), "{}", ran.stderr);
+}
