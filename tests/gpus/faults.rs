@@ -159,7 +159,10 @@ fn more_workers_than_gpus_are_a_mistake() {
     if inside("faults::more_workers_than_gpus_are_a_mistake", &[("DEVICES", "2")]) {
         let (code, said) = refusal(3);
         assert_eq!(code, 2);
-        assert!(said.starts_with("device.workers: 3 workers, but 2 GPUs are visible"), "{said}");
+        assert!(
+            said.starts_with("device.workers: 3 workers, each of which has a GPU of its own; from 1 to 2,"),
+            "{said}"
+        );
         let dnn = Model::parse("dnn:net").unwrap();
         let square = Spec { embedding: 9, ..spec() };
         let error = Gpus::new(&dnn, &square, &Settings::default(), 1).unwrap_err();

@@ -91,8 +91,7 @@ impl Gpus {
         let (nvrtc, cublas) = (found.nvrtc.need()?, found.cublas.need()?);
         if !(1..=visible).contains(&workers) {
             return Err(Error::input(format!(
-                "device.workers: {workers} workers, but {visible} GPUs are visible, and each worker has one of its own; from \
-                 1 to {visible}"
+                "device.workers: {workers} workers, each of which has a GPU of its own; from 1 to {visible}, which are visible"
             )));
         }
         let weights = Weights::open(model, spec)?;
