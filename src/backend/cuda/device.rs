@@ -92,7 +92,7 @@ pub struct Needs {
 pub struct Fault {
     /// What happened, with the driver's own words.
     pub reason: String,
-    /// Whether the worker's GPU can't be used any more.
+    /// Whether the GPU can't be used any more of the worker that was asked: of a lane that takes from another's, the lane's own.
     pub lost: bool,
 }
 

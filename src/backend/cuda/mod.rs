@@ -73,6 +73,10 @@ pub struct Cuda<'d, D: Device> {
     spare: Vec<MemberList>,
     /// When each worker was last asked whether it is well.
     asked: Vec<Instant>,
+    /// How often a worker that has work is asked.
+    between_calls: Duration,
+    /// Workers that turned out to be lost while another's task was queued, and why.
+    unwell: Vec<(WorkerId, String)>,
     /// Empty, kept for its memory.
     lost: Vec<RequestId>,
 }
@@ -117,6 +121,8 @@ impl<'d, D: Device> Cuda<'d, D> {
             due: BinaryHeap::new(),
             spare: Vec::new(),
             asked: vec![Instant::now(); workers],
+            between_calls: BETWEEN_CALLS,
+            unwell: Vec::new(),
             lost: Vec::new(),
         };
         cuda.materialise(workers, options)?;
@@ -171,6 +177,7 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn lose(&mut self, worker: WorkerId, reason: &str) {
         self.collect(); // What was done by then is done.
         self.write_off(worker, reason);
+        self.states.retire(&self.lanes, self.device);
     }
 
     fn write_off(&mut self, worker: WorkerId, reason: &str) {
@@ -219,7 +226,7 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn ask(&mut self, now: Instant) {
         for worker in 0..self.asked.len() {
             let id = WorkerId(worker as u16);
-            if now.duration_since(self.asked[worker]) < BETWEEN_CALLS || !self.lanes.is_busy(id) {
+            if now.duration_since(self.asked[worker]) < self.between_calls || !self.lanes.is_busy(id) {
                 continue;
             }
             self.asked[worker] = now;
@@ -258,8 +265,9 @@ impl<D: Device> Backend for Cuda<'_, D> {
             Err(fault) => self.broke_off(lane, &flight, &fault),
         };
         self.lanes.push(lane, flight);
-        if let Some(reason) = broken {
-            self.lose(task.worker, &reason);
+        self.unwell.extend(broken.map(|reason| (task.worker, reason)));
+        for (worker, reason) in std::mem::take(&mut self.unwell) {
+            self.lose(worker, &reason);
         }
     }
 

@@ -3,11 +3,11 @@
 use super::device::{Batch, Device, Fault, Plan, Shape, Slot};
 use super::lanes::{Carried, Flight, LaneId};
 use super::rows::Member;
-use super::states::{Gathering, Launch, States};
+use super::states::{Carry, Gathering, Launch, States};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
 use crate::backend::{MemberList, NodeRef, Step, places};
-use crate::units::{CellId, RequestId};
+use crate::units::{CellId, RequestId, WorkerId};
 
 /// What is used while a task is queued, kept for its memory.
 #[derive(Debug, Default)]
@@ -125,8 +125,27 @@ impl<D: Device> Cuda<'_, D> {
     /// Queues that the lane goes on behind those who used the batch's slots before, also where rows or the launch come to nothing:
     /// for whoever gives these slots back, the lane's signal stands for all of their uses.
     pub(super) fn fall_in(&mut self, id: LaneId) -> Result<(), Fault> {
-        let Cuda { device, lanes, queued: Queued { batch, .. }, .. } = self;
-        batch.behind.drain(..).try_for_each(|used| lanes.order(id, used, *device))
+        while let Some(&used) = self.queued.batch.behind.last() {
+            if let Err(fault) = self.lanes.order(id, used, self.device) {
+                // What a lost worker had done by then is over; who waits for the rest of it fails when it is written off.
+                let other = self.lanes.lane(used.lane).worker;
+                self.blame(other, id, fault)?;
+            }
+            self.queued.batch.behind.pop();
+        }
+        Ok(())
+    }
+
+    /// Finds out whether a lane could not be given something to do because another worker is lost, which is none of its own
+    /// worker's fault.
+    fn blame(&mut self, other: WorkerId, id: LaneId, fault: Fault) -> Result<(), Fault> {
+        if other == self.lanes.lane(id).worker {
+            return Err(fault);
+        }
+        let Err(lost) = self.device.health(other) else { return Err(fault) };
+        self.lanes.look(&*self.device);
+        self.unwell.push((other, lost.reason));
+        Ok(())
     }
 
     /// Queues that the rows are brought together.
@@ -142,11 +161,15 @@ impl<D: Device> Cuda<'_, D> {
         let shape = Shape { lane, cell: size.cell, rows: size.rows, inputs, signals: size.signals };
         lanes.rows(id, size.cell).brought_together(shape);
         let plan = plans.get(shape, *device)?;
-        for carry in &batch.carries {
-            device.carry(carry.from, (lane, carry.to))?;
-            carried.push((carry.from.0, carry.request));
+        for place in 0..self.queued.batch.carries.len() {
+            let Carry { request, from, to } = self.queued.batch.carries[place];
+            carried.push((from.0, request));
+            if let Err(fault) = self.device.carry(from, (lane, to)) {
+                self.blame(from.0, id, fault)?;
+            }
         }
-        device.gather(plan, &Batch { rows: &batch.rows, inputs: &batch.inputs })?;
+        let batch = &self.queued.batch;
+        self.device.gather(plan, &Batch { rows: &batch.rows, inputs: &batch.inputs })?;
         Ok(plan)
     }
 

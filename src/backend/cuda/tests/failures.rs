@@ -1,5 +1,9 @@
 //! What goes wrong takes its own requests with it, with its reason, and leaves the others alone.
 
+use std::time::Duration;
+
+use rand::RngExt as _;
+
 use super::fake::{Fake, Trouble};
 use super::staying::{Hand, bench, step};
 use super::{MODELS, Service, network, random_policy, requests};
@@ -18,6 +22,8 @@ fn in_trouble(name: &str, cases: u64, trouble: impl Fn(u64) -> (Trouble, u32)) -
         let policy = random_policy(network.model(), &mut rng);
         let mut service = Service::new(&network, &requests, &*policy);
         (service.workers, service.streams, service.astray) = (1 + case as usize % 3, 2, case % 2 == 0);
+        // The host may hear of a death by asking, or earlier by what is refused.
+        service.between_calls = Duration::from_micros([0, 30, 200, 1000][rng.random_range(0..4)]);
         let mut device = Fake::new(&network, random::stream(case, 1, name));
         (device.trouble, device.slots) = trouble(case);
         let (outputs, record) = service.serve(&mut device, &mut rng);
@@ -159,6 +165,25 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
     let reason = "its state was on worker 0, which is lost: it fell off the bus";
     assert_eq!(hand.cuda.failure(RequestId(1)).as_deref(), Some(reason));
     assert_eq!(hand.cuda.output(RequestId(0)), Some(network.alone(RequestId(0), &requests.graphs[0])));
+    assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been given back");
+}
+
+#[test]
+fn a_worker_is_not_blamed_for_its_neighbours_loss() {
+    let (mut device, network, requests) = bench("lstm", &["chain:2", "chain:1"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 2, 8);
+    let node = |request, node| NodeRef { request: RequestId(request), node: NodeId(node) };
+    hand.submit(0, &[step(0, 1, 1)], MemberList::Nodes(vec![node(0, 0)]));
+    hand.cuda.device.trouble = Trouble { dies: Some((WorkerId(0), 0)), refuses: true, ..Trouble::default() };
+    // The first row can neither wait for the lost worker nor have the state from there; the second is none the worse for it.
+    hand.submit(1, &[step(0, 2, 1)], MemberList::Nodes(vec![node(0, 1), node(1, 0)]));
+    for _ in 0..2 {
+        hand.cuda.wait(None).expect("both tasks come to their end");
+    }
+    assert_eq!(hand.cuda.failure(RequestId(0)).as_deref(), Some("worker 0 was lost: it fell off the bus"));
+    assert_eq!(hand.cuda.failure(RequestId(1)), None);
+    assert_eq!(hand.cuda.output(RequestId(1)), Some(network.alone(RequestId(1), &requests.graphs[1])));
+    assert_eq!(hand.cuda.states.pools().lost(WorkerId(1)), None);
     assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been given back");
 }
 

@@ -8,11 +8,12 @@ mod staying;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rand::RngExt as _;
 
 use self::fake::Fake;
-use super::{Cuda, Options};
+use super::{BETWEEN_CALLS, Cuda, Options};
 use crate::backend::{Backend, Completion, MemberList, Task};
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
@@ -23,7 +24,7 @@ use crate::policy::immediate::Immediate;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, PerCell, Setup};
-use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId};
+use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;
 use crate::workload::random::{self, Stream};
@@ -99,8 +100,7 @@ impl Backend for Spread<'_, '_> {
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
         let stream = StreamId(self.rng.random_range(0..self.streams));
-        let worker =
-            self.workers.map_or(task.worker, |workers| crate::units::WorkerId(self.rng.random_range(0..workers)));
+        let worker = self.workers.map_or(task.worker, |workers| WorkerId(self.rng.random_range(0..workers)));
         self.inner.submit(id, &Task { worker, stream, ..*task }, members);
     }
 
@@ -132,6 +132,8 @@ struct Service<'s> {
     astray: bool,
     options: Options,
     room: usize,
+    /// How often a worker is asked whether it is well.
+    between_calls: Duration,
 }
 
 impl<'s> Service<'s> {
@@ -139,7 +141,17 @@ impl<'s> Service<'s> {
     fn new(network: &'s Arc<Network>, requests: &'s Requests, policy: &'s dyn Configured) -> Service<'s> {
         let keep = (0..requests.len() as u32).map(RequestId).collect();
         let options = Options { keep, ..Options::default() };
-        Service { network, requests, policy, workers: 1, streams: 1, astray: false, options, room: 64 }
+        Service {
+            network,
+            requests,
+            policy,
+            workers: 1,
+            streams: 1,
+            astray: false,
+            options,
+            room: 64,
+            between_calls: BETWEEN_CALLS,
+        }
     }
 
     /// Serves the requests, which arrive a few microseconds after one another, and gives the output of each.
@@ -161,6 +173,7 @@ impl<'s> Service<'s> {
         let network = Arc::clone(self.network);
         let mut cuda = Cuda::with_room(device, network, self.requests, self.workers, &self.options, self.room)
             .expect("a device that is well");
+        cuda.between_calls = self.between_calls;
         let workers = self.astray.then_some(self.workers as u16);
         let mut backend =
             Spread { inner: &mut cuda, rng: random::stream(rng.random(), 0, "spread"), streams: self.streams, workers };
@@ -170,7 +183,10 @@ impl<'s> Service<'s> {
         assert!(!cuda.lanes.are_busy(), "nothing is in progress");
         assert_eq!(cuda.states.pools().taken(), 0, "all slots have been given back");
         let outputs = (0..self.requests.len() as u32).map(|request| cuda.output(RequestId(request))).collect();
+        let mut lost = |worker: &WorkerId| cuda.states.pools().lost(*worker).is_some();
+        let lost: Vec<WorkerId> = (0..self.workers as u16).map(WorkerId).filter(&mut lost).collect();
         drop(cuda);
+        assert!(lost.iter().all(|worker| device.has_died(*worker)), "{lost:?} were given up");
         assert!(device.is_idle(), "all that was queued has run");
         assert!(device.plans() <= device.most_plans);
         (outputs, recorder)
