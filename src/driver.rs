@@ -77,7 +77,7 @@ pub fn drive(
         let offered = tasks.some_idle();
         let clock = offered.then(Instant::now);
         let before = tasks.submitted();
-        policy.schedule(&mut Dispatch { backend, tasks: &mut tasks, now });
+        policy.schedule(&mut Dispatch { backend, tasks: &mut tasks, now, reasons: recorder.reasons() });
         if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {
             recorder.decided(clock.elapsed(), tasks.submitted() - before);
         }

@@ -62,6 +62,8 @@ pub struct Task<'a> {
     /// The members are not those of the worker's task before, so that their states have to be brought together first
     /// (BatchMaker, section 4.3, "gather"). Policies that hold a batch together from start to end say `false`.
     pub gather: bool,
+    /// What the host does for it beside deciding.
+    pub host: HostWork,
     /// The requests that may begin with this task; the first task of a request to start gives its start. For a batch of
     /// whole graphs these are all its requests. They come back with the completion.
     pub requests: &'a [RequestId],
@@ -79,10 +81,22 @@ impl<'a> Task<'a> {
             batch: requests.len() as u32,
             useful_cells,
             gather: false,
+            host: HostWork::default(),
             requests,
             members: Members::Requests,
         }
     }
+}
+
+/// What the host of a dynamic-graph system does for a task: it builds the graphs of the batch, finds out what can run together
+/// and writes the schedule down (TensorFlow Fold, DyNet). Part of the model of such a system, so that a simulated device
+/// pays it; on a real one the host takes its own time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostWork {
+    /// Work that begins with the submission, while the worker may still run what was submitted before: the task starts no sooner than it is done.
+    pub ahead: Nanos,
+    /// Work for which the worker's device stands still: part of the task's duration.
+    pub during: Nanos,
 }
 
 /// The nodes that a task runs.

@@ -22,7 +22,7 @@ pub trait Timing {
 
 impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
-        free.max(submit.saturating_add(self.launch(task.batch)))
+        free.max(submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch)))
     }
 
     fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
@@ -42,6 +42,6 @@ impl<C: CostModel> Timing for C {
             }
             cells = cells.saturating_add(cell.saturating_mul(u64::from(step.times)));
         }
-        cells.saturating_add(gather).saturating_add(self.task(task.batch))
+        cells.saturating_add(gather).saturating_add(self.task(task.batch)).saturating_add(task.host.during)
     }
 }

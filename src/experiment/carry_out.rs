@@ -60,6 +60,7 @@ pub(super) fn carry_out(run: &Run, prepared: &Prepared<'_>, folder: &Folder, sto
         tasks: logged && (output.tasks || output.timeline),
         first_tasks: logged && output.timeline,
         rounds: real,
+        reasons: false,
     };
     let ran = prepared.execute(run, keep, stop)?;
     if ran.interrupted && !real {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::backend::{Completion, Step};
 use crate::driver::OpenTask;
+use crate::policy::Reason;
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 
 /// What to keep of a run beside what every summary needs.
@@ -16,6 +17,8 @@ pub struct Keep {
     pub first_tasks: bool,
     /// What the driver handed to the policy at each instant, for a replay.
     pub rounds: bool,
+    /// Why each task was submitted, in words.
+    pub reasons: bool,
 }
 
 /// The record of one run.
@@ -45,6 +48,8 @@ pub struct Recorder {
     pub delivered: Vec<TaskId>,
     /// Each task in the order of submission, if kept.
     pub tasks: Vec<TaskRow>,
+    /// Why each task was submitted, of policies that say so, if kept.
+    pub reasons: Vec<(TaskId, Reason)>,
     /// For each request the task that it started with, if kept; `None` until it has started.
     pub first_task: Vec<Option<TaskId>>,
     /// How many tasks ran, and over how many members in sum.
@@ -119,6 +124,11 @@ impl Sum for Decisions {
 }
 
 impl Recorder {
+    /// Where a policy puts the reasons of its tasks, if they are kept.
+    pub(crate) fn reasons(&mut self) -> Option<&mut Vec<(TaskId, Reason)>> {
+        self.keep.reasons.then_some(&mut self.reasons)
+    }
+
     /// An empty record for so many requests, workers and cell types.
     pub fn new(requests: usize, workers: usize, cells: usize, keep: Keep) -> Self {
         Recorder {
@@ -134,6 +144,7 @@ impl Recorder {
             delivered: Vec::new(),
             this_round: Round::default(),
             tasks: Vec::new(),
+            reasons: Vec::new(),
             first_task: vec![None; if keep.first_tasks { requests } else { 0 }],
             task_count: 0,
             batch_sum: 0,
@@ -272,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_first_task_is_the_one_that_starts_first() {
-        let mut record = Recorder::new(2, 2, 1, Keep { tasks: true, first_tasks: true, rounds: false });
+        let mut record = Recorder::new(2, 2, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
         // Two tasks of one request finish in the order opposite to that of their starts.
         for (task, worker, start, finish) in [(1, 1, 20, 30), (0, 0, 10, 40)] {
             let open = OpenTask {

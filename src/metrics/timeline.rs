@@ -296,7 +296,7 @@ mod tests {
 
     /// Requests that each run as a task of their own, on the first of three workers that is free, or never.
     fn run(requests: &[(u64, u64)]) -> Recorder {
-        let mut run = Recorder::new(requests.len(), 3, 1, Keep { tasks: true, first_tasks: true, rounds: false });
+        let mut run = Recorder::new(requests.len(), 3, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
         let mut free = [0u64; 3];
         let mut now = 0;
         for (id, &(gap, work)) in requests.iter().enumerate() {

@@ -71,11 +71,24 @@ impl Outcomes {
     }
 }
 
+/// Why a policy submitted a task, each in a clause for a reader (`batchlab explain`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reason {
+    /// Why this cell type, or this group of requests: "decoder: at least max_batch (512) nodes are ready".
+    pub what: String,
+    /// Why so many: "all 37 ready nodes", "max_batch (512) of 801 ready nodes".
+    pub size: String,
+    /// Why at this instant: "worker 0 has nothing left to do".
+    pub when: String,
+}
+
 /// A policy's hand on the workers during one [`Policy::schedule`].
 pub struct Dispatch<'a> {
     pub(crate) backend: &'a mut dyn Backend,
     pub(crate) tasks: &'a mut crate::driver::TaskBook,
     pub(crate) now: Nanos,
+    /// Where reasons go, if somebody wants to know them.
+    pub(crate) reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
 }
 
 impl Dispatch<'_> {
@@ -108,6 +121,18 @@ impl Dispatch<'_> {
         let id = self.tasks.open(self.now, task);
         let members = self.backend.wants_members().then(|| MemberList::of(task, self.backend.spare()));
         self.backend.submit(id, task, members);
+        id
+    }
+
+    /// The same, with the reason, which is put into words only if somebody wants to know it.
+    ///
+    /// # Panics
+    /// As [`Dispatch::submit`].
+    pub fn submit_because(&mut self, task: &Task<'_>, reason: impl FnOnce() -> Reason) -> TaskId {
+        let id = self.submit(task);
+        if let Some(reasons) = &mut self.reasons {
+            reasons.push((id, reason()));
+        }
         id
     }
 }

@@ -2,7 +2,7 @@
 
 use super::supply::{Bench, Supply};
 use super::{Profile, Settings, Subject, id_of};
-use crate::backend::{Completion, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::{Completion, HostWork, MemberList, Members, NodeRef, Step, Task};
 use crate::error::{Error, Result};
 use crate::experiment::engine::Running;
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
@@ -197,6 +197,7 @@ impl Deck<'_> {
             batch: nodes.len() as u32,
             useful_cells: steps[0].cells(),
             gather: false,
+            host: HostWork::default(),
             requests: &requests,
             members: Members::Nodes(&|list| list.extend_from_slice(&nodes)),
         };

@@ -47,7 +47,7 @@ pub fn replay(
     let Recording { rounds, delivered, tasks, failures, finished } = recording;
     let over = AtomicBool::new(false);
     let mut backend = Watched { backend: Replayed::new(rounds, delivered, tasks, failures, &over), watch };
-    let keep = Keep { tasks: true, first_tasks: false, rounds: true };
+    let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
     let mut record = prepared.recorder(&point.run, keep)?;
     match prepared.serve(&point.run, &mut backend, &mut record, &over) {
         // The driver was stopped when the recording was over.

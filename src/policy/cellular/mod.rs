@@ -19,7 +19,7 @@ use self::graph_queue::{GraphQueue, Share};
 use self::identity::MemberSet;
 use super::registry::{Batches, PerCell, Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy};
-use crate::backend::{Members, NodeRef, Step, Task};
+use crate::backend::{HostWork, Members, NodeRef, Step, Task};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::model::CellType;
@@ -263,6 +263,7 @@ impl CellularPolicy {
             batch: size as u32,
             useful_cells: input.1,
             gather,
+            host: HostWork::default(),
             requests: &self.scratch.begins,
             members: Members::Nodes(&list),
         });

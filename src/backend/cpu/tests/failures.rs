@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::toy::{self, Kind, Mix};
 use super::{Cpu, serve};
-use crate::backend::{Backend, Completion, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::{Backend, Completion, HostWork, MemberList, Members, NodeRef, Step, Task};
 use crate::metrics::recorder::Recorder;
 use crate::network::{Batch, Cell, Network, Scratch};
 use crate::policy::cellular::Cellular;
@@ -133,6 +133,7 @@ fn submit(cpu: &mut Cpu, steps: &[Step], members: MemberList) -> Completion {
         batch: 1,
         useful_cells: 1,
         gather: false,
+        host: HostWork::default(),
         requests: &[],
         members: Members::Requests,
     };
