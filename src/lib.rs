@@ -22,6 +22,7 @@ pub mod plot;
 
 pub mod conformance;
 pub mod experiment;
+pub mod explain;
 pub mod figures;
 pub mod profile;
 pub mod validate;

@@ -7,6 +7,7 @@ mod places;
 mod ready_list;
 pub mod replayed;
 pub mod sim;
+pub mod watched;
 
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 

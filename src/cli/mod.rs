@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod devices;
+pub mod explain;
 pub mod find_knee;
 pub mod plot;
 pub mod policies;
@@ -49,6 +50,7 @@ enum Command {
     Trace(trace::Args),
     Reproduce(reproduce::Args),
     Replay(replay::Args),
+    Explain(explain::Args),
     Validate(validate::Args),
     Policies(policies::Args),
     Devices(devices::Args),
@@ -66,6 +68,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),
+        Command::Explain(args) => explain::run(&args, registry),
         Command::Validate(args) => validate::run(&args, registry),
         Command::Policies(args) => policies::run(&args, registry),
         Command::Devices(args) => devices::run(&args),

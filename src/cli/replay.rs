@@ -6,7 +6,8 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Format, print, print_json};
-use crate::backend::Task;
+use crate::backend::watched::Watcher;
+use crate::backend::{MemberList, Task};
 use crate::cost::table::{CostTable, TableModel};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
@@ -15,6 +16,7 @@ use crate::metrics::summary::Times;
 use crate::metrics::table::aligned;
 use crate::policy::registry::Registry;
 use crate::scenario::{PolicyEntry, Scenario};
+use crate::units::TaskId;
 use crate::validate::ledger::{Ledger, Signature, Term, ledger};
 use crate::validate::recorded::Recording;
 use crate::validate::replay::{Replay, replay};
@@ -59,7 +61,7 @@ struct Row<'r> {
 /// # Errors
 /// A folder without recordings or whose requests can't be drawn again; logs or costs that can't be read; a difference.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let Results { scenario, points } = Results::open(&args.results, registry)?;
+    let Results { scenario, points, .. } = Results::open(&args.results, registry)?;
     let recorded: Vec<&Point> = points.iter().filter(|point| Recording::is_in(&point.folder)).collect();
     if recorded.is_empty() {
         return Err(Error::input(format!(
@@ -76,12 +78,12 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let row = |point: &&Point| {
         let recording = Recording::read(&point.folder, prepared.cells())?;
         let mut signatures = Vec::new();
-        let mut watch = |task: &Task<'_>| {
+        let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
             if models.is_some() {
                 signatures.push(Signature::of(task));
             }
         };
-        let replay = replay(&prepared, point, &recording, &mut watch)?;
+        let replay = replay(&prepared, point, &recording, Watcher { members: false, see: &mut see })?;
         let model = models.as_ref().filter(|_| replay.difference.is_none()).map(|models| &models[point.run.policy]);
         Ok(Row {
             policy: &scenario.policies[point.run.policy].label,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy};
+use super::{Completed, Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{Step, Task};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
@@ -50,7 +50,9 @@ impl Policy for ImmediatePolicy {
             let Some((request, graph)) = self.queue.pop_front() else { return };
             let steps = one_by_one(&graph);
             let cells = steps.iter().map(|step| u64::from(step.times) * u64::from(step.input.max(1))).sum();
-            dispatch.submit(&Task::whole_requests(worker, &steps, &[request], cells));
+            let (left, alone) = (self.queue.len(), [request]);
+            let task = Task::whole_requests(worker, &steps, &alone, cells);
+            dispatch.submit_because(&task, || Reason::first_come(worker, 1, left, 1));
         }
     }
 }

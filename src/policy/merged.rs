@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy};
+use super::{Completed, Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{Step, Task};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
@@ -88,7 +88,9 @@ impl Policy for MergedPolicy {
                 self.levels.add(&graph);
             }
             let useful_cells = self.levels.useful;
-            dispatch.submit(&Task::whole_requests(worker, self.levels.steps(), &self.requests, useful_cells));
+            let (left, max_batch) = (self.queue.len(), self.max_batch);
+            let task = Task::whole_requests(worker, self.levels.steps(), &self.requests, useful_cells);
+            dispatch.submit_because(&task, || Reason::first_come(worker, size, left, max_batch));
         }
     }
 }

@@ -82,6 +82,21 @@ pub struct Reason {
     pub when: String,
 }
 
+impl Reason {
+    /// That of a policy that gives an idle worker whole requests, first come first served: so many of them, with `left` still
+    /// waiting behind them.
+    pub fn first_come(worker: WorkerId, size: usize, left: usize, max_batch: usize) -> Reason {
+        Reason {
+            what: "the requests that have waited longest".into(),
+            size: match left {
+                0 => format!("all {size} that wait"),
+                _ => format!("max_batch ({max_batch}) of {} that wait", size + left),
+            },
+            when: format!("worker {worker} had nothing to do"),
+        }
+    }
+}
+
 /// A policy's hand on the workers during one [`Policy::schedule`].
 pub struct Dispatch<'a> {
     pub(crate) backend: &'a mut dyn Backend,

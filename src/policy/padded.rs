@@ -9,7 +9,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy};
+use super::{Completed, Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
@@ -139,7 +139,26 @@ impl PaddedPolicy {
                 (true, _) => {}
             }
         }
-        dispatch.submit(&Task::whole_requests(worker, &self.steps, &self.requests, useful));
+        let PaddedPolicy { settings, requests, pointer, .. } = self;
+        let (left, window) = (waiting.len(), settings.window);
+        dispatch.submit_because(&Task::whole_requests(worker, &self.steps, requests, useful), || Reason {
+            what: format!(
+                "bucket {bucket} (lengths {} to {}): of those that may send, the first from bucket {pointer} on, going round",
+                u64::from(bucket) * u64::from(settings.bucket_width) + 1,
+                u64::from(bucket + 1) * u64::from(settings.bucket_width)
+            ),
+            size: match left {
+                0 => format!("all {size} that wait in the bucket"),
+                _ => format!("max_batch ({}) of {} that wait in the bucket", settings.max_batch, size + left),
+            },
+            when: match (size == settings.max_batch as usize, window) {
+                (_, Nanos::ZERO) => format!("worker {worker} had nothing to do"),
+                (true, _) => format!("the bucket has a full batch, and worker {worker} had nothing to do"),
+                (false, _) => {
+                    format!("the bucket's oldest request has waited for the window ({window}), and worker {worker} had nothing to do")
+                }
+            },
+        });
         self.pointer = bucket + 1;
     }
 }

@@ -10,12 +10,12 @@ use std::sync::atomic::AtomicBool;
 use super::recorded::{Recording, bytes_of};
 use super::results::Point;
 use crate::backend::replayed::{Difference, Replayed};
-use crate::backend::{Backend, Completion, MemberList, Task};
+use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::metrics::logs;
 use crate::metrics::recorder::{Keep, Recorder, Round, TaskRow};
-use crate::units::{Nanos, RequestId, TaskId};
+use crate::units::RequestId;
 use crate::workload::model::CellType;
 
 /// What the replay of one run came to.
@@ -33,28 +33,23 @@ pub struct Replay {
     pub record: Recorder,
 }
 
-/// Replays a recorded run and compares its logs. `watch` sees each task that the policy submits.
+/// Replays a recorded run and compares its logs. A watcher who wants to see the members has the reasons kept too.
 ///
 /// # Errors
 /// Logs that can't be read, requests that can't be drawn again.
-pub fn replay(
-    prepared: &Prepared<'_>,
-    point: &Point,
-    recording: &Recording,
-    watch: &mut dyn FnMut(&Task<'_>),
-) -> Result<Replay> {
+pub fn replay(prepared: &Prepared<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
     let cells = prepared.cells();
     let Recording { rounds, delivered, tasks, failures, finished } = recording;
     let over = AtomicBool::new(false);
-    let mut backend = Watched { backend: Replayed::new(rounds, delivered, tasks, failures, &over), watch };
-    let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
+    let keep = Keep { tasks: true, rounds: true, reasons: watcher.members, ..Keep::default() };
+    let mut backend = Watched::new(Replayed::new(rounds, delivered, tasks, failures, &over), watcher);
     let mut record = prepared.recorder(&point.run, keep)?;
     match prepared.serve(&point.run, &mut backend, &mut record, &over) {
         // The driver was stopped when the recording was over.
         Ok(()) | Err(Error::Interrupted) => {}
         Err(error) => return Err(error),
     }
-    let backend = backend.backend;
+    let backend = backend.into_inner();
 
     let requests = bytes_of(&point.folder, "requests.csv")?;
     let difference = recording
@@ -71,35 +66,6 @@ pub fn replay(
     };
     let rounds = (backend.played(), rounds.len());
     Ok(Replay { rounds, tasks: backend.submitted(), finished: *finished, difference, record })
-}
-
-/// A backend whose tasks are seen as they are submitted.
-struct Watched<'w, B> {
-    backend: B,
-    watch: &'w mut dyn FnMut(&Task<'_>),
-}
-
-impl<B: Backend> Backend for Watched<'_, B> {
-    fn now(&self) -> Nanos {
-        self.backend.now()
-    }
-
-    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
-        (self.watch)(task);
-        self.backend.submit(id, task, members);
-    }
-
-    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
-        self.backend.wait(until)
-    }
-
-    fn wants_members(&self) -> bool {
-        self.backend.wants_members()
-    }
-
-    fn failure(&mut self, request: RequestId) -> Option<String> {
-        self.backend.failure(request)
-    }
 }
 
 /// The rows of a CSV file behind its header.

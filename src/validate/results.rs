@@ -20,6 +20,8 @@ const RUN: &str = "run.json";
 pub struct Results {
     /// The scenario, with the seed of the runs.
     pub scenario: Scenario,
+    /// The backend of the runs: `sim`, `cpu` or `cuda`.
+    pub backend: String,
     /// The points that were asked for and are there, in the order of the scenario's policies and loads.
     pub points: Vec<Point>,
 }
@@ -52,7 +54,7 @@ impl Results {
             Some(root) => root.to_path_buf(),
             None => full.ancestors().nth(depth).unwrap_or(&full).to_path_buf(),
         };
-        let scenario = restored(&root.join(RUN), registry)?;
+        let (scenario, backend) = restored(&root.join(RUN), registry)?;
         let within = |folder: &Path| folder.canonicalize().is_ok_and(|folder| folder.starts_with(&full));
         let loads = scenario.points();
         let all = scenario.policies.iter().enumerate().flat_map(|(policy, entry)| {
@@ -61,12 +63,12 @@ impl Results {
             loads.iter().map(move |load| Point { run: run(*load), folder: folder.join(load.to_string()) })
         });
         let points = all.filter(|point| within(&point.folder)).collect();
-        Ok(Results { scenario, points })
+        Ok(Results { scenario, backend, points })
     }
 }
 
-/// The scenario that `run.json` keeps.
-fn restored(file: &Path, registry: &Registry) -> Result<Scenario> {
+/// The scenario that `run.json` keeps, and the backend.
+fn restored(file: &Path, registry: &Registry) -> Result<(Scenario, String)> {
     let text = fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))?;
     let run: Value = serde_json::from_str(&text).map_err(Error::input).within(file.display())?;
     let resolved = run.get("scenario").ok_or_else(|| Error::input("has no scenario")).within(file.display())?;
@@ -83,6 +85,6 @@ fn restored(file: &Path, registry: &Registry) -> Result<Scenario> {
             file.display(),
             requests.display()
         ))),
-        _ => Ok(scenario),
+        _ => Ok((scenario, run.get("backend").and_then(Value::as_str).unwrap_or_default().into())),
     }
 }

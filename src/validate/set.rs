@@ -13,6 +13,7 @@ use super::ledger::{Ledger, Signature, ledger};
 use super::recorded::Recording;
 use super::replay::replay;
 use super::results::{Point, Results};
+use crate::backend::watched::Watcher;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::Target;
@@ -201,14 +202,19 @@ pub fn validate(
 
 /// The recorded points, each with its ledger if a replay comes to the recorded logs.
 fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
-    let Results { scenario, points } = Results::open(folder, registry)?;
+    let Results { scenario, points, .. } = Results::open(folder, registry)?;
     let prepared = Prepared::without_device(&scenario, Target::Sim)?;
     let simulated = Prepared::new(&part.scenario, Target::Sim)?;
     let model = simulated.device(0).expect("a simulation has costs");
     let one = |point: &Point| {
         let recording = Recording::read(&point.folder, prepared.cells())?;
         let mut signatures = Vec::new();
-        let replay = replay(&prepared, point, &recording, &mut |task| signatures.push(Signature::of(task)))?;
+        let replay = replay(
+            &prepared,
+            point,
+            &recording,
+            Watcher { members: false, see: &mut |_, task, _| signatures.push(Signature::of(task)) },
+        )?;
         let same = replay.difference.is_none();
         let ledger = same.then(|| ledger(&prepared, point, &recording, &replay, &signatures, model)).transpose()?;
         Ok((point.run.load.to_string(), ledger))

@@ -6,6 +6,7 @@ mod compare;
 mod cuda;
 mod desk;
 mod determinism;
+mod explain;
 mod files;
 #[cfg(target_os = "linux")]
 #[path = "../host_cuda/mod.rs"]

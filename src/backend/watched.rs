@@ -1,0 +1,57 @@
+//! A backend whose tasks are seen as they are submitted.
+
+use super::{Backend, Completion, MemberList, Task};
+use crate::units::{Nanos, RequestId, TaskId};
+
+/// Who wants to see the tasks of a run.
+pub struct Watcher<'w> {
+    /// Whether he wants to see the members too; listing them costs time in proportion to the batches.
+    pub members: bool,
+    /// Sees each task when it is submitted.
+    pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
+}
+
+/// A backend, watched.
+pub struct Watched<'w, B> {
+    backend: B,
+    watcher: Watcher<'w>,
+}
+
+impl<'w, B: Backend> Watched<'w, B> {
+    /// Has a backend watched.
+    pub fn new(backend: B, watcher: Watcher<'w>) -> Self {
+        Watched { backend, watcher }
+    }
+
+    /// The backend by itself again.
+    pub fn into_inner(self) -> B {
+        self.backend
+    }
+}
+
+impl<B: Backend> Backend for Watched<'_, B> {
+    fn now(&self) -> Nanos {
+        self.backend.now()
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        (self.watcher.see)(id, task, members.as_ref());
+        self.backend.submit(id, task, members);
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        self.backend.wait(until)
+    }
+
+    fn wants_members(&self) -> bool {
+        self.watcher.members || self.backend.wants_members()
+    }
+
+    fn spare(&mut self) -> Option<MemberList> {
+        self.backend.spare()
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.backend.failure(request)
+    }
+}

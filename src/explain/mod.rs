@@ -1,0 +1,209 @@
+//! Why a request took as long as it did, and why a task was formed as it was.
+//!
+//! The logs of a run say what happened, and not why. But a simulation repeats to the byte, and the decisions of a real run
+//! follow from what its policies were told. So a run is gone through once more, and this time the tasks are looked at
+//! as they are formed: their nodes, and what the policy says of its reasons.
+
+pub mod request;
+pub mod task;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::backend::sim::Sim;
+use crate::backend::watched::{Watched, Watcher};
+use crate::backend::{HostWork, MemberList, Step, Task};
+use crate::error::{Error, Result};
+use crate::experiment::prepared::Prepared;
+use crate::experiment::target::{Processor, Target, Verify};
+use crate::metrics::logs;
+use crate::metrics::recorder::{Keep, Recorder, TaskRow};
+use crate::policy::Reason;
+use crate::units::{Nanos, RequestId, TaskId};
+use crate::validate::recorded::{Recording, bytes_of};
+use crate::validate::replay::replay;
+use crate::validate::results::{Point, Results};
+use crate::workload::model::CellType;
+use crate::workload::trace::Requests;
+
+/// What is to be explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A request's life.
+    Request(RequestId),
+    /// A task's reasons.
+    Task(TaskId),
+}
+
+/// A task as the policy submitted it.
+#[derive(Clone, Debug)]
+pub struct Formed {
+    /// Its number.
+    pub task: TaskId,
+    /// What it runs.
+    pub steps: Vec<Step>,
+    /// How many of its cells belong to a request.
+    pub useful_cells: u64,
+    /// Its states had to be brought together.
+    pub gather: bool,
+    /// What the host did for it.
+    pub host: HostWork,
+    /// Whom it runs.
+    pub members: MemberList,
+}
+
+impl Formed {
+    fn of(id: TaskId, task: &Task<'_>, members: MemberList) -> Formed {
+        Formed {
+            task: id,
+            steps: task.steps.to_vec(),
+            useful_cells: task.useful_cells,
+            gather: task.gather,
+            host: task.host,
+            members,
+        }
+    }
+
+    /// Its requests, each once, in the order of the batch.
+    pub fn requests(&self) -> Vec<RequestId> {
+        let mut seen = std::collections::BTreeSet::new();
+        self.members.requests().filter(|request| seen.insert(*request)).collect()
+    }
+
+    /// The cells that it executes, padding included.
+    pub fn cells(&self) -> u64 {
+        self.steps.iter().map(Step::cells).sum()
+    }
+
+    /// How many batched cells it runs one behind the other.
+    pub fn length(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.times)).sum()
+    }
+}
+
+/// A run, gone through once more.
+pub struct Again {
+    /// The label of its policy.
+    pub policy: String,
+    /// Its load, as in the results folder.
+    pub point: String,
+    /// The model's cell types.
+    pub cells: Vec<CellType>,
+    /// Its requests.
+    pub requests: Arc<Requests>,
+    /// What happened, with all tasks and reasons.
+    pub record: Recorder,
+    /// The tasks that have to do with the subject, in the order of submission.
+    pub formed: Vec<Formed>,
+}
+
+impl Again {
+    /// Goes through the run of a point once more.
+    ///
+    /// # Errors
+    /// A real run without a recording; a run that comes to something else than its logs say, since costs or the program
+    /// have changed; a subject that is not there, with the range of those that are.
+    pub fn run(results: &Results, point: &Point, subject: Subject) -> Result<Again> {
+        let mut formed = Vec::new();
+        let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
+            let concerned = |members: &&MemberList| match subject {
+                Subject::Task(wanted) => id == wanted,
+                Subject::Request(wanted) => members.requests().any(|request| request == wanted),
+            };
+            formed.extend(members.filter(concerned).map(|members| Formed::of(id, task, members.clone())));
+        };
+        let watcher = Watcher { members: true, see: &mut see };
+        let (prepared, record) = match Recording::is_in(&point.folder) {
+            true => played(results, point, watcher)?,
+            false => simulated(results, point, watcher)?,
+        };
+        let requests = prepared.requests(0)?;
+        let (what, given, count) = match subject {
+            Subject::Request(request) => ("request", u64::from(request.0), requests.len() as u64),
+            Subject::Task(task) => ("task", task.0, record.task_count),
+        };
+        if given >= count {
+            return Err(Error::input(format!(
+                "{}: has no {what} {given}; its {what}s are 0 to {}",
+                point.folder.display(),
+                count.saturating_sub(1)
+            )));
+        }
+        Ok(Again {
+            policy: results.scenario.policies[point.run.policy].label.clone(),
+            point: point.run.load.to_string(),
+            cells: prepared.cells().to_vec(),
+            requests,
+            record,
+            formed,
+        })
+    }
+
+    /// A task's line in the log; `None` for one that was never done.
+    pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
+        let place = self.record.tasks.binary_search_by_key(&task, |row| row.task).ok()?;
+        Some(&self.record.tasks[place]).filter(|row| row.finish != Nanos::MAX)
+    }
+
+    /// Why a task was submitted, if its policy says so.
+    pub fn reason(&self, task: TaskId) -> Option<&Reason> {
+        let reasons = &self.record.reasons;
+        reasons.binary_search_by_key(&task, |(id, _)| *id).ok().map(|place| &reasons[place].1)
+    }
+
+    /// The names of a task's cell types, joined as in its log.
+    pub fn names(&self, row: &TaskRow) -> String {
+        let mut names = String::new();
+        logs::join_names(&mut names, &row.cells, &self.cells);
+        names
+    }
+
+    /// The tasks that a worker's stream was busy with between two instants, in the order of submission.
+    pub fn busy_with(&self, of: &TaskRow, from: Nanos, to: Nanos) -> Vec<TaskId> {
+        let same = |row: &&TaskRow| row.worker == of.worker && row.stream == of.stream && row.task != of.task;
+        let overlaps = |row: &&TaskRow| row.start < to && row.finish > from;
+        self.record.tasks.iter().filter(same).filter(overlaps).map(|row| row.task).collect()
+    }
+}
+
+/// A simulated run, simulated again and held against its logs.
+fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Prepared<'r>, Recorder)> {
+    if results.backend != Target::Sim.name() {
+        return Err(Error::input(format!(
+            "{}: has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
+             run it with output.tasks = true",
+            point.folder.display()
+        )));
+    }
+    let prepared = Prepared::new(&results.scenario, Target::Sim)?;
+    let device = prepared.device(point.run.policy).expect("a simulated target has devices").clone();
+    let mut backend = Watched::new(Sim::new(prepared.workers(), device), watcher);
+    let keep = Keep { tasks: true, reasons: true, ..Keep::default() };
+    let mut record = prepared.recorder(&point.run, keep)?;
+    prepared.serve(&point.run, &mut backend, &mut record, &AtomicBool::new(false))?;
+
+    let mut again = Vec::new();
+    logs::requests(&mut again, &record).map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
+    match bytes_of(&point.folder, "requests.csv")? {
+        Some(then) if then != again => Err(Error::input(format!(
+            "{}: requests.csv is not what its scenario comes to now: the cost table or the program has changed since; run \
+             the scenario again, and explain that",
+            point.folder.display()
+        ))),
+        _ => Ok((prepared, record)),
+    }
+}
+
+/// A recorded run, decided again.
+fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Prepared<'r>, Recorder)> {
+    let prepared = Prepared::without_device(&results.scenario, Target::Real(Processor::Cpu, Verify::None))?;
+    let recording = Recording::read(&point.folder, prepared.cells())?;
+    let replay = replay(&prepared, point, &recording, watcher)?;
+    match replay.difference {
+        Some(difference) => Err(Error::failed(format!(
+            "{}: the run is not decided in the same way again, so that nothing can be said of its reasons: {difference}",
+            point.folder.display()
+        ))),
+        None => Ok((prepared, replay.record)),
+    }
+}

@@ -1,0 +1,279 @@
+//! A request's life: in which tasks it was, with whom, what it waited for, and what of a task was not its own.
+
+use serde_json::{Value, json};
+
+use super::{Again, Formed};
+use crate::backend::MemberList;
+use crate::metrics::recorder::TaskRow;
+use crate::metrics::table::aligned;
+use crate::units::{Nanos, NodeId, RequestId, TaskId};
+use crate::workload::cell_graph::CellGraph;
+
+/// What became of a request.
+pub struct Life<'a> {
+    again: &'a Again,
+    request: RequestId,
+    stops: Vec<Stop<'a>>,
+}
+
+/// A task that a request was in.
+struct Stop<'a> {
+    row: &'a TaskRow,
+    formed: &'a Formed,
+    /// Its nodes in it.
+    nodes: Vec<NodeId>,
+    /// When all that these nodes needed was done: the arrival, or the finish of an earlier task.
+    ready: Nanos,
+    /// Which task that was.
+    needed: Option<TaskId>,
+    /// What the worker was busy with from then until the task began.
+    behind: Vec<TaskId>,
+}
+
+/// How many tasks or requests a line of text lists.
+const LISTED: usize = 4;
+
+impl<'a> Life<'a> {
+    /// Looks back on a request's life.
+    pub fn new(again: &'a Again, request: RequestId) -> Life<'a> {
+        let graph = &again.requests.graphs[request.index()];
+        let arrival = again.record.arrival[request.index()];
+        let mut stops: Vec<Stop<'a>> = Vec::new();
+        for formed in &again.formed {
+            let Some(row) = again.row(formed.task) else { continue };
+            let nodes = nodes_in(formed, request, graph);
+            let needed = last_needed(&stops, &nodes, graph);
+            let ready = needed.map_or(arrival, |row| row.finish.max(arrival));
+            let behind = again.busy_with(row, ready, row.start);
+            stops.push(Stop { row, formed, nodes, ready, needed: needed.map(|row| row.task), behind });
+        }
+        Life { again, request, stops }
+    }
+
+    fn arrival(&self) -> Nanos {
+        self.again.record.arrival[self.request.index()]
+    }
+
+    fn finish(&self) -> Option<Nanos> {
+        Some(self.again.record.finish[self.request.index()]).filter(|finish| *finish != Nanos::MAX)
+    }
+
+    /// Why it left without a result, if it did.
+    fn broken_off(&self) -> Option<String> {
+        let record = &self.again.record;
+        let failure = record.failures.iter().find(|(id, ..)| *id == self.request);
+        let rejection = record.rejections.iter().find(|(id, _)| *id == self.request);
+        failure
+            .map(|(_, at, reason)| format!("failed after {}: {reason}", span(self.arrival(), *at)))
+            .or(rejection.map(|(_, at)| format!("was turned away after {}", span(self.arrival(), *at))))
+    }
+
+    /// How long it waited for its first task, was in tasks, and stood between tasks.
+    fn parts(&self) -> (Nanos, Nanos, Nanos) {
+        let mut by_start: Vec<&TaskRow> = self.stops.iter().map(|stop| stop.row).collect();
+        by_start.sort_by_key(|row| row.start);
+        let first = by_start.first().map_or(self.arrival(), |row| row.start);
+        let (mut inside, mut end) = (Nanos::ZERO, first);
+        for row in by_start {
+            inside += row.finish.saturating_since(row.start.max(end));
+            end = end.max(row.finish);
+        }
+        let all = self.finish().unwrap_or(end).saturating_since(self.arrival());
+        let before = first.saturating_since(self.arrival());
+        (before, inside, all.saturating_since(before + inside))
+    }
+
+    /// The life for a reader.
+    pub fn text(&self) -> String {
+        let Again { policy, point, requests, .. } = self.again;
+        let shape = &requests.shapes[self.request.index()];
+        let graph = &requests.graphs[self.request.index()];
+        let mut text = format!("request {} ({}) under {policy} at {point}\n", self.request, short(&shape.to_string()));
+        text += &format!("  arrived at {}\n", milliseconds(self.arrival()));
+        let (before, inside, between) = self.parts();
+        match (self.finish(), self.broken_off()) {
+            (_, Some(broken_off)) => text += &format!("  {broken_off}\n"),
+            (Some(finish), None) => {
+                text += &format!(
+                    "  left after {}: waited {} for its first task, was in tasks for {}, stood between tasks for {}\n",
+                    span(self.arrival(), finish),
+                    milliseconds(before),
+                    milliseconds(inside),
+                    milliseconds(between)
+                );
+            }
+            (None, None) => text += "  never left\n",
+        }
+        text += &format!("  its own cells: {}, {} of them one behind the other\n", graph.nodes(), graph.depth());
+        let padding = self.padding();
+        text += &match padding {
+            0 => "  no padding\n".to_string(),
+            _ => format!("  padding: {padding} of the cells that its row ran are not its own\n"),
+        };
+        text + "\n" + &self.table()
+    }
+
+    /// The cells that its rows in batches of whole requests ran beside its own.
+    fn padding(&self) -> u64 {
+        let own = self.again.requests.graphs[self.request.index()].nodes();
+        self.stops.iter().map(|stop| row_cells(stop.formed).map_or(0, |cells| cells.saturating_sub(own))).sum()
+    }
+
+    fn table(&self) -> String {
+        if self.stops.is_empty() {
+            return "it was in no task\n".into();
+        }
+        let header = ["task", "cell", "nodes", "batch", "with", "worker", "start", "took", "waited"];
+        let mut lines = vec![header.map(String::from).to_vec()];
+        for stop in &self.stops {
+            let row = stop.row;
+            lines.push(vec![
+                row.task.to_string(),
+                self.again.names(row),
+                nodes_text(&stop.nodes),
+                row.batch.to_string(),
+                format!("{} others", stop.formed.requests().len() - 1),
+                row.worker.to_string(),
+                format!("+{}", milliseconds(row.start.saturating_since(self.arrival()))),
+                span(row.start, row.finish),
+                span(stop.ready, row.start),
+            ]);
+        }
+        // What it waited for is prose, and stands to the left behind the figures.
+        let reasons = std::iter::once("for".to_string()).chain(self.stops.iter().map(Stop::waited_for));
+        let line = |(figures, reason): (&str, String)| format!("{figures}  {reason}").trim_end().to_string() + "\n";
+        aligned(&lines).lines().zip(reasons).map(line).collect()
+    }
+
+    /// The life for a program: all times are nanoseconds.
+    pub fn to_json(&self) -> Value {
+        let (before, inside, between) = self.parts();
+        let tasks: Vec<Value> = self.stops.iter().map(|stop| stop.to_json(self.again)).collect();
+        json!({
+            "request": self.request,
+            "policy": self.again.policy,
+            "point": self.again.point,
+            "shape": self.again.requests.shapes[self.request.index()].to_string(),
+            "arrival_ns": self.arrival(),
+            "finish_ns": self.finish(),
+            "broken_off": self.broken_off(),
+            "before_first_task_ns": before,
+            "in_tasks_ns": inside,
+            "between_tasks_ns": between,
+            "cells": self.again.requests.graphs[self.request.index()].nodes(),
+            "padding_cells": self.padding(),
+            "tasks": tasks,
+        })
+    }
+}
+
+impl Stop<'_> {
+    /// What passed between the instant at which its nodes could run and the task's start.
+    fn waited_for(&self) -> String {
+        if self.ready >= self.row.start {
+            return String::new();
+        }
+        let since = match self.needed {
+            Some(task) => format!("since task {task}"),
+            None => "since it arrived".into(),
+        };
+        let behind = match self.behind.as_slice() {
+            [] => "the worker had nothing to do".into(),
+            few if few.len() <= LISTED => format!("behind {}", joined(few)),
+            many => format!("behind {} tasks, {} to {}", many.len(), many[0], many[many.len() - 1]),
+        };
+        let host = match self.formed.host.ahead {
+            Nanos::ZERO => String::new(),
+            ahead => format!(", {} of host work", milliseconds(ahead)),
+        };
+        match self.row.submit > self.ready {
+            true => format!("{since}; {behind}{host}; submitted after {}", span(self.ready, self.row.submit)),
+            false => format!("{since}; {behind}{host}"),
+        }
+    }
+
+    fn to_json(&self, again: &Again) -> Value {
+        let nodes: Vec<u32> = self.nodes.iter().map(|node| node.0).collect();
+        json!({
+            "task": self.row.task,
+            "cell": again.names(self.row),
+            "nodes": nodes,
+            "batch": self.row.batch,
+            "others": self.formed.requests().len() - 1,
+            "worker": self.row.worker,
+            "stream": self.row.stream,
+            "ready_ns": self.ready,
+            "needed_task": self.needed,
+            "submit_ns": self.row.submit,
+            "start_ns": self.row.start,
+            "finish_ns": self.row.finish,
+            "behind": self.behind,
+        })
+    }
+}
+
+/// The cells that each row of a padded batch runs; `None` where a batch's rows are not as long as its steps.
+fn row_cells(formed: &Formed) -> Option<u64> {
+    let whole = matches!(&formed.members, MemberList::Requests(_));
+    let rows = formed.requests().len() as u64;
+    let equal = formed.steps.iter().all(|step| u64::from(step.batch) == rows);
+    (whole && equal).then(|| formed.cells() / rows.max(1))
+}
+
+/// The request's nodes in a task.
+fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeId> {
+    match &formed.members {
+        MemberList::Nodes(nodes) => nodes.iter().filter(|node| node.request == request).map(|node| node.node).collect(),
+        MemberList::Requests(_) => (0..graph.nodes() as u32).map(NodeId).collect(),
+    }
+}
+
+/// The task that was done last of those with nodes that these nodes need, other nodes of their own task left out.
+fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> Option<&'a TaskRow> {
+    let needs = |node: &NodeId| -> Vec<u32> {
+        match graph {
+            CellGraph::Chains(_) => node.0.checked_sub(1).into_iter().collect(),
+            CellGraph::Graph(graph) => graph.inputs(node.0).to_vec(),
+        }
+    };
+    let needed: std::collections::BTreeSet<u32> = nodes.iter().flat_map(needs).collect();
+    let holds = |stop: &&Stop<'a>| stop.nodes.iter().any(|node| needed.contains(&node.0));
+    stops.iter().filter(holds).map(|stop| stop.row).max_by_key(|row| row.finish)
+}
+
+/// Nodes with their ranges drawn together: `0-3, 7`.
+fn nodes_text(nodes: &[NodeId]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for NodeId(node) in nodes {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *node => *last = *node,
+            _ => ranges.push((*node, *node)),
+        }
+    }
+    let range = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let listed: Vec<String> = ranges.iter().take(LISTED).map(range).collect();
+    let more = if ranges.len() > LISTED { format!(" … ({})", nodes.len()) } else { String::new() };
+    listed.join(",") + &more
+}
+
+fn joined(tasks: &[TaskId]) -> String {
+    let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+    format!("task{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
+}
+
+/// A shape that fits a line.
+pub(super) fn short(shape: &str) -> String {
+    const WIDTH: usize = 60;
+    match shape.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", &shape[..end]),
+        None => shape.into(),
+    }
+}
+
+pub(super) fn span(from: Nanos, to: Nanos) -> String {
+    milliseconds(to.saturating_since(from))
+}
+
+pub(super) fn milliseconds(time: Nanos) -> String {
+    format!("{:.3} ms", time.as_millis_f64())
+}

@@ -1,0 +1,112 @@
+//! `batchlab explain`: what it tells of requests and tasks, and what it refuses.
+
+use crate::desk::{COSTS, Desk};
+use crate::recorded::{RESTLESS, record};
+
+/// Three requests: two of two steps that run together, one of a single step that comes while they do.
+fn simulated(policy: &str) -> Desk {
+    let desk = Desk::new();
+    desk.write("three.csv", "id,arrival_ns,shape\n0,0,chain:2\n1,0,chain:3\n2,500000,chain:1\n");
+    let scenario = format!(
+        "name = \"t\"\n[workload]\nmodel = \"lstm\"\ntrace = \"three.csv\"\n[device]\ncosts = \"costs.csv\"\n[[policy]]\n{policy}\n"
+    );
+    desk.write("t.toml", scenario);
+    desk.write("costs.csv", COSTS);
+    desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    desk
+}
+
+#[test]
+fn a_request_of_a_padded_batch_pays_for_the_longest() {
+    let desk = simulated("kind = \"padded\"\nlabel = \"P\"\npad_to = \"longest\"");
+    let ran = desk.run(&["explain", "out/t/P/trace", "request", "0"]).ok();
+    assert_eq!(
+        ran.stdout,
+        "request 0 (chain:2) under P at trace\n\
+        \x20 arrived at 0.000 ms\n\
+        \x20 left after 3.300 ms: waited 0.000 ms for its first task, was in tasks for 3.300 ms, stood between tasks for 0.000 ms\n\
+        \x20 its own cells: 2, 2 of them one behind the other\n\
+        \x20 padding: 1 of the cells that its row ran are not its own\n\
+        \n\
+        task  cell  nodes  batch      with  worker      start      took    waited  for\n\
+        0     lstm    0-1      2  1 others       0  +0.000 ms  3.300 ms  0.000 ms\n"
+    );
+    let ran = desk.run(&["explain", "out/t/P", "request", "2"]).ok();
+    let waited = "1.000 ms  2.800 ms  since it arrived; behind task 0; submitted after 2.800 ms\n";
+    assert!(ran.stdout.ends_with(waited), "{ran:?}");
+}
+
+#[test]
+fn a_task_of_a_padded_batch_has_its_reasons() {
+    let desk = simulated("kind = \"padded\"\nlabel = \"P\"\npad_to = \"longest\"");
+    let ran = desk.run(&["explain", "out/t/P/trace", "task", "0"]).ok();
+    for line in [
+        "task 0 under P at trace: lstm in a batch of 2 on worker 0, stream 0\n",
+        "  why this: bucket 0 (lengths 1 to 10): of those that may send, the first from bucket 0 on, going round\n",
+        "  why so many: all 2 that wait in the bucket\n",
+        "  why then: worker 0 had nothing to do\n",
+        "  cells: 6, 1 of them padding (16.7 %); 3 batches one behind the other\n",
+        "  requests: 0 1\n",
+    ] {
+        assert!(ran.stdout.contains(line), "{line}{ran:?}");
+    }
+    let json = desk.run(&["explain", "out/t/P", "task", "1", "--format", "json"]).ok().json();
+    assert_eq!((&json["members"][0], &json["before"], &json["start_ns"]), (&"2".into(), &0.into(), &3_300_000.into()));
+}
+
+#[test]
+fn a_request_of_cellular_batching_joins_and_leaves() {
+    let desk = simulated("kind = \"cellular\"\nlabel = \"C\"\nmax_tasks = 1");
+    let json = desk.run(&["explain", "out/t/C", "request", "2", "--format", "json"]).ok().json();
+    // It joins at the second step, when the first is done, and is alone in needing no more.
+    assert_eq!(json["tasks"].as_array().map(Vec::len), Some(1));
+    let task = &json["tasks"][0];
+    assert_eq!((&task["task"], &task["others"], &task["batch"]), (&1.into(), &2.into(), &3.into()));
+    assert_eq!(
+        (&task["ready_ns"], &task["start_ns"], &task["behind"][0]),
+        (&500_000.into(), &1_100_000.into(), &0.into())
+    );
+    assert_eq!((&json["before_first_task_ns"], &json["padding_cells"]), (&600_000.into(), &0.into()));
+    let json = desk.run(&["explain", "out/t/C", "request", "1", "--format", "json"]).ok().json();
+    let needed: Vec<&serde_json::Value> = json["tasks"].as_array().unwrap().iter().map(|t| &t["needed_task"]).collect();
+    assert_eq!(needed, [&serde_json::Value::Null, &0.into(), &1.into()]);
+}
+
+#[test]
+fn a_recorded_run_is_explained_by_its_recording() {
+    let desk = Desk::new();
+    record(&desk.path("t.toml"), &desk.path("out"), RESTLESS);
+    let tasks = desk.read("out/t/B/200/tasks.csv");
+    let row: Vec<&str> = tasks.lines().nth(8).expect("many tasks").split(',').collect();
+    let json = desk.run(&["explain", "out/t/B/200", "task", row[0], "--format", "json"]).ok().json();
+    assert_eq!((json["start_ns"].to_string(), json["finish_ns"].to_string()), (row[6].into(), row[7].into()));
+    assert_eq!(json["batch"].to_string(), row[4]);
+    assert!(json["what"].as_str().is_some_and(|what| what.starts_with("bucket ")), "{json}");
+}
+
+#[test]
+fn what_can_not_be_explained_says_why() {
+    let desk = Desk::new();
+    let several = || desk.run(&["explain", "out/t", "task", "1"]);
+    desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    let ran = several();
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.stderr.contains("out/t: holds 4 points, and a number means another task in each; name one of\n"),
+        "{ran:?}"
+    );
+    let ran = desk.run(&["explain", "out/t/A/100", "request", "200"]);
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (Some(2), "batchlab: out/t/A/100: has no request 200; its requests are 0 to 199\n")
+    );
+    let ran = desk.run(&["explain", "out/t/A/100", "request", "99999999999"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    // Other costs than those of the run: what is explained would be another run.
+    desk.write("costs.csv", COSTS.replace("1000000", "1000001"));
+    let ran = desk.run(&["explain", "out/t/A/100", "request", "0"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("requests.csv is not what its scenario comes to now"), "{ran:?}");
+    let ran = desk.run(&["explain", "nowhere", "task", "0"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
