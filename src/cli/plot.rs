@@ -21,8 +21,8 @@ pub struct Args {
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
 
-    /// Kind of figure (repeatable): latency-throughput, latency-rate, goodput, queue-cdf, compute-cdf, latency-cdf,
-    /// length-cdf, batch-histogram, gantt
+    /// Kind of figure (repeatable): latency-throughput, p50-throughput, p99-throughput, throughput-rate, latency-rate,
+    /// goodput, queue-cdf, compute-cdf, latency-cdf, length-cdf, batch-histogram, gantt
     #[arg(long, value_parser = |text: &str| text.parse::<Kind>())]
     pub kind: Vec<Kind>,
 

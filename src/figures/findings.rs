@@ -1,4 +1,4 @@
-//! What this project's runs of the papers' scenarios came to.
+//! What this project's runs of a paper's scenarios came to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,11 +7,12 @@ use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::metrics::combined::Row;
 use crate::metrics::figure::Figure;
+use crate::scenario::Scenario;
 
-/// The results of several scenarios, by the scenarios' names.
+/// The results of the scenarios of one paper, by the figures' names.
 #[derive(Debug, Default)]
 pub struct Findings {
-    reports: BTreeMap<String, Report>,
+    runs: BTreeMap<String, (Scenario, Report)>,
 }
 
 /// The points of one policy in one scenario.
@@ -21,20 +22,30 @@ pub struct Series<'a> {
 }
 
 impl Findings {
-    /// Takes in the results of a scenario.
-    pub fn add(&mut self, scenario: &str, report: Report) {
-        self.reports.insert(scenario.to_string(), report);
+    /// Takes in the results of a figure's scenario.
+    pub fn add(&mut self, figure: &str, scenario: Scenario, report: Report) {
+        self.runs.insert(figure.to_string(), (scenario, report));
+    }
+
+    /// Whether the scenario of a figure has been run.
+    pub fn has(&self, figure: &str) -> bool {
+        self.runs.contains_key(figure)
+    }
+
+    /// What came of the scenario of a figure, if it has been run.
+    pub fn report(&self, figure: &str) -> Option<&Report> {
+        self.runs.get(figure).map(|(_, report)| report)
     }
 
     /// The points of a policy.
     ///
     /// # Errors
     /// A scenario without this policy.
-    pub fn series(&self, scenario: &str, policy: &str) -> Result<Series<'_>> {
-        let rows: Vec<&Row> =
-            self.reports.get(scenario).iter().flat_map(|r| &r.rows).filter(|row| row.policy == policy).collect();
+    pub fn series(&self, figure: &str, policy: &str) -> Result<Series<'_>> {
+        let reports = self.runs.get(figure).into_iter();
+        let rows: Vec<&Row> = reports.flat_map(|(_, report)| &report.rows).filter(|row| row.policy == policy).collect();
         match rows.is_empty() {
-            true => Err(Error::input(format!("{scenario}: no results of a policy labelled \"{policy}\""))),
+            true => Err(Error::input(format!("{figure}: no results of a policy labelled \"{policy}\""))),
             false => Ok(Series { rows }),
         }
     }
@@ -43,9 +54,20 @@ impl Findings {
     ///
     /// # Errors
     /// A scenario that has not been run.
-    pub fn folder(&self, scenario: &str) -> Result<&Path> {
-        let report = self.reports.get(scenario);
-        report.map(|report| report.folder.path()).ok_or_else(|| Error::input(format!("{scenario}: no results")))
+    pub fn folder(&self, figure: &str) -> Result<&Path> {
+        self.run(figure).map(|(_, report)| report.folder.path())
+    }
+
+    /// The scenario of a figure.
+    ///
+    /// # Errors
+    /// A scenario that has not been run.
+    pub fn scenario(&self, figure: &str) -> Result<&Scenario> {
+        self.run(figure).map(|(scenario, _)| scenario)
+    }
+
+    fn run(&self, figure: &str) -> Result<&(Scenario, Report)> {
+        self.runs.get(figure).ok_or_else(|| Error::input(format!("{figure}: no results")))
     }
 }
 
@@ -68,7 +90,7 @@ impl<'a> Series<'a> {
             .ok_or_else(|| Error::input(format!("no {} at the point {point}", figure.name())))
     }
 
-    /// The highest throughput of any point.
+    /// The highest throughput of any point. The scenarios go far enough beyond saturation that it no longer rises much.
     pub fn peak(&self) -> f64 {
         self.figure(Figure::Throughput).map(|(_, value)| value).fold(0.0, f64::max)
     }
@@ -87,5 +109,30 @@ impl<'a> Series<'a> {
         let (rate, p90) = points[above];
         let Some((before, low)) = above.checked_sub(1).map(|i| points[i]) else { return Some(rate) };
         Some(before + (rate - before) * (p90_ms / low).ln() / (p90 / low).ln())
+    }
+
+    /// By how many percent a figure lies below that of each of the others, at every rate up to `highest`.
+    pub fn cuts(&self, figure: Figure, others: &[Series<'_>], highest: f64) -> Cuts {
+        let ours: Vec<(f64, f64)> = self.figure(figure).filter(|(rate, _)| *rate <= highest).collect();
+        let theirs = others.iter().flat_map(|other| ours.iter().zip(other.figure(figure)));
+        let cuts = theirs.map(|((_, ours), (_, theirs))| 100.0 * (1.0 - ours / theirs));
+        let (least, most) = cuts.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), cut| (l.min(cut), m.max(cut)));
+        Cuts { least, most }
+    }
+}
+
+/// The least and the most by which something is cut, in percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cuts {
+    /// Negative where nothing is cut.
+    pub least: f64,
+    /// At least as much.
+    pub most: f64,
+}
+
+impl Cuts {
+    /// From the least to the most.
+    pub fn range(self) -> (f64, f64) {
+        (self.least, self.most)
     }
 }

@@ -1,98 +1,185 @@
 //! The papers' figures and claims, each as a scenario and a check.
 //!
-//! A claim is a figure that a reader can look up in a paper. Its check reads what this project's own runs of the paper's
-//! scenarios came to, and says how far apart the two are. A check that does not hold is shown with its reason; no cost
-//! table is fitted to make it hold.
+//! An [`Exhibit`] is a figure or table of a paper, and what makes it here. A [`Claim`] is a value that a reader can look up in
+//! a paper: its check reads what this project's own runs of the exhibits' scenarios came to, and says how far apart the two
+//! are. A claim that does not hold is shown with its reason; no cost table is fitted to make one hold, and where a row of
+//! a table was made from a paper's figure, that figure is said to be [derived](verdict::Word::Derived) and counts for nothing.
 
 mod batchmaker;
 mod findings;
+mod late;
+pub mod page;
 pub mod report;
+pub mod verdict;
 
 pub use findings::{Findings, Series};
+pub use verdict::{Verdict, Word};
 
-/// A figure that a paper states, and how this project checks it.
+use crate::error::Result;
+
+/// A paper whose figures are reproduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Paper {
+    /// *Low Latency RNN Inference with Cellular Batching*, EuroSys 2018.
+    BatchMaker,
+    /// *Low Latency Model Serving with Late Batching*, AISys 2017.
+    Late,
+}
+
+impl Paper {
+    /// All papers, in the order in which they are shown.
+    pub const ALL: [Paper; 2] = [Paper::BatchMaker, Paper::Late];
+
+    /// Its name on the command line, and that of the folder of its scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Paper::BatchMaker => "batchmaker",
+            Paper::Late => "late",
+        }
+    }
+
+    /// Its title, venue and year.
+    pub fn title(self) -> &'static str {
+        match self {
+            Paper::BatchMaker => "BatchMaker: Low Latency RNN Inference with Cellular Batching (EuroSys 2018)",
+            Paper::Late => "Late Batching: Low Latency Model Serving with Late Batching (AISys 2017)",
+        }
+    }
+
+    /// Its figures, in the paper's order.
+    pub fn exhibits(self) -> &'static [Exhibit] {
+        match self {
+            Paper::BatchMaker => batchmaker::EXHIBITS,
+            Paper::Late => late::EXHIBITS,
+        }
+    }
+
+    /// Its claims.
+    pub fn claims(self) -> Vec<&'static Claim> {
+        match self {
+            Paper::BatchMaker => batchmaker::claims().collect(),
+            Paper::Late => late::CLAIMS.iter().collect(),
+        }
+    }
+
+    /// The paper of this name.
+    pub fn named(name: &str) -> Option<Paper> {
+        Paper::ALL.into_iter().find(|paper| paper.name() == name)
+    }
+}
+
+/// A figure or table of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhibit {
+    /// Its name on the command line, as `fig7a`; its scenario is `scenarios/PAPER/NAME.toml`.
+    pub name: &'static str,
+    /// What the paper calls it, as `Figure 7a`.
+    pub place: &'static str,
+    /// What it shows.
+    pub shows: &'static str,
+}
+
+/// What a claim rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Follows from the rules alone, to the last digit.
+    Exact,
+    /// Comes out of a simulation on a stated cost table.
+    Sim,
+    /// Goes into the cost table, and has to come out of it again.
+    Input,
+    /// Only its order of magnitude can be claimed.
+    Magnitude,
+    /// A measurement of a processor.
+    Cpu,
+}
+
+impl Kind {
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Exact => "exact",
+            Kind::Sim => "sim",
+            Kind::Input => "input",
+            Kind::Magnitude => "magnitude",
+            Kind::Cpu => "cpu",
+        }
+    }
+}
+
+/// A value that a paper states, and how this project checks it.
+#[derive(Debug)]
 pub struct Claim {
     /// The short name, as `bm-lstm-peak`.
     pub id: &'static str,
+    /// What it rests on.
+    pub kind: Kind,
     /// Where the paper states it.
     pub place: &'static str,
     /// What it is about.
     pub what: &'static str,
     /// The paper's value, with its unit.
     pub paper: &'static str,
-    /// The scenarios whose results the check reads.
-    pub scenarios: &'static [&'static str],
+    /// The exhibits whose results the check reads. It is shown with the first of them.
+    pub exhibits: &'static [&'static str],
     /// Reads this project's value from the results.
-    pub check: fn(&Findings) -> crate::error::Result<Verdict>,
-    /// Why the values differ, where they do.
+    pub check: fn(&Findings) -> Result<Verdict>,
+    /// Why the values differ, where they do, or why nothing can be said.
     pub reason: &'static str,
 }
 
-/// What a check found.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    /// This project's value, with its unit.
-    pub ours: String,
-    /// How far it is from the paper's: a difference in percent, or whether an order holds.
-    pub gap: String,
-    /// Whether it agrees with the paper, within what the kind of claim allows.
-    pub holds: bool,
+/// A claim and what its check found.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// The paper that makes it.
+    pub paper: Paper,
+    /// The claim.
+    pub claim: &'static Claim,
+    /// What was found.
+    pub verdict: Verdict,
 }
 
-/// How far a simulated figure may be from the paper's and still count as agreeing: the paper's own figures are read off
-/// plots, and its testbed is known by a handful of step times.
-const TOLERANCE: f64 = 0.15;
-
-impl Verdict {
-    /// A number against the paper's.
-    fn near(ours: f64, paper: f64, unit: &str) -> Verdict {
-        let off = ours / paper - 1.0;
-        Verdict { ours: shown(ours, unit), gap: format!("{:+.1} %", off * 100.0), holds: off.abs() <= TOLERANCE }
+impl Checked {
+    /// Why the claim does not hold; nothing where it does.
+    pub fn reason(&self) -> Option<&'static str> {
+        (self.verdict.word != Word::Holds).then_some(self.claim.reason).filter(|reason| !reason.is_empty())
     }
+}
 
-    /// A number that the paper bounds from below.
-    fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
-        let holds = ours > bound;
-        Verdict { ours: shown(ours, unit), gap: if holds { "holds" } else { "below" }.into(), holds }
-    }
+/// Checks the claims of a paper whose exhibits have all been run.
+///
+/// # Errors
+/// Results that can't be read, or that lack a policy or a point that a check needs.
+pub fn check(paper: Paper, findings: &Findings) -> Result<Vec<Checked>> {
+    let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.has(exhibit));
+    let claims = paper.claims().into_iter().filter(ready);
+    claims.map(|claim| Ok(Checked { paper, claim, verdict: (claim.check)(findings)? })).collect()
+}
 
-    /// Values that have to be the paper's own.
-    fn exact(ours: &[f64], paper: &[f64], unit: &str) -> Verdict {
-        let list: Vec<String> = ours.iter().map(|value| format!("{value}")).collect();
-        let holds = ours == paper;
-        Verdict {
-            ours: format!("{} {unit}", list.join("; ")),
-            gap: if holds { "none" } else { "differs" }.into(),
-            holds,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_claim_is_shown_with_an_exhibit_of_its_paper() {
+        for paper in Paper::ALL {
+            for claim in paper.claims() {
+                for exhibit in claim.exhibits {
+                    assert!(paper.exhibits().iter().any(|known| known.name == *exhibit), "{}: {exhibit}", claim.id);
+                }
+            }
         }
     }
 
-    /// A range of percentages against the paper's.
-    fn range(ours: (f64, f64), paper: (f64, f64), unit: &str) -> Verdict {
-        let off = |ours: f64, paper: f64| ours - paper;
-        Verdict {
-            ours: format!("{:.1} to {:.1} {unit}", ours.0, ours.1),
-            gap: format!("{:+.1} to {:+.1} {unit}", off(ours.0, paper.0), off(ours.1, paper.1)),
-            holds: off(ours.0, paper.0).abs() <= 100.0 * TOLERANCE && off(ours.1, paper.1).abs() <= 100.0 * TOLERANCE,
+    #[test]
+    fn names_are_their_own() {
+        let mut ids: Vec<&str> = Paper::ALL.iter().flat_map(|paper| paper.claims()).map(|claim| claim.id).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
+        for paper in Paper::ALL {
+            assert_eq!(Paper::named(paper.name()), Some(paper));
         }
     }
-
-    /// An order of things, with the figures that show it.
-    fn order(holds: bool, figures: String) -> Verdict {
-        Verdict { ours: figures, gap: if holds { "holds" } else { "does not hold" }.into(), holds }
-    }
-}
-
-fn shown(value: f64, unit: &str) -> String {
-    let digits = match value.abs() {
-        v if v >= 1_000.0 => 0,
-        v if v >= 10.0 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {unit}").trim_end().to_string()
-}
-
-/// All claims, by paper and in the order in which the papers make them.
-pub fn claims() -> impl Iterator<Item = &'static Claim> {
-    batchmaker::CLAIMS.iter()
 }

@@ -1,44 +1,64 @@
-//! The table of claims: the paper's figure, ours, and the gap.
+//! The table of claims: the paper's value, ours, the gap, and why.
 
 use serde_json::{Value, json};
 
-use super::{Claim, TOLERANCE, Verdict};
+use super::verdict::TOLERANCE;
+use super::{Checked, Kind, Word};
 
 /// The claims for a reader: one block each, with the reason where a claim does not hold.
-pub fn table(checked: &[(&Claim, Verdict)]) -> String {
+pub fn table(checked: &[Checked]) -> String {
     let mut text = String::new();
-    for (claim, verdict) in checked {
-        let mark = if verdict.holds { "ok " } else { "GAP" };
-        text.push_str(&format!("{mark} {} ({}): {}\n", claim.id, claim.place, claim.what));
-        text.push_str(&format!("      paper {}, ours {}, gap: {}\n", claim.paper, verdict.ours, verdict.gap));
-        if !verdict.holds && !claim.reason.is_empty() {
-            text.push_str(&format!("      why: {}\n", claim.reason));
+    for one in checked {
+        let Checked { claim, verdict, .. } = one;
+        text.push_str(&format!("{:<10}{} ({}): {}\n", verdict.word.name(), claim.id, claim.place, claim.what));
+        text.push_str(&format!("{:<10}paper {}, ours {}, gap {}\n", "", claim.paper, verdict.ours, verdict.gap_text()));
+        if let Some(reason) = one.reason() {
+            text.push_str(&format!("{:<10}why: {reason}\n", ""));
         }
     }
-    let held = checked.iter().filter(|(_, verdict)| verdict.holds).count();
-    let within = TOLERANCE * 100.0;
-    text.push_str(&format!(
-        "{held} of {} claims hold; a number holds within {within} % of the paper's\n",
-        checked.len()
-    ));
+    text + &summary(checked)
+}
+
+/// How many claims there are of each word, and of those that a simulation can miss, how many hold.
+pub fn summary(checked: &[Checked]) -> String {
+    let count = |word: Word| checked.iter().filter(|one| one.verdict.word == word).count();
+    let words = Word::ALL.into_iter().filter(|word| count(*word) > 0);
+    let words: Vec<String> = words.map(|word| format!("{} {}", count(word), word.name())).collect();
+    let mut text = format!("{} claims: {}\n", checked.len(), words.join(", "));
+    // What a row of the cost table was made from is no check.
+    let simulated = || checked.iter().filter(|one| one.claim.kind == Kind::Sim && one.verdict.word != Word::Derived);
+    let all = simulated().count();
+    if all > 0 {
+        let holds = simulated().filter(|one| one.verdict.word == Word::Holds).count();
+        let direction = holds + simulated().filter(|one| one.verdict.word == Word::Direction).count();
+        let percent = |part: usize| 100 * part / all;
+        text.push_str(&format!(
+            "of {all} simulated ones {holds} ({} %) are within {} % of the paper's value or in its order, {direction} ({} %) agree in \
+             direction\n",
+            percent(holds),
+            100.0 * TOLERANCE,
+            percent(direction)
+        ));
+    }
     text
 }
 
-/// The claims for a program.
-pub fn to_json(checked: &[(&Claim, Verdict)]) -> Value {
-    checked
-        .iter()
-        .map(|(claim, verdict)| {
-            json!({
-                "id": claim.id,
-                "place": claim.place,
-                "what": claim.what,
-                "paper": claim.paper,
-                "ours": verdict.ours,
-                "gap": verdict.gap,
-                "holds": verdict.holds,
-                "reason": if verdict.holds { Value::Null } else { claim.reason.into() },
-            })
+/// The claims for a program: a list in the papers' order.
+pub fn to_json(checked: &[Checked]) -> Value {
+    let one = |one: &Checked| {
+        let Checked { paper, claim, verdict } = one;
+        json!({
+            "id": claim.id,
+            "of": paper.name(),
+            "kind": claim.kind.name(),
+            "place": claim.place,
+            "what": claim.what,
+            "paper": claim.paper,
+            "ours": verdict.ours,
+            "gap_percent": verdict.gap,
+            "verdict": verdict.word.name(),
+            "reason": one.reason(),
         })
-        .collect()
+    };
+    checked.iter().map(one).collect()
 }

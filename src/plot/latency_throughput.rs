@@ -1,4 +1,5 @@
-//! Latency against delivered throughput: a line through the 90th percentiles, bars from the median to the 99th.
+//! Latency against delivered throughput: a line through one of its percentiles; for the 90th, bars from the median to the
+//! 99th.
 
 use super::axis::Axis;
 use super::canvas::{Canvas, Stroke};
@@ -12,40 +13,70 @@ pub(super) const SATURATED_LINE: f64 = 0.8;
 /// With more policies than this, the bars would hide the lines.
 const MOST_WITH_BARS: usize = 4;
 
+/// The percentile of latency that the lines go through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Percentile {
+    P50,
+    P90,
+    P99,
+}
+
+impl Percentile {
+    /// Its column in the summary.
+    fn column(self) -> &'static str {
+        match self {
+            Percentile::P50 => "p50_ms",
+            Percentile::P90 => "p90_ms",
+            Percentile::P99 => "p99_ms",
+        }
+    }
+
+    /// The label of the axis.
+    fn label(self) -> &'static str {
+        match self {
+            Percentile::P50 => "p50 latency (ms)",
+            Percentile::P90 => "p90 latency (ms)",
+            Percentile::P99 => "p99 latency (ms)",
+        }
+    }
+}
+
 /// One run of a policy.
 struct Run {
     throughput: f64,
     p50: Option<f64>,
-    p90: f64,
+    /// The percentile that the line goes through.
+    line: f64,
     p99: Option<f64>,
     saturated: bool,
 }
 
-pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
+pub(super) fn figure(percentile: Percentile, inputs: &Inputs, options: &Options) -> Drawing {
     let series = or_nothing!(inputs.series(options)?);
-    let bars = options.bars.unwrap_or(series.len() <= MOST_WITH_BARS);
+    let bars = percentile == Percentile::P90 && options.bars.unwrap_or(series.len() <= MOST_WITH_BARS);
     let mut lines: Vec<Vec<Run>> = Vec::new();
     for s in &series {
         let mut runs = Vec::new();
         for row in s.rows_by_rate()? {
-            let (throughput, p90) = (s.number(row, "throughput_rps")?, s.number(row, "p90_ms")?);
+            let (throughput, line) = (s.number(row, "throughput_rps")?, s.number(row, percentile.column())?);
             let (p50, p99) = (s.number(row, "p50_ms")?, s.number(row, "p99_ms")?);
-            if let (Some(throughput), Some(p90)) = (throughput, p90) {
-                runs.push(Run { throughput, p50, p90, p99, saturated: s.saturated(row)? });
+            if let (Some(throughput), Some(line)) = (throughput, line) {
+                runs.push(Run { throughput, p50, line, p99, saturated: s.saturated(row)? });
             }
         }
         lines.push(runs);
     }
     let runs = || lines.iter().flatten();
     let Some(fastest) = runs().map(|run| run.throughput).max_by(f64::total_cmp) else {
-        return Ok(Err(Nothing("summary.csv has no row with throughput_rps and p90_ms".into())));
+        let why = format!("summary.csv has no row with throughput_rps and {}", percentile.column());
+        return Ok(Err(Nothing(why)));
     };
-    let low = runs().map(|run| run.p50.filter(|_| bars).unwrap_or(run.p90));
-    let high = runs().map(|run| (run.p99.filter(|_| bars).unwrap_or(run.p90), run.saturated));
-    let y = latency_axis("p90 latency (ms)", low, high, options.linear);
+    let low = runs().map(|run| run.p50.filter(|_| bars).unwrap_or(run.line));
+    let high = runs().map(|run| (run.p99.filter(|_| bars).unwrap_or(run.line), run.saturated));
+    let y = latency_axis(percentile.label(), low, high, options.linear);
     let x = Axis::linear("Throughput (requests/s)", 0.0, fastest * 1.04, room_for(fastest));
 
-    let dot = |run: &Run| Dot { x: run.throughput, y: run.p90, saturated: run.saturated };
+    let dot = |run: &Run| Dot { x: run.throughput, y: run.line, saturated: run.saturated };
     let curves: Vec<Curve> = series
         .iter()
         .zip(&lines)

@@ -21,6 +21,7 @@ mod latency_rate;
 mod latency_throughput;
 mod length_cdf;
 mod request_cdf;
+mod throughput_rate;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ use crate::files::write_whole;
 use crate::units::Nanos;
 use canvas::Canvas;
 pub use input::Inputs;
+use latency_throughput::Percentile;
 
 /// A kind of figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -41,6 +43,12 @@ pub enum Kind {
     /// 90th percentile of latency against delivered throughput, with bars from the median to the 99th (BatchMaker,
     /// Figures 7, 8, 11, 13, 14 and 15).
     LatencyThroughput,
+    /// Median of latency against delivered throughput (Late Batching, Figures 3 and 6).
+    P50Throughput,
+    /// 99th percentile of latency against delivered throughput (Late Batching, Figures 4 and 7).
+    P99Throughput,
+    /// Delivered throughput against offered rate (Late Batching, Figure 5).
+    ThroughputRate,
     /// 99th percentile of latency against offered rate, with the SLO.
     LatencyRate,
     /// Goodput against offered rate.
@@ -60,8 +68,11 @@ pub enum Kind {
 }
 
 /// The kinds and their names, in the order in which they are drawn when none is asked for.
-pub const KINDS: [(Kind, &str); 9] = [
+pub const KINDS: [(Kind, &str); 12] = [
     (Kind::LatencyThroughput, "latency-throughput"),
+    (Kind::P50Throughput, "p50-throughput"),
+    (Kind::P99Throughput, "p99-throughput"),
+    (Kind::ThroughputRate, "throughput-rate"),
     (Kind::LatencyRate, "latency-rate"),
     (Kind::Goodput, "goodput"),
     (Kind::QueueCdf, "queue-cdf"),
@@ -205,7 +216,10 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
 
 fn drawing(kind: Kind, inputs: &Inputs, options: &Options) -> Drawing {
     match kind {
-        Kind::LatencyThroughput => latency_throughput::figure(inputs, options),
+        Kind::LatencyThroughput => latency_throughput::figure(Percentile::P90, inputs, options),
+        Kind::P50Throughput => latency_throughput::figure(Percentile::P50, inputs, options),
+        Kind::P99Throughput => latency_throughput::figure(Percentile::P99, inputs, options),
+        Kind::ThroughputRate => throughput_rate::figure(inputs, options),
         Kind::LatencyRate => latency_rate::figure(inputs, options),
         Kind::Goodput => goodput::figure(inputs, options),
         Kind::QueueCdf => request_cdf::figure(request_cdf::Span::Queue, inputs, options),

@@ -4,8 +4,11 @@ use std::fs;
 
 use crate::desk::{Desk, same};
 
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 12] = [
     "latency-throughput",
+    "p50-throughput",
+    "p99-throughput",
+    "throughput-rate",
     "latency-rate",
     "goodput",
     "queue-cdf",

@@ -1,0 +1,178 @@
+//! What the words behind `reproduce` ask for.
+
+use std::collections::BTreeSet;
+
+use crate::error::{Error, Result};
+use crate::figures::{Exhibit, Paper};
+
+/// An exhibit of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The paper.
+    pub paper: Paper,
+    /// The exhibit.
+    pub exhibit: &'static Exhibit,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Exhibits that were named.
+    pub named: Vec<Item>,
+    /// Papers all of whose claims are checked.
+    pub claims: BTreeSet<Paper>,
+    /// Papers all of whose exhibits are shown on a page.
+    pub all: BTreeSet<Paper>,
+    /// Whether there is a page.
+    pub page: bool,
+    /// Papers whose exhibits are listed.
+    pub list: BTreeSet<Paper>,
+}
+
+impl Order {
+    /// Reads the words. The name of a paper holds for those behind it; before the first, they are about all papers.
+    ///
+    /// # Errors
+    /// A word that is none of these, with those that are known; a paper's name with nothing behind it; a figure that several
+    /// papers have.
+    pub fn parse(words: &[String]) -> Result<Order> {
+        let mut order = Order::default();
+        let mut papers: Vec<Paper> = Paper::ALL.to_vec();
+        let mut open = None;
+        for word in words {
+            if let Some(paper) = Paper::named(word) {
+                nothing_open(open)?;
+                papers = vec![paper];
+                open = Some(paper);
+                continue;
+            }
+            open = None;
+            match word.as_str() {
+                "list" => order.list.extend(&papers),
+                "claims" => order.claims.extend(&papers),
+                "all" => {
+                    order.all.extend(&papers);
+                    order.claims.extend(&papers);
+                    order.page = true;
+                }
+                figure => {
+                    let item = find(figure, &papers)?;
+                    if !order.named.contains(&item) {
+                        order.named.push(item);
+                    }
+                }
+            }
+        }
+        nothing_open(open)?;
+        Ok(order)
+    }
+
+    /// The exhibits to run, in the papers' order: those that are shown, and those that a claim needs which is checked.
+    pub fn items(&self) -> Vec<Item> {
+        let mut items = Vec::new();
+        for paper in Paper::ALL {
+            let named = |name: &str| self.named.iter().any(|item| item.paper == paper && item.exhibit.name == name);
+            let all = self.all.contains(&paper);
+            let checked = self.claims.contains(&paper);
+            let claims = paper.claims();
+            let claims =
+                claims.iter().filter(|claim| checked || claim.exhibits.first().is_some_and(|first| named(first)));
+            let needed: BTreeSet<&str> = claims.flat_map(|claim| claim.exhibits).copied().collect();
+            let wanted = |exhibit: &&Exhibit| all || named(exhibit.name) || needed.contains(exhibit.name);
+            items.extend(paper.exhibits().iter().filter(wanted).map(|exhibit| Item { paper, exhibit }));
+        }
+        items
+    }
+
+    /// The exhibits on the page.
+    pub fn on_page(&self) -> Vec<Item> {
+        let of_paper = |paper: &Paper| {
+            let paper = *paper;
+            paper.exhibits().iter().map(move |exhibit| Item { paper, exhibit })
+        };
+        self.all.iter().flat_map(of_paper).collect()
+    }
+}
+
+/// The figure of this name among the papers'.
+fn find(name: &str, papers: &[Paper]) -> Result<Item> {
+    let of_paper = |paper: &Paper| {
+        let exhibit = paper.exhibits().iter().find(|exhibit| exhibit.name == name)?;
+        Some(Item { paper: *paper, exhibit })
+    };
+    let found: Vec<Item> = papers.iter().filter_map(of_paper).collect();
+    match found.as_slice() {
+        [item] => Ok(*item),
+        [] => Err(Error::input(format!("unknown figure \"{name}\"; known: {}", known(papers)))),
+        several => {
+            let commands = several.iter().map(|item| format!("{} {name}", item.paper.name()));
+            let commands: Vec<String> = commands.collect();
+            Err(Error::input(format!("\"{name}\" is a figure of several papers; say {}", commands.join(" or "))))
+        }
+    }
+}
+
+/// What may stand behind the names of these papers.
+fn known(papers: &[Paper]) -> String {
+    let of_paper = |paper: &Paper| {
+        let names: Vec<&str> = paper.exhibits().iter().map(|exhibit| exhibit.name).collect();
+        format!("{} {}", paper.name(), names.join(", "))
+    };
+    let papers: Vec<String> = papers.iter().map(of_paper).collect();
+    format!("{}; list, claims, all", papers.join("; "))
+}
+
+fn nothing_open(open: Option<Paper>) -> Result<()> {
+    match open {
+        None => Ok(()),
+        Some(paper) => Err(Error::input(format!("{}: name what of it; known: {}", paper.name(), known(&[paper])))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> Result<Order> {
+        Order::parse(&words.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+    }
+
+    fn names(items: &[Item]) -> Vec<String> {
+        items.iter().map(|item| format!("{} {}", item.paper.name(), item.exhibit.name)).collect()
+    }
+
+    #[test]
+    fn a_paper_holds_for_the_figures_behind_it() {
+        let order = parse("batchmaker fig7a fig10 late fig7").unwrap();
+        assert_eq!(names(&order.named), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
+        assert_eq!(names(&order.items()), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
+        assert!(!order.page && order.claims.is_empty());
+    }
+
+    #[test]
+    fn a_figure_brings_what_its_claims_need() {
+        // The claim about 512 against 64 is shown with Figure 7b and reads Figure 7a too.
+        assert_eq!(names(&parse("batchmaker fig7b").unwrap().items()), ["batchmaker fig7a", "batchmaker fig7b"]);
+    }
+
+    #[test]
+    fn all_and_claims_are_about_every_paper_or_one() {
+        let exhibits: usize = Paper::ALL.iter().map(|paper| paper.exhibits().len()).sum();
+        let all = parse("all").unwrap();
+        assert_eq!((all.items().len(), all.on_page().len(), all.page), (exhibits, exhibits, true));
+        let late = parse("late all").unwrap();
+        assert_eq!(late.items().len(), Paper::Late.exhibits().len());
+        assert!(late.items().iter().all(|item| item.paper == Paper::Late));
+        let claims = parse("late claims").unwrap();
+        assert_eq!((claims.page, claims.on_page().len(), claims.items().is_empty()), (false, 0, false));
+    }
+
+    #[test]
+    fn mistakes_are_answered_with_what_is_known() {
+        let error = |words| parse(words).unwrap_err().to_string();
+        assert!(error("batchmaker fig99").starts_with("unknown figure \"fig99\"; known: batchmaker fig3, fig5, "));
+        assert!(error("fig3").starts_with("\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3"));
+        assert!(error("late").starts_with("late: name what of it; known: late fig3, "));
+        assert!(parse("fig13a").is_ok(), "only one paper has it");
+    }
+}

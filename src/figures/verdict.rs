@@ -1,0 +1,198 @@
+//! What a check found, and what it is called.
+
+/// How far a figure may be from the paper's and still count as agreeing: the paper's own figures are read off plots, and its
+/// testbed is known by a handful of step times.
+pub const TOLERANCE: f64 = 0.15;
+
+/// How far a count may be off, as a factor, whose order of magnitude alone is claimed: half an order.
+const MAGNITUDE: f64 = 3.162_277_660_168_379_5;
+
+/// What is said of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Word {
+    /// An exact value is the paper's own, a number is within [`TOLERANCE`], an order of things is the paper's, a magnitude
+    /// within half an order.
+    Holds,
+    /// The direction and order are the paper's: what is larger there is larger here. The size is further off.
+    Direction,
+    /// Not even that.
+    Off,
+    /// A row of the cost table was made from this figure, so that the check would confirm nothing.
+    Derived,
+    /// Nothing was measured: it needs data that is not at hand, or another machine than a simulated one.
+    NotRun,
+}
+
+impl Word {
+    /// All words, in the order in which they are counted.
+    pub const ALL: [Word; 5] = [Word::Holds, Word::Direction, Word::Off, Word::Derived, Word::NotRun];
+
+    /// The word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Word::Holds => "holds",
+            Word::Direction => "direction",
+            Word::Off => "off",
+            Word::Derived => "derived",
+            Word::NotRun => "not-run",
+        }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// This project's value, with its unit.
+    pub ours: String,
+    /// By how many percent of the paper's value ours is above it; of two ends of a range, the further one. `None` where
+    /// the paper gives no number, or nothing was measured.
+    pub gap: Option<f64>,
+    /// What is said of the claim.
+    pub word: Word,
+}
+
+impl Verdict {
+    /// A number against the paper's. `direction` is whether what the paper concludes from its number follows from ours too.
+    pub(super) fn near(ours: f64, paper: f64, unit: &str, direction: bool) -> Verdict {
+        Verdict::ends(shown(ours, unit), &[(ours, paper)], direction)
+    }
+
+    /// A number against a range of the paper's: inside it there is no gap.
+    pub(super) fn inside(ours: f64, (low, high): (f64, f64), unit: &str, direction: bool) -> Verdict {
+        Verdict::ends(shown(ours, unit), &[(ours, ours.clamp(low, high))], direction)
+    }
+
+    /// A range against the paper's, end by end.
+    pub(super) fn range(ours: (f64, f64), paper: (f64, f64), unit: &str, direction: bool) -> Verdict {
+        let text = format!("{:.1} to {:.1} {unit}", ours.0, ours.1);
+        Verdict::ends(text, &[(ours.0, paper.0), (ours.1, paper.1)], direction)
+    }
+
+    /// A number that the paper bounds from below.
+    pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
+        let word = if ours > bound { Word::Holds } else { Word::Off };
+        let gap = if ours > bound { 0.0 } else { 100.0 * (ours / bound - 1.0) };
+        Verdict { ours: shown(ours, unit), gap: Some(gap), word }
+    }
+
+    /// Values that have to be the paper's own.
+    pub(super) fn exact(ours: &[f64], paper: &[f64], unit: &str) -> Verdict {
+        let list: Vec<String> = ours.iter().map(|value| format!("{value}")).collect();
+        let pairs = ours.iter().zip(paper).map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
+        let gap = (ours.len() == paper.len()).then(|| pairs.fold(0.0, further));
+        let word = if ours == paper { Word::Holds } else { Word::Off };
+        Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word }
+    }
+
+    /// A number of which the paper's order of magnitude alone is claimed.
+    pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
+        let factor = (ours / paper).max(paper / ours);
+        let word = if factor <= MAGNITUDE { Word::Holds } else { Word::Off };
+        Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word }
+    }
+
+    /// An order of things, with the figures that show it.
+    pub(super) fn order(holds: bool, figures: String) -> Verdict {
+        Verdict { ours: figures, gap: None, word: if holds { Word::Holds } else { Word::Off } }
+    }
+
+    /// Nothing was measured.
+    pub(super) fn not_run() -> Verdict {
+        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun }
+    }
+
+    /// The same for a claim from which a row of the cost table was made.
+    pub(super) fn derived(self) -> Verdict {
+        Verdict { word: Word::Derived, ..self }
+    }
+
+    /// The same with more behind the value.
+    pub(super) fn with(mut self, more: &str) -> Verdict {
+        self.ours.push_str(more);
+        self
+    }
+
+    /// The gap as a reader sees it.
+    pub fn gap_text(&self) -> String {
+        match (self.gap, self.word) {
+            (Some(gap), _) if gap.abs() < 0.05 => "0 %".into(),
+            (Some(gap), _) => format!("{gap:+.1} %"),
+            (None, _) => "-".into(),
+        }
+    }
+
+    fn ends(ours: String, pairs: &[(f64, f64)], direction: bool) -> Verdict {
+        let gap = pairs.iter().map(|(ours, paper)| 100.0 * (ours / paper - 1.0)).fold(0.0, further);
+        let word = match (gap.abs() <= 100.0 * TOLERANCE, direction) {
+            (true, true) => Word::Holds,
+            (false, true) => Word::Direction,
+            (_, false) => Word::Off,
+        };
+        Verdict { ours, gap: Some(gap), word }
+    }
+}
+
+/// Whichever is further from 0.
+fn further(a: f64, b: f64) -> f64 {
+    if b.abs() > a.abs() { b } else { a }
+}
+
+/// A value with its unit: four digits, or all that stand before the point, in groups of three.
+pub(super) fn shown(value: f64, unit: &str) -> String {
+    let digits = match value.abs() {
+        v if v >= 1_000.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{} {unit}", grouped(&format!("{value:.digits$}"))).trim_end().to_string()
+}
+
+/// A number with a comma behind every three digits before its point.
+fn grouped(number: &str) -> String {
+    let (whole, rest) = number.find('.').map_or((number, ""), |point| number.split_at(point));
+    let first = whole.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+    let mut text = String::new();
+    for (i, digit) in whole.char_indices() {
+        if i > first && (whole.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_holds_within_the_tolerance_and_keeps_its_direction_beyond() {
+        let word = |ours, direction| Verdict::near(ours, 100.0, "ms", direction).word;
+        assert_eq!([word(115.0, true), word(85.0, true)], [Word::Holds; 2]);
+        assert_eq!([word(115.1, true), word(20.0, true)], [Word::Direction; 2]);
+        assert_eq!([word(100.0, false), word(300.0, false)], [Word::Off; 2]);
+        assert_eq!(Verdict::near(80.0, 100.0, "ms", true).gap_text(), "-20.0 %");
+    }
+
+    #[test]
+    fn a_range_is_as_far_off_as_its_further_end() {
+        let verdict = Verdict::range((20.0, 84.0), (40.0, 80.0), "%", true);
+        assert_eq!((verdict.gap_text().as_str(), verdict.word), ("-50.0 %", Word::Direction));
+        assert_eq!(Verdict::inside(30.0, (25.0, 33.0), "%", true).gap, Some(0.0));
+        assert_eq!(Verdict::inside(36.3, (25.0, 33.0), "%", true).word, Word::Holds);
+    }
+
+    #[test]
+    fn a_magnitude_is_half_an_order() {
+        assert_eq!(Verdict::magnitude(310.0, 100.0, "").word, Word::Holds);
+        assert_eq!(Verdict::magnitude(31.0, 100.0, "").word, Word::Off);
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        assert_eq!(shown(1_234_567.8, "req/s"), "1,234,568 req/s");
+        assert_eq!(shown(12.34, "ms"), "12.3 ms");
+        assert_eq!(shown(-1_234.0, ""), "-1,234");
+        assert_eq!(shown(0.87, ""), "0.87");
+    }
+}
