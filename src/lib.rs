@@ -23,6 +23,7 @@ pub mod plot;
 pub mod conformance;
 pub mod experiment;
 pub mod figures;
+pub mod jit;
 pub mod profile;
 pub mod validate;
 

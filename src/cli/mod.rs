@@ -6,6 +6,7 @@
 pub mod compare;
 pub mod devices;
 pub mod find_knee;
+pub mod jit;
 pub mod plot;
 pub mod policies;
 pub mod profile;
@@ -50,6 +51,7 @@ enum Command {
     Reproduce(reproduce::Args),
     Replay(replay::Args),
     Validate(validate::Args),
+    Jit(jit::Args),
     Policies(policies::Args),
     Devices(devices::Args),
 }
@@ -67,6 +69,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),
         Command::Validate(args) => validate::run(&args, registry),
+        Command::Jit(args) => jit::run(&args),
         Command::Policies(args) => policies::run(&args, registry),
         Command::Devices(args) => devices::run(&args),
     };
