@@ -24,6 +24,7 @@ pub mod conformance;
 pub mod experiment;
 pub mod explain;
 pub mod figures;
+pub mod jit;
 pub mod profile;
 pub mod validate;
 

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod devices;
 pub mod explain;
 pub mod find_knee;
+pub mod jit;
 pub mod plot;
 pub mod policies;
 pub mod profile;
@@ -52,6 +53,7 @@ enum Command {
     Replay(replay::Args),
     Explain(explain::Args),
     Validate(validate::Args),
+    Jit(jit::Args),
     Policies(policies::Args),
     Devices(devices::Args),
 }
@@ -70,6 +72,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Replay(args) => replay::run(&args, registry),
         Command::Explain(args) => explain::run(&args, registry),
         Command::Validate(args) => validate::run(&args, registry),
+        Command::Jit(args) => jit::run(&args),
         Command::Policies(args) => policies::run(&args, registry),
         Command::Devices(args) => devices::run(&args),
     };

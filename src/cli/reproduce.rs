@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::order::{Item, Order};
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::experiment::target::Target;
 use crate::experiment::{self, Options, Report};
 use crate::figures::page::{self, Shown};
-use crate::figures::{Checked, Findings, Paper, check, report};
+use crate::figures::{Checked, Findings, Launches, Made, Paper, check, not_at_hand, report};
 use crate::files::write_whole;
 use crate::metrics::table;
 use crate::policy::registry::Registry;
@@ -28,13 +28,17 @@ use crate::scenario::Scenario;
 /// where the scenarios are.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// batchmaker or late, then names of figures, list, claims or all
+    /// batchmaker, late or jit, then names of figures, list, claims or all
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 
     /// The folder of the papers' scenarios
     #[arg(long, value_name = "DIR", default_value = "scenarios")]
     pub scenarios: PathBuf,
+
+    /// A folder with trees/sick_test.txt and jit/sick_test_order.csv, for jit table1 [default: what BATCHLAB_DATA names]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
 
     #[command(flatten)]
     pub common: Common,
@@ -66,18 +70,24 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     tell(&order, &findings, &checked, args.common.format)
 }
 
-/// Runs the scenarios of these figures, after all of them have been read.
+/// Runs the scenarios of these figures, after all of them have been read, and counts what is counted.
 fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> Result<BTreeMap<Paper, Findings>> {
     let common = &args.common;
     let file = |item: &Item| args.scenarios.join(item.paper.name()).join(format!("{}.toml", item.exhibit.name));
+    let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
     let mut scenarios = Vec::new();
     for item in items {
-        scenarios.push((*item, common.scenario(&file(item), registry)?));
+        match item.exhibit.made {
+            Made::Scenario => scenarios.push((*item, common.scenario(&file(item), registry)?)),
+            Made::Count => {
+                let launches = Launches::of(args.data.as_deref())?;
+                findings.entry(item.paper).or_default().add_launches(item.exhibit.name, launches);
+            }
+        }
     }
     let stop = stop_on_ctrl_c()?;
     let runs = |scenario: &Scenario| scenario.policies.len() * scenario.points().len();
     let bar = common.progress(scenarios.iter().map(|(_, scenario)| runs(scenario)).sum(), "");
-    let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
     for (Item { paper, exhibit }, scenario) in scenarios {
         bar.set_message(format!("{} {}", paper.name(), exhibit.name));
         let out = out.join(paper.name());
@@ -102,20 +112,24 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
         let own = |one: &&Checked| one.paper == *paper && one.claim.exhibits.first() == Some(&exhibit.name);
         let own: Vec<Checked> = checked.iter().filter(own).cloned().collect();
         let name = format!("{} {}", paper.name(), exhibit.name);
-        let Some(Report { rows, folder, .. }) = findings.get(paper).and_then(|found| found.report(exhibit.name)) else {
-            continue;
+        let found = findings.get(paper);
+        let results = match found.and_then(|found| found.report(exhibit.name)) {
+            Some(Report { rows, folder, .. }) => Results {
+                text: format!("{}\nresults in {}\n", table::table(rows), folder.path().display()),
+                json: table::to_json(&name, rows),
+            },
+            None => counted(found.and_then(|found| found.launches(exhibit.name)))?,
         };
         match format {
             Format::Table => {
-                print(&format!("{name}: {}\n{}\n", exhibit.place, table::table(rows)))?;
+                print(&format!("{name}: {}\n{}\n", exhibit.place, results.text))?;
                 if !own.is_empty() {
                     print(&format!("{}\n", report::table(&own)))?;
                 }
-                print(&format!("results in {}\n\n", folder.path().display()))?;
             }
             Format::Json => documents.push(json!({
                 "figure": name,
-                "results": table::to_json(&name, rows),
+                "results": results.json,
                 "claims": report::to_json(&own),
             })),
         }
@@ -128,6 +142,26 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
         }
     }
     if format == Format::Json { print_json(documents) } else { Ok(()) }
+}
+
+/// What a figure came to, for a reader and for a program.
+struct Results {
+    text: String,
+    json: Value,
+}
+
+/// A count of launches, or why there is none.
+fn counted(launches: Option<&Launches>) -> Result<Results> {
+    Ok(match launches {
+        None => Results { text: format!("not counted: {}\n", not_at_hand()), json: Value::Null },
+        Some(launches) => Results {
+            text: launches.table(),
+            json: json!({
+                "cells": serde_json::to_value(&launches.cells).map_err(Error::failed)?,
+                "kernels": serde_json::to_value(launches.kernels).map_err(Error::failed)?,
+            }),
+        },
+    })
 }
 
 /// The figures of a paper by name.
@@ -143,7 +177,12 @@ fn listed(paper: Paper) -> String {
 fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
     let mut shown = Vec::new();
     for Item { paper, exhibit } in order.on_page() {
-        let Some(report) = findings.get(&paper).and_then(|found| found.report(exhibit.name)) else { continue };
+        let found = findings.get(&paper);
+        let Some(report) = found.and_then(|found| found.report(exhibit.name)) else {
+            let text = counted(found.and_then(|found| found.launches(exhibit.name)))?.text;
+            shown.push(Shown { paper, exhibit, pictures: Vec::new(), text: Some(text), numbers: None });
+            continue;
+        };
         let mut pictures = Vec::new();
         for file in report.figures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg")) {
             pictures.push(fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))?);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::Launches;
 use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::metrics::combined::Row;
@@ -13,6 +14,8 @@ use crate::scenario::Scenario;
 #[derive(Debug, Default)]
 pub struct Findings {
     runs: BTreeMap<String, (Scenario, Report)>,
+    /// `None` where the trees are not at hand.
+    launches: BTreeMap<String, Option<Launches>>,
 }
 
 /// The points of one policy in one scenario.
@@ -27,9 +30,19 @@ impl Findings {
         self.runs.insert(figure.to_string(), (scenario, report));
     }
 
-    /// Whether the scenario of a figure has been run.
+    /// Takes in a count of launches, or that the trees for it are not at hand.
+    pub fn add_launches(&mut self, figure: &str, launches: Option<Launches>) {
+        self.launches.insert(figure.to_string(), launches);
+    }
+
+    /// Whether a figure's scenario has been run, or its count tried.
     pub fn has(&self, figure: &str) -> bool {
-        self.runs.contains_key(figure)
+        self.runs.contains_key(figure) || self.launches.contains_key(figure)
+    }
+
+    /// The launches that were counted, if the trees were at hand.
+    pub fn launches(&self, figure: &str) -> Option<&Launches> {
+        self.launches.get(figure)?.as_ref()
     }
 
     /// What came of the scenario of a figure, if it has been run.

@@ -1,6 +1,6 @@
 //! Late Batching (*Low Latency Model Serving with Late Batching*, AISys'17).
 
-use super::{Claim, Exhibit, Kind, Series, Verdict};
+use super::{Claim, Exhibit, Kind, Made, Series, Verdict};
 use crate::metrics::figure::Figure;
 
 /// The figures of the appendix. Figures 1 and 2 are drawings.
@@ -9,19 +9,22 @@ pub const EXHIBITS: &[Exhibit] = &[
         name: "fig3",
         place: "Figure 3",
         shows: "Median latency against throughput: LSTM on Europarl sentences, one GTX Titan X",
+        made: Made::Scenario,
     },
-    Exhibit { name: "fig4", place: "Figure 4", shows: "The 99th percentile of the same" },
+    Exhibit { name: "fig4", place: "Figure 4", shows: "The 99th percentile of the same", made: Made::Scenario },
     Exhibit {
         name: "fig5",
         place: "Figure 5",
         shows: "Throughput against the load that is offered, on the same sentences",
+        made: Made::Scenario,
     },
     Exhibit {
         name: "fig6",
         place: "Figure 6",
         shows: "Median latency against throughput where every sequence has length 20",
+        made: Made::Scenario,
     },
-    Exhibit { name: "fig7", place: "Figure 7", shows: "The 99th percentile of the same" },
+    Exhibit { name: "fig7", place: "Figure 7", shows: "The 99th percentile of the same", made: Made::Scenario },
 ];
 
 /// The claims, in the paper's order.

@@ -7,12 +7,14 @@
 
 mod batchmaker;
 mod findings;
+mod jit;
 mod late;
 pub mod page;
 pub mod report;
 pub mod verdict;
 
 pub use findings::{Findings, Series};
+pub use jit::{Launches, not_at_hand};
 pub use verdict::{Verdict, Word};
 
 use crate::error::Result;
@@ -24,17 +26,20 @@ pub enum Paper {
     BatchMaker,
     /// *Low Latency Model Serving with Late Batching*, AISys 2017.
     Late,
+    /// *Just-in-Time Dynamic-Batching*, 2019.
+    Jit,
 }
 
 impl Paper {
     /// All papers, in the order in which they are shown.
-    pub const ALL: [Paper; 2] = [Paper::BatchMaker, Paper::Late];
+    pub const ALL: [Paper; 3] = [Paper::BatchMaker, Paper::Late, Paper::Jit];
 
     /// Its name on the command line, and that of the folder of its scenarios.
     pub fn name(self) -> &'static str {
         match self {
             Paper::BatchMaker => "batchmaker",
             Paper::Late => "late",
+            Paper::Jit => "jit",
         }
     }
 
@@ -43,6 +48,7 @@ impl Paper {
         match self {
             Paper::BatchMaker => "BatchMaker: Low Latency RNN Inference with Cellular Batching (EuroSys 2018)",
             Paper::Late => "Late Batching: Low Latency Model Serving with Late Batching (AISys 2017)",
+            Paper::Jit => "JIT dynamic batching: Just-in-Time Dynamic-Batching (2019)",
         }
     }
 
@@ -51,6 +57,7 @@ impl Paper {
         match self {
             Paper::BatchMaker => batchmaker::EXHIBITS,
             Paper::Late => late::EXHIBITS,
+            Paper::Jit => jit::EXHIBITS,
         }
     }
 
@@ -59,6 +66,7 @@ impl Paper {
         match self {
             Paper::BatchMaker => batchmaker::claims().collect(),
             Paper::Late => late::CLAIMS.iter().collect(),
+            Paper::Jit => jit::CLAIMS.iter().collect(),
         }
     }
 
@@ -71,12 +79,23 @@ impl Paper {
 /// A figure or table of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhibit {
-    /// Its name on the command line, as `fig7a`; its scenario is `scenarios/PAPER/NAME.toml`.
+    /// Its name on the command line, as `fig7a`.
     pub name: &'static str,
     /// What the paper calls it, as `Figure 7a`.
     pub place: &'static str,
     /// What it shows.
     pub shows: &'static str,
+    /// What makes it.
+    pub made: Made,
+}
+
+/// What makes an exhibit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// The scenario `scenarios/PAPER/NAME.toml`, run and drawn.
+    Scenario,
+    /// A count of launches on the trees of SICK's test split, which people have to get themselves.
+    Count,
 }
 
 /// What a claim rests on.

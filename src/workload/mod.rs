@@ -7,6 +7,7 @@ pub mod describe;
 pub mod generators;
 pub mod import;
 pub mod model;
+pub mod operator;
 pub mod random;
 pub mod shape;
 pub mod trace;

@@ -13,6 +13,7 @@ mod files;
 mod host_cuda;
 #[cfg(unix)]
 mod interruption;
+mod jit;
 mod knee;
 mod mistakes;
 mod options;

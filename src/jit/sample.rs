@@ -1,0 +1,194 @@
+//! What is batched together: trees or pairs of trees, read from a file, in some order.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use rand::seq::SliceRandom;
+
+use crate::error::{Context, Error, Result};
+use crate::workload::import::Format;
+use crate::workload::random::Stream;
+use crate::workload::shape::{Shape, Tree};
+use crate::workload::trace::Trace;
+
+/// The samples of a file: each a tree, or each two of them, one line behind the other (the sentences of a pair).
+#[derive(Clone, Debug)]
+pub struct Samples {
+    trees: Vec<Arc<Tree>>,
+    pairs: bool,
+}
+
+impl Samples {
+    /// Takes trees as they come, or two by two.
+    ///
+    /// # Errors
+    /// No tree at all, or, for pairs, an odd number of them.
+    pub fn new(trees: Vec<Arc<Tree>>, pairs: bool) -> Result<Samples> {
+        if trees.is_empty() {
+            return Err(Error::input("holds no trees"));
+        }
+        if pairs && trees.len() % 2 == 1 {
+            return Err(Error::input(format!("holds {} trees, which are no pairs; leave out --pairs", trees.len())));
+        }
+        Ok(Samples { trees, pairs })
+    }
+
+    /// Reads a trace file (`id,arrival_ns,shape`), or a file of parents, with or without the number of leaves before them.
+    ///
+    /// # Errors
+    /// A file that can't be read, a broken line (with its number), a shape that is no tree, and those of [`Samples::new`].
+    pub fn read(path: &Path, pairs: bool) -> Result<Samples> {
+        let text = std::fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        Samples::read_from(&text, pairs).within(path.display())
+    }
+
+    fn read_from(text: &[u8], pairs: bool) -> Result<Samples> {
+        let shapes = match text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).starts_with(b"id,") {
+            true => Trace::read_from(text)?.shapes,
+            false => Format::Parents.read(text, None)?.shapes,
+        };
+        let tree = |(number, shape): (usize, &Shape)| match shape {
+            Shape::Tree(tree) => Ok(Arc::clone(tree)),
+            other => Err(Error::input(format!("request {number} is {other}, and no tree"))),
+        };
+        Samples::new(shapes.iter().enumerate().map(tree).collect::<Result<_>>()?, pairs)
+    }
+
+    /// How many samples there are.
+    #[allow(clippy::len_without_is_empty)] // there is at least one
+    pub fn len(&self) -> usize {
+        self.trees.len() / self.width()
+    }
+
+    /// Whether a sample is a pair of trees.
+    pub fn are_pairs(&self) -> bool {
+        self.pairs
+    }
+
+    /// The trees of a sample.
+    fn width(&self) -> usize {
+        if self.pairs { 2 } else { 1 }
+    }
+
+    /// The trees of each sample.
+    pub fn iter(&self) -> impl Iterator<Item = &[Arc<Tree>]> {
+        self.trees.chunks(self.width())
+    }
+
+    /// The file's own order.
+    pub fn order(&self) -> Vec<u32> {
+        (0..self.len() as u32).collect()
+    }
+
+    /// A random order, each as likely as any other.
+    pub fn shuffled(&self, rng: &mut Stream) -> Vec<u32> {
+        let mut order = self.order();
+        order.shuffle(rng);
+        order
+    }
+
+    /// Reads an order from a CSV file of two columns: a position, and the sample (from 0) that stands there. The header names
+    /// them `position,pair` or `position,tree`.
+    ///
+    /// # Errors
+    /// A wrong header, a broken row (with its line), a position or a sample that is missing or there twice.
+    pub fn read_order(&self, path: &Path) -> Result<Vec<u32>> {
+        let file = std::fs::File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        self.read_order_from(file).within(path.display())
+    }
+
+    fn read_order_from(&self, input: impl Read) -> Result<Vec<u32>> {
+        const FREE: u32 = u32::MAX;
+        let sample = if self.pairs { "pair" } else { "tree" };
+        let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
+        let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
+        let header = rows.headers().map_err(broken)?;
+        if header.iter().map(|name| name.trim_start_matches('\u{feff}')).ne(["position", sample]) {
+            let header = header.iter().collect::<Vec<_>>().join(",");
+            return Err(Error::input(format!("line 1: the header is \"{header}\", and has to be position,{sample}")));
+        }
+        let mut order = vec![FREE; self.len()];
+        let mut seen = vec![false; self.len()];
+        for row in rows.records() {
+            let row = row.map_err(broken)?;
+            let line = row.position().map_or(0, csv::Position::line);
+            let number = |column: usize, name: &str| {
+                row[column].parse::<usize>().ok().filter(|number| *number < self.len()).ok_or_else(|| {
+                    let (text, most) = (&row[column], self.len() - 1);
+                    Error::input(format!("line {line}: {name}: \"{text}\" is not a whole number from 0 to {most}"))
+                })
+            };
+            let (position, number) = (number(0, "position")?, number(1, sample)?);
+            if order[position] != FREE {
+                return Err(Error::input(format!("line {line}: position {position} is there twice")));
+            }
+            if std::mem::replace(&mut seen[number], true) {
+                return Err(Error::input(format!("line {line}: {sample} {number} is there twice")));
+            }
+            order[position] = number as u32;
+        }
+        match order.iter().position(|sample| *sample == FREE) {
+            Some(position) => Err(Error::input(format!(
+                "position {position} is missing; an order names each of the {} {sample}s once",
+                self.len()
+            ))),
+            None => Ok(order),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::random;
+
+    #[test]
+    fn trees_are_read_with_and_without_leaves_and_from_traces() {
+        for text in ["2\t3 3 0\n1\t0\n", "3 3 0\n\n0\n", "id,arrival_ns,shape\n0,0,tree:3 3 0\n1,7,tree:0\n"] {
+            let samples = Samples::read_from(text.as_bytes(), false).unwrap();
+            let nodes: Vec<usize> = samples.iter().map(|trees| trees[0].len()).collect();
+            assert_eq!(nodes, [3, 1], "{text}");
+            assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap().len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_no_sample_is_named() {
+        for (text, message) in [
+            ("0\n0\n0\n", "holds 3 trees, which are no pairs; leave out --pairs"),
+            ("3 3 0\n3 3\n", "line 2: node 1 has parent 3, but the tree has 2 nodes"),
+            ("id,arrival_ns,shape\n0,0,chain:3\n", "request 0 is chain:3, and no tree"),
+            ("", "holds no requests"),
+        ] {
+            assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn an_order_names_each_sample_once() {
+        let samples = Samples::read_from(b"0\n3 3 0\n2 0\n", false).unwrap();
+        let read = |text: &str| samples.read_order_from(text.as_bytes());
+        assert_eq!(read("position,tree\n2,0\n0,1\n1,2\n").unwrap(), [1, 2, 0]);
+        for (text, message) in [
+            ("position,pair\n", "line 1: the header is \"position,pair\", and has to be position,tree"),
+            ("position,tree\n0,3\n", "line 2: tree: \"3\" is not a whole number from 0 to 2"),
+            ("position,tree\n0,1\n0,2\n", "line 3: position 0 is there twice"),
+            ("position,tree\n0,1\n1,1\n", "line 3: tree 1 is there twice"),
+            ("position,tree\n0,1\n2,0\n", "position 1 is missing; an order names each of the 3 trees once"),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_shuffle_loses_nothing_and_follows_the_seed() {
+        let samples = Samples::read_from("0\n".repeat(40).as_bytes(), false).unwrap();
+        let shuffled = |seed| samples.shuffled(&mut random::stream(seed, 0, "orders"));
+        let mut sorted = shuffled(1);
+        assert_eq!(shuffled(1), shuffled(1));
+        assert_ne!(shuffled(1), shuffled(2));
+        sorted.sort_unstable();
+        assert_eq!(sorted, samples.order());
+    }
+}

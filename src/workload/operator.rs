@@ -1,0 +1,249 @@
+//! Operators: what a cell is made of, for systems that batch below the level of cells (DyNet, JIT dynamic batching).
+//!
+//! An operator is one node of the graph that such a system builds: a product with a weight matrix, an elementwise function, a
+//! slice. [`built_in`] has the lists of the models that come with batchlab, [`catalogue`] numbers the operators of a model, so that
+//! tasks and logs can name them, [`depth`] says how deep each stands in a request's graph of operators.
+
+mod built_in;
+pub mod catalogue;
+pub mod depth;
+
+use super::model::Model;
+
+/// One operator of a cell. The last operator of a list gives the cell's state to whatever comes behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// Its name, of which a cell has no second.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// How often it is there for one node, and over how many rows it runs.
+    pub rows: Rows,
+    /// What it takes, in this order.
+    pub inputs: Vec<Source>,
+    /// The numbers of a row that it gives, and those of a row that it takes (all inputs together); for [`Kind::Lookup`] the rows
+    /// of its table.
+    pub shape: [u32; 2],
+}
+
+/// What an operator does. Weights go by their names: operators of two cells with one weight share it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A product with a weight matrix.
+    Matmul {
+        /// The matrix, of [`Operator::shape`].
+        weight: String,
+    },
+    /// A product with a weight matrix, and a bias added.
+    Affine {
+        /// The matrix, of [`Operator::shape`].
+        weight: String,
+        /// The bias, as wide as a row of the output.
+        bias: String,
+    },
+    /// A function of each element: `sigmoid`, `tanh`, `product`, …
+    Elementwise {
+        /// The function.
+        function: String,
+    },
+    /// The sum of its inputs, element by element, or of the rows of its input.
+    Sum,
+    /// A row of a table.
+    Lookup {
+        /// The table.
+        table: String,
+    },
+    /// Its inputs, one behind the other.
+    Concat,
+    /// A part of its input.
+    Slice,
+    /// A whole network of which no more is known than its name; systems that know operators can't batch it.
+    Opaque,
+}
+
+/// How often an operator is there for one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rows {
+    /// Once, over one row.
+    One,
+    /// Once for each cell before (each child of a tree's node), over one row each.
+    ForEach,
+    /// Once, over a row for each cell before.
+    Stacked,
+}
+
+/// What an operator takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The output of an earlier operator of the same cell, by its place in the list. Of an operator that is there for each cell
+    /// before, another such takes the one for the same cell, and any other takes all.
+    Operator(u16),
+    /// The input of the node: its word.
+    Word,
+    /// The states of the cells before: for [`Rows::ForEach`] that of the one, otherwise all.
+    State,
+}
+
+/// The sizes that decide an operator's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The width of the hidden state.
+    pub hidden: u32,
+    /// The width of the vector that a word becomes.
+    pub embedding: u32,
+    /// The number of words.
+    pub vocabulary: u32,
+}
+
+impl Sizes {
+    /// A hidden state and words of one width, and the 30,000 words of BatchMaker's decoder.
+    pub fn square(hidden: u32) -> Sizes {
+        Sizes { hidden, embedding: hidden, vocabulary: 30_000 }
+    }
+}
+
+/// What has to be equal for DyNet to run two operators as one (Neubig, Goldberg and Dyer, 2017); `None` for one that it can't
+/// batch.
+///
+/// Products are the same with the same weights and the same size of argument; sums, elementwise products and functions by their
+/// type alone. Slices and concatenations depend on sizes, and a slice also on where it cuts, for which its name stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Signature {
+    kind: Kind,
+    sizes: Option<(String, [u32; 2], u32)>,
+}
+
+impl Operator {
+    /// The signature of the operator at a node that so many cells stand before.
+    pub fn signature(&self, before: u32) -> Option<Signature> {
+        let sizes = match self.kind {
+            Kind::Opaque => return None,
+            Kind::Sum | Kind::Elementwise { .. } => None,
+            Kind::Slice => Some((self.name.clone(), self.shape, self.layout(before))),
+            Kind::Matmul { .. } | Kind::Affine { .. } | Kind::Lookup { .. } | Kind::Concat => {
+                Some((String::new(), self.shape, self.layout(before)))
+            }
+        };
+        Some(Signature { kind: self.kind.clone(), sizes })
+    }
+
+    /// The layout of its inputs, as far as it depends on how many cells stand before: that number where it takes something of all
+    /// of them, otherwise 1 (JIT dynamic batching, section 4.2).
+    pub fn layout(&self, before: u32) -> u32 {
+        let all_states = self.rows == Rows::One && self.inputs.contains(&Source::State);
+        if all_states || self.rows == Rows::Stacked { before } else { 1 }
+    }
+
+    /// How many of it there are for a node with so many cells before it.
+    pub fn copies(&self, before: u32) -> u32 {
+        if self.rows == Rows::ForEach { before } else { 1 }
+    }
+
+    /// How many rows one of it runs over.
+    pub fn rows(&self, before: u32) -> u32 {
+        if self.rows == Rows::Stacked { before } else { 1 }
+    }
+
+    /// The weights that it holds: a matrix and a bias, a matrix, or none.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        let (first, second) = match &self.kind {
+            Kind::Matmul { weight } => (Some(weight), None),
+            Kind::Affine { weight, bias } => (Some(weight), Some(bias)),
+            Kind::Lookup { table } => (Some(table), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second).map(String::as_str)
+    }
+}
+
+impl Model {
+    /// The operators of each cell, in the order of the cells' ids. Whatever an operator takes stands before it.
+    pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
+        built_in::operators(self, sizes)
+    }
+}
+
+/// A cell's operators as kernels: a product with a bias becomes the product and the addition of the bias (JIT dynamic batching,
+/// section 4.1); others stay as they are.
+pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
+    let mut kernels: Vec<Operator> = Vec::with_capacity(2 * operators.len());
+    let mut place = Vec::with_capacity(operators.len());
+    for operator in operators {
+        let inputs = operator.inputs.iter().map(|source| match source {
+            Source::Operator(earlier) => Source::Operator(place[*earlier as usize]),
+            other => *other,
+        });
+        let mut kernel = Operator { inputs: inputs.collect(), ..operator.clone() };
+        if let Kind::Affine { weight, bias } = &operator.kind {
+            kernel.name = format!("{}.product", operator.name);
+            kernel.kind = Kind::Matmul { weight: weight.clone() };
+            kernels.push(kernel);
+            kernel = Operator {
+                name: format!("{}.bias", operator.name),
+                kind: Kind::Elementwise { function: format!("add {bias}") },
+                rows: operator.rows,
+                inputs: vec![Source::Operator(kernels.len() as u16 - 1)],
+                shape: [operator.shape[0]; 2],
+            };
+        }
+        place.push(kernels.len() as u16);
+        kernels.push(kernel);
+    }
+    kernels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operator(kind: Kind, rows: Rows, inputs: &[Source]) -> Operator {
+        Operator { name: "o".into(), kind, rows, inputs: inputs.to_vec(), shape: [4, 8] }
+    }
+
+    fn affine(weight: &str) -> Kind {
+        Kind::Affine { weight: weight.into(), bias: "b".into() }
+    }
+
+    #[test]
+    fn products_are_told_apart_by_weights_and_sizes_and_functions_by_their_type() {
+        let one = |kind| operator(kind, Rows::One, &[Source::Word]);
+        let narrow = Operator { shape: [4, 7], ..one(affine("w")) };
+        assert_eq!(one(affine("w")).signature(1), one(affine("w")).signature(3));
+        assert_ne!(one(affine("w")).signature(1), one(affine("v")).signature(1));
+        assert_ne!(one(affine("w")).signature(1), narrow.signature(1));
+        assert_ne!(one(affine("w")).signature(1), one(Kind::Matmul { weight: "w".into() }).signature(1));
+        let function = |function: &str| Kind::Elementwise { function: function.into() };
+        let wide = Operator { shape: [9, 9], name: "p".into(), ..one(function("tanh")) };
+        assert_eq!(one(function("tanh")).signature(1), wide.signature(1));
+        assert_ne!(one(function("tanh")).signature(1), one(function("sigmoid")).signature(1));
+        assert_eq!(one(Kind::Sum).signature(1), operator(Kind::Sum, Rows::Stacked, &[]).signature(5));
+        assert_ne!(one(Kind::Slice).signature(1), Operator { name: "p".into(), ..one(Kind::Slice) }.signature(1));
+        assert_eq!(one(Kind::Opaque).signature(1), None);
+    }
+
+    #[test]
+    fn what_takes_something_of_all_children_has_a_layout_by_their_number() {
+        for (rows, source, layout) in [
+            (Rows::One, Source::State, 3),
+            (Rows::One, Source::Word, 1),
+            (Rows::Stacked, Source::Operator(0), 3),
+            (Rows::ForEach, Source::State, 1),
+        ] {
+            let operator = operator(affine("w"), rows, &[source]);
+            assert_eq!(operator.layout(3), layout, "{operator:?}");
+            assert_eq!(operator.signature(3) == operator.signature(2), layout == 1);
+        }
+    }
+
+    #[test]
+    fn a_product_with_a_bias_is_two_kernels() {
+        let tanh = Kind::Elementwise { function: "tanh".into() };
+        let list =
+            [operator(affine("w"), Rows::One, &[Source::Word]), operator(tanh, Rows::One, &[Source::Operator(0)])];
+        let kernels = kernels(&list);
+        let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        assert_eq!(names, ["o.product", "o.bias", "o"]);
+        assert_eq!(kernels[1].inputs, [Source::Operator(0)]);
+        assert_eq!(kernels[2].inputs, [Source::Operator(1)]);
+    }
+}

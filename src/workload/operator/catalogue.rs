@@ -1,0 +1,101 @@
+//! The operators of a model under numbers behind those of its cells, so that a task's steps can be operators, and costs, logs and
+//! summaries know them by name.
+
+use super::{Operator, Sizes, kernels};
+use crate::units::CellId;
+use crate::workload::model::{CellType, Model};
+
+/// The operators and kernels of each of a model's cells.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    entries: Vec<Entry>,
+    operators: Vec<List>,
+    kernels: Vec<List>,
+}
+
+/// The operators of one cell, in the order in which its list has them, and their numbers.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// The operators; what they take stands before them.
+    pub operators: Vec<Operator>,
+    /// The number of each.
+    pub ids: Vec<CellId>,
+}
+
+/// An operator and the cell that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The cell.
+    pub cell: CellId,
+    /// `CELL.OPERATOR`, as in cost tables and logs.
+    pub name: String,
+    /// What it is.
+    pub operator: Operator,
+}
+
+impl Catalogue {
+    /// The operators of a model of these sizes, and the kernels that they fall into. They are numbered behind the cells, cell by
+    /// cell; a kernel that is a whole operator has its number.
+    pub fn new(model: &Model, sizes: &Sizes) -> Catalogue {
+        let cells = model.cell_types();
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut numbered = |cell: usize, operators: Vec<Operator>| {
+            let ids = operators.iter().map(|operator| {
+                let name = format!("{}.{}", cells[cell].name, operator.name);
+                let known = entries.iter().position(|entry| entry.name == name);
+                let place = known.unwrap_or_else(|| {
+                    entries.push(Entry { cell: CellId(cell as u16), name, operator: operator.clone() });
+                    entries.len() - 1
+                });
+                CellId((cells.len() + place) as u16)
+            });
+            List { ids: ids.collect(), operators }
+        };
+        let (mut whole, mut split) = (Vec::new(), Vec::new());
+        for (cell, operators) in model.operators(sizes).into_iter().enumerate() {
+            split.push(numbered(cell, kernels(&operators)));
+            whole.push(numbered(cell, operators));
+        }
+        Catalogue { entries, operators: whole, kernels: split }
+    }
+
+    /// The operators of each cell, by its id.
+    pub fn operators(&self) -> &[List] {
+        &self.operators
+    }
+
+    /// The kernels of each cell, by its id.
+    pub fn kernels(&self) -> &[List] {
+        &self.kernels
+    }
+
+    /// What the numbers behind those of the cells stand for, in their order.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The names behind those of the cells, in the form in which logs take them.
+    pub fn types(&self) -> impl Iterator<Item = CellType> {
+        self.entries.iter().map(|entry| CellType { name: entry.name.clone(), priority: 0, chain: false, sized: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_are_numbered_behind_the_cells() {
+        let catalogue = Catalogue::new(&Model::TreeLstm, &Sizes::square(8));
+        let types: Vec<CellType> = catalogue.types().collect();
+        let name = |id: CellId| types[id.index() - 2].name.as_str();
+        assert_eq!(name(catalogue.operators()[0].ids[0]), "internal.gates");
+        assert_eq!(name(catalogue.kernels()[0].ids[0]), "internal.gates.product");
+        assert_eq!(name(catalogue.kernels()[0].ids[1]), "internal.gates.bias");
+        assert_eq!(name(*catalogue.operators()[1].ids.last().unwrap()), "leaf.h");
+        assert_eq!(catalogue.operators()[1].ids.last(), catalogue.kernels()[1].ids.last(), "a kernel as it is");
+        let all: std::collections::BTreeSet<&str> = types.iter().map(|named| named.name.as_str()).collect();
+        assert_eq!(all.len(), types.len());
+        assert_eq!(catalogue.entries().len(), types.len());
+    }
+}
