@@ -74,7 +74,7 @@ pub fn drive(
         }
         recorder.round(now);
 
-        let offered = tasks.some_idle();
+        let offered = tasks.some_idle() || policy.works_ahead();
         let clock = offered.then(Instant::now);
         let before = tasks.submitted();
         policy.schedule(&mut Dispatch { backend, tasks: &mut tasks, now, reasons: recorder.reasons() });

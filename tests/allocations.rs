@@ -17,6 +17,7 @@ use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::network::{Network, Spec};
 use batchlab::policy::cellular::Cellular;
+use batchlab::policy::late::Late;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Configured, PerCell, Setup};
 use batchlab::units::{CellId, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
@@ -78,9 +79,10 @@ fn more_requests_allocate_no_more() {
     let europarl = (Model::Lstm, "traces/europarl-en.csv");
     let pairs = (Model::Seq2Seq, "traces/europarl-de-en.csv");
     let trees = (Model::TreeLstm, "generator:treebank");
-    let cases: [(_, f64, usize, &dyn Configured); 5] = [
+    let cases: [(_, f64, usize, &dyn Configured); 6] = [
         (&europarl, 20_000.0, 1, &cellular),
         (&europarl, 60_000.0, 4, &cellular),
+        (&europarl, 60_000.0, 4, &Late::default()),
         (&pairs, 4_000.0, 1, &cellular),
         (&trees, 2_000.0, 1, &of_64),
         (&europarl, 12_000.0, 1, &Padded::default()),

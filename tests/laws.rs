@@ -3,6 +3,7 @@
 use batchlab::conformance::{Promises, check};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::immediate::Immediate;
+use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::{PadTo, Padded};
 use batchlab::policy::registry::PerCell;
@@ -20,6 +21,15 @@ fn cellular_keeps_the_laws() {
 fn cellular_keeps_the_laws_with_a_smallest_batch() {
     let policy = Cellular { max_tasks: 4, max_batch: PerCell::All(6), min_batch: PerCell::All(3) };
     check(&policy, &Promises { max_batch: 6, ..Promises::default() });
+}
+
+#[test]
+fn late_keeps_the_laws() {
+    for (lookahead, max_batch, min_batch) in [(0, 4, 1), (1, 1, 1), (1, 4, 1), (3, 512, 1), (2, 5, 3)] {
+        let (of_all, least) = (PerCell::All(max_batch), PerCell::All(min_batch));
+        let policy = Late { max_batch: of_all, min_batch: least, lookahead };
+        check(&policy, &Promises { max_batch, ..Promises::default() });
+    }
 }
 
 #[test]

@@ -48,6 +48,10 @@ impl Policy for Admission {
     fn wake_at(&self) -> Option<Nanos> {
         self.policy.wake_at()
     }
+
+    fn works_ahead(&self) -> bool {
+        self.policy.works_ahead()
+    }
 }
 
 #[cfg(test)]

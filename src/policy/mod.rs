@@ -9,6 +9,7 @@ pub mod registry;
 
 pub mod cellular;
 pub mod immediate;
+pub mod late;
 pub mod merged;
 pub mod padded;
 
@@ -32,6 +33,11 @@ pub trait Policy {
     /// time-outs. Asked after each `schedule`; a time that is not in the future counts as none.
     fn wake_at(&self) -> Option<Nanos> {
         None
+    }
+
+    /// Whether it also submits to workers that have unfinished tasks. What decisions take is measured wherever there can be one.
+    fn works_ahead(&self) -> bool {
+        false
     }
 }
 

@@ -127,6 +127,7 @@ impl Registry {
     pub fn standard() -> Self {
         Registry::new()
             .with::<super::cellular::Cellular>()
+            .with::<super::late::Late>()
             .with::<super::padded::Padded>()
             .with::<super::merged::Merged>()
             .with::<super::immediate::Immediate>()

@@ -11,6 +11,7 @@ use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::immediate::Immediate;
+use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Configured, Settings, Setup};
@@ -79,6 +80,7 @@ pub fn settings(table: &toml::Table) -> Arc<dyn Configured> {
     let kind = keys.remove("kind").expect("a policy has a kind");
     match kind.as_str() {
         Some("cellular") => read::<Cellular>(keys),
+        Some("late") => read::<Late>(keys),
         Some("padded") => read::<Padded>(keys),
         Some("merged") => read::<Merged>(keys),
         Some("immediate") => read::<Immediate>(keys),

@@ -1,4 +1,5 @@
-//! Cellular batching: Algorithm 1 of BatchMaker, line by line.
+//! Cellular batching: Algorithm 1 of BatchMaker, line by line; and Late Batching, which gives one task at a time, but to
+//! workers that are not idle yet.
 
 use super::graph::Graph;
 use super::{Batch, Case, Scheduler};
@@ -24,6 +25,7 @@ pub struct Cellular<'a> {
     case: &'a Case,
     graphs: &'a [Graph],
     max_tasks: u32,
+    lookahead: usize,
     limits: Vec<(String, u32, u32)>,
     /// All subgraphs that were ever released, in the order of their release. The queue of a cell type is what this
     /// list holds of it.
@@ -37,12 +39,19 @@ pub struct Cellular<'a> {
 }
 
 impl<'a> Cellular<'a> {
-    pub fn new(case: &'a Case, graphs: &'a [Graph], max_tasks: u32, limits: Vec<(String, u32, u32)>) -> Self {
+    pub fn new(
+        case: &'a Case,
+        graphs: &'a [Graph],
+        max_tasks: u32,
+        lookahead: usize,
+        limits: Vec<(String, u32, u32)>,
+    ) -> Self {
         let flags: Vec<Vec<bool>> = graphs.iter().map(|graph| vec![false; graph.cells.len()]).collect();
         Cellular {
             case,
             graphs,
             max_tasks,
+            lookahead,
             limits,
             released: Vec::new(),
             submitted: flags.clone(),
@@ -184,7 +193,8 @@ impl Scheduler for Cellular<'_> {
         let Some(cell) = self.choose(worker) else { return tasks };
         while tasks.len() < self.max_tasks as usize {
             let batch = self.form(&cell, worker);
-            let enough = batch.len() >= self.min_batch(&cell) || tasks.is_empty();
+            let first = self.running.iter().all(|task| task.worker != worker);
+            let enough = batch.len() >= self.min_batch(&cell) || first;
             if batch.is_empty() || !enough {
                 break;
             }
@@ -195,5 +205,9 @@ impl Scheduler for Cellular<'_> {
 
     fn wake_ups(&self) -> Vec<u64> {
         vec![]
+    }
+
+    fn lookahead(&self) -> usize {
+        self.lookahead
     }
 }

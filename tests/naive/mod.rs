@@ -40,9 +40,10 @@ impl Case {
 /// A policy with its settings.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// Limits by cell type: name, max_batch, min_batch.
+    /// Limits by cell type: name, max_batch, min_batch. With a lookahead it is Late Batching.
     Cellular {
         max_tasks: u32,
+        lookahead: usize,
         limits: Vec<(String, u32, u32)>,
     },
     Padded {
@@ -93,10 +94,14 @@ struct Batch {
 trait Scheduler {
     fn arrive(&mut self, request: usize);
     fn complete(&mut self, nodes: &[(usize, usize)]);
-    /// The tasks that an idle worker gets now, in order; none if there is nothing for it.
+    /// The tasks that a worker with room gets now, in order; none if there is nothing for it.
     fn offer(&mut self, worker: usize, now: u64) -> Vec<Batch>;
     /// The instants at which the policy has to be asked again although nothing else happens.
     fn wake_ups(&self) -> Vec<u64>;
+    /// With up to how many unfinished tasks a worker has room.
+    fn lookahead(&self) -> usize {
+        0
+    }
 }
 
 struct Task {
@@ -110,8 +115,8 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let graphs: Vec<Graph> = case.trace.iter().map(|(_, shape)| Graph::unfold(shape)).collect();
     let arrivals: Vec<u64> = case.trace.iter().map(|(at, _)| *at).collect();
     let mut policy: Box<dyn Scheduler> = match &case.policy {
-        Policy::Cellular { max_tasks, limits } => {
-            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, limits.clone()))
+        Policy::Cellular { max_tasks, lookahead, limits } => {
+            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, limits.clone()))
         }
         Policy::Padded { bucket_width, max_batch, pad_to_longest, window } => Box::new(whole::Padded {
             case,
@@ -154,13 +159,14 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
             arrived += 1;
         }
 
-        // Then idle workers are offered work in the order of their numbers.
-        for worker in 0..case.workers {
-            let idle = tasks.iter().all(|task| task.done || task.row.worker != worker);
-            if !idle {
+        // Then idle workers are offered work in the order of their numbers, and after them those with room behind one task,
+        // behind two, and so on.
+        for (room, worker) in (0..=policy.lookahead()).flat_map(|room| (0..case.workers).map(move |w| (room, w))) {
+            let own = || tasks.iter().filter(|task| task.row.worker == worker && !task.done);
+            if own().count() != room {
                 continue;
             }
-            let mut free = now;
+            let mut free = own().map(|task| task.row.finish).fold(now, u64::max);
             for batch in policy.offer(worker, now) {
                 let start = free.max(now + case.overhead("launch", batch.size));
                 let finish = start + batch.duration;

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::Handle;
+use super::core::Handle;
 use super::identity::MemberSet;
 use crate::units::{NodeId, RequestId, WorkerId};
 
@@ -41,12 +41,14 @@ pub struct Seat {
 
 /// The chains that a worker runs together, or last ran.
 ///
-/// A timing wheel: the seats that end with one task stand together, in the order of release, because that is the order
-/// in which they join. A chain that is longer than the wheel is looked at once in each turn.
+/// A timing wheel: the seats that end with one task stand together, in the order of release. A chain that is longer than the
+/// wheel is looked at once in each turn.
 #[derive(Debug)]
 struct Window {
     /// Tasks taken from this window so far.
     step: u64,
+    /// Those of them that are not finished.
+    unfinished: u32,
     /// The seats whose `end` leaves this remainder.
     wheel: Box<[Vec<Seat>; TURN]>,
     seats: usize,
@@ -62,6 +64,7 @@ impl Default for Window {
     fn default() -> Self {
         Window {
             step: 0,
+            unfinished: 0,
             wheel: Box::new([const { Vec::new() }; TURN]),
             seats: 0,
             members: MemberSet::default(),
@@ -72,18 +75,24 @@ impl Default for Window {
 
 impl Window {
     fn join(&mut self, chain: &Chain) {
-        debug_assert!(chain.released > self.newest, "chains join in the order of release");
         let end = self.step + u64::from(chain.left);
         let seat = Seat { end, released: chain.released, live: chain.live, last: chain.last };
-        self.wheel[end as usize % TURN].push(seat);
+        let seats = &mut self.wheel[end as usize % TURN];
+        if chain.released > self.newest {
+            seats.push(seat);
+            self.newest = chain.released;
+        } else {
+            // It comes from another worker's window, and stood before some that are here.
+            seats.insert(seats.partition_point(|other| other.released < chain.released), seat);
+        }
         self.seats += 1;
         self.members.add(chain.released, 1);
-        self.newest = chain.released;
     }
 
     /// Takes the next task: appends the seats that end with it.
     fn advance(&mut self, ended: &mut Vec<Seat>) {
         self.step += 1;
+        self.unfinished += 1;
         self.wheel[self.step as usize % TURN].retain(|seat| {
             let stays = seat.end > self.step;
             if !stays {
@@ -113,7 +122,7 @@ impl Window {
 /// The chains of one cell type that have nodes to submit.
 #[derive(Debug)]
 pub struct ChainQueue {
-    /// In the order of release. All of them were released after those in any window, but for the moments at which two
+    /// In the order of release. All of them were released after those in any free window, but for the moments at which two
     /// windows are free at once; [`ChainQueue::begin`] restores that.
     waiting: VecDeque<Chain>,
     /// Windows whose tasks are done: their chains are pinned to no worker.
@@ -146,14 +155,13 @@ impl ChainQueue {
         self.unpinned += 1;
     }
 
-    /// The ready nodes for an idle worker: one for each chain that is not pinned to another.
-    pub fn ready(&self) -> usize {
-        self.unpinned
+    /// The ready nodes for a worker: one for each chain that is not pinned to another.
+    pub fn ready(&self, worker: WorkerId) -> usize {
+        self.unpinned + self.held[worker.index()].as_ref().map_or(0, |window| window.seats)
     }
 
-    /// Gives an idle worker a window of all that has run and is pinned nowhere.
-    pub fn begin(&mut self, worker: WorkerId) {
-        debug_assert!(self.held[worker.index()].is_none(), "an idle worker holds no window");
+    /// Gives a worker without unfinished tasks of this type a window of all that has run and is pinned nowhere.
+    fn begin(&mut self) -> Window {
         let alone =
             self.free.len() == 1 && self.waiting.front().is_none_or(|chain| chain.released > self.free[0].newest);
         let window = if alone { self.free.pop() } else { None };
@@ -162,7 +170,7 @@ impl ChainQueue {
         }
         let window = window.or_else(|| self.spare.pop()).unwrap_or_default();
         self.unpinned -= window.seats;
-        self.held[worker.index()] = Some(window);
+        window
     }
 
     /// Dissolves the free windows: their chains go back into the line, each at its place. Needed only when windows of
@@ -183,21 +191,26 @@ impl ChainQueue {
         }
     }
 
-    /// The size that the worker's next task would have.
-    pub fn next_size(&self, worker: WorkerId, max: usize) -> usize {
-        (self.window(worker).seats + self.waiting.len()).min(max)
-    }
-
-    /// Lets waiting chains into the worker's window, up to `max` in all; appends the requests of those that were never
-    /// taken before.
+    /// Makes the worker's next task, of up to `max` chains: those of its window, and behind them those that wait; appends the
+    /// requests of those that were never taken before.
     pub fn join(&mut self, worker: WorkerId, max: usize, begins: &mut Vec<RequestId>) {
-        let window = self.held[worker.index()].as_mut().expect("begin gave the worker a window");
+        let mut window = match self.held[worker.index()].take() {
+            None => self.begin(),
+            Some(window) => {
+                // What other workers have left can join this one's chains, though these still run.
+                if window.seats < max {
+                    self.return_to_line();
+                }
+                window
+            }
+        };
         let joining = self.waiting.len().min(max - window.seats);
         for chain in self.waiting.drain(..joining) {
             window.join(&chain);
             begins.extend(chain.begins);
         }
         self.unpinned -= joining;
+        self.held[worker.index()] = Some(window);
     }
 
     /// Which chains the next task holds.
@@ -220,12 +233,18 @@ impl ChainQueue {
 
     /// Takes the next task: appends the chains that end with it, in their order.
     pub fn advance(&mut self, worker: WorkerId, ended: &mut Vec<Seat>) {
-        self.held[worker.index()].as_mut().expect("begin gave the worker a window").advance(ended);
+        self.held[worker.index()].as_mut().expect("join gave the worker a window").advance(ended);
     }
 
-    /// The worker's last task of this type is done: its chains are pinned no longer.
+    /// One of the worker's tasks of this type is done. With the last of them, its chains are pinned no longer.
     pub fn release(&mut self, worker: WorkerId) {
-        let mut window = self.held[worker.index()].take().expect("the worker held a window");
+        let held = &mut self.held[worker.index()];
+        let running = held.as_mut().expect("the worker held a window");
+        running.unfinished -= 1;
+        if running.unfinished > 0 {
+            return;
+        }
+        let mut window = held.take().expect("the worker held a window");
         self.unpinned += window.seats;
         if window.seats == 0 {
             window.newest = 0;
@@ -236,6 +255,6 @@ impl ChainQueue {
     }
 
     fn window(&self, worker: WorkerId) -> &Window {
-        self.held[worker.index()].as_ref().expect("begin gave the worker a window")
+        self.held[worker.index()].as_ref().expect("join gave the worker a window")
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Handle;
+use super::core::Handle;
 use super::identity::MemberSet;
 use crate::units::{RequestId, WorkerId};
 use crate::workload::cell_graph::Graph;

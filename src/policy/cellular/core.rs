@@ -1,0 +1,500 @@
+//! What all policies that batch cell by cell stand on: requests cut into subgraphs, a queue for each cell type, the choice of
+//! a type and the forming of tasks (BatchMaker, Algorithm 1). When a worker is given tasks, and how many, is the policy's.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::chain_queue::{Chain, ChainQueue, Seat};
+use super::graph_queue::{GraphQueue, Share};
+use super::identity::MemberSet;
+use crate::backend::{HostWork, Members, NodeRef, Step, Task};
+use crate::policy::registry::{PerCell, Setup};
+use crate::policy::{Completed, Dispatch, Outcomes, Reason};
+use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::workload::cell_graph::{CellGraph, Graph, Run};
+use crate::workload::model::CellType;
+use crate::workload::trace::Request;
+
+/// A request's place among those in the system.
+pub type Handle = u32;
+
+/// The requests in the system, what of them is ready and what runs.
+pub struct Core {
+    types: Vec<TypeState>,
+    /// The cell types, those of higher priority first, those of equal priority by name.
+    by_priority: Vec<usize>,
+    live: Vec<Live>,
+    vacant: Vec<Handle>,
+    /// The next subgraph's place in the order of release, over all queues.
+    next_release: u64,
+    /// The members of each worker's last task.
+    last_members: Vec<Option<MemberSet>>,
+    /// Tasks in order of submission, from number `first_running`.
+    running: VecDeque<Option<Running>>,
+    first_running: u64,
+    spare: Vec<Running>,
+    scratch: Scratch,
+}
+
+/// One cell type: its queue and its limits.
+struct TypeState {
+    cell: CellId,
+    name: String,
+    sized: bool,
+    max_batch: usize,
+    min_batch: usize,
+    running_tasks: u32,
+    queue: Queue,
+}
+
+enum Queue {
+    Chains(ChainQueue),
+    Graphs(GraphQueue),
+}
+
+/// A request in the system.
+struct Live {
+    request: RequestId,
+    work: Work,
+}
+
+enum Work {
+    /// Runs that follow each other: those that are left, the present one first, and the number of nodes before it.
+    Runs {
+        left: SmallVec<[Run; 2]>,
+        before: u32,
+    },
+    Graph(LiveGraph),
+}
+
+/// What is missing of a request that is no chain.
+struct LiveGraph {
+    graph: Arc<Graph>,
+    /// For each node, the inputs inside of its subgraph that have not been submitted.
+    inner_missing: Vec<u32>,
+    /// For each subgraph, the inputs from other subgraphs that have not completed.
+    outer_missing: Vec<u32>,
+    /// Nodes that have not completed.
+    nodes_left: u32,
+    /// The last task in which it was met, and where it stood in it.
+    seen: (TaskId, usize),
+}
+
+/// A task that is not finished.
+#[derive(Default)]
+struct Running {
+    cell: usize,
+    ended: Vec<Seat>,
+    nodes: Vec<u32>,
+    shares: Vec<Share>,
+}
+
+/// Vectors that live on from call to call, so that the inner loop allocates nothing.
+#[derive(Default)]
+struct Scratch {
+    /// The requests that may begin with a task.
+    begins: Vec<RequestId>,
+    /// Subgraphs that a completed task has made free to run: position of the request in it, subgraph, request.
+    released: Vec<(usize, u32, Handle)>,
+}
+
+/// A cell type that a worker is to run, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    cell: usize,
+    criterion: Criterion,
+}
+
+/// What made the choice (Algorithm 1, lines 5 to 10).
+#[derive(Clone, Copy, Debug)]
+enum Criterion {
+    /// At least a full batch is ready.
+    FullBatch,
+    /// No task of the type runs anywhere.
+    NoneRunning,
+    /// Something is ready.
+    SomeReady,
+}
+
+impl Core {
+    /// An empty system, with the largest batch (`Bsizes.Max()`) and the smallest behind another task (`Bsizes.Min()`).
+    ///
+    /// # Errors
+    /// Batches that do not fit the model's cells, or each other; the message begins with the key.
+    pub fn new(max_batch: &PerCell<u32>, min_batch: &PerCell<u32>, setup: &Setup<'_>) -> Result<Self, String> {
+        let max = max_batch.resolve("max_batch", setup.cells)?;
+        let min = min_batch.resolve("min_batch", setup.cells)?;
+        if let Some(i) = (0..max.len()).find(|i| min[*i] > max[*i]) {
+            return Err(format!(
+                "min_batch: {} is above max_batch {} for the cell \"{}\"; at most max_batch",
+                min[i], max[i], setup.cells[i].name
+            ));
+        }
+        let queue = |cell: &CellType| match cell.chain {
+            true => Queue::Chains(ChainQueue::new(setup.workers)),
+            false => Queue::Graphs(GraphQueue::new(setup.workers)),
+        };
+        let types: Vec<TypeState> = setup
+            .cells
+            .iter()
+            .enumerate()
+            .map(|(i, cell)| TypeState {
+                cell: CellId(i as u16),
+                name: cell.name.clone(),
+                sized: cell.sized,
+                max_batch: max[i] as usize,
+                min_batch: min[i] as usize,
+                running_tasks: 0,
+                queue: queue(cell),
+            })
+            .collect();
+        let mut by_priority: Vec<usize> = (0..types.len()).collect();
+        by_priority.sort_by_key(|i| (std::cmp::Reverse(setup.cells[*i].priority), &setup.cells[*i].name));
+        Ok(Core {
+            types,
+            by_priority,
+            live: Vec::new(),
+            vacant: Vec::new(),
+            next_release: 1,
+            last_members: vec![None; setup.workers],
+            running: VecDeque::new(),
+            first_running: 0,
+            spare: Vec::new(),
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Algorithm 1, lines 4 to 10: the cell type that a worker runs next.
+    pub fn choose(&self, worker: WorkerId) -> Option<Choice> {
+        let mut idle_type = None;
+        let mut any = None;
+        for &cell in &self.by_priority {
+            let state = &self.types[cell];
+            let ready = state.ready(worker);
+            if ready >= state.max_batch {
+                return Some(Choice { cell, criterion: Criterion::FullBatch });
+            }
+            if ready > 0 {
+                any = any.or(Some(Choice { cell, criterion: Criterion::SomeReady }));
+                if state.running_tasks == 0 {
+                    idle_type = idle_type.or(Some(Choice { cell, criterion: Criterion::NoneRunning }));
+                }
+            }
+        }
+        idle_type.or(any)
+    }
+
+    /// Algorithm 1, lines 12 to 23: submits up to so many tasks of one type to a worker. Behind another task one that would be
+    /// smaller than `min_batch` is left for later, when more may be ready.
+    pub fn batch(&mut self, choice: Choice, worker: WorkerId, max_tasks: u32, dispatch: &mut Dispatch<'_>) {
+        for _ in 0..max_tasks {
+            let state = &self.types[choice.cell];
+            let size = state.ready(worker).min(state.max_batch);
+            if size == 0 || (size < state.min_batch && !dispatch.is_idle(worker)) {
+                break;
+            }
+            let mut running = self.spare.pop().unwrap_or_default();
+            running.cell = choice.cell;
+            self.submit(choice, worker, size, &mut running, dispatch);
+            self.types[choice.cell].running_tasks += 1;
+            self.running.push_back(Some(running));
+        }
+    }
+
+    /// Forms one task, submits it and updates what depends on its nodes (lines 15 to 18 and 24 to 32).
+    fn submit(
+        &mut self,
+        choice: Choice,
+        worker: WorkerId,
+        size: usize,
+        running: &mut Running,
+        dispatch: &mut Dispatch<'_>,
+    ) {
+        let state = &mut self.types[choice.cell];
+        let ready = state.ready(worker);
+        self.scratch.begins.clear();
+        let members = match &mut state.queue {
+            Queue::Chains(queue) => {
+                queue.join(worker, state.max_batch, &mut self.scratch.begins);
+                queue.members(worker)
+            }
+            Queue::Graphs(queue) => {
+                queue.take(worker, state.max_batch, &mut running.nodes, &mut running.shares, &mut self.scratch.begins)
+            }
+        };
+
+        let input = if state.sized { largest_input(&state.queue, worker, &self.live) } else { (0, size as u64) };
+        let gather = self.last_members[worker.index()].replace(members) != Some(members);
+        let (queue, live) = (&state.queue, &self.live);
+        let list = |out: &mut Vec<NodeRef>| list_nodes(queue, worker, running, live, out);
+        let task = Task {
+            worker,
+            stream: StreamId(0),
+            steps: &[Step { cell: state.cell, batch: size as u32, times: 1, input: input.0 }],
+            batch: size as u32,
+            useful_cells: input.1,
+            gather,
+            host: HostWork::default(),
+            requests: &self.scratch.begins,
+            members: Members::Nodes(&list),
+        };
+        let before = dispatch.unfinished(worker);
+        dispatch.submit_because(&task, || reason(state, choice.criterion, ready, worker, before));
+
+        match &mut state.queue {
+            Queue::Chains(queue) => queue.advance(worker, &mut running.ended),
+            Queue::Graphs(queue) => {
+                for share in &running.shares {
+                    let Work::Graph(work) = &mut self.live[share.live as usize].work else { unreachable!() };
+                    queue.submitted(worker, share, &running.nodes, &mut work.inner_missing);
+                }
+            }
+        }
+    }
+
+    /// Puts a request's present run into the queue of its type.
+    fn release_run(&mut self, handle: Handle) {
+        let live = &self.live[handle as usize];
+        let Work::Runs { left, before } = &live.work else { unreachable!() };
+        let Run { cell, length, .. } = left[0];
+        let chain = Chain {
+            released: self.next_release,
+            live: handle,
+            last: NodeId(before + length - 1),
+            left: length,
+            begins: Some(live.request),
+        };
+        self.next_release += 1;
+        let Queue::Chains(queue) = &mut self.types[cell.index()].queue else { unreachable!() };
+        queue.push(chain);
+    }
+
+    /// Puts one subgraph of a request into the queue of its type.
+    fn release_subgraph(&mut self, handle: Handle, subgraph: u32) {
+        let Live { request, work } = &self.live[handle as usize];
+        let Work::Graph(work) = work else { unreachable!() };
+        let part = &work.graph.subgraphs()[subgraph as usize];
+        match &mut self.types[part.cell.index()].queue {
+            Queue::Graphs(queue) => queue.push(self.next_release, handle, *request, &work.graph, subgraph),
+            Queue::Chains(queue) => {
+                queue.push(Chain {
+                    released: self.next_release,
+                    live: handle,
+                    last: NodeId(part.entries[0]),
+                    left: 1,
+                    begins: Some(*request),
+                });
+            }
+        }
+        self.next_release += 1;
+    }
+
+    fn enter(&mut self, live: Live) -> Handle {
+        match self.vacant.pop() {
+            Some(handle) => {
+                self.live[handle as usize] = live;
+                handle
+            }
+            None => {
+                self.live.push(live);
+                (self.live.len() - 1) as Handle
+            }
+        }
+    }
+
+    /// Empty vectors for a request's counters, with the memory of those of the request whose place it takes.
+    fn counters(&mut self) -> (Vec<u32>, Vec<u32>) {
+        let old = self.vacant.last().map(|handle| &mut self.live[*handle as usize].work);
+        let Some(Work::Graph(LiveGraph { inner_missing, outer_missing, .. })) = old else { return Default::default() };
+        inner_missing.clear();
+        outer_missing.clear();
+        (std::mem::take(inner_missing), std::mem::take(outer_missing))
+    }
+
+    /// A node has completed: counts down what waits for it outside of its subgraph.
+    fn node_done(&mut self, handle: Handle, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
+        let live = &mut self.live[handle as usize];
+        let Work::Graph(work) = &mut live.work else { unreachable!() };
+        if work.seen.0 != task {
+            work.seen = (task, position);
+        }
+        let home = work.graph.subgraph_of()[node as usize];
+        for &next in work.graph.successors(node) {
+            let subgraph = work.graph.subgraph_of()[next as usize];
+            if subgraph != home {
+                work.outer_missing[subgraph as usize] -= 1;
+                if work.outer_missing[subgraph as usize] == 0 {
+                    self.scratch.released.push((work.seen.1, subgraph, handle));
+                }
+            }
+        }
+        work.nodes_left -= 1;
+        if work.nodes_left == 0 {
+            outcomes.finish(live.request);
+            self.vacant.push(handle);
+        }
+    }
+
+    /// A chain has ended: its request goes on with its next run, or leaves.
+    fn chain_done(&mut self, seat: &Seat, task: TaskId, position: usize, outcomes: &mut Outcomes) {
+        let live = &mut self.live[seat.live as usize];
+        match &mut live.work {
+            Work::Graph(_) => self.node_done(seat.live, seat.last.0, task, position, outcomes),
+            Work::Runs { left, before } => {
+                *before += left.remove(0).length;
+                if left.is_empty() {
+                    outcomes.finish(live.request);
+                    self.vacant.push(seat.live);
+                } else {
+                    self.scratch.released.push((position, 0, seat.live));
+                }
+            }
+        }
+    }
+
+    /// Releases the subgraphs that a completed task has made free: requests in the order in which they stood in the
+    /// task, subgraphs of one request by their number.
+    fn release_all(&mut self) {
+        let mut released = std::mem::take(&mut self.scratch.released);
+        released.sort_unstable();
+        for (_, subgraph, handle) in released.drain(..) {
+            match self.live[handle as usize].work {
+                Work::Runs { .. } => self.release_run(handle),
+                Work::Graph(_) => self.release_subgraph(handle, subgraph),
+            }
+        }
+        self.scratch.released = released;
+    }
+
+    /// A request has arrived: what of it needs nothing is released.
+    pub fn arrive(&mut self, request: &Request<'_>) {
+        match request.graph {
+            CellGraph::Chains(runs) => {
+                let work = Work::Runs { left: SmallVec::from_slice(runs), before: 0 };
+                let handle = self.enter(Live { request: request.id, work });
+                self.release_run(handle);
+            }
+            CellGraph::Graph(graph) => {
+                let (mut inner_missing, mut outer_missing) = self.counters();
+                inner_missing.extend_from_slice(graph.inner_inputs());
+                outer_missing.extend(graph.subgraphs().iter().map(|part| part.outer_inputs));
+                let released = (0..outer_missing.len()).filter(|s| outer_missing[*s] == 0);
+                self.scratch.released.extend(released.map(|subgraph| (0, subgraph as u32, 0)));
+                let handle = self.enter(Live {
+                    request: request.id,
+                    work: Work::Graph(LiveGraph {
+                        graph: Arc::clone(graph),
+                        inner_missing,
+                        outer_missing,
+                        nodes_left: graph.len() as u32,
+                        seen: (TaskId(u64::MAX), 0),
+                    }),
+                });
+                self.scratch.released.iter_mut().for_each(|entry| entry.2 = handle);
+                self.release_all();
+            }
+        }
+    }
+
+    /// A task is done: what waited for it alone is released, and requests that are complete are finished.
+    pub fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        let place = (completed.task.0 - self.first_running) as usize;
+        let mut running = self.running[place].take().expect("each task completes once");
+        while let Some(None) = self.running.front() {
+            self.running.pop_front();
+            self.first_running += 1;
+        }
+        let state = &mut self.types[running.cell];
+        state.running_tasks -= 1;
+        match &mut state.queue {
+            Queue::Chains(queue) => {
+                queue.release(completed.worker);
+                for (position, seat) in running.ended.iter().enumerate() {
+                    self.chain_done(seat, completed.task, position, outcomes);
+                }
+            }
+            Queue::Graphs(queue) => {
+                for share in &running.shares {
+                    queue.completed(completed.worker, share);
+                }
+                for share in &running.shares {
+                    for &node in &running.nodes[share.nodes.clone()] {
+                        self.node_done(share.live, node, completed.task, share.nodes.start, outcomes);
+                    }
+                }
+            }
+        }
+        self.release_all();
+        running.clear();
+        self.spare.push(running);
+    }
+}
+
+impl TypeState {
+    /// How many nodes a worker could take.
+    fn ready(&self, worker: WorkerId) -> usize {
+        match &self.queue {
+            Queue::Chains(queue) => queue.ready(worker),
+            Queue::Graphs(queue) => queue.ready(worker),
+        }
+    }
+}
+
+impl Running {
+    fn clear(&mut self) {
+        self.ended.clear();
+        self.nodes.clear();
+        self.shares.clear();
+    }
+}
+
+/// Why a task is submitted, of a type of which so many nodes are ready, to a worker with so many unfinished tasks.
+fn reason(state: &TypeState, criterion: Criterion, ready: usize, worker: WorkerId, before: usize) -> Reason {
+    let TypeState { name, max_batch, .. } = state;
+    Reason {
+        what: match criterion {
+            Criterion::FullBatch => format!("{name}: at least max_batch ({max_batch}) nodes were ready"),
+            Criterion::NoneRunning => format!("{name}: no type had a full batch ready, and of this no task ran"),
+            Criterion::SomeReady => {
+                format!("{name}: no type had a full batch ready or no running task, and of this some was ready")
+            }
+        },
+        size: match ready > *max_batch {
+            true => format!("max_batch ({max_batch}) of {ready} ready nodes"),
+            false => format!("all {ready} ready nodes"),
+        },
+        when: match before {
+            0 => format!("worker {worker} had nothing to do"),
+            1 => format!("worker {worker} had one unfinished task, and another may stand behind it"),
+            _ => format!("worker {worker} had {before} unfinished tasks, and another may stand behind them"),
+        },
+    }
+}
+
+/// The input size that the worker's next task is padded to, and the sum of its members' own.
+fn largest_input(queue: &Queue, worker: WorkerId, live: &[Live]) -> (u32, u64) {
+    let Queue::Chains(queue) = queue else { unreachable!("cells with an input size stand alone") };
+    queue.seats(worker).fold((0, 0), |(largest, sum), seat| match &live[seat.live as usize].work {
+        Work::Runs { left, .. } => (largest.max(left[0].input), sum + u64::from(left[0].input.max(1))),
+        Work::Graph(_) => (largest, sum + 1),
+    })
+}
+
+/// The nodes of a task that has just been formed.
+fn list_nodes(queue: &Queue, worker: WorkerId, running: &Running, live: &[Live], out: &mut Vec<NodeRef>) {
+    let node = |handle: Handle, node| NodeRef { request: live[handle as usize].request, node };
+    match queue {
+        Queue::Chains(queue) => {
+            let mut nodes = Vec::new();
+            queue.list(worker, &mut nodes);
+            out.extend(nodes.into_iter().map(|(handle, n)| node(handle, n)));
+        }
+        Queue::Graphs(_) => {
+            for share in &running.shares {
+                out.extend(running.nodes[share.nodes.clone()].iter().map(|n| node(share.live, NodeId(*n))));
+            }
+        }
+    }
+}
