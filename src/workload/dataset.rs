@@ -49,7 +49,7 @@ impl Family {
             Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
             Model::Dnn(_) => Family::Lengths(Shape::Tokens),
             Model::Seq2Seq => Family::Pairs,
-            Model::TreeLstm | Model::ChildSumTreeLstm => Family::Trees,
+            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
         }
     }
 

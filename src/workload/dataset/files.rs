@@ -131,6 +131,7 @@ fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape
     }
     let mut counts: HashMap<Tree, u64> = HashMap::new();
     for found in Notation::of(text).read(text)? {
+        model.check_tree(&found.tree).map_err(Error::input).within(format_args!("line {}", found.line))?;
         *counts.entry(found.tree).or_insert(0) += 1;
     }
     let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();
