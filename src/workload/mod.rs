@@ -10,3 +10,4 @@ pub mod model;
 pub mod random;
 pub mod shape;
 pub mod trace;
+pub mod treebanks;
