@@ -211,7 +211,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },
-        Model::TreeLstm | Model::ChildSumTreeLstm => {
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // Each node but the first hangs below one drawn before it, so that any arity and any order of leaves occurs.
             let nodes = rng.random_range(1..=15u32);
             let parents: Vec<u32> = (0..nodes).map(|i| if i == 0 { 0 } else { rng.random_range(1..=i) }).collect();

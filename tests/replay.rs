@@ -5,6 +5,7 @@ mod recorded;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use batchlab::backend::watched::Watcher;
 use batchlab::cost::table::CostTable;
 use batchlab::experiment::prepared::Prepared;
 use batchlab::experiment::target::Target;
@@ -46,11 +47,11 @@ fn desk(workload: &str, arrivals: &str, workers: usize, policies: &str) -> (Temp
 
 /// Replays all points of a folder.
 fn replayed(results: &Path) -> Vec<Replay> {
-    let Results { scenario, points } = Results::open(results, &Registry::standard()).unwrap();
+    let Results { scenario, points, .. } = Results::open(results, &Registry::standard()).unwrap();
     let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
     let one = |point: Point| {
         let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
-        replay(&prepared, &point, &recording, &mut |_| {}).unwrap()
+        replay(&prepared, &point, &recording, Watcher { members: false, see: &mut |_, _, _| {} }).unwrap()
     };
     points.into_iter().map(one).collect()
 }
@@ -212,7 +213,7 @@ fn a_policy_of_other_settings_is_found_out() {
 
 /// The ledgers of all points of a folder.
 fn ledgers(results: &Path) -> Vec<Ledger> {
-    let Results { scenario, points } = Results::open(results, &Registry::standard()).unwrap();
+    let Results { scenario, points, .. } = Results::open(results, &Registry::standard()).unwrap();
     let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
     let one = |point: Point| {
         let entry = &scenario.policies[point.run.policy];
@@ -220,7 +221,13 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
         let model = costs.device(prepared.cells(), entry.overhead).unwrap();
         let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
         let mut signatures = Vec::new();
-        let replay = replay(&prepared, &point, &recording, &mut |task| signatures.push(Signature::of(task))).unwrap();
+        let replay = replay(
+            &prepared,
+            &point,
+            &recording,
+            Watcher { members: false, see: &mut |_, task, _| signatures.push(Signature::of(task)) },
+        )
+        .unwrap();
         ledger(&prepared, &point, &recording, &replay, &signatures, &model).unwrap()
     };
     points.into_iter().map(one).collect()

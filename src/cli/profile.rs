@@ -264,7 +264,9 @@ fn wanted(args: &Args) -> Result<Vec<Wanted>> {
         Wanted::of_cells(model, spec, cells, inputs)
     };
     if let Some(model) = &args.model {
-        return Ok(vec![plain(model.clone(), args.hidden, profile::cells_of(model))]);
+        let model = profile::measured(model);
+        let cells = profile::cells_of(&model);
+        return Ok(vec![plain(model, args.hidden, cells)]);
     }
     let mut all: Vec<Wanted> = Vec::new();
     for cell in &args.cell {

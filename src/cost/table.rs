@@ -118,6 +118,13 @@ impl CostTable {
         Ok(CostTable { name: name.to_string(), cells })
     }
 
+    /// The rows of a cell: those of its name or, where the name ends in a number and has none, of the name without the number,
+    /// so that `internal` stands for `internal1` and `internal2`. `part` is what stands behind the name.
+    fn rows(&self, cell: &str, part: &str) -> Option<&CellCosts> {
+        let any = cell.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        [cell, any].into_iter().find_map(|name| self.cells.get(&format!("{name}{part}")))
+    }
+
     /// The costs of a model's cells on a device with these overheads.
     ///
     /// # Errors
@@ -126,7 +133,7 @@ impl CostTable {
         let curves = cells
             .iter()
             .map(|cell| {
-                self.cells.get(&cell.name).cloned().ok_or_else(|| {
+                self.rows(&cell.name, "").cloned().ok_or_else(|| {
                     let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
                     Error::input(format!(
                         "{}: no rows for the cell \"{}\", which the model needs; the table has: {}",
@@ -138,20 +145,21 @@ impl CostTable {
             })
             .collect::<Result<Vec<CellCosts>>>()?;
         let nothing = || CellCosts { by_input: vec![(0, Curve::constant(Nanos::ZERO))] };
-        let rows = |name: String| self.cells.get(&name).cloned();
-        let switches: Vec<CellCosts> =
-            cells.iter().map(|cell| rows(format!("{}.{SWITCH}", cell.name)).unwrap_or_else(nothing)).collect();
+        let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
+        let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
+        let switches: Vec<CellCosts> = cells.iter().map(|cell| rows(cell, &switch).unwrap_or_else(nothing)).collect();
         // A cell without rows for tasks of whole requests takes there what it takes anywhere.
-        let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &CellCosts))| {
-            let name = format!("{}.{WHOLE}", cell.name);
-            match (rows(name.clone()), rows(format!("{name}.{SWITCH}"))) {
-                (Some(costs), switch) => Ok((costs, switch.unwrap_or_else(nothing))),
-                (None, None) => Ok((anywhere.clone(), switch.clone())),
-                (None, Some(_)) => Err(Error::input(format!(
-                    "{}: rows for \"{name}.{SWITCH}\" but none for \"{name}\", on top of which they come",
-                    self.name
-                ))),
-            }
+        let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &CellCosts))| match (
+            rows(cell, &whole),
+            rows(cell, &whole_switch),
+        ) {
+            (Some(costs), switch) => Ok((costs, switch.unwrap_or_else(nothing))),
+            (None, None) => Ok((anywhere.clone(), switch.clone())),
+            (None, Some(_)) => Err(Error::input(format!(
+                "{}: rows for \"{cell}{whole_switch}\" but none for \"{cell}{whole}\", on top of which they come",
+                self.name,
+                cell = cell.name
+            ))),
         };
         let in_whole: Vec<(CellCosts, CellCosts)> =
             cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
@@ -330,6 +338,16 @@ mod tests {
         let step = |batch| Step { cell: CellId(0), batch, times: 1, input: 0 };
         assert_eq!(device.cell(&step(6)), Nanos(15));
         assert_eq!(device.gather(2), Nanos(6));
+    }
+
+    #[test]
+    fn the_rows_of_a_name_hold_for_the_cells_that_add_a_number_to_it() {
+        let rows = "cell,batch,ns\ninternal,1,10\ninternal.switch,1,3\ninternal2,1,20\nleaf,1,5\n";
+        let cells = Model::ChildSumByArity(3).cell_types();
+        let device = CostTable::parse(rows, "t.csv").unwrap().device(&cells, Overhead::default()).unwrap();
+        let step = |cell| Step { cell: CellId(cell), batch: 1, times: 1, input: 0 };
+        assert_eq!([0, 1, 2, 3].map(|cell| device.cell(&step(cell)).0), [10, 20, 10, 5]);
+        assert_eq!([0, 1, 2, 3].map(|cell| device.switch(&step(cell)).0), [3, 3, 3, 0]);
     }
 
     #[test]

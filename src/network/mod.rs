@@ -17,6 +17,7 @@ pub mod tokens;
 pub mod weights;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 pub use self::spec::Spec;
 use self::weights::Weights;
@@ -52,6 +53,21 @@ pub trait Cell: Send + Sync + std::fmt::Debug {
     /// multiple of the root mean square of all scores: infinite where there is no such word. Only for cells that write text.
     fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
         f64::INFINITY
+    }
+}
+
+/// Several cell types with one set of weights.
+impl<C: Cell> Cell for Arc<C> {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        (**self).run(batch, out, scratch);
+    }
+
+    fn word(&self, state: &[f32]) -> Option<u32> {
+        (**self).word(state)
+    }
+
+    fn replace_word(&self, state: &mut [f32], word: u32) -> f64 {
+        (**self).replace_word(state, word)
     }
 }
 

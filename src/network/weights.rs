@@ -49,7 +49,7 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
             add("leaf", &[("weight", &[3 * h, e]), ("bias", &[3 * h])]);
             add("internal", &[("weight_left", &[5 * h, h]), ("weight_right", &[5 * h, h]), ("bias", &[5 * h])]);
         }
-        Model::ChildSumTreeLstm => {
+        Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             add("childsum", &[("weight_iou_x", &[3 * h, e]), ("weight_iou_h", &[3 * h, h]), ("bias_iou", &[3 * h])]);
             add("childsum", &[("weight_f_x", &[h, e]), ("weight_f_h", &[h, h]), ("bias_f", &[h])]);
         }
@@ -210,7 +210,14 @@ mod tests {
     fn what_is_written_reads_back_bit_for_bit() {
         let folder = tempfile::tempdir().unwrap();
         let (path, again) = (folder.path().join("a.safetensors"), folder.path().join("b.safetensors"));
-        for model in [Model::Lstm, Model::Gru, Model::Seq2Seq, Model::TreeLstm, Model::ChildSumTreeLstm] {
+        for model in [
+            Model::Lstm,
+            Model::Gru,
+            Model::Seq2Seq,
+            Model::TreeLstm,
+            Model::ChildSumTreeLstm,
+            Model::ChildSumByArity(3),
+        ] {
             let drawn = Weights::open(&model, &spec(None)).unwrap();
             drawn.write(&path).unwrap();
             let read = Weights::open(&model, &spec(Some(path.clone()))).unwrap();

@@ -100,7 +100,7 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
 fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
     let counts = match folder.model() {
         Some(Model::Lstm | Model::Gru | Model::Seq2Seq) => "steps",
-        Some(Model::TreeLstm | Model::ChildSumTreeLstm) => "nodes",
+        Some(Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_)) => "nodes",
         Some(Model::Dnn(_)) => "tokens",
         None => return parts(path),
     };

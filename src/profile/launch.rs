@@ -83,7 +83,7 @@ pub fn measure(
             let half = tasks as u32 / 2;
             vec![Shape::Seq2Seq { source: half, target: half }; members]
         }
-        Model::TreeLstm | Model::ChildSumTreeLstm => {
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             let nodes = subject.wanted.trees.iter().map(Shape::length).max().unwrap_or(1) as usize;
             let count = (tasks * members).div_ceil(nodes).max(workers);
             subject.wanted.trees.iter().cycle().take(count).cloned().collect()

@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use self::launch::Launch;
 pub use self::made::{Made, make};
 pub use self::samples::{LeaveOneOut, Samples};
-pub use self::wanted::{Wanted, cells_of};
+pub use self::wanted::{Wanted, cells_of, measured};
 pub use self::whole::{StepCost, Whole};
 use crate::backend::cuda::Options;
 use crate::backend::cuda::gpu::Settings as GpuSettings;

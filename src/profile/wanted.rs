@@ -41,6 +41,15 @@ pub fn cells_of(model: &Model) -> Vec<String> {
     model.cell_types().into_iter().map(|cell| cell.name).collect()
 }
 
+/// The model whose cells stand for those of a model: cells for different numbers of children have the weights of the one for any
+/// number, and a cost table's rows for that one hold for all of them.
+pub fn measured(model: &Model) -> Model {
+    match model {
+        Model::ChildSumByArity(_) => Model::ChildSumTreeLstm,
+        other => other.clone(),
+    }
+}
+
 impl Wanted {
     /// Some cells of a model; trees are complete and binary.
     pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> Wanted {
@@ -57,13 +66,13 @@ impl Wanted {
     /// # Errors
     /// A dataset or trace that can't be read.
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
-        let model = scenario.workload.model.clone();
+        let model = measured(&scenario.workload.model);
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
         // Those of a real run, whatever it runs on.
         let target = Target::Real(Processor::Cpu, Verify::None);
         let shapes = || Ok(Prepared::without_device(scenario, target)?.requests(0)?.shapes.clone());
         match model {
-            Model::TreeLstm | Model::ChildSumTreeLstm => {
+            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
                 wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
                 let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
                 wanted.trees_from = format!(

@@ -126,7 +126,7 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     }
     match wanted.model {
         Model::Lstm | Model::Gru | Model::Seq2Seq => {}
-        Model::TreeLstm | Model::ChildSumTreeLstm => {
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             let largest = sizes.last().copied().unwrap_or(1);
             let leaves = wanted.mean_leaves();
             let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));

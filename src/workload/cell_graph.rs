@@ -197,6 +197,17 @@ impl Graph {
         Graph::assemble(cells, Edges::Parents(tree.parents().into()), subgraph_of, depths)
     }
 
+    /// A tree whose cells follow from the number of each node's children. Nodes of one type that hang together are one
+    /// subgraph: what is left of a tree when its subgraphs shrink to a node each is a tree, so that none waits for itself.
+    pub fn from_tree_by_children(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
+        let children = tree.child_counts();
+        let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
+        let edges = Edges::Parents(tree.parents().into());
+        let subgraph_of = connected(cells.len(), &edges, |a, b| cells[a] == cells[b]);
+        let depths = heights(tree, &children);
+        Graph::assemble(cells, edges, subgraph_of, depths)
+    }
+
     /// Counts what the cut implies: inputs inside and outside of each subgraph, and where each can begin.
     fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
         let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
@@ -531,8 +542,9 @@ mod tests {
         // ((0 1) (2 3)): the complete tree of four leaves; BatchMaker, section 4.4.
         let tree: Tree = "5 5 6 6 7 7 0".parse().unwrap();
         let direct = Graph::from_tree(&tree, CellId(1), CellId(0));
+        let by_children = Graph::from_tree_by_children(&tree, |children| CellId(u16::from(children == 0)));
         let general = graph("bbbbaaa", &[(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]);
-        for graph in [&direct, &general] {
+        for graph in [&direct, &by_children, &general] {
             assert_eq!(graph.subgraph_of(), [0, 1, 2, 3, 4, 4, 4]);
             assert_eq!(graph.subgraphs()[4].outer_inputs, 4);
             assert_eq!(*graph.subgraphs()[4].entries, [4, 5]);

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use rand_distr::Distribution;
 use rand_distr::weighted::WeightedIndex;
 
-pub use self::files::tree_line;
 use super::generators::{self, Shares, Treebank};
 use super::model::{Model, Unfolder};
 use super::random::Stream;
@@ -50,16 +49,16 @@ impl Family {
             Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
             Model::Dnn(_) => Family::Lengths(Shape::Tokens),
             Model::Seq2Seq => Family::Pairs,
-            Model::TreeLstm | Model::ChildSumTreeLstm => Family::Trees,
+            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
         }
     }
 
     /// What a file for this family holds.
     fn file(&self) -> &'static str {
         match self {
-            Family::Lengths(_) => "a CSV file with the header length,count",
+            Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
             Family::Pairs => "a CSV file with the header src_len,tgt_len,count",
-            Family::Trees => "a file of trees, one a line, written LEAVES<TAB>PARENTS",
+            Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
         }
     }
 }
@@ -67,9 +66,10 @@ impl Family {
 impl Dataset {
     /// Opens a dataset for a model. `spec` is one of
     ///
-    /// - a path, resolved with `find`: a CSV file with the header `length,count` (chains, or tokens for `dnn:NAME`),
-    ///   one with the header `src_len,tgt_len,count` (seq2seq), or a file of trees with a line `leaves<TAB>p1 p2 …`
-    ///   each (1-based parents, 0 for the root, nodes in any order);
+    /// - a path, resolved with `find`: a CSV file with the header `length,count` or, under any other ending than `.csv`, a
+    ///   text with one sentence a line (chains, or tokens for `dnn:NAME`); a CSV file with the header
+    ///   `src_len,tgt_len,count` (seq2seq); or trees in one of the [notations](super::treebanks::Notation) that treebanks
+    ///   have;
     /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or
     ///   `constant:tree:3 3 0`;
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
@@ -241,10 +241,13 @@ mod tests {
 
     /// Opens a dataset file with this text.
     fn open_text(text: &str, model: &str) -> Result<Dataset> {
+        open_named("data.csv", text, model)
+    }
+
+    fn open_named(name: &str, text: &str, model: &str) -> Result<Dataset> {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("data.csv");
-        fs::write(&path, text).unwrap();
-        Dataset::open("data.csv", &Model::parse(model).unwrap(), &|name| dir.path().join(name))
+        fs::write(dir.path().join(name), text).unwrap();
+        Dataset::open(name, &Model::parse(model).unwrap(), &|name| dir.path().join(name))
     }
 
     fn draw(dataset: &Dataset, n: usize, max_length: Option<u32>) -> Arc<[Shape]> {
@@ -308,6 +311,29 @@ mod tests {
     }
 
     #[test]
+    fn public_files_are_read_as_they_are() {
+        for (name, text, model, histogram) in [
+            ("words.en", "one two three\n\none two\nthree two one\n", "lstm", vec![(2, 1.0 / 3.0), (3, 2.0 / 3.0)]),
+            ("words.txt", "length counts\n", "dnn:bert", vec![(2, 1.0)]),
+            ("dev.txt", "(3 (2 good) (2 film))\n", "tree-lstm", vec![(3, 1.0)]),
+            ("a.parents", "3 3 0\n0\n", "childsum-tree-lstm", vec![(1, 0.5), (3, 0.5)]),
+            ("en.conllu", "# one\n1\tyes\t_\t_\t_\t_\t0\t_\t_\t_\n", "childsum-tree-lstm", vec![(1, 1.0)]),
+        ] {
+            assert_eq!(open_named(name, text, model).unwrap().histogram(), histogram, "{name}");
+        }
+        // Trees are no sentences, and a text is no CSV file.
+        for (name, text, message) in [
+            ("dev.txt", "(3 (2 good) (2 film))\n", "line 1: is a tree, but the model lstm takes"),
+            ("a.parents", "3 3 0\n", "line 1: is a tree, but the model lstm takes"),
+            ("words.csv", "good film\n", "line 1: the header is \"good film\", but the model lstm takes"),
+            ("words.txt", "\n", "holds no sentences"),
+        ] {
+            let error = open_named(name, text, "lstm").unwrap_err().to_string();
+            assert!(error.contains(&format!("{name}: {message}")), "{error}");
+        }
+    }
+
+    #[test]
     fn the_shipped_histograms_have_the_published_statistics() {
         let mean = |dataset: &Dataset| dataset.histogram().iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>();
         let english = open("traces/europarl-en.csv", "lstm").unwrap();
@@ -360,14 +386,14 @@ mod tests {
             (
                 "generator:treebank",
                 "lstm",
-                "generator:treebank: draws trees, but the model lstm takes a CSV file with the header length,count, or \
-                 constant:N, generator:europarl-en, -de or paper-lstm",
+                "generator:treebank: draws trees, but the model lstm takes a CSV file with the header length,count, a \
+                 text with one sentence a line, or constant:N, generator:europarl-en, -de or paper-lstm",
             ),
             (
                 "generator:europarl-de-en",
                 "tree-lstm",
-                "generator:europarl-de-en: draws pairs of lengths, but the model tree-lstm takes a file of trees, one a line, \
-                 written LEAVES<TAB>PARENTS, or complete-tree:N, generator:treebank",
+                "generator:europarl-de-en: draws pairs of lengths, but the model tree-lstm takes a file of trees (parents \
+                 a line, PTB brackets or CoNLL-U), or complete-tree:N, generator:treebank",
             ),
             (
                 "no/such.csv",
@@ -420,7 +446,7 @@ mod tests {
             (
                 "2\t3 3 0\n",
                 "lstm",
-                "line 1: is a tree, but the model lstm takes a CSV file with the header length,count, or",
+                "line 1: is a tree, but the model lstm takes a CSV file with the header length,count, a",
             ),
             ("", "lstm", "line 1: the header is \"\", but"),
             ("length,count\n3,1\n0,4\n", "lstm", "line 3: length: \"0\" is not a whole number from 1 to 1073741824"),
@@ -442,7 +468,8 @@ mod tests {
             ("2\t3 3 0\n3\t3 3 0\n", "tree-lstm", "line 2: says 3 leaves, but 2 nodes have no children"),
             ("2\t3 3 0\nx\t3 3 0\n", "tree-lstm", "line 2: \"x\" is not a number of leaves"),
             ("2\t3 3 9\n", "tree-lstm", "line 1: node 3 has parent 9, but the tree has 3 nodes"),
-            ("3 3 0\n", "tree-lstm", "line 1: no tab; a tree is written LEAVES<TAB>PARENTS"),
+            ("2\t3 3 0\n(2 a)\n", "tree-lstm", "line 2: \"(2\" is not a parent: a whole number, 0 for the root"),
+            ("(2 a)\n(2 b\n", "tree-lstm", "line 2: a bracket that is never closed"),
             ("\n", "tree-lstm", "holds no trees"),
         ] {
             let error = open_text(text, model).unwrap_err().to_string();

@@ -6,10 +6,10 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use super::dataset::tree_line;
-use super::shape::{MAX_LENGTH, Shape, Tree};
+use super::shape::{MAX_LENGTH, Shape};
 use super::trace::Trace;
-use crate::error::{Context, Error, Result};
+use super::treebanks::Notation;
+use crate::error::{Error, Result};
 use crate::units::Nanos;
 
 /// A public format.
@@ -24,8 +24,12 @@ pub enum Format {
     Csv,
     /// A sentence a line; its length is the number of words between spaces
     Sentences,
-    /// A tree a line: the 1-based parent of each node, 0 for the root
+    /// A tree a line: the 1-based parent of each node, 0 for the root, as in SICK's .parents files
     Parents,
+    /// The s-expressions of the Stanford and the Penn treebank
+    Treebank,
+    /// CoNLL-U: a word a line, whose head is its parent in the tree
+    Conllu,
 }
 
 /// The kind of shape that requests become.
@@ -115,19 +119,27 @@ impl Format {
                 parse_time: seconds,
                 time_is: SECONDS,
             }),
-            Format::Sentences | Format::Parents => None,
+            Format::Sentences | Format::Parents | Format::Treebank | Format::Conllu => None,
         }
     }
 
-    /// Reads a file of this format. Without a `kind`, two lengths make seq2seq shapes, one makes a chain, parents make
+    /// Whether its requests have arrival times.
+    pub fn is_timed(self) -> bool {
+        self.columns().is_some()
+    }
+
+    /// Reads a file of this format. Without a `kind`, two lengths make seq2seq shapes, one makes a chain, a parse makes
     /// a tree.
     ///
     /// # Errors
     /// A missing column, a broken row (with its line and value), a kind that the format can't give, no request at all.
     pub fn read(self, input: impl Read, kind: Option<Kind>) -> Result<Imported> {
-        let imported = match self.columns() {
-            Some(columns) => read_timed(input, &columns, kind)?,
-            None => read_lines(input, self, kind)?,
+        let imported = match (self, self.columns()) {
+            (_, Some(columns)) => read_timed(input, &columns, kind)?,
+            (Format::Treebank, _) => read_trees(input, Notation::Brackets, kind)?,
+            (Format::Conllu, _) => read_trees(input, Notation::Conllu, kind)?,
+            (Format::Parents, _) => read_trees(input, Notation::Parents, kind)?,
+            (_, None) => read_sentences(input, kind)?,
         };
         if imported.shapes.is_empty() {
             return Err(Error::input("holds no requests"));
@@ -215,34 +227,32 @@ fn line_of(text: &str, record: &csv::StringRecord) -> usize {
     1 + text.as_bytes()[..start + empty].iter().filter(|byte| **byte == b'\n').count()
 }
 
-fn read_lines(input: impl Read, format: Format, kind: Option<Kind>) -> Result<Imported> {
-    let parse: fn(&str) -> Result<Option<Shape>> = match (format, kind) {
-        (Format::Sentences, None | Some(Kind::Chain)) => |line| Ok(words(line).map(Shape::Chain)),
-        (Format::Sentences, Some(Kind::Tokens)) => |line| Ok(words(line).map(Shape::Tokens)),
-        (Format::Sentences, _) => return Err(Error::input("a sentence becomes a chain or tokens")),
-        (_, None | Some(Kind::Tree)) => |line| parents(line).map(|tree| Some(Shape::Tree(Arc::new(tree)))),
-        _ => return Err(Error::input("parents become a tree")),
+fn read_trees(input: impl Read, notation: Notation, kind: Option<Kind>) -> Result<Imported> {
+    if !matches!(kind, None | Some(Kind::Tree)) {
+        return Err(Error::input("a parse becomes a tree"));
+    }
+    let trees = notation.read(&read_text(input)?)?;
+    let shapes = trees.into_iter().map(|found| Shape::Tree(Arc::new(found.tree))).collect();
+    Ok(Imported { shapes, arrivals: None, skipped: 0, sorted: false })
+}
+
+fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
+    let shape = match kind {
+        None | Some(Kind::Chain) => Shape::Chain,
+        Some(Kind::Tokens) => Shape::Tokens,
+        Some(Kind::Seq2seq | Kind::Tree) => return Err(Error::input("a sentence becomes a chain or tokens")),
     };
     let text = read_text(input)?;
-    let mut skipped = 0;
-    let mut shapes = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        if line.trim().is_empty() {
-            skipped += 1;
-        } else if let Some(shape) = parse(line).within(format_args!("line {number}"))? {
-            shapes.push(shape);
-        }
-    }
-    Ok(Imported { shapes: shapes.into(), arrivals: None, skipped, sorted: false })
+    let shapes: Arc<[Shape]> = sentences(&text).map(shape).collect();
+    let skipped = text.lines().count() - shapes.len();
+    Ok(Imported { shapes, arrivals: None, skipped, sorted: false })
 }
 
-fn words(line: &str) -> Option<u32> {
-    u32::try_from(line.split_whitespace().count()).ok().filter(|n| *n > 0)
-}
-
-/// A line of parents, with or without the number of leaves and a tab before them.
-fn parents(line: &str) -> Result<Tree> {
-    if line.contains('\t') { tree_line(line) } else { line.parse().map_err(Error::input) }
+/// The length of each sentence of a text that has one on every line, in words between blanks. Lines without a word are left
+/// out.
+pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
+    let text = text.trim_start_matches('\u{feff}');
+    text.lines().map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32).filter(|words| *words > 0)
 }
 
 /// Seconds, in nanoseconds.
@@ -360,6 +370,11 @@ mod tests {
         assert_eq!((imported.skipped, imported.arrivals.is_none()), (1, true));
         let trees = read(Format::Parents, "3 3 0\n2\t3 3 0\n", None).unwrap();
         assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:3 3 0"]);
+        let trees = read(Format::Treebank, "(3 (2 good) (2 film))\n(2 yes)", None).unwrap();
+        assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:0"]);
+        let trees =
+            read(Format::Conllu, "1\tit\t_\t_\t_\t_\t2\t_\t_\t_\n2\tis\t_\t_\t_\t_\t0\t_\t_\t_\n", Some(Kind::Tree));
+        assert_eq!(shapes(&trees.unwrap()), ["tree:2 0"]);
     }
 
     #[test]
@@ -411,7 +426,9 @@ mod tests {
             (Format::Csv, "arrival_s,length_in\n0,0\n", None, "holds no requests"),
             (Format::Sentences, "\n", None, "holds no requests"),
             (Format::Sentences, "a\n", Some(Kind::Tree), "a sentence becomes a chain or tokens"),
-            (Format::Parents, "0\n", Some(Kind::Chain), "parents become a tree"),
+            (Format::Parents, "0\n", Some(Kind::Chain), "a parse becomes a tree"),
+            (Format::Treebank, "(2 a)\n(2 b", None, "line 2: a bracket that is never closed"),
+            (Format::Conllu, "1\n", None, "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them"),
             (
                 Format::Parents,
                 "0\n2 2\n",

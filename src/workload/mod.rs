@@ -11,3 +11,4 @@ pub mod operator;
 pub mod random;
 pub mod shape;
 pub mod trace;
+pub mod treebanks;

@@ -21,6 +21,9 @@ pub enum Model {
     /// `leaf` cells under `internal` cells that take any number of children and, as leaves do, a word (JIT dynamic
     /// batching, table 2).
     ChildSumTreeLstm,
+    /// The same, with a cell type for each number of children up to this one, `internal1`, `internal2` and so on, so that only nodes
+    /// of equally many children run together.
+    ChildSumByArity(u8),
     /// A feed-forward network: one cell of its own name, whose time may depend on the number of tokens.
     Dnn(String),
 }
@@ -39,7 +42,10 @@ pub struct CellType {
 }
 
 /// The names of the models, for messages.
-pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME";
+pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME";
+
+/// The most children that a cell type of its own can be asked for: the numbers in the names have at most two digits.
+const MAX_ARITY: u8 = 99;
 
 impl Model {
     /// The model of this name.
@@ -53,8 +59,15 @@ impl Model {
             "seq2seq" => Ok(Model::Seq2Seq),
             "tree-lstm" => Ok(Model::TreeLstm),
             "childsum-tree-lstm" => Ok(Model::ChildSumTreeLstm),
-            _ => match name.strip_prefix("dnn:") {
-                Some(cell) if !cell.is_empty() => Ok(Model::Dnn(cell.to_string())),
+            _ => match name.split_once(':') {
+                Some(("dnn", cell)) if !cell.is_empty() => Ok(Model::Dnn(cell.to_string())),
+                Some(("childsum-tree-lstm", most)) => match most.parse() {
+                    Ok(most) if (1..=MAX_ARITY).contains(&most) => Ok(Model::ChildSumByArity(most)),
+                    _ => Err(format!(
+                        "childsum-tree-lstm:{most}: \"{most}\" is not a largest number of children, a whole number from 1 to \
+                         {MAX_ARITY}"
+                    )),
+                },
                 _ => Err(format!("unknown model \"{name}\"; known: {KNOWN}")),
             },
         }
@@ -68,6 +81,7 @@ impl Model {
             Model::Seq2Seq => "seq2seq".into(),
             Model::TreeLstm => "tree-lstm".into(),
             Model::ChildSumTreeLstm => "childsum-tree-lstm".into(),
+            Model::ChildSumByArity(most) => format!("childsum-tree-lstm:{most}"),
             Model::Dnn(cell) => format!("dnn:{cell}"),
         }
     }
@@ -82,13 +96,37 @@ impl Model {
             Model::TreeLstm | Model::ChildSumTreeLstm => {
                 vec![cell("internal", 1, false, false), cell("leaf", 0, true, false)]
             }
+            Model::ChildSumByArity(most) => {
+                // As many digits everywhere, so that the order of the names is that of the numbers.
+                let digits = most.to_string().len();
+                let internal = |children| cell(&format!("internal{children:0digits$}"), 1, false, false);
+                (1..=*most).map(internal).chain([cell("leaf", 0, true, false)]).collect()
+            }
             Model::Dnn(name) => vec![cell(name, 0, true, true)],
         }
     }
 
     /// Whether its requests are trees.
     pub fn takes_trees(&self) -> bool {
-        matches!(self, Model::TreeLstm | Model::ChildSumTreeLstm)
+        matches!(self, Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_))
+    }
+
+    /// Whether it has cells for every node of a tree.
+    ///
+    /// # Errors
+    /// Names the node that has too many children, and the models that have cells for it.
+    pub fn check_tree(&self, tree: &Tree) -> Result<(), String> {
+        let Model::ChildSumByArity(most) = self else { return Ok(()) };
+        match tree.child_counts().iter().enumerate().find(|(_, children)| **children > u32::from(*most)) {
+            None => Ok(()),
+            Some((node, children)) => Err(format!(
+                "node {} has {children} children, but {} has cells for at most {most}; name the most children of any node \
+                 (up to {MAX_ARITY}), or take {}, whose one cell takes any number",
+                node + 1,
+                self.name(),
+                Model::ChildSumTreeLstm.name()
+            )),
+        }
     }
 
     /// The kinds of shape that the model takes.
@@ -96,7 +134,7 @@ impl Model {
         match self {
             Model::Lstm | Model::Gru => "chain:N, tokens:N",
             Model::Seq2Seq => "seq2seq:S>T",
-            Model::TreeLstm | Model::ChildSumTreeLstm => "tree:PARENTS",
+            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => "tree:PARENTS",
             Model::Dnn(_) => "tokens:N, fixed",
         }
     }
@@ -128,11 +166,12 @@ impl<'a> Unfolder<'a> {
                 Run { cell: CellId(0), length: *target, input: 0 },
             ])),
             (Model::TreeLstm | Model::ChildSumTreeLstm, Shape::Tree(tree)) => {
-                let graph = self
-                    .trees
-                    .entry(Arc::as_ptr(tree))
-                    .or_insert_with(|| Arc::new(Graph::from_tree(tree, CellId(1), CellId(0))));
-                Ok(CellGraph::Graph(Arc::clone(graph)))
+                Ok(self.of_tree(tree, |tree| Graph::from_tree(tree, CellId(1), CellId(0))))
+            }
+            (Model::ChildSumByArity(most), Shape::Tree(tree)) => {
+                self.model.check_tree(tree)?;
+                let cell = |children| CellId(if children == 0 { u16::from(*most) } else { children as u16 - 1 });
+                Ok(self.of_tree(tree, |tree| Graph::from_tree_by_children(tree, cell)))
             }
             (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([Run { cell: CellId(0), length: 1, input: *n }])),
             (Model::Dnn(_), Shape::Fixed) => Ok(CellGraph::chain(CellId(0), 1)),
@@ -140,6 +179,12 @@ impl<'a> Unfolder<'a> {
                 Err(format!("the model {} takes no {} shapes; it takes: {}", model.name(), shape.kind(), model.takes()))
             }
         }
+    }
+
+    /// The graph of a tree, made when the tree is met for the first time.
+    fn of_tree(&mut self, tree: &Arc<Tree>, make: impl FnOnce(&Tree) -> Graph) -> CellGraph {
+        let graph = self.trees.entry(Arc::as_ptr(tree)).or_insert_with(|| Arc::new(make(tree)));
+        CellGraph::Graph(Arc::clone(graph))
     }
 }
 
@@ -149,11 +194,49 @@ mod tests {
 
     #[test]
     fn cell_types_stand_in_the_order_of_their_names() {
-        for model in ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:bert"] {
+        for model in [
+            "lstm",
+            "gru",
+            "seq2seq",
+            "tree-lstm",
+            "childsum-tree-lstm",
+            "childsum-tree-lstm:9",
+            "childsum-tree-lstm:10",
+            "dnn:bert",
+        ] {
             let model = Model::parse(model).unwrap();
             let names: Vec<String> = model.cell_types().into_iter().map(|c| c.name).collect();
             assert!(names.is_sorted(), "{names:?}");
             assert_eq!(Model::parse(&model.name()), Ok(model));
+        }
+    }
+
+    #[test]
+    fn nodes_of_equally_many_children_are_cells_of_one_type() {
+        let model = Model::parse("childsum-tree-lstm:3").unwrap();
+        let names: Vec<String> = model.cell_types().into_iter().map(|cell| cell.name).collect();
+        assert_eq!(names, ["internal1", "internal2", "internal3", "leaf"]);
+        // Node 5 has the children 1 to 3, node 6 the nodes 4 and 5, and nodes 7 and 8 hang over it one above the other.
+        let shape: Shape = "tree:5 5 5 6 6 7 8 0".parse().unwrap();
+        let CellGraph::Graph(graph) = Unfolder::new(&model).unfold(&shape).unwrap() else { panic!("a graph") };
+        let cells: Vec<&str> = graph.cells().iter().map(|cell| names[cell.index()].as_str()).collect();
+        let [leaf, one] = ["leaf", "internal1"];
+        assert_eq!(cells, [leaf, leaf, leaf, leaf, "internal3", "internal2", one, one]);
+        // Only the last two are of one type and hang together.
+        assert_eq!(graph.subgraph_of(), [0, 1, 2, 3, 4, 5, 6, 6]);
+    }
+
+    #[test]
+    fn too_many_children_are_refused_with_the_way_out() {
+        let model = Model::parse("childsum-tree-lstm:2").unwrap();
+        let error = Unfolder::new(&model).unfold(&"tree:4 4 4 0".parse().unwrap()).unwrap_err();
+        assert_eq!(
+            error,
+            "node 4 has 3 children, but childsum-tree-lstm:2 has cells for at most 2; name the most children of any node \
+             (up to 99), or take childsum-tree-lstm, whose one cell takes any number"
+        );
+        for name in ["childsum-tree-lstm:0", "childsum-tree-lstm:100", "childsum-tree-lstm:"] {
+            assert!(Model::parse(name).unwrap_err().ends_with("a whole number from 1 to 99"), "{name}");
         }
     }
 

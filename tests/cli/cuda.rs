@@ -86,12 +86,13 @@ fn every_policy(host: &Host) {
 const TREES: [&str; 4] = ["--set", "policy.B.kind=cellular", "--set", "policy.B.max_batch=3"];
 
 /// Each model with requests for it, and what else it asks of the scenario.
-const MODELS: [(&str, &str, &[&str]); 5] = [
+const MODELS: [(&str, &str, &[&str]); 6] = [
     ("lstm", "lengths.csv", &[]),
     ("gru", "lengths.csv", &[]),
     ("seq2seq", "constant:4>5", &[]),
     ("tree-lstm", "complete-tree:5", &TREES),
     ("childsum-tree-lstm", "constant:tree:4 4 4 0", &TREES),
+    ("childsum-tree-lstm:3", "constant:tree:4 4 4 5 7 7 0", &TREES),
 ];
 
 /// The options that choose a model.

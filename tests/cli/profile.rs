@@ -109,6 +109,7 @@ fn a_scenario_says_what_to_measure_and_runs_on_the_table() {
     desk.write("measured.csv", "cell,batch,ns\nnone,1,1\n");
     for (model, dataset, said) in [
         ("childsum-tree-lstm", "complete-tree:8", "the first 50 trees of s, with 2.00 children"),
+        ("childsum-tree-lstm:2", "complete-tree:8", "internal, leaf of childsum-tree-lstm: hidden 4"),
         ("lstm", "constant:5", "lstm of lstm: hidden 4, embedding 4, vocabulary 9"),
     ] {
         desk.write("s.toml", scenario(model, dataset));

@@ -138,6 +138,7 @@ fn every_model_under_every_policy_has_right_answers() {
         ("seq2seq", "constant:4>5", &[]),
         ("tree-lstm", "complete-tree:5", &trees),
         ("childsum-tree-lstm", "constant:tree:4 4 4 0", &trees),
+        ("childsum-tree-lstm:3", "constant:tree:4 4 4 5 7 7 0", &trees),
         ("dnn:net", "constant:7", &[]),
     ] {
         let sets = [format!("workload.model={model}"), format!("workload.dataset={dataset}")];

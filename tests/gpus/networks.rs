@@ -92,14 +92,17 @@ fn translations_under_all_settings() {
 }
 
 /// A tree of a root, of whose children one has two, and one, for `Model::ChildSumTreeLstm`, three.
+/// That with cells by the number of children has to come to the same.
 fn tree(model: &Model, settings: Settings) {
-    const INTERNAL: u16 = 0;
-    const LEAF: u16 = 1;
     let binary = *model == Model::TreeLstm;
+    // The cells of the node over three leaves, or two, of the root over two nodes, and of the leaves.
+    let [over_cell, root_cell, leaf_cell] =
+        if matches!(model, Model::ChildSumByArity(_)) { [2, 1, 3] } else { [0, 0, 1] };
     // Nodes 0, 1, 2 and, of the wider tree, 3 are leaves; then come the node over them all but the first, and the root.
     let leaves: u32 = if binary { 3 } else { 4 };
     let (over, root) = (leaves, leaves + 1);
-    let cells = (0..=root).map(|node| CellId(if node < leaves { LEAF } else { INTERNAL })).collect();
+    let mut cells = vec![CellId(leaf_cell); leaves as usize];
+    cells.extend([CellId(over_cell), CellId(root_cell)]);
     let mut edges: Vec<(u32, u32)> = (1..leaves).map(|leaf| (leaf, over)).collect();
     edges.extend([(0, root), (over, root)]);
     let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &edges).unwrap()));
@@ -112,17 +115,17 @@ fn tree(model: &Model, settings: Settings) {
         row
     };
     let mut bench = Bench::new(model, settings, 1);
-    let plan = bench.plan(LANE, LEAF, 9, 0, true);
+    let plan = bench.plan(LANE, leaf_cell, 9, 0, true);
     let rows: Vec<_> = (0..2).flat_map(|request| (0..leaves).map(move |leaf| at(request, leaf, 0))).collect();
     bench.gather(plan, &rows, &[]);
     bench.launch(plan, 1);
     let inputs = |all: usize| if binary { 0 } else { all as u32 };
     let below: Vec<u32> = (0..2).flat_map(|request| (1..leaves).map(move |leaf| slot(request, leaf))).collect();
-    let plan = bench.plan(LANE, INTERNAL, 3, inputs(below.len() + 1), true);
+    let plan = bench.plan(LANE, over_cell, 3, inputs(below.len() + 1), true);
     bench.gather(plan, &[at(0, over, leaves - 1), at(1, over, 2 * (leaves - 1))], &below);
     bench.launch(plan, 1);
     let below = [slot(0, 0), slot(0, over), slot(1, 0), slot(1, over)];
-    let plan = bench.plan(LANE, INTERNAL, 2, inputs(below.len()), true);
+    let plan = bench.plan(LANE, root_cell, 2, inputs(below.len()), true);
     bench.gather(plan, &[at(0, root, 2), at(1, root, 4)], &below);
     bench.launch(plan, 1);
     for request in 0..2 {
@@ -141,6 +144,7 @@ fn trees_under_all_settings() {
         for settings in settings() {
             tree(&Model::TreeLstm, settings);
             tree(&Model::ChildSumTreeLstm, settings);
+            tree(&Model::ChildSumByArity(3), settings);
         }
     }
 }

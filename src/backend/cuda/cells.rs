@@ -19,7 +19,7 @@ pub fn of(network: &Network) -> Vec<Cell> {
     let (model, nothing) = (network.model(), vec![0.0; network.state()]);
     let cell = |(id, name): (u16, String)| Cell {
         writes: network.cell(CellId(id)).word(&nothing).is_some(),
-        counts_inputs: *model == Model::ChildSumTreeLstm && name == "internal",
+        counts_inputs: matches!(model, Model::ChildSumTreeLstm | Model::ChildSumByArity(_)) && name != "leaf",
     };
     (0..).zip(model.cell_types().into_iter().map(|cell| cell.name)).map(cell).collect()
 }

@@ -18,7 +18,7 @@ pub(super) struct Args {
     /// The file's format [default: azure, burstgpt or csv, told by the header]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// What requests become [default: seq2seq with two lengths, chain with one, tree with parents]
+    /// What requests become [default: seq2seq with two lengths, chain with one, tree of a parse]
     #[arg(long = "as", value_enum, value_name = "KIND")]
     kind: Option<Kind>,
     #[command(flatten)]
@@ -32,8 +32,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn read(args: &Args) -> Result<Trace> {
-    let timed = |format| !matches!(format, Format::Sentences | Format::Parents);
-    let draws_arrivals = args.format.is_some_and(|format| !timed(format));
+    let draws_arrivals = args.format.is_some_and(|format| !format.is_timed());
     let process = draws_arrivals.then(|| args.arrivals.process()).transpose()?;
     if process.is_none() && args.arrivals.rate.is_some() {
         return Err(Error::input("the format has arrival times of its own; rescale them with trace convert --rate"));

@@ -8,6 +8,8 @@ pub mod lstm;
 pub mod seq2seq;
 pub mod tree;
 
+use std::sync::Arc;
+
 use super::product::{Block, Product};
 use super::weights::Weights;
 use super::{Cell, Spec};
@@ -25,6 +27,14 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Box
         Model::ChildSumTreeLstm => {
             vec![Box::new(childsum::Internal::new(spec, weights)), Box::new(childsum::Leaf::new(spec, weights))]
         }
+        Model::ChildSumByArity(most) => {
+            // One set of weights, whatever the number of children.
+            let internal = Arc::new(childsum::Internal::new(spec, weights));
+            let mut cells: Vec<Box<dyn Cell>> =
+                (0..*most).map(|_| Box::new(Arc::clone(&internal)) as Box<dyn Cell>).collect();
+            cells.push(Box::new(childsum::Leaf::new(spec, weights)));
+            cells
+        }
         Model::Dnn(_) => vec![Box::new(dense::Dense::new(spec, weights))],
     }
 }
@@ -34,7 +44,7 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Box
 pub fn state(model: &Model, spec: &Spec) -> usize {
     let hidden = spec.hidden as usize;
     match model {
-        Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm => 2 * hidden,
+        Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => 2 * hidden,
         Model::Seq2Seq => 2 * hidden + 1,
         Model::Gru | Model::Dnn(_) => hidden,
     }

@@ -16,7 +16,8 @@ use crate::workload::model::{Model, Unfolder};
 use crate::workload::random::{self, Stream};
 use crate::workload::shape::{Shape, Tree};
 
-const MODELS: [&str; 6] = ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:block"];
+const MODELS: [&str; 7] =
+    ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "childsum-tree-lstm:12", "dnn:block"];
 
 fn spec(hidden: u32, embedding: u32, vocabulary: u32) -> Spec {
     Spec { hidden, embedding, vocabulary, seed: 5, weights: None }
@@ -37,7 +38,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=5), target: rng.random_range(1..=5) },
         Model::Dnn(_) if rng.random_range(0..4) == 0 => Shape::Fixed,
         Model::Dnn(_) => Shape::Tokens(rng.random_range(1..=20)),
-        Model::TreeLstm | Model::ChildSumTreeLstm => {
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             let most = if *model == Model::TreeLstm { 2 } else { u32::MAX };
             let mut children = vec![0];
             let mut parents = vec![0];
@@ -110,7 +111,7 @@ impl Row {
         let (tokens, most) = match network.model {
             Model::Dnn(_) => (rng.random_range(1..=6), 0),
             Model::TreeLstm => (1, 2),
-            Model::ChildSumTreeLstm => (1, 4),
+            Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => (1, 4),
             _ => (1, 1),
         };
         let mut states = Vec::new();

@@ -62,7 +62,9 @@ impl Naive {
                 state
             }
             (Model::TreeLstm, Shape::Tree(tree)) => join(self.binary(tree, root(tree), token)),
-            (Model::ChildSumTreeLstm, Shape::Tree(tree)) => join(self.childsum(tree, root(tree), token)),
+            (Model::ChildSumTreeLstm | Model::ChildSumByArity(_), Shape::Tree(tree)) => {
+                join(self.childsum(tree, root(tree), token))
+            }
             (Model::Dnn(_), Shape::Tokens(n)) => self.dense(*n, token),
             (Model::Dnn(_), Shape::Fixed) => self.dense(1, token),
             (model, shape) => panic!("{model:?} takes no {shape}"),

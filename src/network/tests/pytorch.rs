@@ -29,9 +29,11 @@ struct ExpectedRequest {
 fn requests_come_to_what_pytorch_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pytorch");
     for model in super::MODELS {
-        let file = folder.join(format!("{}.json", model.replace(':', "-")));
+        // Cells by the number of children have the weights of the one cell for any number, and come to the same.
+        let answers = if model.starts_with("childsum") { "childsum-tree-lstm" } else { model };
+        let file = folder.join(format!("{}.json", answers.replace(':', "-")));
         let expected: Expected = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-        assert_eq!(expected.model, model);
+        assert_eq!(expected.model, answers);
         let model = Model::parse(model).unwrap();
         let spec = Spec {
             hidden: expected.hidden,

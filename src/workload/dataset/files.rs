@@ -1,6 +1,6 @@
 //! The files that a dataset is read from.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,8 +9,10 @@ use std::sync::Arc;
 use super::{Family, not_for};
 use crate::error::{Context, Error, Result};
 use crate::workload::generators::Shares;
+use crate::workload::import::sentences;
 use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape, Tree};
+use crate::workload::treebanks::Notation;
 
 /// Reads a dataset file. Messages begin with the line, where there is one.
 ///
@@ -26,11 +28,18 @@ pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares
     let text = String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))?;
     match family {
         Family::Trees => read_trees(&text, model, family),
+        Family::Lengths(shape) if !is_table(path, &text) => read_sentences(&text, model, family, shape),
         Family::Lengths(shape) => read_histogram(&text, ["length", "count"], model, family, |[n]| shape(n)),
         Family::Pairs => read_histogram(&text, ["src_len", "tgt_len", "count"], model, family, |[source, target]| {
             Shape::Seq2Seq { source, target }
         }),
     }
+}
+
+/// Whether a file of single lengths is a table of them, not a text whose sentences have them.
+fn is_table(path: &Path, text: &str) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"))
+        || is_header(text.lines().next().unwrap_or(""), &["length", "count"])
 }
 
 /// Reads a histogram of N lengths and, in the last of its C columns, a count.
@@ -95,10 +104,25 @@ fn histogram_row<const N: usize, const C: usize>(line: &str, columns: [&str; C])
     Ok((lengths, count))
 }
 
+/// Reads the lengths of a text's sentences.
+fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32) -> Shape) -> Result<Shares<Shape>> {
+    if let Some(tree) = Notation::of(text).read(text).ok().and_then(|trees| trees.into_iter().next()) {
+        return Err(not_for(model, family, &format!("line {}: is a tree", tree.line)));
+    }
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    for length in sentences(text) {
+        *counts.entry(length).or_insert(0) += 1;
+    }
+    if counts.is_empty() {
+        return Err(Error::input("holds no sentences"));
+    }
+    Ok(counts.into_iter().map(|(length, count)| (shape(length), count as f64)).collect())
+}
+
 /// Reads trees; equal ones become one, with their number for its weight.
 fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
     let first = text.lines().next().unwrap_or("");
-    if first.contains(',') {
+    if is_header(first, &["length", "count"]) || is_header(first, &["src_len", "tgt_len", "count"]) {
         return Err(Error::input(format!(
             "line 1: \"{first}\" is the header of a histogram, but the model {} takes {}",
             model.name(),
@@ -106,13 +130,9 @@ fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape
         )));
     }
     let mut counts: HashMap<Tree, u64> = HashMap::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        if !line.trim().is_empty() {
-            *counts.entry(tree_line(line).within(format_args!("line {number}"))?).or_insert(0) += 1;
-        }
-    }
-    if counts.is_empty() {
-        return Err(Error::input("holds no trees"));
+    for found in Notation::of(text).read(text)? {
+        model.check_tree(&found.tree).map_err(Error::input).within(format_args!("line {}", found.line))?;
+        *counts.entry(found.tree).or_insert(0) += 1;
     }
     let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();
     // Sorted, because neither the order of the file nor that of the hash map may reach a result.
@@ -120,18 +140,7 @@ fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape
     Ok(trees.into_iter().map(|(tree, count)| (Shape::Tree(Arc::new(tree)), count as f64)).collect())
 }
 
-/// Parses `leaves<TAB>p1 p2 …`. The leaves are the nodes without children, for constituency and dependency trees alike.
-///
-/// # Errors
-/// Says what is wrong with the parents, or with the number of leaves.
-pub fn tree_line(line: &str) -> Result<Tree> {
-    let (leaves, parents) = line
-        .split_once('\t')
-        .ok_or_else(|| Error::input("no tab; a tree is written LEAVES<TAB>PARENTS, as \"2<TAB>3 3 0\""))?;
-    let tree: Tree = parents.parse().map_err(Error::input)?;
-    match leaves.trim().parse::<usize>() {
-        Ok(n) if n == tree.leaves() => Ok(tree),
-        Ok(n) => Err(Error::input(format!("says {n} leaves, but {} nodes have no children", tree.leaves()))),
-        Err(_) => Err(Error::input(format!("\"{leaves}\" is not a number of leaves"))),
-    }
+/// Whether the columns of a line, with a byte order mark before them or without, are these.
+fn is_header(line: &str, columns: &[&str]) -> bool {
+    line.trim_start_matches('\u{feff}').split(',').map(str::trim).eq(columns.iter().copied())
 }

@@ -94,7 +94,9 @@ fn every_request_comes_to_what_it_comes_to_alone() {
 
 #[test]
 fn the_cells_of_every_model_come_to_the_same_bits() {
-    for (case, name) in (0..).zip(["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:block"]) {
+    for (case, name) in
+        (0..).zip(["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:block", "childsum-tree-lstm:2"])
+    {
         let mut rng = random::stream(case, 0, "cpu models");
         let model = Model::parse(name).expect("a model");
         let spec = Spec { hidden: 12, embedding: 12, vocabulary: 50, seed: case, weights: None };
@@ -106,7 +108,9 @@ fn the_cells_of_every_model_come_to_the_same_bits() {
             match &model {
                 Model::Lstm | Model::Gru | Model::Dnn(_) => format!("tokens:{length}"),
                 Model::Seq2Seq => format!("seq2seq:{length}>{target}"),
-                Model::TreeLstm | Model::ChildSumTreeLstm => format!("tree:{}", trees[length % trees.len()]),
+                Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+                    format!("tree:{}", trees[length % trees.len()])
+                }
             }
         };
         let shapes: Vec<Shape> = (0..30).map(|_| shape().parse().expect("a shape")).collect();

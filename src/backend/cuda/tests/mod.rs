@@ -32,7 +32,7 @@ use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Requests;
 
 /// The models with cells for GPUs.
-const MODELS: [&str; 5] = ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm"];
+const MODELS: [&str; 6] = ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "childsum-tree-lstm:4"];
 
 /// A model's network, small.
 fn network(model: &str, seed: u64) -> Arc<Network> {
@@ -45,7 +45,7 @@ fn network(model: &str, seed: u64) -> Arc<Network> {
 fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
     let mut shape = || match model {
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..9), target: rng.random_range(1..9) },
-        Model::TreeLstm | Model::ChildSumTreeLstm => {
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             let most = if *model == Model::TreeLstm { 2 } else { 4 };
             let mut children = vec![0];
             let mut parents = vec![0];

@@ -5,6 +5,8 @@ mod gru;
 mod lstm;
 mod tree;
 
+use std::sync::Arc;
+
 use super::call::{Arguments, BLOCK, Call};
 use super::compile::{Kernel, Kernels};
 use super::cublas::Product;
@@ -24,6 +26,21 @@ pub(super) trait Cell: std::fmt::Debug + Send {
 
     /// What computes the batch, in this order.
     fn work(&self, at: &Ground<'_>) -> Vec<Work>;
+}
+
+/// Several cell types with one set of weights.
+impl<C: Cell + Sync> Cell for Arc<C> {
+    fn buffers(&self, rows: u32, inputs: u32) -> Vec<Buffer> {
+        (**self).buffers(rows, inputs)
+    }
+
+    fn gather(&self, at: &Ground<'_>) -> Call {
+        (**self).gather(at)
+    }
+
+    fn work(&self, at: &Ground<'_>) -> Vec<Work> {
+        (**self).work(at)
+    }
 }
 
 /// A piece of working memory.
@@ -54,6 +71,14 @@ pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Option<
         Model::TreeLstm => vec![Box::new(tree::Internal::new(upload)?), Box::new(tree::Leaf::new(upload)?)],
         Model::ChildSumTreeLstm => {
             vec![Box::new(childsum::Internal::new(upload)?), Box::new(tree::Leaf::childsum(upload)?)]
+        }
+        Model::ChildSumByArity(most) => {
+            // One set of weights, whatever the number of children.
+            let internal = Arc::new(childsum::Internal::new(upload)?);
+            let mut cells: Vec<Box<dyn Cell>> =
+                (0..*most).map(|_| Box::new(Arc::clone(&internal)) as Box<dyn Cell>).collect();
+            cells.push(Box::new(tree::Leaf::childsum(upload)?));
+            cells
         }
         Model::Dnn(_) => return Ok(None),
     }))

@@ -1,0 +1,216 @@
+//! Files of trees, in the notations in which treebanks are published.
+//!
+//! Only the shape of a tree is read: words, labels and relations are passed over.
+
+mod brackets;
+mod conllu;
+
+use crate::error::{Context, Error, Result};
+use crate::workload::shape::Tree;
+
+/// How a file writes its trees down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notation {
+    /// A tree a line: the 1-based parent of each node, 0 for the root (the `.parents` files of SICK), with or without the
+    /// number of leaves and a tab before them.
+    Parents,
+    /// The s-expressions of the Penn and the Stanford treebank: `(3 (2 good) (2 film))`, on any number of lines.
+    Brackets,
+    /// CoNLL-U: a line of ten columns for each word, whose seventh is the number of its head; an empty line behind each
+    /// sentence.
+    Conllu,
+}
+
+/// A tree of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The line on which it begins, from 1.
+    pub line: usize,
+    /// The tree.
+    pub tree: Tree,
+}
+
+impl Notation {
+    /// Tells the notation by the first line that is not empty: one that opens a bracket, one that is a comment or has as many
+    /// columns as CoNLL-U, or else parents.
+    pub fn of(text: &str) -> Notation {
+        let first = text.lines().map(trimmed).find(|line| !line.is_empty()).unwrap_or("");
+        match first {
+            _ if first.starts_with('(') => Notation::Brackets,
+            _ if first.starts_with('#') || first.split('\t').count() >= conllu::COLUMNS => Notation::Conllu,
+            _ => Notation::Parents,
+        }
+    }
+
+    /// Reads all trees of a text, in its order.
+    ///
+    /// # Errors
+    /// A tree that is broken, with its line; no tree at all.
+    pub fn read(self, text: &str) -> Result<Vec<Found>> {
+        let text = text.trim_start_matches('\u{feff}');
+        let trees = match self {
+            Notation::Parents => parents(text),
+            Notation::Brackets => brackets::read(text),
+            Notation::Conllu => conllu::read(text),
+        }?;
+        if trees.is_empty() { Err(Error::input("holds no trees")) } else { Ok(trees) }
+    }
+}
+
+fn trimmed(line: &str) -> &str {
+    line.trim_start_matches('\u{feff}').trim()
+}
+
+fn parents(text: &str) -> Result<Vec<Found>> {
+    (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            let tree = tree_line(line).within(format_args!("line {number}"))?;
+            Ok(Found { line: number, tree })
+        })
+        .collect()
+}
+
+/// Parses `p1 p2 …` or `leaves<TAB>p1 p2 …`. The leaves are the nodes without children, for constituency and dependency trees
+/// alike.
+///
+/// # Errors
+/// Says what is wrong with the parents, or with the number of leaves.
+fn tree_line(line: &str) -> Result<Tree> {
+    let Some((leaves, parents)) = line.split_once('\t') else { return line.parse().map_err(Error::input) };
+    let tree: Tree = parents.parse().map_err(Error::input)?;
+    match leaves.trim().parse::<usize>() {
+        Ok(n) if n == tree.leaves() => Ok(tree),
+        Ok(n) => Err(Error::input(format!("says {n} leaves, but {} nodes have no children", tree.leaves()))),
+        Err(_) => Err(Error::input(format!("\"{leaves}\" is not a number of leaves"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::path::PathBuf;
+    use std::{env, fs};
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<(usize, String)>> {
+        let trees = Notation::of(text).read(text)?;
+        Ok(trees.into_iter().map(|found| (found.line, found.tree.to_string())).collect())
+    }
+
+    fn trees(text: &str) -> Vec<String> {
+        read(text).unwrap().into_iter().map(|(_, tree)| tree).collect()
+    }
+
+    #[test]
+    fn brackets_are_numbered_from_the_leaves_up_and_may_span_lines() {
+        // Left before right, the children before their parent; a leaf is a bracket around one word.
+        let text =
+            "(3 (2 (2 a) (2 fine)) (2 film))\n\n(2 yes)\n(S\n  (NP (DT the) (JJ old) (NN man))\n  (VP (VBD slept)))\n";
+        let expected = [(1, "3 3 5 5 0"), (3, "0"), (4, "4 4 4 7 6 7 0")];
+        assert_eq!(read(text).unwrap(), expected.map(|(line, tree)| (line, tree.to_string())));
+        // Penn files put a bracket without a label around each sentence.
+        assert_eq!(trees("( (S (NP (PRP it)) (VP (VBZ is))) )\n((X a)(Y b))\n"), ["2 5 4 5 0", "3 3 0"]);
+    }
+
+    #[test]
+    fn conllu_gives_the_tree_of_the_heads() {
+        // A range of a word that is two, and an empty node of the enhanced graph, are no words of the tree.
+        let text = "# text = vámonos al mar\n\
+            1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_\n\
+            1\tvamos\tir\tVERB\t_\t_\t0\troot\t_\t_\n\
+            2\tnos\tnosotros\tPRON\t_\t_\t1\tobj\t_\t_\n\
+            2.1\t_\t_\t_\t_\t_\t_\t_\t1:dep\t_\n\
+            3\tal\ta\tADP\t_\t_\t4\tcase\t_\t_\n\
+            4\tmar\tmar\tNOUN\t_\t_\t1\tobl\t_\t_\n\
+            \n\
+            # the next one ends with the file\n\
+            1\tsí\tsí\tINTJ\t_\t_\t0\troot\t_\t_";
+        let expected = [(1, "0 1 4 1"), (9, "0")];
+        assert_eq!(read(text).unwrap(), expected.map(|(line, tree)| (line, tree.to_string())));
+    }
+
+    #[test]
+    fn parents_stand_with_or_without_their_leaves() {
+        assert_eq!(trees("\u{feff}3 3 0\r\n\r\n2\t3 3 0\r\n"), ["3 3 0", "3 3 0"]);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, message) in [
+            ("", "holds no trees"),
+            ("# nothing but a comment\n", "holds no trees"),
+            ("3 3 0\n3 x 0\n", "line 2: \"x\" is not a parent: a whole number, 0 for the root"),
+            ("2\t3 3 0\n3\t3 3 0\n", "line 2: says 3 leaves, but 2 nodes have no children"),
+            ("2\t3 3 0\nx\t3 3 0\n", "line 2: \"x\" is not a number of leaves"),
+            ("(2 a)\n(2 (2 b) (2 c)\n(2 d)\n", "line 2: a bracket that is never closed"),
+            ("(2 a)\n(2 b))\n", "line 2: a closing bracket that closes nothing"),
+            ("(2 a)\nword (2 b)\n", "line 2: \"word\" stands outside of all brackets"),
+            ("(2 a)\n(2 (2 b)\n())\n", "line 3: an empty bracket; a node is written (LABEL WORD) or (LABEL NODE NODE)"),
+            ("(2)\n", "line 1: \"(2)\" is a label without a word; a node is written (LABEL WORD) or (LABEL NODE NODE)"),
+            ("(2 a b)\n", "line 1: \"b\" stands beside another child; put it into brackets of its own"),
+            ("(2 (2 a) b)\n", "line 1: \"b\" stands beside another child; put it into brackets of its own"),
+            ("(2 a (2 b))\n", "line 1: \"a\" stands beside another child; put it into brackets of its own"),
+            ("# a\n1\tx\n", "line 2: has 2 columns; a word of CoNLL-U has 10, with tabs between them"),
+            (
+                "1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n",
+                "line 1: HEAD: \"_\" is not a word's number, 0 for the root; \
+                 a file without heads has no trees",
+            ),
+            ("2\tx\t_\t_\t_\t_\t0\t_\t_\t_\n", "line 1: ID: \"2\" should be 1; words are numbered 1, 2, 3 and so on"),
+            ("x\tx\t_\t_\t_\t_\t0\t_\t_\t_\n", "line 1: ID: \"x\" should be 1; words are numbered 1, 2, 3 and so on"),
+            (
+                "# two\n1\tx\t_\t_\t_\t_\t0\t_\t_\t_\n2\ty\t_\t_\t_\t_\t0\t_\t_\t_\n\n",
+                "line 1: nodes 1 and 2 both have parent 0; a tree has one root",
+            ),
+        ] {
+            assert_eq!(read(text).unwrap_err().to_string(), message, "{text:?}");
+        }
+    }
+
+    /// Writes a tree whose nodes are numbered from the leaves up, left before right, as brackets.
+    fn as_brackets(tree: &Tree) -> String {
+        let mut written: Vec<String> = vec![String::new(); tree.len()];
+        for node in 0..tree.len() {
+            let text = std::mem::take(&mut written[node]);
+            let text = if text.is_empty() { "(2 word)".to_string() } else { format!("(3{text})") };
+            match tree.parents()[node] {
+                Tree::NO_PARENT => return text,
+                parent => written[parent as usize].extend([" ", &text]),
+            }
+        }
+        unreachable!("a tree has a root")
+    }
+
+    fn as_conllu(tree: &Tree) -> String {
+        let mut text = String::from("# a sentence\n");
+        for (node, parent) in tree.parents().iter().enumerate() {
+            let _ = writeln!(text, "{}\tword\t_\t_\t_\t_\t{}\t_\t_\t_", node + 1, parent.wrapping_add(1));
+        }
+        text + "\n"
+    }
+
+    /// The public tree files are not part of the repository; the variable names a folder that holds them under `trees/`.
+    /// Written in the notations of their publishers, they read back as they are.
+    #[test]
+    fn the_public_trees_read_back_from_the_notations_of_their_publishers() {
+        let Some(folder) = env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {
+            println!("skipped: BATCHLAB_DATA is not set");
+            return;
+        };
+        let plain = |trees: &[Found]| trees.iter().map(|found| found.tree.clone()).collect::<Vec<_>>();
+        for (file, notation, write) in [
+            ("sst_dev.txt", Notation::Brackets, as_brackets as fn(&Tree) -> String),
+            ("sick_train.txt", Notation::Conllu, as_conllu),
+            ("sick_test.txt", Notation::Parents, Tree::to_string),
+        ] {
+            let text = fs::read_to_string(folder.join("trees").join(file)).unwrap();
+            let trees = plain(&Notation::Parents.read(&text).unwrap());
+            let published: String = trees.iter().map(|tree| write(tree) + "\n").collect();
+            assert_eq!(Notation::of(&published), notation);
+            assert!(plain(&notation.read(&published).unwrap()) == trees, "{file}");
+        }
+    }
+}
