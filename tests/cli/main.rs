@@ -23,6 +23,7 @@ mod real;
 #[path = "../recorded/mod.rs"]
 mod recorded;
 mod replay;
+mod reproduce;
 mod shipped;
 mod traces;
 mod validate;

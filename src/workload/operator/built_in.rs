@@ -12,6 +12,11 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
         Model::Seq2Seq => vec![decoder(sizes), lstm("encoder", sizes, Source::Word).done()],
         Model::TreeLstm => vec![tree_internal(sizes), tree_leaf(sizes)],
         Model::ChildSumTreeLstm => vec![child_sum_internal(sizes), child_sum_leaf(sizes)],
+        // The same equations, whatever the number of children; what is there for each child is marked as such.
+        Model::ChildSumByArity(most) => {
+            let internal = (0..*most).map(|_| child_sum_internal(sizes));
+            internal.chain([child_sum_leaf(sizes)]).collect()
+        }
         Model::Dnn(name) => vec![opaque(name, sizes)],
     }
 }

@@ -1,0 +1,146 @@
+//! `batchlab reproduce`: the papers' figures by name, and their claims.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::desk::{Desk, Ran, program};
+
+/// The claims of kind exact, sim and input of the three papers, and JIT's of kind magnitude and cpu, in the order of the list
+/// of all claims that the project keeps.
+const CLAIMS: [(&str, &str); 37] = [
+    ("bm-fig5-graph", "exact"),
+    ("bm-fig5-cell", "exact"),
+    ("bm-v100-64", "input"),
+    ("bm-v100-512", "input"),
+    ("bm-v100-64-real", "input"),
+    ("bm-lstm-lat-flat", "sim"),
+    ("bm-lstm-lat-base", "sim"),
+    ("bm-lstm-peak", "sim"),
+    ("bm-lstm-peak-base", "sim"),
+    ("bm-lstm-gain", "sim"),
+    ("bm-lstm-cut", "sim"),
+    ("bm-bmax", "sim"),
+    ("bm-fig8", "sim"),
+    ("bm-queue99", "sim"),
+    ("bm-queue99-base", "sim"),
+    ("bm-fixed-ideal", "sim"),
+    ("bm-fixed", "sim"),
+    ("bm-fig11", "sim"),
+    ("bm-s2s-2gpu", "sim"),
+    ("bm-s2s-4gpu", "sim"),
+    ("bm-s2s-gain", "sim"),
+    ("bm-s2s-cut", "sim"),
+    ("bm-s2s-512-256", "sim"),
+    ("bm-s2s-share", "input"),
+    ("bm-tree-1k", "sim"),
+    ("bm-tree-1k-dynet", "sim"),
+    ("bm-tree-peak", "sim"),
+    ("bm-tree-peak-dynet", "sim"),
+    ("bm-tree-fold", "sim"),
+    ("bm-fig15", "sim"),
+    ("late-gain", "sim"),
+    ("late-fixed", "sim"),
+    ("jit-kernel-none", "magnitude"),
+    ("jit-kernel", "magnitude"),
+    ("jit-cell-none", "exact"),
+    ("jit-cell", "exact"),
+    ("jit-infer", "cpu"),
+];
+
+/// Runs the command where the shipped scenarios are; results go to the desk, and no data is at hand but what is named.
+fn reproduce(desk: &Desk, words: &str) -> Ran {
+    let mut command = program();
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("BATCHLAB_DATA");
+    command.args(["reproduce", "--quiet", "--out"]).arg(desk.path("out"));
+    Ran::from(command.args(words.split_whitespace()).output().unwrap())
+}
+
+fn text<'a>(claim: &'a Value, key: &str) -> &'a str {
+    claim[key].as_str().unwrap_or_else(|| panic!("{key}: {claim}"))
+}
+
+#[test]
+fn every_claim_is_checked_and_shown_on_a_page() {
+    let desk = Desk::new();
+    let claims = reproduce(&desk, "all --format json").ok().json();
+    let claims = claims.as_array().expect("a list");
+    let found: Vec<(&str, &str)> = claims.iter().map(|claim| (text(claim, "id"), text(claim, "kind"))).collect();
+    assert_eq!(found, CLAIMS);
+    for claim in claims {
+        let verdict = text(claim, "verdict");
+        assert!(["holds", "direction", "off", "derived", "not-run"].contains(&verdict), "{claim}");
+        assert!(!text(claim, "paper").is_empty() && !text(claim, "ours").is_empty(), "{claim}");
+        assert!(claim["gap_percent"].is_number() || claim["gap_percent"].is_null(), "{claim}");
+        match verdict {
+            "holds" => assert!(claim["reason"].is_null(), "{claim}"),
+            _ => assert!(text(claim, "reason").len() > 20, "a miss has its reason: {claim}"),
+        }
+        if ["exact", "input"].contains(&text(claim, "kind")) && text(claim, "of") != "jit" {
+            assert_eq!(verdict, "holds", "{claim}");
+        }
+    }
+
+    let page = fs::read_to_string(desk.path("out/index.html")).unwrap();
+    for (id, _) in CLAIMS {
+        assert!(page.contains(&format!(", {id}</span>")), "{id}");
+    }
+    let figures = reproduce(&desk, "list").ok().stdout;
+    let figures: Vec<&str> = figures.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+    assert_eq!(figures.len(), 20, "{figures:?}");
+    for figure in &figures {
+        let name: Vec<&str> = figure.split_whitespace().take(2).collect();
+        assert!(page.contains(&format!("<article id=\"{}\">", name.join("-"))), "{figure}");
+        assert!(page.contains(&format!("<code>batchlab reproduce {}</code>", name.join(" "))), "{figure}");
+    }
+    assert!(page.matches("<svg").count() >= figures.len() - 1, "all but the table have a picture");
+    for link in page.split("href=\"").skip(1).map(|rest| &rest[..rest.find('"').unwrap()]) {
+        assert!(desk.path("out").join(link).is_file(), "{link}");
+    }
+}
+
+#[test]
+fn a_figure_is_drawn_with_its_claims() {
+    let desk = Desk::new();
+    let told = reproduce(&desk, "batchmaker fig5").ok().stdout;
+    assert!(told.starts_with("batchmaker fig5: Figure 5\n"), "{told}");
+    assert!(told.contains("holds     bm-fig5-graph (Fig. 5)"), "{told}");
+    for file in ["batchmaker/fig5/gantt.svg", "batchmaker/fig5/gantt.png", "batchmaker/fig5/summary.csv"] {
+        assert!(desk.path("out").join(file).is_file(), "{file}");
+    }
+    assert!(!desk.path("out/index.html").exists(), "a page is for all");
+    let json = reproduce(&desk, "batchmaker fig5 --format json").ok().json();
+    assert_eq!(json["figure"], "batchmaker fig5");
+    assert_eq!(json["claims"].as_array().unwrap().len(), 2);
+}
+
+/// Two pairs, in a folder as `--data` takes it: a leaf and a chain of two; two leaves under a root, twice.
+#[test]
+fn table_1_is_counted_where_its_trees_are() {
+    let desk = Desk::new();
+    let without = reproduce(&desk, "jit table1").ok().stdout;
+    assert!(without.contains("not counted: The trees of SICK's test split are not part of the project"), "{without}");
+    assert!(without.contains("not-run   jit-cell (Table 1)"), "{without}");
+
+    fs::create_dir_all(desk.path("data/trees")).unwrap();
+    fs::create_dir_all(desk.path("data/jit")).unwrap();
+    desk.write("data/trees/sick_test.txt", "1\t0\n1\t2 0\n2\t3 3 0\n2\t3 3 0\n");
+    desk.write("data/jit/sick_test_order.csv", "position,pair\n0,1\n1,0\n");
+    let data = desk.path("data").display().to_string();
+    let json = reproduce(&desk, &format!("jit table1 --format json --data {data}")).ok().json();
+    // Nine nodes, six leaves and two heads; together an initial state, cells (1,0) (2,1) (2,2), and both heads at level 3.
+    let cells = &json["results"]["cells"];
+    assert_eq!((cells["unbatched"].as_u64(), cells["batched"].as_u64()), (Some(17), Some(1 + 3 + 1)));
+    assert_eq!(json["claims"][3]["ours"], "5 cells");
+    assert_eq!(json["claims"][3]["verdict"], "off");
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_run() {
+    let desk = Desk::new();
+    reproduce(&desk, "batchmaker fig7").failed(2, "unknown figure \"fig7\"; known: batchmaker fig3, fig5, fig7a, ");
+    reproduce(&desk, "fig3").failed(2, "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3");
+    reproduce(&desk, "late").failed(2, "late: name what of it; known: late fig3, ");
+    reproduce(&desk, "batchmaker fig5 --scenarios nowhere").failed(2, "nowhere/batchmaker/fig5.toml");
+    assert!(!desk.path("out").exists());
+}
