@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use batchlab::backend::cuda::{Cuda, Options};
-use batchlab::backend::{Backend, HostWork, MemberList, Members, NodeRef, Step, Task};
+use batchlab::backend::{Backend, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use batchlab::network::{Network, Spec};
 use batchlab::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::model::Model;
@@ -68,6 +68,7 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
             useful_cells: u64::from(batch),
             gather: false,
             host: HostWork::default(),
+            looped: LoopWork::default(),
             requests: &[],
             members: Members::Requests,
         };

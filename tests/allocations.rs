@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use batchlab::backend::cuda::{Cuda, Options};
 use batchlab::backend::sim::Sim;
-use batchlab::backend::{Backend, HostWork, MemberList, Members, NodeRef, Step, Task};
+use batchlab::backend::{Backend, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -118,6 +118,7 @@ fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (
             useful_cells: step.cells(),
             gather: false,
             host: HostWork::default(),
+            looped: LoopWork::default(),
             requests: &[],
             members: Members::Requests,
         };

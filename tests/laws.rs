@@ -2,6 +2,7 @@
 
 use batchlab::conformance::{Promises, check};
 use batchlab::policy::cellular::Cellular;
+use batchlab::policy::fold::Fold;
 use batchlab::policy::immediate::Immediate;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
@@ -63,6 +64,14 @@ fn the_kit_notices_a_batch_that_is_too_large() {
 fn merged_keeps_the_laws() {
     for max_batch in [1, 3, 64] {
         check(&Merged { max_batch, ..Merged::default() }, &Promises { max_batch, ..Promises::default() });
+    }
+}
+
+#[test]
+fn fold_keeps_the_laws() {
+    for (max_batch, construct_ns, overlap) in [(1, 0, 1.0), (64, 0, 0.5), (3, 9, 0.0), (5, 20, 0.6), (64, 100, 1.0)] {
+        let policy = Fold { max_batch, construct_ns: Nanos(construct_ns), overlap, ..Fold::default() };
+        check(&policy, &Promises { max_batch, ..Promises::default() });
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Task<'a> {
     pub gather: bool,
     /// What the host does for it beside deciding.
     pub host: HostWork,
+    /// What the device does for it beside its cells.
+    pub looped: LoopWork<'a>,
     /// The requests that may begin with this task; the first task of a request to start gives its start. For a batch of
     /// whole graphs these are all its requests. They come back with the completion.
     pub requests: &'a [RequestId],
@@ -83,6 +85,7 @@ impl<'a> Task<'a> {
             useful_cells,
             gather: false,
             host: HostWork::default(),
+            looped: LoopWork::default(),
             requests,
             members: Members::Requests,
         }
@@ -98,6 +101,25 @@ pub struct HostWork {
     pub ahead: Nanos,
     /// Work for which the worker's device stands still: part of the task's duration.
     pub during: Nanos,
+}
+
+/// What a device does beside cells for a task that is a loop over levels, as TensorFlow Fold's is. Like [`HostWork`] it is part
+/// of the model of such a system: a simulated device pays it, and on a real one there is nothing to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoopWork<'a> {
+    /// The calls of the operation that hands results on to the next level.
+    pub copies: &'a [Copies],
+    /// The calls of cells on no rows.
+    pub empty_calls: u64,
+}
+
+/// Results that are handed on to the next level, in one or more levels in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// How many results in each of these levels; the operation is called where there are none, too.
+    pub rows: u32,
+    /// How many levels.
+    pub times: u32,
 }
 
 /// The nodes that a task runs.

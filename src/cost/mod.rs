@@ -33,6 +33,16 @@ pub trait CostModel: Send + Sync {
         Nanos::ZERO
     }
 
+    /// The time to hand so many results on to the next level of a loop over levels; with none of them it is called all the same.
+    fn copy(&self, _rows: u32) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// The time of a cell's call on no rows in such a loop.
+    fn empty_call(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// The time to bring the states of a batch of so many nodes together.
     fn gather(&self, batch: u32) -> Nanos;
 

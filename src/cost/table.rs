@@ -22,6 +22,11 @@ pub const GATHER: &str = "gather";
 pub const LAUNCH: &str = "launch";
 /// See [`TASK`]. Behind the name of a cell: the time of its steps inside of such tasks.
 pub const WHOLE: &str = "whole";
+/// What a loop over levels does beside cells: handing results on to the next level, by their number, and the call of a cell on
+/// no rows (`batch` is 1).
+pub const COPY: &str = "copy";
+/// See [`COPY`].
+pub const EMPTY: &str = "empty";
 /// Behind the name of a cell, or of its steps inside of tasks of whole requests: how much longer it takes behind a cell of
 /// another type.
 pub const SWITCH: &str = "switch";
@@ -174,6 +179,8 @@ impl CostTable {
             whole_switches,
             switches,
             whole: curve(None, WHOLE),
+            copy: curve(None, COPY),
+            empty: curve(None, EMPTY),
             task: curve(overhead.task, TASK),
             gather: curve(overhead.gather, GATHER),
             launch: curve(overhead.launch, LAUNCH),
@@ -196,6 +203,8 @@ pub struct TableModel {
     whole_cells: Vec<CellCosts>,
     whole_switches: Vec<CellCosts>,
     whole: Curve,
+    copy: Curve,
+    empty: Curve,
     task: Curve,
     gather: Curve,
     launch: Curve,
@@ -229,6 +238,14 @@ impl CostModel for TableModel {
 
     fn whole(&self, requests: u32) -> Nanos {
         self.whole.at(requests)
+    }
+
+    fn copy(&self, rows: u32) -> Nanos {
+        self.copy.at(rows)
+    }
+
+    fn empty_call(&self) -> Nanos {
+        self.empty.at(1)
     }
 
     fn gather(&self, batch: u32) -> Nanos {

@@ -42,6 +42,10 @@ impl<C: CostModel> Timing for C {
             }
             cells = cells.saturating_add(cell.saturating_mul(u64::from(step.times)));
         }
+        for copies in task.looped.copies {
+            cells = cells.saturating_add(self.copy(copies.rows).saturating_mul(u64::from(copies.times)));
+        }
+        cells = cells.saturating_add(self.empty_call().saturating_mul(task.looped.empty_calls));
         cells.saturating_add(gather).saturating_add(self.task(task.batch)).saturating_add(task.host.during)
     }
 }

@@ -8,8 +8,10 @@ pub mod admission;
 pub mod registry;
 
 pub mod cellular;
+pub mod fold;
 pub mod immediate;
 pub mod late;
+mod levels;
 pub mod merged;
 pub mod padded;
 

@@ -130,6 +130,7 @@ impl Registry {
             .with::<super::late::Late>()
             .with::<super::padded::Padded>()
             .with::<super::merged::Merged>()
+            .with::<super::fold::Fold>()
             .with::<super::immediate::Immediate>()
     }
 

@@ -2,7 +2,7 @@
 
 use super::supply::{Bench, Supply};
 use super::{Profile, Settings, Subject, id_of};
-use crate::backend::{Completion, HostWork, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::{Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use crate::error::{Error, Result};
 use crate::experiment::engine::Running;
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
@@ -198,6 +198,7 @@ impl Deck<'_> {
             useful_cells: steps[0].cells(),
             gather: false,
             host: HostWork::default(),
+            looped: LoopWork::default(),
             requests: &requests,
             members: Members::Nodes(&|list| list.extend_from_slice(&nodes)),
         };

@@ -10,6 +10,7 @@ use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::cellular::Cellular;
+use batchlab::policy::fold::Fold;
 use batchlab::policy::immediate::Immediate;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
@@ -82,6 +83,7 @@ pub fn settings(table: &toml::Table) -> Arc<dyn Configured> {
         Some("cellular") => read::<Cellular>(keys),
         Some("late") => read::<Late>(keys),
         Some("padded") => read::<Padded>(keys),
+        Some("fold") => read::<Fold>(keys),
         Some("merged") => read::<Merged>(keys),
         Some("immediate") => read::<Immediate>(keys),
         _ => panic!("{kind} is not a kind of policy"),

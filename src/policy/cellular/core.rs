@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::chain_queue::{Chain, ChainQueue, Seat};
 use super::graph_queue::{GraphQueue, Share};
 use super::identity::MemberSet;
-use crate::backend::{HostWork, Members, NodeRef, Step, Task};
+use crate::backend::{HostWork, LoopWork, Members, NodeRef, Step, Task};
 use crate::policy::registry::{PerCell, Setup};
 use crate::policy::{Completed, Dispatch, Outcomes, Reason};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
@@ -237,6 +237,7 @@ impl Core {
             useful_cells: input.1,
             gather,
             host: HostWork::default(),
+            looped: LoopWork::default(),
             requests: &self.scratch.begins,
             members: Members::Nodes(&list),
         };

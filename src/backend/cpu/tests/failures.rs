@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::toy::{self, Kind, Mix};
 use super::{Cpu, serve};
-use crate::backend::{Backend, Completion, HostWork, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::{Backend, Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use crate::metrics::recorder::Recorder;
 use crate::network::{Batch, Cell, Network, Scratch};
 use crate::policy::cellular::Cellular;
@@ -134,6 +134,7 @@ fn submit(cpu: &mut Cpu, steps: &[Step], members: MemberList) -> Completion {
         useful_cells: 1,
         gather: false,
         host: HostWork::default(),
+        looped: LoopWork::default(),
         requests: &[],
         members: Members::Requests,
     };

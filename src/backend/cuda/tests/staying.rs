@@ -2,7 +2,7 @@
 
 use super::fake::Fake;
 use super::{Cuda, Options, network};
-use crate::backend::{Backend, Completion, HostWork, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::{Backend, Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::model::Model;
 use crate::workload::random;
@@ -48,6 +48,7 @@ impl<'d> Hand<'d> {
             useful_cells: 1,
             gather: false,
             host: HostWork::default(),
+            looped: LoopWork::default(),
             requests: &[],
             members: Members::Requests,
         };

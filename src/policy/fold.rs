@@ -1,0 +1,338 @@
+//! TensorFlow Fold's dynamic batching as it is (Looks et al., ICLR'17): merged graphs in a loop over levels, built on the host.
+//!
+//! An input has level 0 and a cell 1 more than the deepest of its arguments, so that all leaves stand at level 1. Each turn of
+//! the loop sees the results of the turn before it and no others. So a result that is needed further up is handed on by a
+//! copy in every level between, and that of a root up to the last level; these copies are work. The loop runs as deep as the
+//! batch's deepest graph, and each turn calls every type of cell, and the copying, also on no rows at all. Words that cells
+//! above the first level read, a chain's later steps for one, stand in no cell graph; their copies are not counted.
+//!
+//! Before a batch can run, the host has to build it: find the level of every node and write the schedule down, in
+//! `construct_ns` for each. While the worker runs one batch the host may build the next (BatchMaker, section 7.5), and what it
+//! can overlap in that way is `overlap`; for the rest the device stands still. A batch takes what waits when the host begins with it.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::levels::{Counts, Levels};
+use super::registry::{Batches, Settings, Setup};
+use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use crate::backend::{Copies, HostWork, LoopWork, Task};
+use crate::units::{Nanos, RequestId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::trace::Request;
+
+/// `kind = "fold"`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fold {
+    /// The most requests in a batch; the cells of one level can be more.
+    pub max_batch: u32,
+    /// What the host takes for each node of a batch. A simulated device pays it; on a real one it only says when the host could begin
+    /// with the next batch.
+    pub construct_ns: Nanos,
+    /// The share of that which may overlap with the execution of the batch before; with none of it no batch is built ahead.
+    pub overlap: f64,
+    /// Whether handing results on is work.
+    pub copies: bool,
+}
+
+impl Default for Fold {
+    fn default() -> Self {
+        Fold { max_batch: 64, construct_ns: Nanos::ZERO, overlap: 1.0, copies: true }
+    }
+}
+
+impl Settings for Fold {
+    const KIND: &'static str = "fold";
+    const ABOUT: &'static str =
+        "whole graphs, merged level by level, with copies and built on the host (TensorFlow Fold)";
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        if self.max_batch == 0 {
+            return Err("max_batch: 0 is too small; at least 1".into());
+        }
+        if !(0.0..=1.0).contains(&self.overlap) {
+            return Err(format!("overlap: {} is no share; from 0 to 1", self.overlap));
+        }
+        Ok(Box::new(FoldPolicy {
+            settings: self.clone(),
+            queue: VecDeque::new(),
+            batch: Batch::new(setup.cells.len()),
+            hosts: vec![Host::default(); setup.workers],
+            wake: None,
+        }))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
+    }
+}
+
+struct FoldPolicy {
+    settings: Fold,
+    queue: VecDeque<(RequestId, CellGraph)>,
+    batch: Batch,
+    /// The host's thread for each worker.
+    hosts: Vec<Host>,
+    wake: Option<Nanos>,
+}
+
+/// What builds the batches of one worker.
+#[derive(Clone, Copy, Debug, Default)]
+struct Host {
+    /// When it is done with all that it has begun; while a batch waits for the one before it, with the latter alone.
+    free: Nanos,
+    /// The batch that waits.
+    waiting: Option<HostWork>,
+}
+
+impl FoldPolicy {
+    /// What the host has to do for a batch of so many nodes.
+    fn construction(&self, nodes: u64) -> HostWork {
+        let all = self.settings.construct_ns.saturating_mul(nodes);
+        let ahead = Nanos((all.0 as f64 * self.settings.overlap).round() as u64).min(all);
+        HostWork { ahead, during: all - ahead }
+    }
+
+    fn builds_ahead(&self) -> bool {
+        self.settings.construct_ns > Nanos::ZERO && self.settings.overlap > 0.0
+    }
+
+    fn send(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        let size = self.queue.len().min(self.settings.max_batch as usize);
+        self.batch.clear();
+        for (request, graph) in self.queue.drain(..size) {
+            self.batch.add(request, &graph);
+        }
+        let (now, idle, left) = (dispatch.now(), dispatch.is_idle(worker), self.queue.len());
+        let host = self.construction(self.batch.levels.nodes());
+        let max_batch = self.settings.max_batch as usize;
+        let mut task = Task { worker, host, ..self.batch.task() };
+        if !self.settings.copies {
+            task.looped.copies = &[];
+        }
+        dispatch.submit_because(&task, || {
+            let reason = Reason::first_come(worker, size, left, max_batch);
+            match idle {
+                true => reason,
+                false => Reason { when: format!("the host had nothing to build while worker {worker} ran"), ..reason },
+            }
+        });
+        let this = &mut self.hosts[worker.index()];
+        match idle {
+            true => this.free = now.saturating_add(host.ahead).saturating_add(host.during),
+            // What may overlap is done at `free`; the rest follows when the worker comes to it.
+            false => *this = Host { free: now.saturating_add(host.ahead), waiting: Some(host) },
+        }
+    }
+}
+
+impl Policy for FoldPolicy {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.queue.push_back((request.id, request.graph.clone()));
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+        let host = &mut self.hosts[completed.worker.index()];
+        if let Some(HostWork { during, .. }) = host.waiting.take() {
+            host.free = host.free.max(completed.finish).saturating_add(during);
+        }
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        for worker in dispatch.workers() {
+            if dispatch.is_idle(worker) && !self.queue.is_empty() {
+                self.send(worker, dispatch);
+            }
+        }
+        self.wake = None;
+        if !self.builds_ahead() {
+            return;
+        }
+        for worker in dispatch.workers() {
+            if self.queue.is_empty() {
+                return;
+            }
+            let Host { free, .. } = self.hosts[worker.index()];
+            if dispatch.unfinished(worker) > 1 {
+                continue;
+            }
+            match free <= dispatch.now() {
+                true => self.send(worker, dispatch),
+                false => self.wake = Some(self.wake.map_or(free, |wake| wake.min(free))),
+            }
+        }
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.wake
+    }
+
+    fn works_ahead(&self) -> bool {
+        self.builds_ahead()
+    }
+}
+
+/// The requests of a batch, and what the loop does for them.
+struct Batch {
+    requests: Vec<RequestId>,
+    levels: Levels,
+    /// The results that are handed on, by the depth at which that is done (a level is a depth and 1).
+    copied: Counts,
+    /// The depths of results that nothing in their graph needs: they are handed on to the end of the loop.
+    roots: Vec<u32>,
+    copies: Vec<Copies>,
+}
+
+impl Batch {
+    fn new(cells: usize) -> Self {
+        let levels = Levels::new(cells);
+        Batch { requests: Vec::new(), levels, copied: Counts::default(), roots: Vec::new(), copies: Vec::new() }
+    }
+
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.levels.clear();
+        self.copied.clear();
+        self.roots.clear();
+    }
+
+    fn add(&mut self, request: RequestId, graph: &CellGraph) {
+        self.requests.push(request);
+        self.levels.add(graph);
+        match graph {
+            CellGraph::Chains(_) => self.roots.push(graph.depth() - 1),
+            CellGraph::Graph(graph) => {
+                let depths = graph.depths();
+                for (node, &depth) in (0..).zip(depths) {
+                    // A result is handed on once, however many need it.
+                    match graph.successors(node).iter().map(|next| depths[*next as usize]).max() {
+                        Some(needed) => self.hand_on(depth, needed),
+                        None => self.roots.push(depth),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies a result of one depth in all depths before the one that needs it.
+    fn hand_on(&mut self, from: u32, needed: u32) {
+        let between = needed - from - 1;
+        if between > 0 {
+            self.copied.add(from + 1, between);
+        }
+    }
+
+    /// The batch as a task, when all requests are in; its worker is to be chosen.
+    fn task(&mut self) -> Task<'_> {
+        let depths = self.levels.depths();
+        for at in 0..self.roots.len() {
+            self.hand_on(self.roots[at], depths);
+        }
+        self.copies.clear();
+        let mut count = 0;
+        for depth in 0..depths {
+            count += self.copied.change(depth);
+            let rows = count as u32;
+            match self.copies.last_mut() {
+                Some(last) if last.rows == rows => last.times += 1,
+                _ => self.copies.push(Copies { rows, times: 1 }),
+            }
+        }
+        let Batch { requests, levels, copies, .. } = self;
+        let (useful, calls) = (levels.useful(), u64::from(depths) * levels.cells() as u64);
+        let steps = levels.steps();
+        let empty_calls = calls - steps.iter().map(|step| u64::from(step.times)).sum::<u64>();
+        Task { looped: LoopWork { copies, empty_calls }, ..Task::whole_requests(WorkerId(0), steps, requests, useful) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::units::CellId;
+    use crate::workload::cell_graph::{Graph, Run};
+    use crate::workload::model::{Model, Unfolder};
+
+    const INTERNAL: u16 = 0;
+    const LEAF: u16 = 1;
+
+    /// The steps (cell, batch, times), the copies (rows, times) and the empty calls of a batch of two cell types.
+    fn loop_of(graphs: &[CellGraph]) -> (Vec<(u16, u32, u32)>, Vec<(u32, u32)>, u64) {
+        let mut batch = Batch::new(2);
+        for (id, graph) in (0..).zip(graphs) {
+            batch.add(RequestId(id), graph);
+        }
+        let task = batch.task();
+        assert_eq!((task.batch as usize, task.requests.len()), (graphs.len(), graphs.len()));
+        assert_eq!(task.useful_cells, task.steps.iter().map(|step| step.cells()).sum::<u64>(), "nothing is padded");
+        let steps = task.steps.iter().map(|step| (step.cell.0, step.batch, step.times)).collect();
+        (steps, task.looped.copies.iter().map(|c| (c.rows, c.times)).collect(), task.looped.empty_calls)
+    }
+
+    fn tree(parents: &str) -> CellGraph {
+        Unfolder::new(&Model::TreeLstm).unfold(&format!("tree:{parents}").parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn leaves_stand_together_and_shallow_arguments_are_handed_on() {
+        // ((a b) c): c is a leaf, so it stands at level 1 and is needed at level 3, past a copy at level 2.
+        let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
+        assert_eq!(steps, [(LEAF, 3, 1), (INTERNAL, 1, 2)]);
+        assert_eq!(copies, [(0, 1), (1, 1), (0, 1)]);
+        assert_eq!(empty, 3, "no inner cell at level 1, no leaf at levels 2 and 3");
+    }
+
+    #[test]
+    fn a_longer_way_is_a_copy_in_every_level() {
+        // (((a b) c) d): c waits for one level, d for two.
+        let (steps, copies, empty) = loop_of(&[tree("5 5 6 7 6 7 0")]);
+        assert_eq!(steps, [(LEAF, 4, 1), (INTERNAL, 1, 3)]);
+        assert_eq!(copies, [(0, 1), (2, 1), (1, 1), (0, 1)]);
+        assert_eq!(empty, 4);
+    }
+
+    #[test]
+    fn roots_are_handed_on_to_the_last_level_of_the_deepest_tree() {
+        // A leaf alone, (a b), and ((a b) c): the loop has three levels.
+        let (steps, copies, empty) = loop_of(&[tree("0"), tree("3 3 0"), tree("4 4 5 5 0")]);
+        assert_eq!(steps, [(LEAF, 6, 1), (INTERNAL, 2, 1), (INTERNAL, 1, 1)]);
+        // Level 2: the leaf's root and c. Level 3: the leaf's root and that of (a b).
+        assert_eq!(copies, [(0, 1), (2, 2)]);
+        assert_eq!(empty, 3);
+    }
+
+    #[test]
+    fn chains_end_at_their_own_level_and_need_no_copies_before() {
+        let chain = |cell, length| Run { cell: CellId(cell), length, input: 0 };
+        let two = CellGraph::chains([chain(1, 1), chain(0, 2)]);
+        let (steps, copies, empty) = loop_of(&[two, CellGraph::chains([chain(1, 4), chain(0, 1)])]);
+        assert_eq!(steps, [(1, 2, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 2), (0, 1, 1)]);
+        assert_eq!(copies, [(0, 3), (1, 2)], "the first is done at level 3 and handed on to level 5");
+        assert_eq!(empty, 3, "five levels of two cells, in seven of which something runs");
+    }
+
+    #[test]
+    fn a_result_that_several_need_is_handed_on_once() {
+        // Node 0 is needed by nodes 1, 2 and 3, of which 3 stands deepest: it is copied at levels 2 and 3.
+        let edges = [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)];
+        let graph = Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
+        let (_, copies, empty) = loop_of(&[CellGraph::Graph(Arc::new(graph))]);
+        assert_eq!(copies, [(0, 1), (1, 2), (0, 1)]);
+        assert_eq!(empty, 4);
+    }
+
+    #[test]
+    fn a_share_that_is_none_is_refused() {
+        let (model, cells) = (Model::TreeLstm, Model::TreeLstm.cell_types());
+        let setup = Setup { model: &model, cells: &cells, workers: 1 };
+        for overlap in [-0.1, 1.5, f64::NAN] {
+            let error = Fold { overlap, ..Fold::default() }.build(&setup).err().unwrap();
+            assert!(error.starts_with("overlap: ") && error.ends_with("is no share; from 0 to 1"), "{error}");
+        }
+    }
+}
