@@ -60,6 +60,8 @@ pub const CLAIMS: &[Claim] = &[
             }
             Ok(Verdict::range((least, most), (25.0, 40.0), "%", least > 0.0))
         },
-        reason: "",
+        reason: "The p99 is cut by 26 to 41 %, the median by 14 to 24 %. A request starts 3.7 ms earlier (0.7 ms of queueing to 4.4), but its 20 steps take \
+            9.3 to 10.5 ms where MXNet's take 8.8, since new members join at every step and each such step pays scheduling and \
+            gathering, 58 to 84 µs to 440. These are BatchMaker's; what Late Batching pays is not stated",
     },
 ];

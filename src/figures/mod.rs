@@ -161,7 +161,8 @@ pub struct Checked {
 impl Checked {
     /// Why the claim does not hold; nothing where it does.
     pub fn reason(&self) -> Option<&'static str> {
-        (self.verdict.word != Word::Holds).then_some(self.claim.reason).filter(|reason| !reason.is_empty())
+        let reason = self.verdict.reason.unwrap_or(self.claim.reason);
+        (self.verdict.word != Word::Holds).then_some(reason).filter(|reason| !reason.is_empty())
     }
 }
 

@@ -192,7 +192,7 @@ mod tests {
             numbers: Some("batchmaker/fig7a/summary.csv".into()),
         };
         let claim = paper.claims().into_iter().find(|claim| claim.id == "bm-lstm-peak-base").unwrap();
-        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Direction };
+        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Direction, reason: None };
         let page = html(&[shown], &[Checked { paper, claim, verdict }]);
         for part in [
             "<article id=\"batchmaker-fig7a\">",

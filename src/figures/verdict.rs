@@ -49,6 +49,8 @@ pub struct Verdict {
     pub gap: Option<f64>,
     /// What is said of the claim.
     pub word: Word,
+    /// Why, where the check knows better than the claim.
+    pub reason: Option<&'static str>,
 }
 
 impl Verdict {
@@ -72,7 +74,7 @@ impl Verdict {
     pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
         let word = if ours > bound { Word::Holds } else { Word::Off };
         let gap = if ours > bound { 0.0 } else { 100.0 * (ours / bound - 1.0) };
-        Verdict { ours: shown(ours, unit), gap: Some(gap), word }
+        Verdict { ours: shown(ours, unit), gap: Some(gap), word, reason: None }
     }
 
     /// Values that have to be the paper's own.
@@ -81,24 +83,24 @@ impl Verdict {
         let pairs = ours.iter().zip(paper).map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
         let gap = (ours.len() == paper.len()).then(|| pairs.fold(0.0, further));
         let word = if ours == paper { Word::Holds } else { Word::Off };
-        Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word }
+        Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word, reason: None }
     }
 
     /// A number of which the paper's order of magnitude alone is claimed.
     pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
         let factor = (ours / paper).max(paper / ours);
         let word = if factor <= MAGNITUDE { Word::Holds } else { Word::Off };
-        Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word }
+        Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word, reason: None }
     }
 
     /// An order of things, with the figures that show it.
     pub(super) fn order(holds: bool, figures: String) -> Verdict {
-        Verdict { ours: figures, gap: None, word: if holds { Word::Holds } else { Word::Off } }
+        Verdict { ours: figures, gap: None, word: if holds { Word::Holds } else { Word::Off }, reason: None }
     }
 
-    /// Nothing was measured.
-    pub(super) fn not_run() -> Verdict {
-        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun }
+    /// Nothing was measured, for this reason.
+    pub(super) fn not_run(reason: &'static str) -> Verdict {
+        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun, reason: Some(reason) }
     }
 
     /// The same for a claim from which a row of the cost table was made.
@@ -128,7 +130,7 @@ impl Verdict {
             (false, true) => Word::Direction,
             (_, false) => Word::Off,
         };
-        Verdict { ours, gap: Some(gap), word }
+        Verdict { ours, gap: Some(gap), word, reason: None }
     }
 }
 

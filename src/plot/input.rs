@@ -317,14 +317,18 @@ impl<'a> Series<'a> {
         self.rows.iter().map(|&index| folder.summary.row(index))
     }
 
-    /// Its rows by rate; those without a rate come last.
+    /// Its rows by rate. Those without a rate come last, in the order of the summary, and so do those of closed loops, whose rate
+    /// is their own doing.
     ///
     /// # Errors
     /// A rate that is not a number.
     pub fn rows_by_rate(&self) -> Result<Vec<Row<'a>>> {
+        let point = self.folder.summary.column("point").ok();
         let mut rows = Vec::new();
         for row in self.rows() {
-            rows.push((self.number(row, "offered_rps")?.unwrap_or(f64::INFINITY), row));
+            let closed = point.is_some_and(|point| row.text(point).starts_with("clients-"));
+            let rate = self.number(row, "offered_rps")?.filter(|_| !closed);
+            rows.push((rate.unwrap_or(f64::INFINITY), row));
         }
         rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         Ok(rows.into_iter().map(|(_, row)| row).collect())
