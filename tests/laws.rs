@@ -3,6 +3,7 @@
 use batchlab::conformance::{Promises, check};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::fold::Fold;
+use batchlab::policy::ideal::Ideal;
 use batchlab::policy::immediate::Immediate;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
@@ -72,6 +73,13 @@ fn fold_keeps_the_laws() {
     for (max_batch, construct_ns, overlap) in [(1, 0, 1.0), (64, 0, 0.5), (3, 9, 0.0), (5, 20, 0.6), (64, 100, 1.0)] {
         let policy = Fold { max_batch, construct_ns: Nanos(construct_ns), overlap, ..Fold::default() };
         check(&policy, &Promises { max_batch, ..Promises::default() });
+    }
+}
+
+#[test]
+fn ideal_keeps_the_laws() {
+    for max_batch in [1, 3, 64] {
+        check(&Ideal { max_batch }, &Promises { max_batch, ..Promises::default() });
     }
 }
 

@@ -261,8 +261,13 @@ mod tests {
     const INTERNAL: u16 = 0;
     const LEAF: u16 = 1;
 
-    /// The steps (cell, batch, times), the copies (rows, times) and the empty calls of a batch of two cell types.
-    fn loop_of(graphs: &[CellGraph]) -> (Vec<(u16, u32, u32)>, Vec<(u32, u32)>, u64) {
+    /// Cell, batch, times.
+    type Steps = Vec<(u16, u32, u32)>;
+    /// Rows, times.
+    type Handed = Vec<(u32, u32)>;
+
+    /// The steps, the copies and the empty calls of a batch of two cell types.
+    fn loop_of(graphs: &[CellGraph]) -> (Steps, Handed, u64) {
         let mut batch = Batch::new(2);
         for (id, graph) in (0..).zip(graphs) {
             batch.add(RequestId(id), graph);

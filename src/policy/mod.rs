@@ -9,6 +9,7 @@ pub mod registry;
 
 pub mod cellular;
 pub mod fold;
+pub mod ideal;
 pub mod immediate;
 pub mod late;
 mod levels;

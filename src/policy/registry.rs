@@ -131,6 +131,7 @@ impl Registry {
             .with::<super::padded::Padded>()
             .with::<super::merged::Merged>()
             .with::<super::fold::Fold>()
+            .with::<super::ideal::Ideal>()
             .with::<super::immediate::Immediate>()
     }
 

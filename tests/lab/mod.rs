@@ -11,6 +11,7 @@ use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::fold::Fold;
+use batchlab::policy::ideal::Ideal;
 use batchlab::policy::immediate::Immediate;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
@@ -84,6 +85,7 @@ pub fn settings(table: &toml::Table) -> Arc<dyn Configured> {
         Some("late") => read::<Late>(keys),
         Some("padded") => read::<Padded>(keys),
         Some("fold") => read::<Fold>(keys),
+        Some("ideal") => read::<Ideal>(keys),
         Some("merged") => read::<Merged>(keys),
         Some("immediate") => read::<Immediate>(keys),
         _ => panic!("{kind} is not a kind of policy"),

@@ -15,7 +15,10 @@ use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
+use crate::policy::fold::Fold;
+use crate::policy::ideal::Ideal;
 use crate::policy::immediate::Immediate;
+use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, PerCell, Setup};
@@ -55,7 +58,7 @@ fn serve(
 /// A random policy; one that pads takes sequences alone.
 fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Configured> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
-    match rng.random_range(0..if sequences { 6 } else { 4 }) {
+    match rng.random_range(0..if sequences { 9 } else { 7 }) {
         0 | 1 => Box::new(Cellular {
             max_tasks: rng.random_range(1..6),
             max_batch: PerCell::All(max_batch),
@@ -63,6 +66,18 @@ fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Configured> {
         }),
         2 => Box::new(Merged { max_batch, ..Merged::default() }),
         3 => Box::new(Immediate {}),
+        4 => Box::new(Late {
+            max_batch: PerCell::All(max_batch),
+            min_batch: PerCell::All(rng.random_range(1..=max_batch)),
+            lookahead: rng.random_range(0..4),
+        }),
+        5 => Box::new(Fold {
+            max_batch,
+            construct_ns: Nanos(rng.random_range(0..3_000)),
+            overlap: rng.random_range(0.0..=1.0),
+            copies: rng.random_bool(0.5),
+        }),
+        6 => Box::new(Ideal { max_batch }),
         _ => Box::new(Padded {
             bucket_width: rng.random_range(1..6),
             max_batch,
@@ -120,6 +135,7 @@ fn the_cells_of_every_model_come_to_the_same_bits() {
             let mut policies: Vec<Box<dyn Configured>> = vec![
                 Box::new(Cellular { max_batch: PerCell::All(8), ..Cellular::default() }),
                 Box::new(Merged { max_batch: 8, ..Merged::default() }),
+                Box::new(Ideal { max_batch: 8 }),
                 Box::new(Immediate {}),
             ];
             if !name.contains("tree") {

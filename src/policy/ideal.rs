@@ -1,0 +1,152 @@
+//! The ideal of graph batching: a graph made by hand for one shape, and batches of requests that all have it (BatchMaker, Figure 15).
+//!
+//! The cells of the graph run one after another, each once for the whole batch: nothing is padded, merged or brought together.
+//! What it can't do is to batch cells of one request, or requests of different shapes. The request that has waited longest
+//! decides which shape is next, and those of that shape go with it in the order of their arrival; the others keep their places.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::immediate::one_by_one;
+use super::registry::{Batches, Settings, Setup};
+use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use crate::backend::{Step, Task};
+use crate::units::RequestId;
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::trace::Request;
+
+/// `kind = "ideal"`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ideal {
+    /// The most requests in a batch.
+    pub max_batch: u32,
+}
+
+impl Default for Ideal {
+    fn default() -> Self {
+        Ideal { max_batch: 64 }
+    }
+}
+
+impl Settings for Ideal {
+    const KIND: &'static str = "ideal";
+    const ABOUT: &'static str = "whole requests of one shape, cell after cell: a graph made by hand for that shape";
+
+    fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        if self.max_batch == 0 {
+            return Err("max_batch: 0 is too small; at least 1".into());
+        }
+        Ok(Box::new(IdealPolicy {
+            max_batch: self.max_batch as usize,
+            arrived: 0,
+            forms: HashMap::new(),
+            lines: Vec::new(),
+            heads: BTreeMap::new(),
+            requests: Vec::new(),
+        }))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
+    }
+}
+
+struct IdealPolicy {
+    max_batch: usize,
+    arrived: u64,
+    /// The line of each form. Looked up, never iterated.
+    forms: HashMap<Form, usize>,
+    lines: Vec<Line>,
+    /// The lines that hold a request, by the place in the order of arrival of their first.
+    heads: BTreeMap<u64, usize>,
+    requests: Vec<RequestId>,
+}
+
+/// The requests of one form that wait.
+struct Line {
+    /// A cell of the graph after another, with batches of one.
+    steps: Vec<Step>,
+    cells: u64,
+    /// With their places in the order of arrival.
+    waiting: VecDeque<(u64, RequestId)>,
+}
+
+impl Policy for IdealPolicy {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        let place = self.arrived;
+        self.arrived += 1;
+        let line = *self.forms.entry(Form(request.graph.clone())).or_insert_with(|| {
+            let steps = one_by_one(request.graph);
+            let cells = steps.iter().map(Step::cells).sum();
+            self.lines.push(Line { steps, cells, waiting: VecDeque::new() });
+            self.lines.len() - 1
+        });
+        if self.lines[line].waiting.is_empty() {
+            self.heads.insert(place, line);
+        }
+        self.lines[line].waiting.push_back((place, request.id));
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        for worker in dispatch.workers() {
+            if !dispatch.is_idle(worker) {
+                continue;
+            }
+            let Some((_, number)) = self.heads.pop_first() else { return };
+            let Line { steps, cells, waiting } = &mut self.lines[number];
+            let size = waiting.len().min(self.max_batch);
+            self.requests.clear();
+            self.requests.extend(waiting.drain(..size).map(|(_, request)| request));
+            if let Some((place, _)) = waiting.front() {
+                self.heads.insert(*place, number);
+            }
+            steps.iter_mut().for_each(|step| step.batch = size as u32);
+            let task = Task::whole_requests(worker, steps, &self.requests, *cells * size as u64);
+            let (left, max_batch) = (waiting.len(), self.max_batch);
+            dispatch.submit_because(&task, || Reason {
+                what: "the request that has waited longest, and those of its shape".into(),
+                ..Reason::first_come(worker, size, left, max_batch)
+            });
+        }
+    }
+}
+
+/// A graph by what it looks like: two are equal if they have the same cells and edges, node by node.
+struct Form(CellGraph);
+
+impl PartialEq for Form {
+    fn eq(&self, other: &Form) -> bool {
+        match (&self.0, &other.0) {
+            (CellGraph::Chains(ours), CellGraph::Chains(theirs)) => ours == theirs,
+            (CellGraph::Graph(ours), CellGraph::Graph(theirs)) => {
+                let same_edges = |node| ours.successors(node) == theirs.successors(node);
+                Arc::ptr_eq(ours, theirs) || (ours.cells() == theirs.cells() && (0..ours.len() as u32).all(same_edges))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Form {}
+
+impl Hash for Form {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            CellGraph::Chains(runs) => {
+                runs.iter().for_each(|run| (run.cell, run.length, run.input).hash(state));
+            }
+            CellGraph::Graph(graph) => {
+                graph.cells().hash(state);
+                (0..graph.len() as u32).for_each(|node| graph.successors(node).hash(state));
+            }
+        }
+    }
+}
