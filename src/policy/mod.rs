@@ -8,8 +8,10 @@ pub mod admission;
 pub mod registry;
 
 pub mod cellular;
+pub mod dynet;
 pub mod immediate;
 pub mod merged;
+pub mod operators;
 pub mod padded;
 
 use crate::backend::{Backend, MemberList, Task};
