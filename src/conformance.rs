@@ -38,6 +38,8 @@ use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::cell_graph::{CellGraph, Run};
 use crate::workload::model::Model;
+use crate::workload::operator::Sizes;
+use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::random::{self, Stream};
 use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Requests;
@@ -110,7 +112,7 @@ pub fn check_backend(
         let case = Case::draw(number);
         let cells = case.model.cell_types();
         let setup = Setup { model: &case.model, cells: &cells, workers: case.workers };
-        if policy.build_policy(&setup).is_err() {
+        if policy.runs_operators() || policy.build_policy(&setup).is_err() {
             continue;
         }
         on(&case.model, &case.requests, case.workers, &mut |backend| {
@@ -169,8 +171,9 @@ impl Case {
     }
 
     fn device(&self) -> TableModel {
+        let operators = Catalogue::new(&self.model, &Sizes::square(8));
         CostTable::parse(&self.costs, "costs")
-            .and_then(|table| table.device(&self.model.cell_types(), self.overhead))
+            .and_then(|table| table.device_with(&self.model.cell_types(), &operators, self.overhead))
             .expect("the table has all of the model's cells")
     }
 

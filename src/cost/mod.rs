@@ -1,6 +1,7 @@
 //! How long a task takes on the simulated device.
 
 pub mod curve;
+pub mod operators;
 pub mod table;
 pub mod timing;
 

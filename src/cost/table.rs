@@ -7,10 +7,12 @@ use std::path::Path;
 
 use super::CostModel;
 use super::curve::Curve;
+use super::operators::Share;
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
 use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
+use crate::workload::operator::catalogue::Catalogue;
 
 /// The names under which a table gives what tasks cost beside their cells, by batch size: each task, bringing states
 /// together, and the way from the submission to the start; by the number of requests, what a task of whole requests takes
@@ -27,6 +29,8 @@ pub const WHOLE: &str = "whole";
 pub const COPY: &str = "copy";
 /// See [`COPY`].
 pub const EMPTY: &str = "empty";
+/// The least time of a launch of operators, by its rows (see [`operators`](super::operators)).
+pub const KERNEL: &str = "kernel";
 /// Behind the name of a cell, or of its steps inside of tasks of whole requests: how much longer it takes behind a cell of
 /// another type.
 pub const SWITCH: &str = "switch";
@@ -184,7 +188,24 @@ impl CostTable {
             task: curve(overhead.task, TASK),
             gather: curve(overhead.gather, GATHER),
             launch: curve(overhead.launch, LAUNCH),
+            operators: Vec::new(),
+            kernel: curve(None, KERNEL),
         })
+    }
+
+    /// As [`CostTable::device`], for tasks whose steps may be operators of the cells.
+    ///
+    /// # Errors
+    /// As [`CostTable::device`].
+    pub fn device_with(&self, cells: &[CellType], operators: &Catalogue, overhead: Overhead) -> Result<TableModel> {
+        let costs = operators.entries().iter().map(|entry| match self.cells.get(&entry.name) {
+            Some(rows) => OperatorCosts::Own(rows.clone()),
+            None => {
+                let list = &operators.operators()[entry.cell.index()].operators;
+                OperatorCosts::Share(Share::of(&entry.operator, entry.cell, list, cells[entry.cell.index()].chain))
+            }
+        });
+        Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })
     }
 
     /// The largest input that the table has for a cell; `None` where its time does not depend on it.
@@ -208,32 +229,73 @@ pub struct TableModel {
     task: Curve,
     gather: Curve,
     launch: Curve,
+    /// What the numbers behind those of the cells stand for.
+    operators: Vec<OperatorCosts>,
+    kernel: Curve,
+}
+
+/// Where the costs of an operator come from.
+#[derive(Clone, Debug)]
+enum OperatorCosts {
+    Own(CellCosts),
+    Share(Share),
 }
 
 impl TableModel {
     /// The batches between the smallest and the largest that the table has for a cell, at each of its input sizes.
     pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
-        let ranges = || self.cells[cell.index()].by_input.iter().map(|(_, curve)| curve.measured());
+        let (costs, scale) = match self.operator(cell) {
+            None => (&self.cells[cell.index()], 1),
+            Some(OperatorCosts::Own(costs)) => (costs, 1),
+            Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.rows_of_node),
+        };
+        let ranges = || costs.by_input.iter().map(|(_, curve)| curve.measured());
         let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
-        smallest..=ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX)
+        let largest = ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX);
+        smallest.saturating_mul(scale)..=largest.saturating_mul(scale)
+    }
+
+    /// The costs of a step that is an operator.
+    fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
+        self.operators.get(step.index().checked_sub(self.cells.len())?)
+    }
+
+    fn operator_at(&self, costs: &OperatorCosts, step: &Step) -> Nanos {
+        let time = match costs {
+            OperatorCosts::Own(rows) => rows.at(step),
+            OperatorCosts::Share(share) => {
+                let of_cell = Step { cell: share.cell, batch: share.nodes(step.batch), ..*step };
+                let (own, all) = share.at(step.batch);
+                let time = self.whole_cells[share.cell.index()].at(&of_cell);
+                // At most the cell's own time, half up.
+                Nanos(((2 * u128::from(time.0) * u128::from(own) + u128::from(all)) / (2 * u128::from(all))) as u64)
+            }
+        };
+        time.max(self.kernel.at(step.batch))
     }
 }
 
 impl CostModel for TableModel {
     fn cell(&self, step: &Step) -> Nanos {
-        self.cells[step.cell.index()].at(step)
+        match self.operator(step.cell) {
+            Some(costs) => self.operator_at(costs, step),
+            None => self.cells[step.cell.index()].at(step),
+        }
     }
 
     fn switch(&self, step: &Step) -> Nanos {
-        self.switches[step.cell.index()].at(step)
+        self.switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
     }
 
     fn cell_of_whole(&self, step: &Step) -> Nanos {
-        self.whole_cells[step.cell.index()].at(step)
+        match self.operator(step.cell) {
+            Some(costs) => self.operator_at(costs, step),
+            None => self.whole_cells[step.cell.index()].at(step),
+        }
     }
 
     fn switch_of_whole(&self, step: &Step) -> Nanos {
-        self.whole_switches[step.cell.index()].at(step)
+        self.whole_switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
     }
 
     fn whole(&self, requests: u32) -> Nanos {

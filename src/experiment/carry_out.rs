@@ -72,7 +72,7 @@ pub(super) fn carry_out(run: &Run, prepared: &Prepared<'_>, folder: &Folder, sto
         write_logs(&folder.point(run), output, &ran.record, prepared)?;
     }
     // Of every run, so that the spread of the batch sizes can be told.
-    logs::write_batches(&folder.batches(run), &ran.record, prepared.cells())?;
+    logs::write_batches(&folder.batches(run), &ran.record, prepared.steps())?;
     if real {
         write_failures(&folder.failures(run), &ran.record)?;
     }
@@ -94,13 +94,13 @@ fn write_logs(point: &Path, output: &Output, record: &Recorder, prepared: &Prepa
         logs::write_requests(&place("requests.csv"), record)?;
     }
     if output.tasks {
-        logs::write_tasks(&place("tasks.csv"), record, prepared.cells())?;
+        logs::write_tasks(&place("tasks.csv"), record, prepared.steps())?;
         if prepared.target().is_real() {
             logs::write_rounds(&place("rounds.csv"), record)?;
         }
     }
     if output.timeline {
-        timeline::write_timeline(&place("timeline.json"), record, prepared.cells())?;
+        timeline::write_timeline(&place("timeline.json"), record, prepared.steps())?;
     }
     Ok(())
 }

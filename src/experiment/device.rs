@@ -11,6 +11,8 @@ use crate::network::Network;
 use crate::network::spec::Spec;
 use crate::scenario::{PolicyEntry, Scenario};
 use crate::workload::model::CellType;
+use crate::workload::operator::Sizes;
+use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
@@ -31,7 +33,11 @@ impl Device {
     pub fn new(scenario: &Scenario, target: Target, cells: &[CellType]) -> Result<Device> {
         match target {
             Target::Sim => {
-                let device = |policy: &PolicyEntry| table(scenario, policy)?.device(cells, policy.overhead);
+                let operators = operators(scenario);
+                let device = |policy: &PolicyEntry| match policy.settings.runs_operators() {
+                    true => table(scenario, policy)?.device_with(cells, &operators, policy.overhead),
+                    false => table(scenario, policy)?.device(cells, policy.overhead),
+                };
                 scenario.policies.iter().map(device).collect::<Result<_>>().map(Device::Simulated)
             }
             Target::Real(processor, _) => {
@@ -53,6 +59,13 @@ impl Device {
             }),
         }
     }
+}
+
+/// The operators of the scenario's model, in the sizes of its network.
+pub(super) fn operators(scenario: &Scenario) -> Catalogue {
+    let (hidden, embedding, vocabulary) =
+        (scenario.workload.hidden, scenario.workload.embedding, scenario.workload.vocabulary);
+    Catalogue::new(&scenario.workload.model, &Sizes { hidden, embedding, vocabulary })
 }
 
 /// The network that a scenario describes, on its device.

@@ -35,6 +35,8 @@ pub struct Prepared<'s> {
     scenario: &'s Scenario,
     target: Target,
     cells: Vec<CellType>,
+    /// The names of all that a task's steps can be: the cells, and behind them their operators where a policy runs those.
+    steps: Vec<CellType>,
     /// `None` for whoever brings a backend.
     device: Option<Device>,
     origin: Origin,
@@ -105,7 +107,20 @@ impl<'s> Prepared<'s> {
             let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
             none.within("workload").within(scenario.file.display())?;
         }
-        let prepared = Prepared { scenario, target, cells, device: None, origin, shared: Mutex::new(Vec::new()) };
+        let mut steps = cells.clone();
+        if let Some(entry) = scenario.policies.iter().find(|entry| entry.settings.runs_operators()) {
+            if target.is_real() {
+                return Err(Error::input(format!(
+                    "{}: policy \"{}\": kind \"{}\" runs operators, which are simulated alone; networks compute whole cells",
+                    scenario.file.display(),
+                    entry.label,
+                    entry.settings.kind()
+                )));
+            }
+            steps.extend(super::device::operators(scenario).types());
+        }
+        let shared = Mutex::new(Vec::new());
+        let prepared = Prepared { scenario, target, cells, steps, device: None, origin, shared };
         for policy in 0..scenario.policies.len() {
             prepared.policy(policy)?;
         }
@@ -125,6 +140,12 @@ impl<'s> Prepared<'s> {
     /// The model's cell types.
     pub fn cells(&self) -> &[CellType] {
         &self.cells
+    }
+
+    /// The names of all that a task's steps can be, by their numbers: the model's cell types, and their operators where a policy runs
+    /// those.
+    pub fn steps(&self) -> &[CellType] {
+        &self.steps
     }
 
     /// The requests of one replication, drawn when no other run has them at hand.
@@ -321,7 +342,7 @@ impl<'s> Prepared<'s> {
     /// The cell types that ran at batch sizes which the policy's cost table does not have; none on a real device.
     pub fn extrapolated(&self, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
         let Some(device) = self.device(run.policy) else { return Vec::new() };
-        let counts = (0..).map(CellId).zip(&self.cells).zip(&record.batches);
+        let counts = (0..).map(CellId).zip(&self.steps).zip(&record.batches);
         counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &device.measured(id), counts)).collect()
     }
 

@@ -25,6 +25,8 @@ pub struct Keep {
 #[derive(Debug)]
 pub struct Recorder {
     keep: Keep,
+    /// How many cell types the model has; steps with higher numbers are operators.
+    cells: usize,
     /// What has happened since the last round.
     this_round: Round,
     /// When each request arrived; [`Nanos::MAX`] until then, like the two below.
@@ -56,9 +58,10 @@ pub struct Recorder {
     pub task_count: u64,
     /// The sum of all tasks' batch sizes.
     pub batch_sum: u64,
-    /// For each cell type, how often a batch of each size was executed.
+    /// For each cell type, how often a batch of each size was executed; behind them those of the operators that were.
     pub batches: Vec<Vec<u64>>,
-    /// Cells executed, padding included; a cell with an input size counts as often as that is.
+    /// Cells executed, padding included; a cell with an input size counts as often as that is. Operators pad nothing: a task of
+    /// operators executes the cells that they belong to.
     pub executed_cells: u64,
     /// The same without padding.
     pub useful_cells: u64,
@@ -133,6 +136,7 @@ impl Recorder {
     pub fn new(requests: usize, workers: usize, cells: usize, keep: Keep) -> Self {
         Recorder {
             keep,
+            cells,
             arrival: vec![Nanos::MAX; requests],
             start: vec![Nanos::MAX; requests],
             finish: vec![Nanos::MAX; requests],
@@ -221,8 +225,12 @@ impl Recorder {
         self.useful_cells += task.useful_cells;
         self.busy[task.worker.index()] += completion.finish - completion.start;
         self.end = self.end.max(completion.finish);
+        let operators = task.steps.iter().any(|step| step.cell.index() >= self.cells);
+        self.executed_cells += if operators { task.useful_cells } else { task.steps.iter().map(Step::cells).sum() };
         for step in &task.steps {
-            self.executed_cells += step.cells();
+            if self.batches.len() <= step.cell.index() {
+                self.batches.resize_with(step.cell.index() + 1, Vec::new);
+            }
             let sizes = &mut self.batches[step.cell.index()];
             if sizes.len() <= step.batch as usize {
                 sizes.resize(step.batch as usize + 1, 0);

@@ -8,12 +8,14 @@ pub mod admission;
 pub mod registry;
 
 pub mod cellular;
+pub mod dynet;
 pub mod fold;
 pub mod ideal;
 pub mod immediate;
 pub mod late;
 mod levels;
 pub mod merged;
+pub mod operators;
 pub mod padded;
 
 use crate::backend::{Backend, MemberList, Task};

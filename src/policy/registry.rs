@@ -50,6 +50,12 @@ pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 's
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         None
     }
+
+    /// Whether the steps of its tasks are operators of cells, by their numbers in a
+    /// [`Catalogue`](crate::workload::operator::catalogue::Catalogue). Simulated devices alone run them.
+    fn runs_operators(&self) -> bool {
+        false
+    }
 }
 
 /// The largest batches of a policy.
@@ -75,6 +81,9 @@ pub trait Configured: Send + Sync + fmt::Debug {
     /// As [`Settings::largest_batches`].
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches>;
 
+    /// As [`Settings::runs_operators`].
+    fn runs_operators(&self) -> bool;
+
     /// Every key with its effective value, defaults included, in the order of the struct's fields.
     fn values(&self) -> serde_json::Map<String, serde_json::Value>;
 }
@@ -90,6 +99,10 @@ impl<S: Settings> Configured for S {
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
         Settings::largest_batches(self, setup)
+    }
+
+    fn runs_operators(&self) -> bool {
+        Settings::runs_operators(self)
     }
 
     fn values(&self) -> serde_json::Map<String, serde_json::Value> {
@@ -133,6 +146,7 @@ impl Registry {
             .with::<super::fold::Fold>()
             .with::<super::ideal::Ideal>()
             .with::<super::immediate::Immediate>()
+            .with::<super::dynet::DyNet>()
     }
 
     /// Adds a kind of policy.

@@ -1,0 +1,143 @@
+//! What a launch of operators takes, for policies that batch below the level of cells.
+//!
+//! Cost tables are about cells. Where one has rows `CELL.OPERATOR`, these hold. Otherwise a launch takes its share of the cell's time
+//! at that batch, and never less than the launch of a kernel (rows `kernel`). The share follows from what each operator of the cell
+//! has to compute and to move: an operator's work is the larger of its floating-point operations and [`BALANCE`] times its bytes
+//! (float32; weights once for each launch, inputs and outputs for each row), as a device of that balance would have it.
+//! Shares of a cell's operators sum to 1, so that one launch for each operator costs what the cell costs, but for the kernels' floor.
+
+use crate::units::CellId;
+use crate::workload::operator::{Kind, Operator};
+
+/// Floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. The ratio differs little between
+/// devices, and weighs but the few operators that are bound by memory against those that are not.
+pub const BALANCE: u64 = 17;
+
+/// The bytes of a float32.
+const FLOAT: u64 = 4;
+
+/// A cell before a node counts as this many where its number is open: the nodes of a binary tree have two children.
+const BEFORE: u32 = 2;
+
+/// What an operator has to do for so many rows, in floating-point operations or the bytes that take as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Work {
+    flops_of_row: u64,
+    bytes: u64,
+    bytes_of_row: u64,
+}
+
+impl Work {
+    fn of(operator: &Operator) -> Work {
+        let [rows, columns] = operator.shape.map(u64::from);
+        match operator.kind {
+            Kind::Matmul { .. } | Kind::Affine { .. } => Work {
+                flops_of_row: 2 * rows * columns,
+                bytes: FLOAT * rows * columns,
+                bytes_of_row: FLOAT * (rows + columns),
+            },
+            Kind::Lookup { .. } => Work { flops_of_row: 0, bytes: 0, bytes_of_row: FLOAT * 2 * rows },
+            _ => Work { flops_of_row: rows, bytes: 0, bytes_of_row: FLOAT * (rows + columns) },
+        }
+    }
+
+    fn at(self, rows: u64) -> u64 {
+        (self.flops_of_row * rows).max(BALANCE * (self.bytes + self.bytes_of_row * rows))
+    }
+}
+
+/// An operator's part of its cell.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// The cell.
+    pub cell: CellId,
+    /// The rows of the operator for each node of the cell.
+    pub rows_of_node: u32,
+    work: Work,
+    /// The work of each operator of the cell, and its rows for each node.
+    all: Vec<(Work, u32)>,
+}
+
+impl Share {
+    /// The part of an operator in a cell with these operators. `chain` says that one cell stands before each.
+    pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> Share {
+        let before = if chain { 1 } else { BEFORE };
+        let rows_of_node = |operator: &Operator| operator.copies(before) * operator.rows(before);
+        Share {
+            cell,
+            rows_of_node: rows_of_node(operator),
+            work: Work::of(operator),
+            all: list.iter().map(|operator| (Work::of(operator), rows_of_node(operator))).collect(),
+        }
+    }
+
+    /// The number of the cell's nodes that have so many rows of the operator, rounded up.
+    pub fn nodes(&self, rows: u32) -> u32 {
+        rows.div_ceil(self.rows_of_node)
+    }
+
+    /// The operator's share of the cell's time in a launch of so many rows, as a fraction.
+    pub fn at(&self, rows: u32) -> (u64, u64) {
+        let nodes = u64::from(self.nodes(rows));
+        let all = self.all.iter().map(|(work, rows)| work.at(nodes * u64::from(*rows))).sum();
+        (self.work.at(u64::from(rows)), all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::model::Model;
+    use crate::workload::operator::Sizes;
+
+    fn shares(model: &Model, cell: usize, rows_of_node: impl Fn(&Share) -> u32) -> Vec<(String, f64)> {
+        let list = model.operators(&Sizes::square(1024)).swap_remove(cell);
+        let chain = model.cell_types()[cell].chain;
+        list.iter()
+            .map(|operator| {
+                let share = Share::of(operator, CellId(cell as u16), &list, chain);
+                let (own, all) = share.at(rows_of_node(&share));
+                (operator.name.clone(), own as f64 / all as f64)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_shares_of_a_cell_sum_to_one() {
+        for model in ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:net"] {
+            let model = Model::parse(model).unwrap();
+            for cell in 0..model.cell_types().len() {
+                for nodes in [1, 7, 64, 512] {
+                    let sum: f64 =
+                        shares(&model, cell, |share| nodes * share.rows_of_node).iter().map(|(_, s)| s).sum();
+                    assert!((sum - 1.0).abs() < 1e-9, "{model:?} {cell} {nodes}: {sum}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_have_nearly_all_of_it() {
+        let share = |nodes: u32, name: &str| {
+            let shares = shares(&Model::Lstm, 0, |share| nodes * share.rows_of_node);
+            shares.into_iter().find(|(operator, _)| operator == name).unwrap().1
+        };
+        assert!(share(1, "gates") > 0.99);
+        assert!((0.75..0.95).contains(&share(512, "gates")), "{}", share(512, "gates"));
+    }
+
+    #[test]
+    fn by_hand() {
+        // One row of a product 2 x 3: 12 operations, 24 bytes of weights and 20 of vectors.
+        let kind = Kind::Matmul { weight: "w".into() };
+        let operator = Operator {
+            name: "p".into(),
+            kind,
+            rows: crate::workload::operator::Rows::One,
+            inputs: Vec::new(),
+            shape: [2, 3],
+        };
+        assert_eq!(Work::of(&operator).at(1), BALANCE * 44);
+        assert_eq!(Work::of(&operator).at(10), BALANCE * 224);
+    }
+}

@@ -1,0 +1,327 @@
+//! DyNet's batching by agenda (Neubig, Goldberg and Dyer, 2017, section 3.2), exactly, without looking at single operators.
+//!
+//! The rule, until nothing is left: (1) an operator that is ready and can't be batched runs alone; (2) otherwise the signature whose
+//! operators have the lowest mean depth, over all of them in this evaluation, runs next; of equal ones that which was seen first, unless
+//! it is no elementwise function and another is; (3) all its ready operators run as one, without a limit.
+//!
+//! Nodes of one class whose last state before came with one launch are a **wave**: from there on they are alike, so that one
+//! counter stands for all. An operator that hangs on the state of one cell before is in the wave of that state. Those of
+//! a node that came sooner are never behind that which came last, because a launch takes all that is ready; so whoever takes
+//! all of them waits for the last alone.
+
+use std::hash::Hash;
+
+use crate::policy::operators::batch::{Batch, Groups};
+use crate::policy::operators::classes::{Classes, Key, Needs};
+use crate::policy::operators::launches::Launch;
+use crate::workload::operator::Source;
+
+/// Launches in the order of the agenda; gives the number of operators.
+pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
+    launches.clear();
+    let (order, operators) = Order::of(&batch.groups(classes), batch, classes);
+    let mut agenda = Agenda {
+        batch,
+        classes,
+        missing: batch.inputs().to_vec(),
+        waves: Vec::new(),
+        static_wave: vec![0; classes.all().len()],
+        wave_of: vec![NONE; 2 * classes.all().len()],
+        ready: vec![Vec::new(); classes.keyed().len()],
+    };
+    agenda.begin();
+    while let Some(key) = order.next(&agenda.ready) {
+        let units = std::mem::take(&mut agenda.ready[key.index()]);
+        // All units of a key have one input size: it is part of what makes operators equal, or they are not sized.
+        let input =
+            units.first().map_or(0, |unit| classes.all()[agenda.waves[unit.wave as usize].class as usize].input);
+        let sizes = units.iter().map(|unit| agenda.size(*unit));
+        let (operators, rows) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+        launches.push(Launch { key, operators, rows, input });
+        agenda.done(&units);
+    }
+    operators
+}
+
+/// The keys of a batch, the one to run first in front.
+struct Order {
+    keys: Vec<Key>,
+}
+
+impl Order {
+    fn of<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> (Order, u64) {
+        let keyed = classes.keyed();
+        // For each key in the order in which it was seen: how many operators, and the sum of their depths.
+        let mut place = vec![NONE; keyed.len()];
+        let mut seen: Vec<(Key, u64, u64)> = Vec::new();
+        let mut operators = 0;
+        groups.each(batch, classes, |entry| {
+            operators += entry.nodes;
+            let key = classes.all()[entry.class as usize].keys[entry.place as usize];
+            if place[key.index()] == NONE {
+                place[key.index()] = seen.len() as u32;
+                seen.push((key, 0, 0));
+            }
+            let (_, count, depths) = &mut seen[place[key.index()] as usize];
+            *count += entry.nodes;
+            *depths += entry.nodes * u64::from(entry.depth);
+        });
+        // Stable, so that what was seen first stays first. Means are compared as fractions, so that equal ones are equal.
+        seen.sort_by(|(a, a_count, a_depths), (b, b_count, b_depths)| {
+            let mean =
+                (u128::from(*a_depths) * u128::from(*b_count)).cmp(&(u128::from(*b_depths) * u128::from(*a_count)));
+            let (a, b) = (&keyed[a.index()], &keyed[b.index()]);
+            b.alone.cmp(&a.alone).then(mean).then(b.elementwise.cmp(&a.elementwise))
+        });
+        (Order { keys: seen.into_iter().map(|(key, ..)| key).collect() }, operators)
+    }
+
+    /// The first key with something ready.
+    fn next(&self, ready: &[Vec<Unit>]) -> Option<Key> {
+        self.keys.iter().copied().find(|key| !ready[key.index()].is_empty())
+    }
+}
+
+/// No wave, or no place.
+const NONE: u32 = u32::MAX;
+
+/// One operator of the nodes of a wave.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    wave: u32,
+    place: u16,
+}
+
+/// Which operators a wave has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Those that need no state: of all nodes of a class, from the start.
+    Words,
+    /// Those that need the state of one cell before: of all such cells whose state came with one launch.
+    Edges,
+    /// All others, of nodes whose last state before came with one launch.
+    Nodes,
+}
+
+/// What is alike from here on.
+struct Wave {
+    class: u32,
+    what: What,
+    /// How many nodes, or cells before.
+    count: u64,
+    /// For [`What::Nodes`] which.
+    nodes: Vec<u32>,
+    /// For [`What::Nodes`] the wave of its last states before.
+    edges: u32,
+    /// For each operator of the list, of how many operators it still waits for the output.
+    missing: Vec<u16>,
+    done: Vec<bool>,
+    /// Waves of which operators wait for some of this one.
+    followers: Vec<u32>,
+}
+
+struct Agenda<'a, K> {
+    batch: &'a Batch,
+    classes: &'a Classes<K>,
+    /// For each node, how many states before are missing.
+    missing: Vec<u32>,
+    waves: Vec<Wave>,
+    /// For each class the wave of what needs no state.
+    static_wave: Vec<u32>,
+    /// For each class the waves that are being made for the present launch: of edges, of nodes.
+    wave_of: Vec<u32>,
+    /// For each key what is ready.
+    ready: Vec<Vec<Unit>>,
+}
+
+impl<K: Hash + Eq> Agenda<'_, K> {
+    /// Makes ready what needs no state, and what needs only initial ones.
+    fn begin(&mut self) {
+        let mut counts = vec![0u64; self.classes.all().len()];
+        for node in 0..self.batch.len() as u32 {
+            counts[self.batch.class(node) as usize] += 1;
+        }
+        for &class in self.batch.seen() {
+            self.static_wave[class as usize] = self.wave(class, What::Words);
+            self.waves[self.static_wave[class as usize] as usize].count = counts[class as usize];
+        }
+        let mut made = Vec::new();
+        for node in 0..self.batch.len() as u32 {
+            if self.missing[node as usize] == 0 {
+                let class = self.batch.class(node);
+                self.add_edge(class, &mut made);
+                self.add_node(node, class, &mut made);
+            }
+        }
+        self.open(self.batch.seen().iter().map(|class| self.static_wave[*class as usize]).collect());
+        self.open_made(made);
+    }
+
+    fn wave(&mut self, class: u32, what: What) -> u32 {
+        self.waves.push(Wave {
+            class,
+            what,
+            count: 0,
+            nodes: Vec::new(),
+            edges: NONE,
+            missing: Vec::new(),
+            done: Vec::new(),
+            followers: Vec::new(),
+        });
+        self.waves.len() as u32 - 1
+    }
+
+    /// The state of a cell before some node of this class is there.
+    fn add_edge(&mut self, class: u32, made: &mut Vec<u32>) {
+        let place = 2 * class as usize;
+        if self.wave_of[place] == NONE {
+            self.wave_of[place] = self.wave(class, What::Edges);
+            made.push(self.wave_of[place]);
+        }
+        self.waves[self.wave_of[place] as usize].count += 1;
+    }
+
+    /// The states of all cells before a node are there, the last of them just now.
+    fn add_node(&mut self, node: u32, class: u32, made: &mut Vec<u32>) {
+        let place = 2 * class as usize + 1;
+        if self.wave_of[place] == NONE {
+            self.wave_of[place] = self.wave(class, What::Nodes);
+            made.push(self.wave_of[place]);
+            self.waves[self.wave_of[place] as usize].edges = self.wave_of[place - 1];
+        }
+        let wave = &mut self.waves[self.wave_of[place] as usize];
+        wave.count += 1;
+        wave.nodes.push(node);
+    }
+
+    fn open_made(&mut self, made: Vec<u32>) {
+        for wave in &made {
+            let class = self.waves[*wave as usize].class as usize;
+            self.wave_of[2 * class..2 * class + 2].fill(NONE);
+        }
+        self.open(made);
+    }
+
+    /// Makes ready what waits for nothing in new waves. Those of edges come before those of nodes that wait for them.
+    fn open(&mut self, waves: Vec<u32>) {
+        let classes = self.classes;
+        for number in waves {
+            let Wave { class, what, edges, .. } = self.waves[number as usize];
+            let cell = classes.cell(class);
+            let keys = &classes.all()[class as usize].keys;
+            let words = self.static_wave[class as usize];
+            let before = [words, edges].map(|wave| self.waves.get(wave as usize).map(|_| wave));
+            let mut missing = vec![0u16; keys.len()];
+            for (place, operator) in
+                cell.list.operators.iter().enumerate().filter(|(place, _)| what.has(cell.needs[*place]))
+            {
+                let mut waits_for: Vec<u16> = operator
+                    .inputs
+                    .iter()
+                    .filter_map(|source| match source {
+                        Source::Operator(earlier) => Some(*earlier),
+                        Source::Word | Source::State => None,
+                    })
+                    .filter(|earlier| {
+                        let need = cell.needs[*earlier as usize];
+                        what.has(need) || !self.is_done(need, *earlier, words, edges)
+                    })
+                    .collect();
+                waits_for.sort_unstable();
+                waits_for.dedup();
+                missing[place] = waits_for.len() as u16;
+                if waits_for.is_empty() {
+                    self.ready[keys[place].index()].push(Unit { wave: number, place: place as u16 });
+                }
+            }
+            for earlier in before.into_iter().flatten().filter(|earlier| *earlier != number) {
+                self.waves[earlier as usize].followers.push(number);
+            }
+            let wave = &mut self.waves[number as usize];
+            wave.missing = missing;
+            wave.done = vec![false; keys.len()];
+        }
+    }
+
+    /// Whether an operator of an earlier wave has run.
+    fn is_done(&self, need: Needs, place: u16, words: u32, edges: u32) -> bool {
+        let wave = if need == Needs::Word { words } else { edges };
+        self.waves[wave as usize].done[place as usize]
+    }
+
+    /// How many operators a unit stands for, and over how many rows they run.
+    fn size(&self, unit: Unit) -> (u64, u64) {
+        let wave = &self.waves[unit.wave as usize];
+        let before = self.classes.all()[wave.class as usize].before;
+        let operator = &self.classes.cell(wave.class).list.operators[unit.place as usize];
+        let copies = if wave.what == What::Edges { 1 } else { operator.copies(before) };
+        let operators = wave.count * u64::from(copies);
+        (operators, operators * u64::from(operator.rows(before)))
+    }
+
+    /// These units have run, in one launch.
+    fn done(&mut self, units: &[Unit]) {
+        let classes = self.classes;
+        let mut made = Vec::new();
+        for unit in units {
+            let Wave { class, .. } = self.waves[unit.wave as usize];
+            let cell = classes.cell(class);
+            self.waves[unit.wave as usize].done[unit.place as usize] = true;
+            let followers = std::mem::take(&mut self.waves[unit.wave as usize].followers);
+            for wave in [unit.wave].into_iter().chain(followers.iter().copied()) {
+                for taker in &cell.takers[unit.place as usize] {
+                    self.satisfy(wave, *taker);
+                }
+            }
+            self.waves[unit.wave as usize].followers = followers;
+            if unit.place as usize + 1 == cell.list.operators.len() {
+                self.pass_on(unit.wave, &mut made);
+            }
+        }
+        self.open_made(made);
+    }
+
+    /// One of the outputs that an operator waits for is there, if the wave has it.
+    fn satisfy(&mut self, wave: u32, place: u16) {
+        let class = self.waves[wave as usize].class;
+        let needs = self.classes.cell(class).needs[place as usize];
+        let key = self.classes.all()[class as usize].keys[place as usize];
+        let of_wave = &mut self.waves[wave as usize];
+        if !of_wave.what.has(needs) {
+            return;
+        }
+        of_wave.missing[place as usize] -= 1;
+        if of_wave.missing[place as usize] == 0 {
+            self.ready[key.index()].push(Unit { wave, place });
+        }
+    }
+
+    /// The states of a wave's nodes are there.
+    fn pass_on(&mut self, wave: u32, made: &mut Vec<u32>) {
+        let batch = self.batch;
+        let Wave { class, what, .. } = self.waves[wave as usize];
+        let nodes = match what {
+            // A cell that needs no state gives its own at once, in all its nodes.
+            What::Words => (0..batch.len() as u32).filter(|node| batch.class(*node) == class).collect(),
+            What::Edges | What::Nodes => std::mem::take(&mut self.waves[wave as usize].nodes),
+        };
+        for taker in nodes.into_iter().flat_map(|node| batch.takers(node)) {
+            let class = batch.class(*taker);
+            self.add_edge(class, made);
+            self.missing[*taker as usize] -= 1;
+            if self.missing[*taker as usize] == 0 {
+                self.add_node(*taker, class, made);
+            }
+        }
+    }
+}
+
+impl What {
+    fn has(self, needs: Needs) -> bool {
+        match self {
+            What::Words => needs == Needs::Word,
+            What::Edges => needs == Needs::OneState,
+            What::Nodes => needs == Needs::AllStates,
+        }
+    }
+}

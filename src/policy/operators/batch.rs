@@ -1,0 +1,209 @@
+//! The nodes of a batch of requests, by class and depth.
+
+use std::hash::Hash;
+
+use super::classes::{Classes, Needs};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::operator::Rows;
+
+/// The nodes of all requests of a batch, with the edges between them.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The class of each node.
+    class: Vec<u32>,
+    /// How many cells stand before each node.
+    inputs: Vec<u32>,
+    /// The nodes that take the state of node `n` are `takers[ends[n - 1]..ends[n]]`.
+    takers: Vec<u32>,
+    ends: Vec<u32>,
+    seen: Vec<u32>,
+    /// For each class, whether it is in `seen`.
+    is_seen: Vec<bool>,
+    cells: u64,
+}
+
+/// How many nodes, and how many cells before nodes, there are by class and by the depth of the states.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// For each class, how many nodes whose deepest state before has a depth: at 0 those with no cell before, at `d + 1` depth `d`.
+    pub nodes: Vec<Vec<u32>>,
+    /// For each class, how many cells before its nodes have a state of a depth, likewise; an initial state counts at 0.
+    pub edges: Vec<Vec<u32>>,
+}
+
+impl Batch {
+    /// Forgets all requests.
+    pub fn clear(&mut self) {
+        let Batch { class, inputs, takers, ends, seen, is_seen, cells } = self;
+        [class, inputs, takers, ends, seen].into_iter().for_each(Vec::clear);
+        is_seen.fill(false);
+        *cells = 0;
+    }
+
+    /// Adds a request.
+    pub fn add<K: Hash + Eq>(&mut self, graph: &CellGraph, classes: &mut Classes<K>) {
+        let first = self.class.len() as u32;
+        match graph {
+            CellGraph::Chains(runs) => {
+                for run in runs {
+                    let class = classes.class(run.cell, 1, run.input);
+                    self.see(class);
+                    self.cells += u64::from(run.length) * u64::from(run.input.max(1));
+                    self.class.resize(self.class.len() + run.length as usize, class);
+                }
+                let last = self.class.len() as u32 - 1;
+                self.inputs.push(0);
+                self.inputs.resize(self.class.len(), 1);
+                for node in first..last {
+                    self.takers.push(node + 1);
+                    self.ends.push(self.takers.len() as u32);
+                }
+                self.ends.push(self.takers.len() as u32);
+            }
+            CellGraph::Graph(graph) => {
+                self.inputs.resize(self.inputs.len() + graph.len(), 0);
+                for node in 0..graph.len() as u32 {
+                    for next in graph.successors(node) {
+                        self.takers.push(first + next);
+                        self.inputs[(first + next) as usize] += 1;
+                    }
+                    self.ends.push(self.takers.len() as u32);
+                }
+                // A program builds children before parents; so of several classes the one that stands deepest is met first.
+                let mut met: Vec<(u32, u32, u32)> = Vec::new();
+                for (node, (cell, depth)) in (0..).zip(graph.cells().iter().zip(graph.depths())) {
+                    let class = classes.class(*cell, self.inputs[(first + node) as usize], 0);
+                    self.class.push(class);
+                    match met.iter_mut().find(|(.., known)| *known == class) {
+                        Some(known) => *known = (*known).min((*depth, node, class)),
+                        None => met.push((*depth, node, class)),
+                    }
+                }
+                met.sort_unstable();
+                met.into_iter().for_each(|(.., class)| self.see(class));
+                self.cells += graph.len() as u64;
+            }
+        }
+    }
+
+    fn see(&mut self, class: u32) {
+        let place = class as usize;
+        if self.is_seen.len() <= place {
+            self.is_seen.resize(place + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_seen[place], true) {
+            self.seen.push(class);
+        }
+    }
+
+    /// The number of nodes.
+    pub fn len(&self) -> usize {
+        self.class.len()
+    }
+
+    /// The class of a node.
+    pub fn class(&self, node: u32) -> u32 {
+        self.class[node as usize]
+    }
+
+    /// How many cells stand before each node.
+    pub fn inputs(&self) -> &[u32] {
+        &self.inputs
+    }
+
+    /// The nodes that take a node's state.
+    pub fn takers(&self, node: u32) -> &[u32] {
+        let begin = if node == 0 { 0 } else { self.ends[node as usize - 1] };
+        &self.takers[begin as usize..self.ends[node as usize] as usize]
+    }
+
+    /// The classes, in the order in which a program meets them that builds one request after the other, children before parents.
+    pub fn seen(&self) -> &[u32] {
+        &self.seen
+    }
+
+    /// The cells of all requests; one with an input size counts as often as that is.
+    pub fn cells(&self) -> u64 {
+        self.cells
+    }
+
+    /// Counts the nodes by class and depth.
+    pub fn groups<K: Hash + Eq>(&self, classes: &Classes<K>) -> Groups {
+        let mut groups =
+            Groups { nodes: vec![Vec::new(); classes.all().len()], edges: vec![Vec::new(); classes.all().len()] };
+        let count = |counts: &mut Vec<u32>, at: u32| {
+            if counts.len() <= at as usize {
+                counts.resize(at as usize + 1, 0);
+            }
+            counts[at as usize] += 1;
+        };
+        let mut missing = self.inputs.clone();
+        // For each node 1 more than the depth of the deepest state before; 0 without one.
+        let mut states = vec![0u32; self.len()];
+        let mut ready: Vec<u32> = (0..self.len() as u32).filter(|node| missing[*node as usize] == 0).collect();
+        for node in &ready {
+            count(&mut groups.edges[self.class(*node) as usize], 0);
+        }
+        while let Some(node) = ready.pop() {
+            let class = self.class(node);
+            let before = states[node as usize];
+            count(&mut groups.nodes[class as usize], before);
+            let takers = self.takers(node);
+            if takers.is_empty() {
+                continue;
+            }
+            let state = 1 + classes.cell(class).depths.state(before.checked_sub(1));
+            for &taker in takers {
+                count(&mut groups.edges[self.class(taker) as usize], state);
+                let (deepest, missing) = (&mut states[taker as usize], &mut missing[taker as usize]);
+                *deepest = state.max(*deepest);
+                *missing -= 1;
+                if *missing == 0 {
+                    ready.push(taker);
+                }
+            }
+        }
+        groups
+    }
+}
+
+/// One kind of operator at one depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Whose operator.
+    pub class: u32,
+    /// Which of its list.
+    pub place: u16,
+    /// How deep it stands.
+    pub depth: u32,
+    /// How many nodes of the graph of operators.
+    pub nodes: u64,
+    /// Over how many rows they run.
+    pub rows: u64,
+}
+
+impl Groups {
+    /// Calls `visit` for the operators of a batch: class by class in the order in which they were seen, operator by operator.
+    pub fn each<K: Hash + Eq>(&self, batch: &Batch, classes: &Classes<K>, mut visit: impl FnMut(Entry)) {
+        for &class in batch.seen() {
+            let before = classes.all()[class as usize].before;
+            let cell = classes.cell(class);
+            for (place, operator) in cell.list.operators.iter().enumerate() {
+                // What is there for each cell before and hangs on that cell alone stands as deep as that.
+                let by_edge = operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
+                let counts = if by_edge { &self.edges } else { &self.nodes };
+                let copies = if by_edge { 1 } else { u64::from(operator.copies(before)) };
+                for (states, count) in (0..).zip(&counts[class as usize]).filter(|(_, count)| **count > 0) {
+                    let nodes = u64::from(*count) * copies;
+                    visit(Entry {
+                        class,
+                        place: place as u16,
+                        depth: cell.depths.depth(place, u32::checked_sub(states, 1)),
+                        nodes,
+                        rows: nodes * u64::from(operator.rows(before)),
+                    });
+                }
+            }
+        }
+    }
+}

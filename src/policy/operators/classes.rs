@@ -1,0 +1,234 @@
+//! Classes of nodes, and which of their operators run as one.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::units::CellId;
+use crate::workload::operator::catalogue::List;
+use crate::workload::operator::depth::Depths;
+use crate::workload::operator::{Kind, Operator, Rows, Source};
+
+/// What two operators have in common that run as one, in the order in which keys were first met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(u32);
+
+impl Key {
+    /// For tables by key.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a key stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyed {
+    /// The operator that gives a launch its name and its cost: the first that was met with this key.
+    pub operator: CellId,
+    /// No two run as one.
+    pub alone: bool,
+    /// It works element by element.
+    pub elementwise: bool,
+}
+
+/// Nodes with the same operators.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Their cell type.
+    pub cell: CellId,
+    /// How many cells stand before; an initial state counts as one.
+    pub before: u32,
+    /// The size of their input, where their time depends on it.
+    pub input: u32,
+    /// The key of each operator of the cell's list.
+    pub keys: Vec<Key>,
+}
+
+/// What an operator waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing but the node's word.
+    Word,
+    /// The state of the one cell before that it is there for.
+    OneState,
+    /// The states of all cells before.
+    AllStates,
+}
+
+/// A cell's operators, and how they hang together.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The operators, and their numbers.
+    pub list: List,
+    /// How deep each stands.
+    pub depths: Depths,
+    /// What each waits for.
+    pub needs: Vec<Needs>,
+    /// For each operator those that take its output.
+    pub takers: Vec<Vec<u16>>,
+}
+
+/// What makes two operators run as one: asked once for each operator of a class; `None` for one that runs alone.
+pub type KeyOf<K> = fn(&Operator, before: u32, input: u32) -> Option<K>;
+
+/// All classes that have been met.
+pub struct Classes<K> {
+    cells: Vec<Cell>,
+    key_of: KeyOf<K>,
+    classes: Vec<Class>,
+    // Both are looked up, never iterated: their order reaches no result.
+    class_of: HashMap<(CellId, u32, u32), u32>,
+    key_numbers: HashMap<Meaning<K>, Key>,
+    keyed: Vec<Keyed>,
+}
+
+/// What a key was made for: operators that run as one, or one that runs alone.
+#[derive(PartialEq, Eq, Hash)]
+enum Meaning<K> {
+    Together(K),
+    /// Of one cell, with so many cells before and one size of input.
+    Alone(CellId, u32, u32),
+}
+
+impl<K: Hash + Eq> Classes<K> {
+    /// No class yet. `lists` are the operators of each cell, by its id.
+    pub fn new(lists: &[List], key_of: KeyOf<K>) -> Classes<K> {
+        let mut classes = Classes {
+            cells: lists.iter().map(Cell::of).collect(),
+            key_of,
+            classes: Vec::new(),
+            class_of: HashMap::new(),
+            key_numbers: HashMap::new(),
+            keyed: Vec::new(),
+        };
+        // So that a launch has its name from the first cell that has such an operator, and not from the first that came.
+        for cell in 0..lists.len() as u16 {
+            classes.keys(CellId(cell), 1, 0);
+        }
+        classes
+    }
+
+    /// The class of nodes of a cell type with so many cells before them (an initial state counts as one).
+    pub fn class(&mut self, cell: CellId, before: u32, input: u32) -> u32 {
+        let before = before.max(1);
+        if let Some(class) = self.class_of.get(&(cell, before, input)) {
+            return *class;
+        }
+        let keys = self.keys(cell, before, input);
+        let class = self.classes.len() as u32;
+        self.classes.push(Class { cell, before, input, keys });
+        self.class_of.insert((cell, before, input), class);
+        class
+    }
+
+    fn keys(&mut self, cell: CellId, before: u32, input: u32) -> Vec<Key> {
+        let list = &self.cells[cell.index()].list;
+        let operators = list.operators.iter().zip(&list.ids);
+        let mut number = |(operator, id): (&Operator, &CellId)| {
+            let together = (self.key_of)(operator, before, input);
+            let keyed = Keyed {
+                operator: *id,
+                alone: together.is_none(),
+                elementwise: matches!(operator.kind, Kind::Elementwise { .. } | Kind::Sum),
+            };
+            let meaning = together.map_or(Meaning::Alone(*id, before, input), Meaning::Together);
+            *self.key_numbers.entry(meaning).or_insert_with(|| {
+                self.keyed.push(keyed);
+                Key(self.keyed.len() as u32 - 1)
+            })
+        };
+        operators.map(&mut number).collect()
+    }
+
+    /// The classes by number.
+    pub fn all(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// The cell of a class.
+    pub fn cell(&self, class: u32) -> &Cell {
+        &self.cells[self.classes[class as usize].cell.index()]
+    }
+
+    /// What each key stands for, by [`Key::index`].
+    pub fn keyed(&self) -> &[Keyed] {
+        &self.keyed
+    }
+}
+
+impl Cell {
+    fn of(list: &List) -> Cell {
+        let mut needs: Vec<Needs> = Vec::with_capacity(list.operators.len());
+        let mut takers = vec![Vec::new(); list.operators.len()];
+        for (place, operator) in list.operators.iter().enumerate() {
+            for source in &operator.inputs {
+                if let Source::Operator(earlier) = source
+                    && takers[*earlier as usize].last() != Some(&(place as u16))
+                {
+                    takers[*earlier as usize].push(place as u16);
+                }
+            }
+            let one = operator.rows == Rows::ForEach;
+            let need = operator.inputs.iter().fold(Needs::Word, |need, source| {
+                let other = match source {
+                    Source::Word => Needs::Word,
+                    Source::State => Needs::OneState,
+                    Source::Operator(earlier) => needs[*earlier as usize],
+                };
+                match (need, other) {
+                    (Needs::AllStates, _) | (_, Needs::AllStates) => Needs::AllStates,
+                    (Needs::Word, Needs::Word) => Needs::Word,
+                    _ if one => Needs::OneState,
+                    _ => Needs::AllStates,
+                }
+            });
+            needs.push(need);
+        }
+        Cell { depths: Depths::of(&list.operators), list: list.clone(), needs, takers }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::model::Model;
+    use crate::workload::operator::Sizes;
+    use crate::workload::operator::catalogue::Catalogue;
+
+    fn classes(model: &Model) -> Classes<crate::workload::operator::Signature> {
+        let catalogue = Catalogue::new(model, &Sizes::square(8));
+        Classes::new(catalogue.operators(), |operator, before, _| operator.signature(before))
+    }
+
+    #[test]
+    fn a_class_is_a_cell_type_and_a_number_of_cells_before() {
+        let mut classes = classes(&Model::ChildSumTreeLstm);
+        let [two, three, leaf] = [(0, 2), (0, 3), (1, 0)].map(|(cell, before)| classes.class(CellId(cell), before, 0));
+        assert_eq!(classes.class(CellId(0), 2, 0), two);
+        assert_eq!(classes.class(CellId(1), 1, 0), leaf, "an initial state is one cell before");
+        let keys = |class: u32| &classes.all()[class as usize].keys;
+        let differ: Vec<&str> = (0..keys(two).len())
+            .filter(|place| keys(two)[*place] != keys(three)[*place])
+            .map(|place| classes.cell(two).list.operators[place].name.as_str())
+            .collect();
+        assert_eq!(differ, ["children.h", "children.c", "f.children"], "sums and functions go by their type alone");
+        assert_eq!(keys(two)[0], keys(leaf)[0]);
+    }
+
+    #[test]
+    fn an_operator_waits_for_one_state_only_if_all_that_it_takes_does() {
+        let mut childsum = classes(&Model::ChildSumTreeLstm);
+        let class = childsum.class(CellId(0), 2, 0);
+        let cell = childsum.cell(class);
+        let needs =
+            |name: &str| cell.needs[cell.list.operators.iter().position(|operator| operator.name == name).unwrap()];
+        assert_eq!(
+            ["word", "child.h", "children.h", "children"].map(needs),
+            [Needs::Word, Needs::OneState, Needs::AllStates, Needs::AllStates]
+        );
+        let mut binary = classes(&Model::TreeLstm);
+        let class = binary.class(CellId(0), 2, 0);
+        let cell = binary.cell(class);
+        let slice = cell.list.operators.iter().position(|operator| operator.name == "f.slice").unwrap();
+        assert_eq!(cell.needs[slice], Needs::AllStates, "the gates of a node take both children");
+    }
+}
