@@ -7,6 +7,7 @@ mod cuda;
 mod desk;
 mod determinism;
 mod files;
+mod graphs;
 #[cfg(target_os = "linux")]
 #[path = "../host_cuda/mod.rs"]
 mod host_cuda;
