@@ -1,16 +1,21 @@
-//! Latency against delivered throughput: a line through the 90th percentiles, bars from the median to the 99th.
+//! Latency against delivered throughput: a line through the 90th percentiles, bars from the median to the 99th. In simulated
+//! runs what no policy can beat is drawn, too.
 
-use super::axis::Axis;
+use super::axis::{Axis, number};
 use super::canvas::{Canvas, Stroke};
-use super::input::{Series, line_legend};
+use super::input::{Folder, Series, line_legend};
 use super::panel::{Curve, Dot, Entry, Key, Panel, WHISKER, figure as panel_figure, log_y, marker_entries, room_for};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
+use crate::error::Result;
 
 /// The width of lines between saturated runs, and of their bars: their latency says only how long the runs were.
 pub(super) const SATURATED_LINE: f64 = 0.8;
 
 /// With more policies than this, the bars would hide the lines.
 const MOST_WITH_BARS: usize = 4;
+
+/// A bound that lies further off than so many times the fastest run would take the figure's room; the legend has it.
+const FAR: f64 = 2.5;
 
 /// One run of a policy.
 struct Run {
@@ -40,10 +45,13 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let Some(fastest) = runs().map(|run| run.throughput).max_by(f64::total_cmp) else {
         return Ok(Err(Nothing("summary.csv has no row with throughput_rps and p90_ms".into())));
     };
-    let low = runs().map(|run| run.p50.filter(|_| bars).unwrap_or(run.p90));
+    let folders = inputs.folders().iter().filter(|folder| series.iter().any(|s| s.is_of(folder)));
+    let Bounds { floors, ceilings } = Bounds::of(folders)?;
+    let low = runs().map(|run| run.p50.filter(|_| bars).unwrap_or(run.p90)).chain(floors.iter().copied());
     let high = runs().map(|run| (run.p99.filter(|_| bars).unwrap_or(run.p90), run.saturated));
     let y = latency_axis("p90 latency (ms)", low, high, options.linear);
-    let x = Axis::linear("Throughput (requests/s)", 0.0, fastest * 1.04, room_for(fastest));
+    let last = ceilings.iter().copied().filter(|ceiling| *ceiling <= FAR * fastest).fold(fastest, f64::max);
+    let x = Axis::linear("Throughput (requests/s)", 0.0, last * 1.04, room_for(last));
 
     let dot = |run: &Run| Dot { x: run.throughput, y: run.p90, saturated: run.saturated };
     let curves: Vec<Curve> = series
@@ -57,13 +65,58 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         legend.push(Entry { label: "p50–p99".into(), key: Key::Whisker });
     }
     legend.extend(marker_entries(&curves, &y));
+    legend.extend(
+        floors.iter().map(|ms| Entry { label: format!("p90 floor {} ms", number(short(*ms))), key: Key::Rule }),
+    );
+    legend.extend(ceilings.iter().map(|rate| Entry {
+        label: format!(
+            "ceiling {} requests/s{}",
+            number(rate.round()),
+            if *rate > x.high { " (off the axis)" } else { "" }
+        ),
+        key: Key::UprightRule,
+    }));
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
+    for ms in &floors {
+        panel.rule(&mut canvas, &[(panel.x.low, *ms), (panel.x.high, *ms)]);
+    }
+    for rate in &ceilings {
+        panel.rule(&mut canvas, &[(*rate, panel.y.low), (*rate, panel.y.high)]);
+    }
     if bars {
         draw_bars(&mut canvas, &panel, &series, &lines);
     }
     panel.curves(&mut canvas, &curves, SATURATED_LINE);
     panel.axes(&mut canvas);
     Ok(Ok(canvas))
+}
+
+/// What no policy can beat, in ms and requests per second; of several scenarios with the same bounds once.
+struct Bounds {
+    floors: Vec<f64>,
+    ceilings: Vec<f64>,
+}
+
+impl Bounds {
+    fn of<'a>(folders: impl Iterator<Item = &'a Folder>) -> Result<Bounds> {
+        let mut all = Bounds { floors: Vec::new(), ceilings: Vec::new() };
+        let add = |values: &mut Vec<f64>, value: Option<f64>| {
+            values.extend(value.filter(|value| *value > 0.0 && !values.contains(value)));
+        };
+        for folder in folders {
+            if let Some(bounds) = folder.bounds()? {
+                add(&mut all.floors, bounds.floor.p90_ms);
+                add(&mut all.ceilings, bounds.ceiling_rps);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// A time in ms with two digits behind the point, or with three digits in all if it is below 1.
+fn short(ms: f64) -> f64 {
+    let scale = if ms >= 1.0 { 100.0 } else { 10f64.powi(2 - ms.log10().floor() as i32) };
+    (ms * scale).round() / scale
 }
 
 /// Draws the bar of each run. Bars of several policies that would hide each other stand side by side.
