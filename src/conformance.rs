@@ -19,6 +19,8 @@
 //! 7. **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
 //! 8. **Work conservation**, if promised: no worker idles while a request waits of which nothing runs.
 //! 9. **Pinning**, if promised: while a subgraph has unfinished tasks on one worker, none of its nodes goes to another.
+//! 10. **Bounds**, if promised: no request takes less than its critical path at the best batches, and no set of workers serves
+//!     more in a time than at the best batches ([`crate::metrics::bounds`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,6 +34,7 @@ use crate::backend::sim::Sim;
 use crate::backend::{Backend, Completion, MemberList, NodeRef, Step, Task};
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::driver::drive;
+use crate::metrics::bounds::Fastest;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::registry::{Configured, Setup};
@@ -55,13 +58,15 @@ pub struct Promises {
     pub work_conserving: bool,
     /// The nodes of a subgraph with unfinished tasks go to the worker of these tasks.
     pub pins: bool,
+    /// Every node runs as a cell, for what the cost table says.
+    pub bounded: bool,
     /// How many random workloads are tried.
     pub cases: u32,
 }
 
 impl Default for Promises {
     fn default() -> Self {
-        Promises { max_batch: u32::MAX, work_conserving: true, pins: true, cases: 200 }
+        Promises { max_batch: u32::MAX, work_conserving: true, pins: true, bounded: true, cases: 200 }
     }
 }
 
@@ -332,7 +337,7 @@ impl Backend for Watched<'_> {
 
 /// The first law that the run breaks, if there is one.
 fn first_broken(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
-    let checks: [&dyn Fn() -> Result<(), String>; 8] = [
+    let checks: [&dyn Fn() -> Result<(), String>; 9] = [
         &|| caps(case, run, promises),
         &|| conservation(case, run),
         &|| order(case, run),
@@ -341,6 +346,7 @@ fn first_broken(case: &Case, run: &Record, promises: &Promises) -> Option<String
         &|| run.littles_law.clone(),
         &|| if promises.work_conserving { work_conservation(case, run) } else { Ok(()) },
         &|| if promises.pins { pinning(case, run) } else { Ok(()) },
+        &|| if promises.bounded { bounds(case, run) } else { Ok(()) },
     ];
     checks.iter().find_map(|check| check().err())
 }
@@ -589,6 +595,29 @@ fn pinning(case: &Case, run: &Record) -> Result<(), String> {
                 ));
             }
         }
+    }
+    Ok(())
+}
+
+fn bounds(case: &Case, run: &Record) -> Result<(), String> {
+    let device = case.device();
+    let nodes: u64 = case.requests.graphs.iter().map(CellGraph::nodes).sum();
+    let largest = vec![nodes as u32; case.model.cell_types().len()];
+    let mut fastest = Fastest::new([&device], largest);
+    let mut work = 0.0;
+    let left = |request: &usize| run.finish[*request] != Nanos::MAX;
+    for request in (0..run.finish.len()).filter(left) {
+        let graph = &case.requests.graphs[request];
+        let (least, took) = (fastest.path(graph), run.finish[request] - case.arrivals[request]);
+        if took < least {
+            return Err(format!("bounds: request {request} takes {took}, and at the best batches {least}"));
+        }
+        work += fastest.work(graph);
+    }
+    // The sum of shares is rounded, unlike times.
+    let busy: Nanos = run.busy.iter().copied().sum();
+    if (busy.0 as f64) < work * (1.0 - 1e-9) {
+        return Err(format!("bounds: workers are busy for {busy}, and at the best batches for {work:.1}ns"));
     }
     Ok(())
 }

@@ -15,6 +15,22 @@ pub struct Curve {
     small: Vec<Nanos>,
 }
 
+/// The least that batches take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Best {
+    /// The whole batch: the time of the one that is done first.
+    pub time: Nanos,
+    /// One of its members, in nanoseconds: its share of the one with the most members per second.
+    pub share_ns: f64,
+}
+
+impl Best {
+    /// The least of both.
+    pub fn or(self, other: Best) -> Best {
+        Best { time: self.time.min(other.time), share_ns: self.share_ns.min(other.share_ns) }
+    }
+}
+
 /// Batches up to this one are tabulated.
 const TABULATED: u32 = 2048;
 
@@ -53,6 +69,16 @@ impl Curve {
     pub fn measured(&self) -> RangeInclusive<u32> {
         let batch = |point: Option<&(u32, u64)>| point.map_or(0, |(batch, _)| *batch);
         batch(self.points.first())..=batch(self.points.last())
+    }
+
+    /// The least over all batches up to `largest`, and up to the largest that has a point.
+    pub fn best(&self, largest: u32) -> Best {
+        // Each of them is tried: times are rounded, so that the least share need not be at a point.
+        let of = |batch: u32| {
+            let time = self.at(batch);
+            Best { time, share_ns: time.0 as f64 / f64::from(batch) }
+        };
+        (1..=largest.max(*self.measured().end())).map(of).reduce(Best::or).unwrap_or(of(1))
     }
 
     fn compute(&self, batch: u32) -> Nanos {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::CostModel;
-use super::curve::Curve;
+use super::curve::{Best, Curve};
 use super::operators::Share;
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
@@ -53,6 +53,13 @@ impl CellCosts {
     fn at(&self, step: &Step) -> Nanos {
         let fitting = self.by_input.partition_point(|(input, _)| *input < step.input).min(self.by_input.len() - 1);
         self.by_input[fitting].1.at(step.batch)
+    }
+
+    /// The least that a step with this input takes. It may run beside a larger one, padded to that.
+    fn best(&self, input: u32, largest: u32) -> Best {
+        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
+        let of_each = self.by_input[fitting..].iter().map(|(_, curve)| curve.best(largest));
+        of_each.reduce(Best::or).expect("a cell has a curve")
     }
 }
 
@@ -275,6 +282,14 @@ impl TableModel {
             }
         };
         time.max(self.kernel.at(step.batch))
+    }
+}
+
+impl TableModel {
+    /// The least that a cell with an input of this size takes, in any kind of task and in batches up to `largest` and up to the
+    /// largest of the table.
+    pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
+        self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest))
     }
 }
 

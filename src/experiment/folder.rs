@@ -20,7 +20,7 @@ use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
 /// The files of a run beside the summary and the figures.
-const OF_THE_RUN: [&str; 5] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv"];
+const OF_THE_RUN: [&str; 6] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json"];
 /// The logs of a point.
 const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "rounds.csv", "timeline.json"];
 /// Of the files of each replication, with the ending of each.
@@ -87,6 +87,9 @@ impl Folder {
         });
         write_json(&folder.path.join("run.json"), &reproduces)?;
         folder.write_lengths(&prepared.requests(0)?.shapes)?;
+        if let Some(bounds) = prepared.bounds()? {
+            write_json(&folder.path.join("bounds.json"), &bounds)?;
+        }
         Ok(folder)
     }
 

@@ -14,6 +14,7 @@ use crate::backend::sim::Sim;
 use crate::cost::table::TableModel;
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
+use crate::metrics::bounds::{Bounds, Fastest};
 use crate::metrics::extrapolation::Extrapolation;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
@@ -25,6 +26,7 @@ use crate::policy::registry::{Batches, Setup};
 use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, within_the_clock};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::dataset::Dataset;
 use crate::workload::model::CellType;
 use crate::workload::random;
@@ -305,15 +307,26 @@ impl<'s> Prepared<'s> {
     fn options(&self, run: &Run, requests: &Requests) -> cuda::Options {
         let batches = self.scenario.policies[run.policy].settings.largest_batches(&self.setup());
         let whole = matches!(batches, Some(Batches::Requests(_)));
-        let largest = match batches {
-            None => Vec::new(),
-            Some(Batches::Nodes(of_cells)) => of_cells,
-            Some(Batches::Requests(most)) => {
-                let most = most.min(requests.len() as u32);
-                widths(requests, self.cells.len()).into_iter().map(|width| width.saturating_mul(most)).collect()
-            }
-        };
+        let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, self.cells.len()));
         cuda::Options { keep: Vec::new(), materialise: (0..).map(CellId).zip(largest).collect(), whole }
+    }
+
+    /// What no policy of the scenario can beat, on the requests of the first replication; `None` where nothing is simulated.
+    ///
+    /// # Errors
+    /// As [`Prepared::requests`].
+    pub fn bounds(&self) -> Result<Option<Bounds>> {
+        let Some(Device::Simulated(devices)) = &self.device else { return Ok(None) };
+        let requests = self.requests(0)?;
+        let all = count_nodes(&requests, self.cells.len());
+        let mut largest = vec![0; self.cells.len()];
+        for entry in &self.scenario.policies {
+            let batches = entry.settings.largest_batches(&self.setup());
+            let of_policy = batches.map_or(all.clone(), |batches| nodes(batches, &requests, self.cells.len()));
+            let larger = largest.iter_mut().zip(&of_policy).zip(&all);
+            larger.for_each(|((largest, of_policy), all)| *largest = (*of_policy).min(*all).max(*largest));
+        }
+        Ok(Some(Bounds::of(&requests, &mut Fastest::new(devices, largest), self.workers())))
     }
 
     /// Compares what requests came to in a run with the same requests run alone.
@@ -395,6 +408,30 @@ impl<'s> Prepared<'s> {
             None => policy,
         })
     }
+}
+
+/// A policy's largest batches in nodes of each cell type.
+fn nodes(batches: Batches, requests: &Requests, cells: usize) -> Vec<u32> {
+    match batches {
+        Batches::Nodes(of_cells) => of_cells,
+        Batches::Requests(most) => {
+            let most = most.min(requests.len() as u32);
+            widths(requests, cells).into_iter().map(|width| width.saturating_mul(most)).collect()
+        }
+    }
+}
+
+/// The nodes of each cell type.
+fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
+    let mut counts = vec![0u32; cells];
+    let mut add = |cell: CellId, nodes: u32| counts[cell.index()] = counts[cell.index()].saturating_add(nodes);
+    for graph in requests.graphs.iter() {
+        match graph {
+            CellGraph::Chains(runs) => runs.iter().for_each(|run| add(run.cell, run.length)),
+            CellGraph::Graph(graph) => graph.cells().iter().for_each(|cell| add(*cell, 1)),
+        }
+    }
+    counts
 }
 
 /// For each cell type, the most nodes of any request that have the same depth.

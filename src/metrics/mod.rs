@@ -12,6 +12,7 @@ pub mod lateness;
 mod saturation;
 pub mod summary;
 
+pub mod bounds;
 pub mod combined;
 pub mod figure;
 

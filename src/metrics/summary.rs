@@ -92,7 +92,7 @@ pub struct Times {
 
 impl Times {
     /// The figures of spans in nanoseconds, which end up in another order.
-    fn of(spans: &mut [u64]) -> Times {
+    pub(super) fn of(spans: &mut [u64]) -> Times {
         let millis = |ns: u64| Nanos(ns).as_millis_f64();
         let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles(spans, Quantile::REPORTED).map(|q| q.map(millis));
         Times {

@@ -9,6 +9,7 @@ use super::table::{Row, Rows, Table};
 use super::{Nothing, Options};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
+use crate::metrics::bounds::Bounds;
 use crate::workload::model::Model;
 
 /// The inputs of a figure.
@@ -264,6 +265,17 @@ impl Folder {
         let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
         let name = full.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
         Ok(Folder { path: path.to_path_buf(), full, name, summary, policies })
+    }
+
+    /// What no policy could beat in these runs; nothing for runs on a real device.
+    ///
+    /// # Errors
+    /// A file that is no `bounds.json`.
+    pub fn bounds(&self) -> Result<Option<Bounds>> {
+        let path = self.path.join("bounds.json");
+        let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
+        let parsed = serde_json::from_str(&text);
+        parsed.map(Some).map_err(|cause| Error::input(format!("{}: {cause}; run the scenario again", path.display())))
     }
 
     /// The model whose requests were run, as `run.json` has it; nothing without that file.

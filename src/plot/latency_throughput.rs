@@ -1,17 +1,22 @@
 //! Latency against delivered throughput: a line through one of its percentiles; for the 90th, bars from the median to the
-//! 99th.
+//! 99th. In simulated runs what no policy can beat is drawn, too.
 
-use super::axis::Axis;
+use super::axis::{Axis, number};
 use super::canvas::{Canvas, Stroke};
-use super::input::{Series, line_legend};
+use super::input::{Folder, Series, line_legend};
 use super::panel::{Curve, Dot, Entry, Key, Panel, WHISKER, figure as panel_figure, log_y, marker_entries, room_for};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
+use crate::error::Result;
+use crate::metrics::summary::Times;
 
 /// The width of lines between saturated runs, and of their bars: their latency says only how long the runs were.
 pub(super) const SATURATED_LINE: f64 = 0.8;
 
 /// With more policies than this, the bars would hide the lines.
 const MOST_WITH_BARS: usize = 4;
+
+/// A bound that lies further off than so many times the fastest run would take the figure's room; the legend has it.
+const FAR: f64 = 2.5;
 
 /// The percentile of latency that the lines go through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +33,24 @@ impl Percentile {
             Percentile::P50 => "p50_ms",
             Percentile::P90 => "p90_ms",
             Percentile::P99 => "p99_ms",
+        }
+    }
+
+    /// Its name.
+    fn name(self) -> &'static str {
+        match self {
+            Percentile::P50 => "p50",
+            Percentile::P90 => "p90",
+            Percentile::P99 => "p99",
+        }
+    }
+
+    /// Its value among these.
+    fn of(self, times: &Times) -> Option<f64> {
+        match self {
+            Percentile::P50 => times.p50_ms,
+            Percentile::P90 => times.p90_ms,
+            Percentile::P99 => times.p99_ms,
         }
     }
 
@@ -71,10 +94,13 @@ pub(super) fn figure(percentile: Percentile, inputs: &Inputs, options: &Options)
         let why = format!("summary.csv has no row with throughput_rps and {}", percentile.column());
         return Ok(Err(Nothing(why)));
     };
-    let low = runs().map(|run| run.p50.filter(|_| bars).unwrap_or(run.line));
+    let folders = inputs.folders().iter().filter(|folder| series.iter().any(|s| s.is_of(folder)));
+    let Bounds { floors, ceilings } = Bounds::of(percentile, folders)?;
+    let low = runs().map(|run| run.p50.filter(|_| bars).unwrap_or(run.line)).chain(floors.iter().copied());
     let high = runs().map(|run| (run.p99.filter(|_| bars).unwrap_or(run.line), run.saturated));
     let y = latency_axis(percentile.label(), low, high, options.linear);
-    let x = Axis::linear("Throughput (requests/s)", 0.0, fastest * 1.04, room_for(fastest));
+    let last = ceilings.iter().copied().filter(|ceiling| *ceiling <= FAR * fastest).fold(fastest, f64::max);
+    let x = Axis::linear("Throughput (requests/s)", 0.0, last * 1.04, room_for(last));
 
     let dot = |run: &Run| Dot { x: run.throughput, y: run.line, saturated: run.saturated };
     let curves: Vec<Curve> = series
@@ -88,13 +114,61 @@ pub(super) fn figure(percentile: Percentile, inputs: &Inputs, options: &Options)
         legend.push(Entry { label: "p50–p99".into(), key: Key::Whisker });
     }
     legend.extend(marker_entries(&curves, &y));
+    legend.extend(
+        floors.iter().map(|ms| Entry {
+            label: format!("{} floor {} ms", percentile.name(), number(short(*ms))),
+            key: Key::Rule,
+        }),
+    );
+    legend.extend(ceilings.iter().map(|rate| Entry {
+        label: format!(
+            "ceiling {} requests/s{}",
+            number(rate.round()),
+            if *rate > x.high { " (off the axis)" } else { "" }
+        ),
+        key: Key::UprightRule,
+    }));
     let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
+    for ms in &floors {
+        panel.rule(&mut canvas, &[(panel.x.low, *ms), (panel.x.high, *ms)]);
+    }
+    for rate in &ceilings {
+        panel.rule(&mut canvas, &[(*rate, panel.y.low), (*rate, panel.y.high)]);
+    }
     if bars {
         draw_bars(&mut canvas, &panel, &series, &lines);
     }
     panel.curves(&mut canvas, &curves, SATURATED_LINE);
     panel.axes(&mut canvas);
     Ok(Ok(canvas))
+}
+
+/// What no policy can beat, in ms and requests per second; of several scenarios with the same bounds once.
+struct Bounds {
+    floors: Vec<f64>,
+    ceilings: Vec<f64>,
+}
+
+impl Bounds {
+    fn of<'a>(percentile: Percentile, folders: impl Iterator<Item = &'a Folder>) -> Result<Bounds> {
+        let mut all = Bounds { floors: Vec::new(), ceilings: Vec::new() };
+        let add = |values: &mut Vec<f64>, value: Option<f64>| {
+            values.extend(value.filter(|value| *value > 0.0 && !values.contains(value)));
+        };
+        for folder in folders {
+            if let Some(bounds) = folder.bounds()? {
+                add(&mut all.floors, percentile.of(&bounds.floor));
+                add(&mut all.ceilings, bounds.ceiling_rps);
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// A time in ms with two digits behind the point, or with three digits in all if it is below 1.
+fn short(ms: f64) -> f64 {
+    let scale = if ms >= 1.0 { 100.0 } else { 10f64.powi(2 - ms.log10().floor() as i32) };
+    (ms * scale).round() / scale
 }
 
 /// Draws the bar of each run. Bars of several policies that would hide each other stand side by side.

@@ -42,6 +42,8 @@ pub enum Key {
     Area(Rgb),
     /// A reference line.
     Rule,
+    /// An upright reference line.
+    UprightRule,
     /// A whisker with its caps.
     Whisker,
     /// A marker that is not filled.
@@ -55,7 +57,7 @@ impl Key {
         match self {
             Key::Line(_) | Key::Stroke(_) | Key::Rule => 34.0,
             Key::Bar(_) | Key::Area(_) => 22.0,
-            Key::Whisker | Key::Hollow | Key::Above => 12.0,
+            Key::UprightRule | Key::Whisker | Key::Hollow | Key::Above => 12.0,
         }
     }
 }
@@ -221,6 +223,7 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         Key::Bar(style) => bar(canvas, &block, &style),
         Key::Area(color) => canvas.fill(&block, color),
         Key::Rule => canvas.line(&[(x, y), (right, y)], RULE),
+        Key::UprightRule => canvas.line(&[(middle, y - 8.0), (middle, y + 8.0)], RULE),
         Key::Whisker => {
             let stroke = Stroke::solid(INK, WHISKER);
             canvas.line(&[(middle, y - 7.0), (middle, y + 7.0)], stroke);

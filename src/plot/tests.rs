@@ -82,6 +82,26 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
 }
 
 #[test]
+fn bounds_are_drawn_and_named() {
+    let results = results();
+    let file = results.path().join("bounds.json");
+    let drawn = || svg(Kind::LatencyThroughput, &Inputs::open(&[results.path()]).unwrap(), &svg_options());
+    assert!(!drawn().unwrap().contains("ceiling"), "a real run has no bounds");
+    let bounds =
+        |rate: &str| format!("{{\"workers\":1,\"floor\":{{\"samples\":9,\"p90_ms\":1.2345}},\"ceiling_rps\":{rate}}}");
+    for (rate, label) in [("2500.4", "ceiling 2,500 requests/s"), ("9000", "ceiling 9,000 requests/s (off the axis)")] {
+        fs::write(&file, bounds(rate)).unwrap();
+        let text = drawn().unwrap();
+        assert!(text.contains("p90 floor 1.23 ms") && text.contains(&format!(">{label}<")), "{rate}: {text}");
+    }
+    fs::write(&file, bounds("null")).unwrap();
+    assert!(!drawn().unwrap().contains("ceiling"), "cells that take no time have none");
+    fs::write(&file, "{}").unwrap();
+    let error = drawn().unwrap_err().to_string();
+    assert!(error.contains("bounds.json: missing field") && error.ends_with("run the scenario again"), "{error}");
+}
+
+#[test]
 fn kinds_read_back_as_they_print() {
     for (kind, name) in KINDS {
         assert_eq!(kind.to_string(), name);

@@ -1,0 +1,151 @@
+//! What no policy can beat on a device: a floor for latency and a ceiling for throughput, from the cost table alone.
+//!
+//! Both take every cell at its best batch and leave out all that a policy may cost: gathering, launching, padding, switches,
+//! whatever its host does. The floor has each request alone on an idle device, on its critical path; the ceiling has every
+//! batch at the size with the most cells per second, on workers that are never idle.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::summary::Times;
+use crate::cost::curve::Best;
+use crate::cost::table::TableModel;
+use crate::units::{CellId, Nanos};
+use crate::workload::cell_graph::{CellGraph, Graph};
+use crate::workload::trace::Requests;
+
+/// The bounds of a scenario, as `bounds.json` has them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// The workers that share the work.
+    pub workers: usize,
+    /// What the requests take at least, each alone: the quantiles bound those of the latency.
+    pub floor: Times,
+    /// The requests per second that the workers can serve at most; `None` where cells take no time.
+    pub ceiling_rps: Option<f64>,
+}
+
+impl Bounds {
+    /// The bounds of a mix of requests.
+    pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
+        let mut paths: Vec<u64> = requests.graphs.iter().map(|graph| fastest.path(graph).0).collect();
+        let work: f64 = requests.graphs.iter().map(|graph| fastest.work(graph)).sum();
+        let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
+        Bounds { workers, floor: Times::of(&mut paths), ceiling_rps: ceiling.is_finite().then_some(ceiling) }
+    }
+}
+
+/// The least times of cells on one or more devices: a policy may have costs of its own, and the best of all bounds all.
+pub struct Fastest<'a> {
+    devices: Vec<&'a TableModel>,
+    /// For each cell type the largest batch that may be met. Those of the tables are tried in any case.
+    largest: Vec<u32>,
+    /// By cell and the size of its input.
+    known: BTreeMap<(CellId, u32), Best>,
+}
+
+impl<'a> Fastest<'a> {
+    /// The best of these devices at batches up to those given for each cell type, and up to the largest of the tables.
+    pub fn new(devices: impl IntoIterator<Item = &'a TableModel>, largest: Vec<u32>) -> Self {
+        Fastest { devices: devices.into_iter().collect(), largest, known: BTreeMap::new() }
+    }
+
+    fn best(&mut self, cell: CellId, input: u32) -> Best {
+        let Fastest { devices, largest, known } = self;
+        *known.entry((cell, input)).or_insert_with(|| {
+            let of_each = devices.iter().map(|device| device.best(cell, input, largest[cell.index()]));
+            of_each.reduce(Best::or).expect("a scenario has a policy")
+        })
+    }
+
+    /// What a request takes at least: the cells on its critical path, each in the batch that is done first.
+    pub fn path(&mut self, graph: &CellGraph) -> Nanos {
+        match graph {
+            CellGraph::Chains(runs) => {
+                runs.iter().map(|run| self.best(run.cell, run.input).time.saturating_mul(u64::from(run.length))).sum()
+            }
+            CellGraph::Graph(graph) => self.longest(graph),
+        }
+    }
+
+    fn longest(&mut self, graph: &Graph) -> Nanos {
+        let depths = graph.depths();
+        let mut order: Vec<u32> = (0..graph.len() as u32).collect();
+        order.sort_unstable_by_key(|node| depths[*node as usize]);
+        let mut before = vec![Nanos::ZERO; graph.len()];
+        let mut longest = Nanos::ZERO;
+        for node in order {
+            let done = before[node as usize].saturating_add(self.best(graph.cells()[node as usize], 0).time);
+            longest = longest.max(done);
+            for &next in graph.successors(node) {
+                let before = &mut before[next as usize];
+                *before = done.max(*before);
+            }
+        }
+        longest
+    }
+
+    /// The nanoseconds of a worker that a request takes up at least: each cell's share of the batch with the most cells per second.
+    pub fn work(&mut self, graph: &CellGraph) -> f64 {
+        match graph {
+            CellGraph::Chains(runs) => {
+                runs.iter().map(|run| self.best(run.cell, run.input).share_ns * f64::from(run.length)).sum()
+            }
+            CellGraph::Graph(graph) => graph.cells().iter().map(|cell| self.best(*cell, 0).share_ns).sum(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::table::{CostTable, Overhead};
+    use crate::workload::model::Model;
+
+    fn bounds(model: &Model, tables: &[&str], shapes: &[&str], largest: u32, workers: usize) -> Bounds {
+        let cells = model.cell_types();
+        let overhead = Overhead { task: Some(Nanos(99)), gather: Some(Nanos(99)), launch: Some(Nanos(99)) };
+        let device =
+            |rows: &&str| CostTable::parse(&format!("cell,batch,ns\n{rows}"), "t").unwrap().device(&cells, overhead);
+        let devices: Vec<TableModel> = tables.iter().map(|rows| device(rows).unwrap()).collect();
+        let shapes = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
+        let requests = Requests::unfold(shapes, model).unwrap();
+        Bounds::of(&requests, &mut Fastest::new(&devices, vec![largest; cells.len()]), workers)
+    }
+
+    #[test]
+    fn chains_take_the_shortest_step_and_the_fullest_batch() {
+        // The shortest step takes 10, at any batch up to 4; the best batch is 8, with 2 for each cell.
+        let rows = "lstm,4,10\nlstm,8,16\n";
+        let of = bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 1);
+        assert_eq!((of.floor.mean_ms, of.floor.max_ms), (Some(40e-6), Some(60e-6)));
+        // Eight cells of 2 for two requests.
+        assert_eq!(of.ceiling_rps, Some(2.0 * 1e9 / 16.0));
+        assert_eq!(bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 3).ceiling_rps, Some(6.0 * 1e9 / 16.0));
+        // Beyond the table a cell takes 1.5 more, and at 16 it is 28 / 16.
+        let larger = bounds(&Model::Lstm, &[rows], &["chain:1"], 16, 1);
+        assert_eq!(larger.ceiling_rps, Some(1e9 / 1.75));
+    }
+
+    #[test]
+    fn trees_take_their_longest_way() {
+        // Two leaves under one cell, and that beside a third leaf: a leaf and two inner cells stand one behind the other.
+        let of = bounds(&Model::TreeLstm, &["leaf,1,5\nleaf,2,6\ninternal,1,7\n"], &["tree:4 4 5 5 0"], 2, 1);
+        assert_eq!(of.floor.max_ms, Some(19e-6));
+        assert_eq!(of.ceiling_rps, Some(1e9 / (3.0 * 3.0 + 2.0 * 7.0)));
+    }
+
+    #[test]
+    fn the_best_of_several_tables_and_of_whole_requests_bounds_all() {
+        let tables =
+            ["lstm,1,10\nlstm,2,12\n", "lstm,1,9\nlstm,2,18\n", "lstm,1,30\nlstm.whole,1,8\nlstm.whole,2,16\n"];
+        let of = bounds(&Model::Lstm, &tables, &["chain:1"], 2, 1);
+        assert_eq!((of.floor.max_ms, of.ceiling_rps), (Some(8e-6), Some(1e9 / 6.0)));
+    }
+
+    #[test]
+    fn cells_that_take_no_time_have_no_ceiling() {
+        assert_eq!(bounds(&Model::Lstm, &["lstm,1,0\n"], &["chain:3"], 4, 1).ceiling_rps, None);
+    }
+}
