@@ -65,8 +65,9 @@ fn schedules_agree_with_the_reference() {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
         let (input, _) = text.split_once("----\n").expect("a picture below the input");
-        // The specification, from which the reference was written, has no switches, and steps cost the same in every task.
-        if input.contains(".switch,") {
+        // The specification, from which the reference was written, has no switches, and steps cost the same in every task. Nor
+        // does it say how a file describes a model; how graphs are cut is compared on the random ones of the model "graphs".
+        if input.contains(".switch,") || input.contains("\"graph:") {
             continue;
         }
         let difference = difference(&toml::from_str(input).unwrap());
