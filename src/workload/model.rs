@@ -1,6 +1,7 @@
 //! Models: which cells a network has, and how a shape unfolds to a graph of them.
 
 use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -82,8 +83,8 @@ impl Model {
             _ => match name.split_once(':') {
                 Some(("dnn", cell)) if !cell.is_empty() => Ok(Model::Dnn(cell.to_string())),
                 Some(("graph", _)) => Err(format!(
-                    "{name}: describes a model without weights, which only scenarios and traces can name; known otherwise: \
-                     lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME"
+                    "{name} describes a model without weights, which only scenarios and trace gen can name; take lstm, gru, \
+                     seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME"
                 )),
                 Some(("childsum-tree-lstm", most)) => match most.parse() {
                     Ok(most) if (1..=MAX_ARITY).contains(&most) => Ok(Model::ChildSumByArity(most)),
@@ -196,8 +197,8 @@ pub struct Unfolder<'a> {
     model: &'a Model,
     // Looked up, never iterated: their order reaches no result.
     trees: HashMap<*const Tree, Arc<Graph>>,
-    /// Of a graph model, by the sizes of the shape.
-    unfolded: HashMap<(u32, u32), CellGraph>,
+    /// Of a graph model, by the kind of the shape and its sizes, or the place of its tree.
+    unfolded: HashMap<(Discriminant<Shape>, (usize, usize)), CellGraph>,
 }
 
 impl<'a> Unfolder<'a> {
@@ -232,30 +233,22 @@ impl<'a> Unfolder<'a> {
         }
     }
 
-    /// As a graph model's file says. What is not written out costs less to make than to look up.
+    /// As a graph model's file says. A chain by a rule costs less to make than to look up.
     fn of_graph_model(&mut self, model: &GraphModel, shape: &Shape) -> Result<CellGraph, String> {
         let unfold = || model.unfold(shape).unwrap_or_else(|| Err(not_taken(self.model, shape)));
         let sizes = match shape {
-            _ if model.is_chain() => return unfold(),
-            Shape::Tree(tree) => {
-                if let Some(graph) = self.trees.get(&Arc::as_ptr(tree)) {
-                    return Ok(CellGraph::Graph(Arc::clone(graph)));
-                }
-                let unfolded = unfold()?;
-                if let CellGraph::Graph(graph) = &unfolded {
-                    self.trees.insert(Arc::as_ptr(tree), Arc::clone(graph));
-                }
-                return Ok(unfolded);
-            }
-            Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => (*n, 0),
-            Shape::Seq2Seq { source, target } => (*source, *target),
+            Shape::Chain(_) | Shape::Tokens(_) | Shape::Seq2Seq { .. } if model.is_chain() => return unfold(),
+            Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => (*n as usize, 0),
+            Shape::Seq2Seq { source, target } => (*source as usize, *target as usize),
+            Shape::Tree(tree) => (Arc::as_ptr(tree) as usize, 0),
             Shape::Fixed => return unfold(),
         };
-        if let Some(known) = self.unfolded.get(&sizes) {
+        let key = (discriminant(shape), sizes);
+        if let Some(known) = self.unfolded.get(&key) {
             return Ok(known.clone());
         }
         let unfolded = unfold()?;
-        self.unfolded.insert(sizes, unfolded.clone());
+        self.unfolded.insert(key, unfolded.clone());
         Ok(unfolded)
     }
 

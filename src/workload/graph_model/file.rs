@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::expression::{Item, Linear, Relative, Scope, Size};
+use super::operators::{self, Operator};
 use super::rule::{Family, Need, Range, Rule};
 use super::{Cell, Given, Takes, Unfolding};
 use crate::cost::table;
@@ -37,51 +38,6 @@ struct CellEntry {
     batches: Vec<u32>,
     #[serde(default)]
     operators: Vec<Operator>,
-}
-
-/// An operator of a cell, as its file has it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Operator {
-    /// The name, by which later operators of the cell take its result.
-    pub name: String,
-    /// What it computes.
-    pub kind: OperatorKind,
-    /// The name of its weights, which operators may share.
-    pub weight: Option<String>,
-    /// The name of what is added to a product.
-    pub bias: Option<String>,
-    /// The rows and columns of the weights.
-    pub shape: Option<[u32; 2]>,
-    /// What it takes: `word`, `state`, or the names of operators before it.
-    #[serde(default)]
-    pub inputs: Vec<String>,
-}
-
-/// What an operator computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OperatorKind {
-    /// A product with weights, and a bias added.
-    Affine,
-    /// A product with weights.
-    Matmul,
-    /// One result for each number of its inputs.
-    Elementwise,
-    /// A row of a table of weights.
-    Lookup,
-    /// Its inputs one behind the other.
-    Concat,
-    /// A part of its input.
-    Slice,
-    /// The sum of the states that a node takes.
-    Sum,
-}
-
-impl OperatorKind {
-    fn has_weights(self) -> bool {
-        matches!(self, OperatorKind::Affine | OperatorKind::Matmul | OperatorKind::Lookup)
-    }
 }
 
 #[derive(Deserialize)]
@@ -172,7 +128,7 @@ fn cells(entries: Vec<CellEntry>) -> Result<Vec<Cell>, String> {
                 batches[wrong]
             ));
         }
-        check_operators(&operators, &at)?;
+        operators::check(&operators, &at)?;
         cells.push(Cell { name, priority, batches, operators });
     }
     cells.sort_by(|a, b| a.name.cmp(&b.name));
@@ -192,43 +148,6 @@ fn cell_name(name: &str) -> Result<(), String> {
         }
         () => Ok(()),
     }
-}
-
-fn check_operators(operators: &[Operator], at: &str) -> Result<(), String> {
-    for (place, operator) in operators.iter().enumerate() {
-        let at = format!("{at}.operators[{place}]");
-        let before = || operators[..place].iter().map(|other| other.name.as_str());
-        if operator.name.is_empty() || ["word", "state"].contains(&operator.name.as_str()) {
-            return Err(format!(
-                "{at}.name: \"{}\" is no name of an operator; word and state are inputs",
-                operator.name
-            ));
-        }
-        if before().any(|name| name == operator.name) {
-            return Err(format!("{at}.name: a second operator \"{}\" in this cell", operator.name));
-        }
-        let known: Vec<&str> = ["word", "state"].into_iter().chain(before()).collect();
-        if let Some((input, unknown)) =
-            operator.inputs.iter().enumerate().find(|(_, input)| !known.contains(&input.as_str()))
-        {
-            return Err(format!("{at}.inputs[{input}]: unknown input \"{unknown}\"; known here: {}", known.join(", ")));
-        }
-        let needs = |key: &str| format!("{at}.{key}: missing; an operator with weights has weight and shape");
-        let spare = |key: &str, who: &str| format!("{at}.{key}: only {who} has one; remove it");
-        match (operator.kind.has_weights(), &operator.weight, operator.shape) {
-            (true, None, _) => return Err(needs("weight")),
-            (true, _, None) => return Err(needs("shape")),
-            (false, Some(_), _) => return Err(spare("weight", "affine, matmul or lookup")),
-            (_, _, Some([0, _] | [_, 0])) => {
-                return Err(format!("{at}.shape: must be [rows, columns], each at least 1"));
-            }
-            _ => {}
-        }
-        if operator.bias.is_some() && operator.kind != OperatorKind::Affine {
-            return Err(spare("bias", "affine"));
-        }
-    }
-    Ok(())
 }
 
 /// The id of a cell.

@@ -3,8 +3,11 @@
 //! What a file says is checked when it is read, with the place in it, so that a run never meets a mistake that could have been
 //! found before. A graph model is a description: it has costs, but no weights.
 
+mod chain;
 mod expression;
 mod file;
+mod operators;
+mod placed;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -12,7 +15,7 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use self::file::{Operator, OperatorKind};
+pub use self::operators::{Operator, OperatorKind};
 use self::rule::Rule;
 use super::cell_graph::{CellGraph, Graph, Run};
 use super::model::CellType;
@@ -27,6 +30,8 @@ pub struct GraphModel {
     /// In the order of their names.
     cells: Vec<Cell>,
     unfolding: Unfolding,
+    /// See [`GraphModel::is_chain`].
+    chain: bool,
 }
 
 /// A cell type of a graph model.
@@ -91,7 +96,11 @@ impl GraphModel {
     /// As [`GraphModel::read`], without the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<GraphModel, String> {
         let (cells, unfolding) = file::parse(text)?;
-        Ok(GraphModel { given: given.to_string(), path: path.to_path_buf(), cells, unfolding })
+        let chain = match &unfolding {
+            Unfolding::Rule(rule) => rule.is_chain(),
+            Unfolding::Graphs(graphs) => graphs.iter().all(|given| given.as_chain().is_some()),
+        };
+        Ok(GraphModel { given: given.to_string(), path: path.to_path_buf(), cells, unfolding, chain })
     }
 
     /// The file, as the user named it.
@@ -111,7 +120,7 @@ impl GraphModel {
 
     /// Its cells, as a scheduler sees them.
     pub fn cell_types(&self) -> Vec<CellType> {
-        let chain = self.is_chain();
+        let chain = self.chain;
         let cell_type = |cell: &Cell| CellType {
             name: cell.name.clone(),
             priority: cell.priority,
@@ -132,10 +141,7 @@ impl GraphModel {
 
     /// Whether each of its requests is a chain: of any two nodes, one has to wait for the other.
     pub fn is_chain(&self) -> bool {
-        match &self.unfolding {
-            Unfolding::Rule(rule) => rule.is_chain(),
-            Unfolding::Graphs(graphs) => graphs.iter().all(|given| given.as_chain().is_some()),
-        }
+        self.chain
     }
 
     /// Whether its requests are runs of cells one behind the other, alike but for their lengths, the first as long as the
@@ -161,7 +167,7 @@ impl GraphModel {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,
             (Unfolding::Graphs(graphs), Shape::Graph(number)) => {
                 match (*number as usize).checked_sub(1).and_then(|at| graphs.get(at)) {
-                    Some(given) if self.is_chain() => Ok(given.as_chain().expect("all of its graphs are chains")),
+                    Some(given) if self.chain => Ok(given.as_chain().expect("all of its graphs are chains")),
                     Some(given) => Ok(CellGraph::Graph(given.graph().into())),
                     None => Err(format!("there is no graph {number}; the file has {}", graphs.len())),
                 }

@@ -278,6 +278,10 @@ fn mistakes_are_named_with_their_place() {
             "cells[0].operators[0].shape: missing; an operator with weights has weight and shape",
         ),
         (
+            operator(r#"{"name": "x", "kind": "affine", "weight": "W", "shape": [2, 3]}"#),
+            "cells[0].operators[0].bias: missing; a product without one is of the kind matmul",
+        ),
+        (
             operator(r#"{"name": "x", "kind": "sum", "bias": "b"}"#),
             "cells[0].operators[0].bias: only affine has one; remove it",
         ),
