@@ -35,6 +35,12 @@ pub trait Backend {
         false
     }
 
+    /// The batch sizes at which the device runs a cell, ascending; empty where it runs all. A batch of another size is
+    /// [padded](Step::padded).
+    fn batches(&self, _: CellId) -> &[u32] {
+        &[]
+    }
+
     /// The list of a task that is done, for its memory: the driver lists the members of the next task in it.
     fn spare(&mut self) -> Option<MemberList> {
         None
@@ -195,6 +201,19 @@ pub struct Step {
 }
 
 impl Step {
+    /// The steps as which a device that has a cell at some batch sizes alone runs it: the largest size as often as it is full, then
+    /// the rest, padded to the next size. `sizes` ascend; without any the step runs as it is.
+    pub fn padded(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
+        let (full, rest) = match sizes.last() {
+            None => (0, self.batch),
+            Some(largest) => (self.batch / largest, self.batch % largest),
+        };
+        let largest = (full > 0).then(|| Step { batch: sizes[sizes.len() - 1], times: self.times * full, ..self });
+        let next = sizes.iter().copied().find(|size| *size >= rest).unwrap_or(rest);
+        let rest = (rest > 0).then_some(Step { batch: next, ..self });
+        largest.into_iter().chain(rest)
+    }
+
     /// The cells that it executes, padding included. A cell with an input size counts as often as that is.
     pub fn cells(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.times) * u64::from(self.input.max(1))
@@ -210,4 +229,23 @@ pub struct Completion {
     pub start: Nanos,
     /// When it was done.
     pub finish: Nanos,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_runs_at_the_sizes_that_there_are() {
+        let runs = |batch, sizes: &[u32]| -> Vec<(u32, u32)> {
+            let step = Step { cell: CellId(0), batch, times: 3, input: 0 };
+            step.padded(sizes).map(|step| (step.batch, step.times)).collect()
+        };
+        assert_eq!(runs(5, &[]), [(5, 3)]);
+        assert_eq!(runs(5, &[1, 4, 8]), [(8, 3)]);
+        assert_eq!(runs(4, &[1, 4, 8]), [(4, 3)]);
+        // As often the largest as it is full, in each of the three runs.
+        assert_eq!(runs(19, &[1, 4, 8]), [(8, 6), (4, 3)]);
+        assert_eq!(runs(16, &[8]), [(8, 6)]);
+    }
 }

@@ -46,6 +46,10 @@ impl<T: Timing> Backend for Sim<T> {
         self.running.push(Reverse((finish.saturating_add(self.timing.notice()), finish, id, start)));
     }
 
+    fn batches(&self, cell: CellId) -> &[u32] {
+        self.timing.batches(cell)
+    }
+
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         // What is told by now is told, even if the driver asks for what came before.
         let until = until.map(|until| until.max(self.now));

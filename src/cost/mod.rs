@@ -6,12 +6,17 @@ pub mod table;
 pub mod timing;
 
 use crate::backend::Step;
-use crate::units::Nanos;
+use crate::units::{CellId, Nanos};
 
 /// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.
 pub trait CostModel: Send + Sync {
     /// The time of one run of a batched cell; [`Step::times`] plays no part.
     fn cell(&self, step: &Step) -> Nanos;
+
+    /// The batch sizes at which the device runs a cell, ascending; empty where it runs all.
+    fn batches(&self, _: CellId) -> &[u32] {
+        &[]
+    }
 
     /// How much longer a run takes directly behind a cell of another type on the same worker, whose weights have taken the
     /// place of its own in the caches.

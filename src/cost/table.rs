@@ -178,6 +178,7 @@ impl CostTable {
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {
+            batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
             cells: curves,
             whole_cells,
             whole_switches,
@@ -217,6 +218,8 @@ impl CostTable {
 /// A cost table made ready for one model on one device.
 #[derive(Clone, Debug)]
 pub struct TableModel {
+    /// The batch sizes that the device has for each cell.
+    batches: Vec<Vec<u32>>,
     cells: Vec<CellCosts>,
     /// What comes on top of each cell behind another.
     switches: Vec<CellCosts>,
@@ -281,6 +284,10 @@ impl CostModel for TableModel {
             Some(costs) => self.operator_at(costs, step),
             None => self.cells[step.cell.index()].at(step),
         }
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        &self.batches[cell.index()]
     }
 
     fn switch(&self, step: &Step) -> Nanos {

@@ -14,6 +14,11 @@ pub trait Timing {
     /// How long it takes, behind a cell of the type `before` on its worker; `None` for the worker's first task.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
+    /// See [`Backend::batches`](crate::backend::Backend::batches).
+    fn batches(&self, _: CellId) -> &[u32] {
+        &[]
+    }
+
     /// How long after its finish the driver is told.
     fn notice(&mut self) -> Nanos {
         Nanos::ZERO
@@ -23,6 +28,10 @@ pub trait Timing {
 impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
         free.max(submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch)))
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        CostModel::batches(self, cell)
     }
 
     fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {

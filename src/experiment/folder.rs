@@ -15,6 +15,7 @@ use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
 use crate::metrics::summary::Summary;
 use crate::plot;
 use crate::scenario::{Load, Scenario};
+use crate::workload::graph_model::GraphModel;
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
@@ -309,16 +310,18 @@ fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<Stri
         Load::Drawn { dataset, .. } => dataset.path(),
         Load::Trace { trace, .. } => trace.path(),
     };
+    let model = scenario.workload.model.graph_model().map(GraphModel::path);
     let inputs =
-        [Some(named), scenario.workload.weights.as_deref()].map(|file| file.map_or(Ok(String::new()), hash_of));
-    let [named, weights] = inputs;
+        [Some(named), scenario.workload.weights.as_deref(), model].map(|file| file.map_or(Ok(String::new()), hash_of));
+    let [named, weights, model] = inputs;
     let common = format!(
-        "{} {} {} {common} {} {}",
+        "{} {} {} {common} {} {} {}",
         env!("CARGO_PKG_VERSION"),
         env!("BATCHLAB_COMMIT"),
         prepared.described(),
         named?,
-        weights?
+        weights?,
+        model?
     );
     policies
         .iter()
@@ -340,7 +343,9 @@ fn inputs(scenario: &Scenario) -> Result<Value> {
     let costs = scenario.policies.iter().filter_map(|policy| policy.costs.as_ref());
     let named =
         std::iter::once(requests).chain(&scenario.workload.weights).chain(costs).filter(|input| input.is_file());
-    named.map(|input| Ok((input.given().to_string(), json!(hash_of(input)?)))).collect()
+    let named = named.map(|input| (input.given(), input.path()));
+    let model = scenario.workload.model.graph_model().map(|model| (model.given(), model.path()));
+    named.chain(model).map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
 }
 
 /// The hash of a file's bytes; of nothing for the name of a generator.

@@ -30,8 +30,16 @@ impl Spec {
     /// Whether the sizes are in range, and fit the model. Memory is not looked at.
     ///
     /// # Errors
-    /// Begins with the size that is at fault: `hidden`, `embedding` or `vocabulary`.
+    /// Begins with what is at fault: `model` for one that is a description without weights, or the size: `hidden`, `embedding` or
+    /// `vocabulary`.
     pub fn check(&self, model: &Model) -> Result<()> {
+        if model.graph_model().is_some() {
+            return Err(Error::input(format!(
+                "model: {} describes cells and graphs, and has no weights to compute with; run it with batchlab sim, or take lstm, \
+                 gru, seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME",
+                model.name()
+            )));
+        }
         for (key, value, most) in [
             ("hidden", self.hidden, MAX_WIDTH),
             ("embedding", self.embedding, MAX_WIDTH),

@@ -102,7 +102,7 @@ fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
         Some(Model::Lstm | Model::Gru | Model::Seq2Seq) => "steps",
         Some(Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_)) => "nodes",
         Some(Model::Dnn(_)) => "tokens",
-        None => return parts(path),
+        Some(Model::Graph(_)) | None => return parts(path),
     };
     Ok(parts(path)?.into_iter().map(|part| Part { counts, ..part }).collect())
 }
@@ -146,6 +146,7 @@ fn trace_parts(rows: &mut Rows) -> Result<Vec<Part>> {
             Shape::Tree(_) => "nodes",
             Shape::Tokens(_) => "tokens",
             Shape::Fixed => "passes",
+            Shape::Graph(_) => "graphs",
         });
         if let Shape::Seq2Seq { target, .. } = shape {
             *targets.entry(u64::from(target)).or_default() += 1;

@@ -18,7 +18,7 @@ pub mod merged;
 pub mod operators;
 pub mod padded;
 
-use crate::backend::{Backend, MemberList, Task};
+use crate::backend::{Backend, MemberList, Step, Task};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Request;
 
@@ -138,12 +138,23 @@ impl Dispatch<'_> {
         self.tasks.unfinished(worker)
     }
 
-    /// Submits a task to its worker's stream, behind those that are there already.
+    /// Submits a task to its worker's stream, behind those that are there already. Where the device has a cell at some batch
+    /// sizes alone, its steps are padded to these.
     ///
     /// # Panics
     /// On a task without work: an empty batch is a mistake of the policy.
     pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
         assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
+        let any_size = task.steps.iter().all(|step| self.backend.batches(step.cell).is_empty());
+        if !any_size {
+            let padded: Vec<Step> =
+                task.steps.iter().flat_map(|step| step.padded(self.backend.batches(step.cell))).collect();
+            return self.pass_on(&Task { steps: &padded, ..*task });
+        }
+        self.pass_on(task)
+    }
+
+    fn pass_on(&mut self, task: &Task<'_>) -> TaskId {
         let id = self.tasks.open(self.now, task);
         let members = self.backend.wants_members().then(|| MemberList::of(task, self.backend.spare()));
         self.backend.submit(id, task, members);

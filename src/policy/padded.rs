@@ -51,6 +51,13 @@ impl Settings for Padded {
     const ABOUT: &'static str = "whole sequences, padded to one length and batched by buckets (TensorFlow, MXNet)";
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        if let Some(graph) = setup.model.graph_model().filter(|graph| !graph.is_sequence()) {
+            return Err(format!(
+                "padded batching takes sequences only: chains of cells, one type after another, the first of them as long as \
+                 the request. Those of graph:{} are none; use cellular or merged",
+                graph.given()
+            ));
+        }
         if setup.model.takes_trees() {
             return Err(format!(
                 "padded batching takes sequences only, and the model {} has trees; use cellular or merged",

@@ -208,7 +208,8 @@ pub enum PerCell<T> {
 }
 
 impl PerCell<u32> {
-    /// The value of each cell type, in the order of `cells`; `key` names the setting in messages.
+    /// The value of each cell type, in the order of `cells`, but none above the largest batch that the device has for the
+    /// cell; `key` names the setting in messages.
     ///
     /// # Errors
     /// A cell that the model does not have, one that has no value, or a value below 1, with the model's cells.
@@ -218,14 +219,20 @@ impl PerCell<u32> {
             0 => Err(format!("{place}: 0 is too small; at least 1 (the model's cells: {})", names())),
             _ => Ok(value),
         };
+        let largest = |cell: &CellType| cell.batches.last().copied().unwrap_or(u32::MAX);
         match self {
-            PerCell::All(value) => Ok(vec![checked(key, *value)?; cells.len()]),
+            PerCell::All(value) => {
+                let value = checked(key, *value)?;
+                Ok(cells.iter().map(|cell| value.min(largest(cell))).collect())
+            }
             PerCell::Each(by_cell) => {
                 if let Some(unknown) = by_cell.keys().find(|name| cells.iter().all(|cell| cell.name != **name)) {
                     return Err(format!("{key}.{unknown}: the model has no such cell; its cells: {}", names()));
                 }
                 let value_of = |cell: &CellType| match by_cell.get(&cell.name) {
-                    Some(value) => checked(&format!("{key}.{}", cell.name), *value),
+                    Some(value) => {
+                        checked(&format!("{key}.{}", cell.name), *value).map(|value| value.min(largest(cell)))
+                    }
                     None => {
                         Err(format!("{key}: no value for the cell \"{}\"; the model's cells: {}", cell.name, names()))
                     }

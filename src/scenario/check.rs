@@ -123,7 +123,8 @@ fn workload(root: &mut Section<'_>) -> Result<Workload> {
     };
     let hidden = size("hidden", 1024, MAX_WIDTH)?;
     Ok(Workload {
-        model: Model::parse(&model.text()?).map_err(|problem| model.refuse(problem))?,
+        model: Model::open(&model.text()?, &|given| find(given, model.source()))
+            .map_err(|problem| model.refuse(problem))?,
         hidden,
         embedding: size("embedding", hidden, MAX_WIDTH)?,
         vocabulary: size("vocabulary", 30_000, MAX_VOCABULARY)?,
@@ -328,17 +329,23 @@ fn plot_point(field: &Field<'_>, points: &[String]) -> Result<String> {
 /// Finds a file in the current folder, else beside the scenario. `or_else` says in messages what else it can be.
 fn file(field: &Field<'_>, or_else: &str) -> Result<Input> {
     let given = field.text()?;
-    let beside = field.source().file().parent().map(|folder| folder.join(&given));
-    let mut places = vec![PathBuf::from(&given)];
+    let found = find(&given, field.source()).map_err(|problem| field.refuse(format!("{problem}{or_else}")))?;
+    Ok(Input { given, found })
+}
+
+/// Where a file is: in the current folder, else beside the scenario.
+fn find(given: &str, source: &Source) -> Result<PathBuf, String> {
+    let beside = source.file().parent().map(|folder| folder.join(given));
+    let mut places = vec![PathBuf::from(given)];
     places.extend(beside.filter(|path| *path != places[0]));
     if let Some(found) = places.iter().find(|path| path.exists() && !path.is_dir()) {
-        return Ok(Input { found: found.clone(), given });
+        return Ok(found.clone());
     }
     let tried: Vec<String> = places
         .iter()
         .map(|path| format!("{}{}", path.display(), if path.is_dir() { " (a folder)" } else { "" }))
         .collect();
-    Err(field.refuse(format!("no such file: {}{or_else}", tried.join(", nor "))))
+    Err(format!("no such file: {}", tried.join(", nor ")))
 }
 
 fn policies(

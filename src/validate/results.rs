@@ -79,12 +79,19 @@ fn restored(file: &Path, registry: &Registry) -> Result<(Scenario, String)> {
         Load::Drawn { dataset, .. } => dataset,
         Load::Trace { trace, .. } => trace,
     };
-    match run.get("inputs").and_then(|inputs| inputs.get(requests.given())).and_then(Value::as_str) {
-        Some(then) if hash_of(requests)? != then => Err(Error::input(format!(
-            "{}: {} is not what it was in this run, so that its requests can't be drawn again; bring back the file of then",
-            file.display(),
-            requests.display()
-        ))),
-        _ => Ok((scenario, run.get("backend").and_then(Value::as_str).unwrap_or_default().into())),
+    let model = scenario.workload.model.graph_model().map(|model| (model.given(), model.path()));
+    for (given, path) in [(requests.given(), requests.path())].into_iter().chain(model) {
+        let then = run.get("inputs").and_then(|inputs| inputs.get(given)).and_then(Value::as_str);
+        if let Some(then) = then
+            && hash_of(path)? != then
+        {
+            return Err(Error::input(format!(
+                "{}: {} is not what it was in this run, so that its requests can't be drawn again; bring back the file of \
+                 then",
+                file.display(),
+                path.display()
+            )));
+        }
     }
+    Ok((scenario, run.get("backend").and_then(Value::as_str).unwrap_or_default().into()))
 }

@@ -12,6 +12,7 @@ use rand_distr::Distribution;
 use rand_distr::weighted::WeightedIndex;
 
 use super::generators::{self, Shares, Treebank};
+use super::graph_model::Takes;
 use super::model::{Model, Unfolder};
 use super::random::Stream;
 use super::shape::Shape;
@@ -41,6 +42,8 @@ enum Family {
     Lengths(fn(u32) -> Shape),
     Pairs,
     Trees,
+    /// The graphs of the model's own file, with their weights.
+    Graphs(Vec<u32>),
 }
 
 impl Family {
@@ -50,6 +53,12 @@ impl Family {
             Model::Dnn(_) => Family::Lengths(Shape::Tokens),
             Model::Seq2Seq => Family::Pairs,
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
+            Model::Graph(graph) => match graph.takes() {
+                Takes::Chains => Family::Lengths(Shape::Chain),
+                Takes::Pairs => Family::Pairs,
+                Takes::Trees => Family::Trees,
+                Takes::Graphs => Family::Graphs(graph.weights().unwrap_or_default()),
+            },
         }
     }
 
@@ -59,6 +68,7 @@ impl Family {
             Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
             Family::Pairs => "a CSV file with the header src_len,tgt_len,count",
             Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
+            Family::Graphs(_) => "the graphs of its own file",
         }
     }
 }
@@ -73,6 +83,7 @@ impl Dataset {
     /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or
     ///   `constant:tree:3 3 0`;
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
+    /// - `generator:graphs`, the graphs that the file of a graph model lists, by their weights;
     /// - `generator:NAME`, one of [`generators::NAMES`].
     ///
     /// # Errors
@@ -157,7 +168,7 @@ pub fn cut_length(shape: &Shape) -> u32 {
         Shape::Seq2Seq { source, target } => *source.max(target),
         Shape::Tree(tree) => tree.leaves() as u32,
         Shape::Chain(n) | Shape::Tokens(n) => *n,
-        Shape::Fixed => 1,
+        Shape::Fixed | Shape::Graph(_) => 1,
     }
 }
 
@@ -166,6 +177,7 @@ fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
     let text = match family {
         _ if in_full => size.to_string(),
         Family::Lengths(shape) => format!("{}:{size}", shape(1).kind()),
+        Family::Graphs(_) => format!("graph:{size}"),
         Family::Pairs if size.contains('>') => format!("seq2seq:{size}"),
         Family::Pairs => format!("seq2seq:{size}>{size}"),
         Family::Trees => {
@@ -214,6 +226,12 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
             Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::new(Treebank::new()) })
         }
         "treebank" => Err(not_for(model, family, "draws trees")),
+        "graphs" => match family {
+            Family::Graphs(weights) => Ok(Shapes::Table(
+                (1..).zip(weights).map(|(number, weight)| (Shape::Graph(number), f64::from(*weight))).collect(),
+            )),
+            _ => Err(not_for(model, family, "draws the graphs that a model's file lists")),
+        },
         _ => Err(Error::input(format!("unknown generator \"{name}\"; known: {}", generators::NAMES.join(", ")))),
     }
 }
@@ -224,6 +242,7 @@ fn not_for(model: &Model, family: &Family, what: &str) -> Error {
         Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
         Family::Pairs => "constant:S>T, generator:europarl-de-en",
         Family::Trees => "complete-tree:N, generator:treebank",
+        Family::Graphs(_) => "constant:K, generator:graphs",
     };
     Error::input(format!("{what}, but the model {} takes {}, or {way_out}", model.name(), family.file()))
 }
@@ -375,7 +394,7 @@ mod tests {
             (
                 "generator:wmt",
                 "lstm",
-                "generator:wmt: unknown generator \"wmt\"; known: europarl-en, europarl-de, europarl-de-en, paper-lstm, treebank",
+                "generator:wmt: unknown generator \"wmt\"; known: europarl-en, europarl-de, europarl-de-en, paper-lstm, treebank, graphs",
             ),
             (
                 "generator:europarl-en",

@@ -12,7 +12,7 @@ use super::random::Stream;
 use super::shape::Tree;
 
 /// The names of the generators, as in `generator:NAME`.
-pub const NAMES: [&str; 5] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank"];
+pub const NAMES: [&str; 6] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank", "graphs"];
 
 /// A value and its share; the shares need not sum to 1.
 pub type Shares<T> = Vec<(T, f64)>;

@@ -5,6 +5,7 @@ pub mod cell_graph;
 pub mod dataset;
 pub mod describe;
 pub mod generators;
+pub mod graph_model;
 pub mod import;
 pub mod model;
 pub mod operator;

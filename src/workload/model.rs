@@ -1,9 +1,11 @@
 //! Models: which cells a network has, and how a shape unfolds to a graph of them.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::cell_graph::{CellGraph, Graph, Run};
+use super::graph_model::{GraphModel, Takes};
 use super::shape::{Shape, Tree};
 use crate::units::CellId;
 
@@ -24,6 +26,8 @@ pub enum Model {
     /// The same, with a cell type for each number of children up to this one, `internal1`, `internal2` and so on, so that only nodes
     /// of equally many children run together.
     ChildSumByArity(u8),
+    /// Cells and an unfolding of one's own.
+    Graph(Arc<GraphModel>),
     /// A feed-forward network: one cell of its own name, whose time may depend on the number of tokens.
     Dnn(String),
 }
@@ -39,16 +43,32 @@ pub struct CellType {
     pub chain: bool,
     /// The time of a cell depends on the size of its input.
     pub sized: bool,
+    /// The batch sizes that the device has, ascending: a batch runs padded to the next of them. Empty where it has all.
+    pub batches: Vec<u32>,
 }
 
 /// The names of the models, for messages.
-pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME";
+pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, graph:FILE";
+
+/// How the name of a graph model begins; its file follows.
+const GRAPH: &str = "graph:";
 
 /// The most children that a cell type of its own can be asked for: the numbers in the names have at most two digits.
 const MAX_ARITY: u8 = 99;
 
 impl Model {
-    /// The model of this name.
+    /// The model of this name, or the one that a file describes, which `find` leads to.
+    ///
+    /// # Errors
+    /// Lists the known names; or what is wrong with the file, and where.
+    pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
+        match name.strip_prefix(GRAPH) {
+            Some(file) => Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?))),
+            None => Model::parse(name),
+        }
+    }
+
+    /// The model of this name, if it is one that needs no file.
     ///
     /// # Errors
     /// Lists the known names.
@@ -61,6 +81,10 @@ impl Model {
             "childsum-tree-lstm" => Ok(Model::ChildSumTreeLstm),
             _ => match name.split_once(':') {
                 Some(("dnn", cell)) if !cell.is_empty() => Ok(Model::Dnn(cell.to_string())),
+                Some(("graph", _)) => Err(format!(
+                    "{name}: describes a model without weights, which only scenarios and traces can name; known otherwise: \
+                     lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME"
+                )),
                 Some(("childsum-tree-lstm", most)) => match most.parse() {
                     Ok(most) if (1..=MAX_ARITY).contains(&most) => Ok(Model::ChildSumByArity(most)),
                     _ => Err(format!(
@@ -82,13 +106,20 @@ impl Model {
             Model::TreeLstm => "tree-lstm".into(),
             Model::ChildSumTreeLstm => "childsum-tree-lstm".into(),
             Model::ChildSumByArity(most) => format!("childsum-tree-lstm:{most}"),
+            Model::Graph(graph) => format!("{GRAPH}{}", graph.given()),
             Model::Dnn(cell) => format!("dnn:{cell}"),
         }
     }
 
     /// The model's cell types in the order of their names, which is that of their [`CellId`]s.
     pub fn cell_types(&self) -> Vec<CellType> {
-        let cell = |name: &str, priority, chain, sized| CellType { name: name.into(), priority, chain, sized };
+        let cell = |name: &str, priority, chain, sized| CellType {
+            name: name.into(),
+            priority,
+            chain,
+            sized,
+            batches: Vec::new(),
+        };
         match self {
             Model::Lstm => vec![cell("lstm", 0, true, false)],
             Model::Gru => vec![cell("gru", 0, true, false)],
@@ -102,13 +133,26 @@ impl Model {
                 let internal = |children| cell(&format!("internal{children:0digits$}"), 1, false, false);
                 (1..=*most).map(internal).chain([cell("leaf", 0, true, false)]).collect()
             }
+            Model::Graph(graph) => graph.cell_types(),
             Model::Dnn(name) => vec![cell(name, 0, true, true)],
         }
     }
 
     /// Whether its requests are trees.
     pub fn takes_trees(&self) -> bool {
-        matches!(self, Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_))
+        match self {
+            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => true,
+            Model::Graph(graph) => graph.takes() == Takes::Trees,
+            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Dnn(_) => false,
+        }
+    }
+
+    /// What its file says, if it is one of a file.
+    pub fn graph_model(&self) -> Option<&GraphModel> {
+        match self {
+            Model::Graph(graph) => Some(graph),
+            _ => None,
+        }
     }
 
     /// Whether it has cells for every node of a tree.
@@ -135,6 +179,12 @@ impl Model {
             Model::Lstm | Model::Gru => "chain:N, tokens:N",
             Model::Seq2Seq => "seq2seq:S>T",
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => "tree:PARENTS",
+            Model::Graph(graph) => match graph.takes() {
+                Takes::Chains => "chain:N, tokens:N",
+                Takes::Pairs => "seq2seq:S>T",
+                Takes::Trees => "tree:PARENTS",
+                Takes::Graphs => "graph:K",
+            },
             Model::Dnn(_) => "tokens:N, fixed",
         }
     }
@@ -144,14 +194,16 @@ impl Model {
 #[derive(Debug)]
 pub struct Unfolder<'a> {
     model: &'a Model,
-    // Looked up, never iterated: its order reaches no result.
+    // Looked up, never iterated: their order reaches no result.
     trees: HashMap<*const Tree, Arc<Graph>>,
+    /// Of a graph model, by the sizes of the shape.
+    unfolded: HashMap<(u32, u32), CellGraph>,
 }
 
 impl<'a> Unfolder<'a> {
     /// An unfolder for one model.
     pub fn new(model: &'a Model) -> Self {
-        Unfolder { model, trees: HashMap::new() }
+        Unfolder { model, trees: HashMap::new(), unfolded: HashMap::new() }
     }
 
     /// The cell graph of one request.
@@ -175,10 +227,36 @@ impl<'a> Unfolder<'a> {
             }
             (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([Run { cell: CellId(0), length: 1, input: *n }])),
             (Model::Dnn(_), Shape::Fixed) => Ok(CellGraph::chain(CellId(0), 1)),
-            (model, shape) => {
-                Err(format!("the model {} takes no {} shapes; it takes: {}", model.name(), shape.kind(), model.takes()))
-            }
+            (Model::Graph(graph), shape) => self.of_graph_model(graph, shape),
+            (model, shape) => Err(not_taken(model, shape)),
         }
+    }
+
+    /// As a graph model's file says. What is not written out costs less to make than to look up.
+    fn of_graph_model(&mut self, model: &GraphModel, shape: &Shape) -> Result<CellGraph, String> {
+        let unfold = || model.unfold(shape).unwrap_or_else(|| Err(not_taken(self.model, shape)));
+        let sizes = match shape {
+            _ if model.is_chain() => return unfold(),
+            Shape::Tree(tree) => {
+                if let Some(graph) = self.trees.get(&Arc::as_ptr(tree)) {
+                    return Ok(CellGraph::Graph(Arc::clone(graph)));
+                }
+                let unfolded = unfold()?;
+                if let CellGraph::Graph(graph) = &unfolded {
+                    self.trees.insert(Arc::as_ptr(tree), Arc::clone(graph));
+                }
+                return Ok(unfolded);
+            }
+            Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => (*n, 0),
+            Shape::Seq2Seq { source, target } => (*source, *target),
+            Shape::Fixed => return unfold(),
+        };
+        if let Some(known) = self.unfolded.get(&sizes) {
+            return Ok(known.clone());
+        }
+        let unfolded = unfold()?;
+        self.unfolded.insert(sizes, unfolded.clone());
+        Ok(unfolded)
     }
 
     /// The graph of a tree, made when the tree is met for the first time.
@@ -186,6 +264,10 @@ impl<'a> Unfolder<'a> {
         let graph = self.trees.entry(Arc::as_ptr(tree)).or_insert_with(|| Arc::new(make(tree)));
         CellGraph::Graph(Arc::clone(graph))
     }
+}
+
+fn not_taken(model: &Model, shape: &Shape) -> String {
+    format!("the model {} takes no {} shapes; it takes: {}", model.name(), shape.kind(), model.takes())
 }
 
 #[cfg(test)]

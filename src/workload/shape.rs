@@ -1,6 +1,7 @@
 //! How large a request is, before any model unfolds it.
 //!
-//! The text form is that of the trace file: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`, `tokens:37`, `fixed`.
+//! The text form is that of the trace file: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`, `tokens:37`, `fixed`,
+//! `graph:2`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,16 +25,18 @@ pub enum Shape {
     Tokens(u32),
     /// One pass over an input of fixed size.
     Fixed,
+    /// One of the graphs that the model's file lists, by its number from 1.
+    Graph(u32),
 }
 
 impl Shape {
-    /// The length by which shapes are compared: steps, source steps, nodes, tokens or 1.
+    /// The length by which shapes are compared: steps, source steps, nodes, tokens, or 1 for what has none.
     pub fn length(&self) -> u32 {
         match self {
             Shape::Chain(n) | Shape::Tokens(n) => *n,
             Shape::Seq2Seq { source, .. } => *source,
             Shape::Tree(tree) => tree.len() as u32,
-            Shape::Fixed => 1,
+            Shape::Fixed | Shape::Graph(_) => 1,
         }
     }
 
@@ -45,6 +48,7 @@ impl Shape {
             Shape::Tree(_) => "tree",
             Shape::Tokens(_) => "tokens",
             Shape::Fixed => "fixed",
+            Shape::Graph(_) => "graph",
         }
     }
 }
@@ -57,6 +61,7 @@ impl fmt::Display for Shape {
             Shape::Tree(tree) => write!(f, "tree:{tree}"),
             Shape::Tokens(n) => write!(f, "tokens:{n}"),
             Shape::Fixed => f.write_str("fixed"),
+            Shape::Graph(number) => write!(f, "graph:{number}"),
         }
     }
 }
@@ -77,8 +82,10 @@ impl FromStr for Shape {
             }
             "tree" => size.parse::<Tree>().map(|tree| Shape::Tree(Arc::new(tree))),
             "fixed" if size.is_empty() => Ok(Shape::Fixed),
+            "graph" => Ok(Shape::Graph(size_of(size, text)?)),
             _ => Err(format!(
-                "bad shape \"{text}\"; known: chain:N, seq2seq:S>T, tree:PARENTS, tokens:N, fixed (N, S and T at least 1)"
+                "bad shape \"{text}\"; known: chain:N, seq2seq:S>T, tree:PARENTS, tokens:N, fixed, graph:K (N, S, T and K \
+                 at least 1)"
             )),
         }
     }
@@ -223,7 +230,7 @@ mod tests {
 
     #[test]
     fn shapes_read_back_as_they_print() {
-        for text in ["chain:24", "seq2seq:24>27", "tree:5 5 6 6 7 7 0", "tree:0", "tokens:37", "fixed"] {
+        for text in ["chain:24", "seq2seq:24>27", "tree:5 5 6 6 7 7 0", "tree:0", "tokens:37", "fixed", "graph:2"] {
             assert_eq!(text.parse::<Shape>().unwrap().to_string(), text);
         }
     }

@@ -8,6 +8,7 @@ mod desk;
 mod determinism;
 mod explain;
 mod files;
+mod graphs;
 #[cfg(target_os = "linux")]
 #[path = "../host_cuda/mod.rs"]
 mod host_cuda;

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -112,7 +113,12 @@ impl Device {
         let (model, cells) = match model {
             // Any graph of these four types, of which no model of the crate has more than two.
             "graphs" => (Model::TreeLstm, four_cell_types()),
-            _ => Model::parse(model).map(|model| (model.clone(), model.cell_types())).expect("a model"),
+            _ => {
+                let beside_the_crate = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+                let model = Model::open(model, &beside_the_crate).expect("a model");
+                let cells = model.cell_types();
+                (model, cells)
+            }
         };
         let table = CostTable::parse(&format!("cell,batch,ns\n{costs}"), "costs").expect("a cost table");
         let costs = table.device(&cells, overhead).expect("costs of each cell");
@@ -157,6 +163,12 @@ impl Device {
 
 /// Two of either priority, in the order of their names; none promises that its subgraphs are chains.
 fn four_cell_types() -> Vec<CellType> {
-    let cell = |name: &str, priority| CellType { name: name.into(), priority, chain: false, sized: false };
+    let cell = |name: &str, priority| CellType {
+        name: name.into(),
+        priority,
+        chain: false,
+        sized: false,
+        batches: Vec::new(),
+    };
     vec![cell("decoder", 1), cell("encoder", 0), cell("internal", 1), cell("leaf", 0)]
 }

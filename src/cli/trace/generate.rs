@@ -16,7 +16,8 @@ pub(super) struct Args {
     /// A file of lengths or trees, constant:24, constant:24>27, complete-tree:16 or generator:NAME
     #[arg(long, value_name = "SPEC")]
     dataset: String,
-    /// The model that the shapes are for: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME
+    /// The model that the shapes are for: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME,
+    /// graph:FILE
     #[arg(long, default_value = "lstm")]
     model: String,
     /// How many requests to draw
@@ -38,7 +39,8 @@ pub(super) fn run(args: &Args) -> Result<()> {
 /// Arrivals and shapes come from streams of their own, so that two processes give requests of the same shapes.
 fn draw(args: &Args) -> Result<Trace> {
     let (process, rate) = args.arrivals.process()?;
-    let model = Model::parse(&args.model).map_err(|error| Error::input(format!("--model: {error}")))?;
+    let model = Model::open(&args.model, &|file| Ok(PathBuf::from(file)));
+    let model = model.map_err(|error| Error::input(format!("--model: {error}")))?;
     let dataset = Dataset::open(&args.dataset, &model, &|path| PathBuf::from(path))?;
     let n = args.requests as usize;
     let arrivals = process.times(rate, n, &mut args.arrivals.stream("arrivals"));
@@ -85,7 +87,8 @@ mod tests {
             ),
             (
                 "--rate 3 --model bert",
-                "--model: unknown model \"bert\"; known: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME",
+                "--model: unknown model \"bert\"; known: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, \
+                 dnn:NAME, graph:FILE",
             ),
             (
                 "--rate 3 --max-length 5",

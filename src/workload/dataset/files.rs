@@ -28,6 +28,7 @@ pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares
     let text = String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))?;
     match family {
         Family::Trees => read_trees(&text, model, family),
+        Family::Graphs(_) => Err(not_for(model, family, "is a file")),
         Family::Lengths(shape) if !is_table(path, &text) => read_sentences(&text, model, family, shape),
         Family::Lengths(shape) => read_histogram(&text, ["length", "count"], model, family, |[n]| shape(n)),
         Family::Pairs => read_histogram(&text, ["src_len", "tgt_len", "count"], model, family, |[source, target]| {

@@ -18,6 +18,7 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
             internal.chain([child_sum_leaf(sizes)]).collect()
         }
         Model::Dnn(name) => vec![opaque(name, sizes)],
+        Model::Graph(model) => super::from_file::operators(model, sizes),
     }
 }
 

@@ -76,7 +76,13 @@ impl Catalogue {
 
     /// The names behind those of the cells, in the form in which logs take them.
     pub fn types(&self) -> impl Iterator<Item = CellType> {
-        self.entries.iter().map(|entry| CellType { name: entry.name.clone(), priority: 0, chain: false, sized: false })
+        self.entries.iter().map(|entry| CellType {
+            name: entry.name.clone(),
+            priority: 0,
+            chain: false,
+            sized: false,
+            batches: Vec::new(),
+        })
     }
 }
 

@@ -141,7 +141,13 @@ impl Kind {
         if self != Kind::Graphs {
             return self.model().cell_types();
         }
-        let cell = |name: &str, priority| CellType { name: name.into(), priority, chain: false, sized: false };
+        let cell = |name: &str, priority| CellType {
+            name: name.into(),
+            priority,
+            chain: false,
+            sized: false,
+            batches: Vec::new(),
+        };
         vec![cell("a", 1), cell("b", 0), cell("c", 0)]
     }
 

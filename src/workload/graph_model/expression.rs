@@ -1,0 +1,190 @@
+//! What stands between the brackets of a rule: `i - 1`, `N + 1 - i`, `1..i-1`, `*`, `v.children`.
+
+/// The sizes of a shape that expressions can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// The steps of a sequence.
+    N,
+    /// The steps of a source.
+    S,
+    /// The steps of a target.
+    T,
+}
+
+impl Size {
+    /// The name in an expression.
+    pub fn name(self) -> &'static str {
+        match self {
+            Size::N => "N",
+            Size::S => "S",
+            Size::T => "T",
+        }
+    }
+}
+
+/// The values of [`Size::N`], [`Size::S`] and [`Size::T`]; 0 where a shape does not have them.
+pub type Sizes = [i64; 3];
+
+/// A sum of indices, sizes and numbers, in a form in which equal sums are the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Linear {
+    /// How often each index of the family is added.
+    pub indices: Vec<i64>,
+    /// How often each size is.
+    pub sizes: [i64; 3],
+    /// What is added to these.
+    pub constant: i64,
+}
+
+/// The names that an expression may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// The indices of the family, in their order.
+    pub indices: &'a [String],
+    /// The index that goes over the nodes of a tree, if the family has one.
+    pub tree: Option<&'a str>,
+    /// The sizes of the shape.
+    pub sizes: &'a [Size],
+}
+
+/// What one index of a reference goes over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// All that there are.
+    All,
+    /// From the first to the last, both included.
+    Span(Linear, Linear),
+    /// Nodes of a tree.
+    Tree(Relative),
+}
+
+/// Nodes of a tree, as seen from one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relative {
+    /// The node.
+    Itself,
+    /// Its children.
+    Children,
+    /// Its parent.
+    Parent,
+    /// The tree's root, which needs no node to be seen from.
+    Root,
+}
+
+/// The largest number in an expression: far beyond any sequence, and far from an overflow.
+const MAX_NUMBER: i64 = 1 << 30;
+
+impl Linear {
+    /// A number alone.
+    pub fn number(number: i64) -> Linear {
+        Linear { constant: number, ..Linear::default() }
+    }
+
+    /// The first index, with a number added.
+    pub fn first_index(constant: i64) -> Linear {
+        Linear { indices: vec![1], constant, ..Linear::default() }
+    }
+
+    /// Reads a sum.
+    ///
+    /// # Errors
+    /// What is no sum, or a name that is not in scope, with those that are.
+    pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Linear, String> {
+        let refuse = || format!("\"{}\" is no sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
+        let mut sum = Linear { indices: vec![0; scope.indices.len()], ..Linear::default() };
+        let mut rest = text.trim();
+        let mut sign = 1;
+        loop {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(end);
+            match word.parse::<i64>() {
+                Ok(number) if number <= MAX_NUMBER => sum.constant += sign * number,
+                Ok(number) => return Err(format!("{number} is too large; at most {MAX_NUMBER}")),
+                Err(_) if word.is_empty() => return Err(refuse()),
+                Err(_) => sum.add(sign, word, scope)?,
+            }
+            rest = behind.trim_start();
+            sign = match rest.as_bytes().first() {
+                None => break,
+                Some(b'+') => 1,
+                Some(b'-') => -1,
+                Some(_) => return Err(refuse()),
+            };
+            rest = rest[1..].trim_start();
+        }
+        // Trailing zeros would tell equal sums of two families apart.
+        while sum.indices.last() == Some(&0) {
+            sum.indices.pop();
+        }
+        Ok(sum)
+    }
+
+    fn add(&mut self, sign: i64, name: &str, scope: &Scope<'_>) -> Result<(), String> {
+        if let Some(place) = scope.indices.iter().position(|index| index == name) {
+            self.indices[place] += sign;
+            return Ok(());
+        }
+        if let Some(size) = scope.sizes.iter().find(|size| size.name() == name) {
+            self.sizes[*size as usize] += sign;
+            return Ok(());
+        }
+        let indices = scope.indices.iter().map(String::as_str);
+        let known: Vec<&str> = indices.chain(scope.sizes.iter().map(|size| size.name())).collect();
+        Err(match known.is_empty() {
+            true => format!("unknown name \"{name}\"; only numbers are known here"),
+            false => format!("unknown name \"{name}\"; known here: {}", known.join(", ")),
+        })
+    }
+
+    /// The value of the sum.
+    pub fn at(&self, indices: &[i64], sizes: &Sizes) -> i64 {
+        let of_indices: i64 = self.indices.iter().zip(indices).map(|(times, value)| times * value).sum();
+        let of_sizes: i64 = self.sizes.iter().zip(sizes).map(|(times, value)| times * value).sum();
+        of_indices + of_sizes + self.constant
+    }
+
+    /// The sum with another in the place of the first index; `None` if there are further indices.
+    pub fn with_first(&self, first: &Linear) -> Option<Linear> {
+        let times = match self.indices[..] {
+            [] => return Some(self.clone()),
+            [times] => times,
+            _ => return None,
+        };
+        let sizes = std::array::from_fn(|size| self.sizes[size] + times * first.sizes[size]);
+        Some(Linear { indices: Vec::new(), sizes, constant: self.constant + times * first.constant })
+    }
+
+    /// Whether it is 1 or more whatever the sizes are, each of which is.
+    pub fn is_positive(&self) -> bool {
+        let least = self.sizes.iter().sum::<i64>() + self.constant;
+        self.indices.is_empty() && self.sizes.iter().all(|times| *times >= 0) && least >= 1
+    }
+}
+
+impl Item {
+    /// Reads what one index of a reference goes over.
+    ///
+    /// # Errors
+    /// As [`Linear::parse`].
+    pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Item, String> {
+        let text = text.trim();
+        match (text, scope.tree) {
+            ("*", _) => return Ok(Item::All),
+            ("root", _) => return Ok(Item::Tree(Relative::Root)),
+            (text, Some(node)) if text == node => return Ok(Item::Tree(Relative::Itself)),
+            _ => {}
+        }
+        if let Some((node, relation)) = text.split_once('.').filter(|_| !text.contains("..")) {
+            return match (scope.tree == Some(node.trim()), relation.trim()) {
+                (true, "children") => Ok(Item::Tree(Relative::Children)),
+                (true, "parent") => Ok(Item::Tree(Relative::Parent)),
+                (true, other) => Err(format!("a node of a tree has no {other}; it has children, parent")),
+                (false, _) => Err(format!("\"{node}\" does not go over a tree")),
+            };
+        }
+        match text.split_once("..") {
+            Some((from, to)) => Ok(Item::Span(Linear::parse(from, scope)?, Linear::parse(to, scope)?)),
+            None => Linear::parse(text, scope).map(|one| Item::Span(one.clone(), one)),
+        }
+    }
+}
