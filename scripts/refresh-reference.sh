@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the reference results that the README shows anew: BatchMaker's Figure 7 and the table of claims.
+# Makes the reference results that the README shows anew: BatchMaker's Figure 7 and the table of claims. The launches of JIT's Table 1 are
+# counted where BATCHLAB_DATA names a folder with SICK's trees.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(mktemp -d)
