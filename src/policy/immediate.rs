@@ -57,7 +57,7 @@ impl Policy for ImmediatePolicy {
 
 /// All cells of a graph, each alone: from the lowest depth up, so that every cell comes behind those that it needs.
 /// Neighbours of one cell type are one step.
-fn one_by_one(graph: &CellGraph) -> Vec<Step> {
+pub(super) fn one_by_one(graph: &CellGraph) -> Vec<Step> {
     match graph {
         CellGraph::Chains(runs) => {
             runs.iter().map(|run| Step { cell: run.cell, batch: 1, times: run.length, input: run.input }).collect()

@@ -10,6 +10,7 @@ pub mod registry;
 pub mod cellular;
 pub mod dynet;
 pub mod immediate;
+pub mod jit;
 pub mod merged;
 pub mod operators;
 pub mod padded;

@@ -144,6 +144,7 @@ impl Registry {
             .with::<super::merged::Merged>()
             .with::<super::immediate::Immediate>()
             .with::<super::dynet::DyNet>()
+            .with::<super::jit::Jit>()
     }
 
     /// Adds a kind of policy.
