@@ -12,6 +12,7 @@ pub mod dynet;
 pub mod fold;
 pub mod ideal;
 pub mod immediate;
+pub mod jit;
 pub mod late;
 mod levels;
 pub mod merged;

@@ -147,6 +147,7 @@ impl Registry {
             .with::<super::ideal::Ideal>()
             .with::<super::immediate::Immediate>()
             .with::<super::dynet::DyNet>()
+            .with::<super::jit::Jit>()
     }
 
     /// Adds a kind of policy.

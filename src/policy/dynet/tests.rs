@@ -223,8 +223,8 @@ fn both_orders_are_those_of_single_operators_on_the_built_in_models() {
     for (number, (model, shapes)) in (0..).zip(shapes) {
         let model = Model::parse(model).unwrap();
         let mut unfolder = Unfolder::new(&model);
-        let graphs: Vec<CellGraph> =
-            shapes.iter().map(|shape| unfolder.unfold(&shape.parse::<Shape>().unwrap()).unwrap()).collect();
+        let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
+        let graphs: Vec<CellGraph> = shapes.iter().map(|shape| unfolder.unfold(shape).unwrap()).collect();
         let catalogue = Catalogue::new(&model, &Sizes::square(16));
         agrees_with_the_naive(catalogue.operators(), &graphs, number);
     }

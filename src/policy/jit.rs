@@ -1,0 +1,327 @@
+//! Just-in-time dynamic batching (Zha et al., 2019): requests are computed lazily inside of a batching scope, through a look-up table.
+//!
+//! Whatever a request computes is first put into a table: by its depth, and under a key of the node's type, its settings, the layout
+//! of its inputs (how many they are) and which result of another look-up it takes (section 4.2). At the end of the scope the slots of the table run, by
+//! depth, each as one batch. What a node is can be chosen: a finer one finds more to run together, and is looked up more often.
+//!
+//! | granularity | a node is | nodes of one slot have |
+//! | --- | --- | --- |
+//! | graph | a request | the same shape |
+//! | cell | a cell | one cell type, depth and number of cells before |
+//! | operator | an operator of a cell | one depth, kind, weights, shape, layout and result taken |
+//! | kernel | the same, a product with a bias in two parts | the same |
+//!
+//! A scope is opened by a worker with nothing left to do, for the requests that wait.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use super::immediate::one_by_one;
+use super::operators::batch::Batch;
+use super::operators::by_depth::by_depth;
+use super::operators::classes::Classes;
+use super::operators::launches::{self, Launch};
+use super::registry::{Batches, Settings, Setup};
+use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use crate::backend::{HostWork, Step, Task};
+use crate::units::{CellId, Nanos, RequestId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::operator::catalogue::{Catalogue, List};
+use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
+use crate::workload::shape::Shape;
+use crate::workload::trace::Request;
+
+/// `kind = "jit"`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Jit {
+    /// What is looked up, and runs as one.
+    pub granularity: Granularity,
+    /// The most requests in a batching scope.
+    pub max_batch: u32,
+    /// What a look-up costs the host. The paper gives no figure; the default is what DyNet takes to find the place of an operator
+    /// (`merge_ns` of `dynet`), which is the same kind of work.
+    pub analysis_ns: Nanos,
+}
+
+/// What a node of the look-up table is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Granularity {
+    /// A request.
+    Graph,
+    /// A cell: the paper's "subgraph".
+    Cell,
+    /// An operator.
+    Operator,
+    /// An operator, and those with a bias in two parts.
+    Kernel,
+}
+
+impl Default for Jit {
+    fn default() -> Self {
+        Jit { granularity: Granularity::Cell, max_batch: 256, analysis_ns: Nanos(231) }
+    }
+}
+
+impl Settings for Jit {
+    const KIND: &'static str = "jit";
+    const ABOUT: &'static str =
+        "whole graphs through a look-up table, as graphs, cells, operators or kernels (JIT dynamic batching)";
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        if self.max_batch == 0 {
+            return Err("max_batch: 0 is too small; at least 1".into());
+        }
+        // Which operators are alike does not depend on the sizes, as long as they are the same everywhere.
+        let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
+        let classes = match self.granularity {
+            Granularity::Graph | Granularity::Cell => Classes::new(&whole_cells(setup.cells.len()), key),
+            Granularity::Operator => Classes::new(catalogue.operators(), key),
+            Granularity::Kernel => Classes::new(catalogue.kernels(), key),
+        };
+        Ok(Box::new(JitPolicy {
+            settings: self.clone(),
+            queue: VecDeque::new(),
+            classes,
+            batch: Batch::default(),
+            launches: Vec::new(),
+            steps: Vec::new(),
+            requests: Vec::new(),
+        }))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
+    }
+
+    fn runs_operators(&self) -> bool {
+        matches!(self.granularity, Granularity::Operator | Granularity::Kernel)
+    }
+}
+
+/// Each cell as one operator under the cell's own number.
+fn whole_cells(cells: usize) -> Vec<List> {
+    (0..cells as u16)
+        .map(|cell| List {
+            operators: vec![Operator {
+                name: cell.to_string(),
+                kind: Kind::Opaque,
+                rows: Rows::One,
+                inputs: vec![Source::Word, Source::State],
+                shape: [1, 1],
+            }],
+            ids: vec![CellId(cell)],
+        })
+        .collect()
+}
+
+/// The key of a slot, but for the depth. For the result that an operator takes stands its name: in two cells those of one name take
+/// the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    kind: Kind,
+    name: String,
+    shape: [u32; 2],
+    layout: u32,
+    /// The size of the input, where there is one.
+    input: u32,
+}
+
+fn key(operator: &Operator, before: u32, input: u32) -> Option<Key> {
+    let Operator { kind, name, shape, .. } = operator.clone();
+    Some(Key { kind, name, shape, layout: operator.layout(before), input })
+}
+
+struct JitPolicy {
+    settings: Jit,
+    queue: VecDeque<(RequestId, Shape, CellGraph)>,
+    classes: Classes<Key>,
+    // What follows is kept for its memory alone.
+    batch: Batch,
+    launches: Vec<Launch>,
+    steps: Vec<Step>,
+    requests: Vec<RequestId>,
+}
+
+impl Policy for JitPolicy {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.queue.push_back((request.id, request.shape.clone(), request.graph.clone()));
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        for worker in dispatch.workers() {
+            if !dispatch.is_idle(worker) || self.queue.is_empty() {
+                continue;
+            }
+            let waiting = self.queue.len();
+            let scope = Scope { requests: waiting.min(self.settings.max_batch as usize), waiting };
+            match self.settings.granularity {
+                Granularity::Graph => self.submit_graphs(worker, scope, dispatch),
+                Granularity::Cell | Granularity::Operator | Granularity::Kernel => {
+                    self.submit_table(worker, scope, dispatch);
+                }
+            }
+        }
+    }
+}
+
+/// How many of the waiting requests a scope takes.
+#[derive(Clone, Copy)]
+struct Scope {
+    requests: usize,
+    waiting: usize,
+}
+
+impl JitPolicy {
+    /// One task for each shape, whose cells run one after another, each for all requests of the shape.
+    fn submit_graphs(&mut self, worker: WorkerId, scope: Scope, dispatch: &mut Dispatch<'_>) {
+        let mut groups: Vec<(Shape, CellGraph, Vec<RequestId>)> = Vec::new();
+        for (request, shape, graph) in self.queue.drain(..scope.requests) {
+            match groups.iter_mut().find(|(known, ..)| *known == shape) {
+                Some((.., requests)) => requests.push(request),
+                None => groups.push((shape, graph, vec![request])),
+            }
+        }
+        let shapes = groups.len();
+        for (shape, graph, requests) in groups {
+            self.steps.clear();
+            let alone = one_by_one(&graph);
+            self.steps.extend(alone.iter().map(|step| Step { batch: requests.len() as u32, ..*step }));
+            let cells = self.steps.iter().map(Step::cells).sum();
+            let during = self.settings.analysis_ns.saturating_mul(requests.len() as u64);
+            let task = Task {
+                host: HostWork { ahead: Nanos::ZERO, during },
+                ..Task::whole_requests(worker, &self.steps, &requests, cells)
+            };
+            dispatch.submit_because(&task, || Reason {
+                what: format!("requests of the shape {shape}, one of {shapes} shapes in the batching scope"),
+                size: format!("all {} of the scope's {} requests that have it", requests.len(), scope.requests),
+                when: self.when(worker, scope),
+            });
+        }
+    }
+
+    /// One task for all requests: the slots of their table.
+    fn submit_table(&mut self, worker: WorkerId, scope: Scope, dispatch: &mut Dispatch<'_>) {
+        self.requests.clear();
+        self.batch.clear();
+        for (request, _, graph) in self.queue.drain(..scope.requests) {
+            self.requests.push(request);
+            self.batch.add(&graph, &mut self.classes);
+        }
+        let nodes = by_depth(&self.batch, &self.classes, &mut self.launches);
+        launches::steps(&self.launches, self.classes.keyed(), &mut self.steps);
+        let during = self.settings.analysis_ns.saturating_mul(nodes);
+        let task = Task {
+            host: HostWork { ahead: Nanos::ZERO, during },
+            ..Task::whole_requests(worker, &self.steps, &self.requests, self.batch.cells())
+        };
+        dispatch.submit_because(&task, || Reason {
+            what: format!("a batching scope: {nodes} nodes looked up, in {} slots", self.launches.len()),
+            size: match scope.requests < scope.waiting {
+                true => format!("max_batch ({}) of {} waiting requests", self.settings.max_batch, scope.waiting),
+                false => format!("all {} waiting requests (max_batch is {})", scope.waiting, self.settings.max_batch),
+            },
+            when: self.when(worker, scope),
+        });
+    }
+
+    fn when(&self, worker: WorkerId, scope: Scope) -> String {
+        let waiting = scope.waiting;
+        format!("worker {worker} had nothing left to do and opened a scope, with {waiting} requests waiting")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::{Promises, check};
+    use crate::workload::model::{CellType, Model, Unfolder};
+
+    const ALL: [Granularity; 4] = [Granularity::Graph, Granularity::Cell, Granularity::Operator, Granularity::Kernel];
+
+    /// What a scope of these requests looks up, and the steps that its table becomes: names and batches.
+    fn table(granularity: Granularity, model: &str, shapes: &[&str]) -> (u64, Vec<(String, u32)>) {
+        let model = Model::parse(model).unwrap();
+        let catalogue = Catalogue::new(&model, &Sizes::square(8));
+        let mut classes = match granularity {
+            Granularity::Operator => Classes::new(catalogue.operators(), key),
+            Granularity::Kernel => Classes::new(catalogue.kernels(), key),
+            _ => Classes::new(&whole_cells(model.cell_types().len()), key),
+        };
+        let names: Vec<CellType> = model.cell_types().into_iter().chain(catalogue.types()).collect();
+        let (mut batch, mut unfolder) = (Batch::default(), Unfolder::new(&model));
+        let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
+        shapes.iter().for_each(|shape| batch.add(&unfolder.unfold(shape).unwrap(), &mut classes));
+        let (mut launches, mut steps) = (Vec::new(), Vec::new());
+        let nodes = by_depth(&batch, &classes, &mut launches);
+        launches::steps(&launches, classes.keyed(), &mut steps);
+        let step = |step: &Step| vec![(names[step.cell.index()].name.clone(), step.batch); step.times as usize];
+        (nodes, steps.iter().flat_map(step).collect())
+    }
+
+    fn named(steps: &[(String, u32)]) -> Vec<(&str, u32)> {
+        steps.iter().map(|(name, batch)| (name.as_str(), *batch)).collect()
+    }
+
+    #[test]
+    fn cells_are_apart_by_their_number_of_children() {
+        // A root over two leaves, a chain of three, a root over a leaf and a chain of two.
+        let (nodes, steps) =
+            table(Granularity::Cell, "childsum-tree-lstm", &["tree:3 3 0", "tree:2 3 0", "tree:4 3 4 0"]);
+        assert_eq!(nodes, 10);
+        // Leaves; nodes over leaves with two children and with one; roots of level 3 with one child and with two.
+        assert_eq!(named(&steps), [("leaf", 5), ("internal", 1), ("internal", 2), ("internal", 1), ("internal", 1)]);
+    }
+
+    #[test]
+    fn steps_of_chains_are_batched_by_their_place() {
+        let (nodes, steps) = table(Granularity::Cell, "seq2seq", &["seq2seq:1>2", "seq2seq:2>1"]);
+        assert_eq!(nodes, 6);
+        assert_eq!(named(&steps), [("encoder", 2), ("encoder", 1), ("decoder", 1), ("decoder", 2)]);
+    }
+
+    #[test]
+    fn operators_that_no_child_changes_are_batched_across_numbers_of_children() {
+        let shapes = ["tree:3 3 0", "tree:2 0"];
+        let (nodes, steps) = table(Granularity::Operator, "childsum-tree-lstm", &shapes);
+        // Three leaves of 10 operators; 22 and two for each child of the two roots.
+        assert_eq!(nodes, 3 * 10 + 26 + 24);
+        let batches =
+            |name: &str| steps.iter().filter(|(step, _)| step == name).map(|(_, batch)| *batch).collect::<Vec<_>>();
+        assert_eq!(batches("internal.word"), [5], "of leaves and roots, which have a word each");
+        assert_eq!(batches("internal.child.h"), [3], "of three children, whosever they are");
+        assert_eq!(batches("internal.children"), [1, 1], "of two children and of one");
+        assert_eq!(batches("internal.f"), [2, 1], "rows of two children and of one");
+        assert_eq!(batches("internal.h"), [3, 2], "of leaves, then of roots");
+    }
+
+    #[test]
+    fn kernels_have_biases_apart() {
+        let shapes = ["chain:2", "chain:1"];
+        let (operators, of_operators) = table(Granularity::Operator, "lstm", &shapes);
+        let (kernels, of_kernels) = table(Granularity::Kernel, "lstm", &shapes);
+        assert_eq!((operators, kernels), (3 * 15, 3 * 16));
+        assert_eq!(of_kernels.len(), of_operators.len() + 2, "a bias at each of two steps");
+        assert!(
+            of_kernels.contains(&("lstm.gates.product".into(), 2))
+                && of_kernels.contains(&("lstm.gates.bias".into(), 2))
+        );
+    }
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for granularity in ALL {
+            // A scope of graphs queues a task for each shape on one worker, so that another may idle.
+            let work_conserving = granularity != Granularity::Graph;
+            let promises = Promises { max_batch: 5, work_conserving, ..Promises::default() };
+            check(&Jit { granularity, max_batch: 5, ..Jit::default() }, &promises);
+        }
+    }
+}
