@@ -1,7 +1,7 @@
 //! A backend whose tasks are seen as they are submitted.
 
 use super::{Backend, Completion, MemberList, Task};
-use crate::units::{Nanos, RequestId, TaskId};
+use crate::units::{CellId, Nanos, RequestId, TaskId};
 
 /// Who wants to see the tasks of a run.
 pub struct Watcher<'w> {
@@ -45,6 +45,10 @@ impl<B: Backend> Backend for Watched<'_, B> {
 
     fn wants_members(&self) -> bool {
         self.watcher.members || self.backend.wants_members()
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        self.backend.batches(cell)
     }
 
     fn spare(&mut self) -> Option<MemberList> {
