@@ -16,6 +16,7 @@ use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::immediate::Immediate;
+use crate::policy::jit::{Granularity, Jit};
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, PerCell, Setup};
@@ -117,6 +118,8 @@ fn the_cells_of_every_model_come_to_the_same_bits() {
                 Box::new(Cellular { max_batch: PerCell::All(8), ..Cellular::default() }),
                 Box::new(Merged { max_batch: 8, ..Merged::default() }),
                 Box::new(Immediate {}),
+                Box::new(Jit { max_batch: 8, ..Jit::default() }),
+                Box::new(Jit { granularity: Granularity::Graph, max_batch: 8, ..Jit::default() }),
             ];
             if !name.contains("tree") {
                 policies.push(Box::new(Padded { max_batch: 8, ..Padded::default() }));
