@@ -34,7 +34,7 @@ enum Command {
 /// The options of `count`.
 #[derive(clap::Args, Clone, Debug)]
 struct Count {
-    /// A tree a line, as the 1-based parent of each node (with or without LEAVES<TAB> before), or a trace file
+    /// A tree a line, as the 1-based parent of each node (with or without the number of leaves and a tab before), or a trace file
     trees: PathBuf,
     /// Each two lines are a pair, which is compared
     #[arg(long)]

@@ -3,7 +3,7 @@
 //!
 //! A batch of requests is one evaluation. The host builds its graph, an operator a node, then puts it in order; the device stands
 //! still meanwhile, since nothing of an evaluation runs before all of it is in order, and the next is built when its results have been
-//! asked for. [`agenda`] and [`by_depth`] are DyNet's two ways to put it in order.
+//! asked for. `agenda` and [`by_depth`](super::operators::by_depth) are DyNet's two ways to put it in order.
 
 mod agenda;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Operators: what a cell is made of, for systems that batch below the level of cells (DyNet, JIT dynamic batching).
 //!
 //! An operator is one node of the graph that such a system builds: a product with a weight matrix, an elementwise function, a
-//! slice. [`built_in`] has the lists of the models that come with batchlab, [`from_file`] makes those of graph models, [`catalogue`] numbers the operators of a model, so that
+//! slice. `built_in` has the lists of the models that come with batchlab, `from_file` makes those of graph models, [`catalogue`]
+//! numbers the operators of a model, so that
 //! tasks and logs can name them, [`depth`] says how deep each stands in a request's graph of operators.
 
 mod built_in;

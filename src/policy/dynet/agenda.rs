@@ -138,7 +138,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
     /// Makes ready what needs no state, and what needs only initial ones.
     fn begin(&mut self) {
         let mut counts = vec![0u64; self.classes.all().len()];
-        for node in 0..self.batch.len() as u32 {
+        for node in 0..self.batch.nodes() {
             counts[self.batch.class(node) as usize] += 1;
         }
         for &class in self.batch.seen() {
@@ -146,7 +146,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
             self.waves[self.static_wave[class as usize] as usize].count = counts[class as usize];
         }
         let mut made = Vec::new();
-        for node in 0..self.batch.len() as u32 {
+        for node in 0..self.batch.nodes() {
             if self.missing[node as usize] == 0 {
                 let class = self.batch.class(node);
                 self.add_edge(class, &mut made);
@@ -302,7 +302,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let Wave { class, what, .. } = self.waves[wave as usize];
         let nodes = match what {
             // A cell that needs no state gives its own at once, in all its nodes.
-            What::Words => (0..batch.len() as u32).filter(|node| batch.class(*node) == class).collect(),
+            What::Words => (0..batch.nodes()).filter(|node| batch.class(*node) == class).collect(),
             What::Edges | What::Nodes => std::mem::take(&mut self.waves[wave as usize].nodes),
         };
         for taker in nodes.into_iter().flat_map(|node| batch.takers(node)) {

@@ -97,8 +97,8 @@ impl Batch {
     }
 
     /// The number of nodes.
-    pub fn len(&self) -> usize {
-        self.class.len()
+    pub fn nodes(&self) -> u32 {
+        self.class.len() as u32
     }
 
     /// The class of a node.
@@ -139,8 +139,8 @@ impl Batch {
         };
         let mut missing = self.inputs.clone();
         // For each node 1 more than the depth of the deepest state before; 0 without one.
-        let mut states = vec![0u32; self.len()];
-        let mut ready: Vec<u32> = (0..self.len() as u32).filter(|node| missing[*node as usize] == 0).collect();
+        let mut states = vec![0u32; self.class.len()];
+        let mut ready: Vec<u32> = (0..self.nodes()).filter(|node| missing[*node as usize] == 0).collect();
         for node in &ready {
             count(&mut groups.edges[self.class(*node) as usize], 0);
         }

@@ -74,7 +74,10 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
     nodes
 }
 
-fn spell_out(graph: &CellGraph) -> (Vec<(CellId, u32)>, Vec<(u32, u32)>) {
+/// Each node's cell and input size, and the edges.
+type Spelled = (Vec<(CellId, u32)>, Vec<(u32, u32)>);
+
+fn spell_out(graph: &CellGraph) -> Spelled {
     match graph {
         CellGraph::Chains(runs) => {
             let cells: Vec<_> = runs.iter().flat_map(|run| vec![(run.cell, run.input); run.length as usize]).collect();

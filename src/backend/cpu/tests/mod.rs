@@ -18,6 +18,7 @@ use crate::policy::cellular::Cellular;
 use crate::policy::fold::Fold;
 use crate::policy::ideal::Ideal;
 use crate::policy::immediate::Immediate;
+use crate::policy::jit::{Granularity, Jit};
 use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
@@ -138,6 +139,8 @@ fn the_cells_of_every_model_come_to_the_same_bits() {
                 Box::new(Merged { max_batch: 8, ..Merged::default() }),
                 Box::new(Ideal { max_batch: 8 }),
                 Box::new(Immediate {}),
+                Box::new(Jit { max_batch: 8, ..Jit::default() }),
+                Box::new(Jit { granularity: Granularity::Graph, max_batch: 8, ..Jit::default() }),
             ];
             if !name.contains("tree") {
                 policies.push(Box::new(Padded { max_batch: 8, ..Padded::default() }));
