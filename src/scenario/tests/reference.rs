@@ -11,7 +11,8 @@ name = "reference"
 workload = { model = "lstm", dataset = "constant:24" }
 arrivals = { process = "poisson", rates = [1000, 2000] }
 device = { costs = "scenarios/costs/v100.csv" }
-policy = [{ kind = "cellular" }, { kind = "padded" }, { kind = "merged" }, { kind = "immediate" }, { kind = "dynet" }, { kind = "jit" }]
+policy = [{ kind = "cellular" }, { kind = "late" }, { kind = "padded" }, { kind = "merged" }, { kind = "fold" }, { kind = "ideal" },
+          { kind = "immediate" }, { kind = "dynet" }, { kind = "jit" }]
 "#;
 
 /// The reference lies in a folder with the files that it names, so that nothing depends on where tests run.
