@@ -302,7 +302,8 @@ impl CostModel for TableModel {
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
-        &self.batches[cell.index()]
+        // Operators, whose numbers stand behind those of the cells, have no batch sizes of their own.
+        self.batches.get(cell.index()).map_or(&[], |sizes| sizes)
     }
 
     fn switch(&self, step: &Step) -> Nanos {
