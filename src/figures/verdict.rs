@@ -125,7 +125,8 @@ impl Verdict {
 
     fn ends(ours: String, pairs: &[(f64, f64)], direction: bool) -> Verdict {
         let gap = pairs.iter().map(|(ours, paper)| 100.0 * (ours / paper - 1.0)).fold(0.0, further);
-        let word = match (gap.abs() <= 100.0 * TOLERANCE, direction) {
+        // A value at the very end is inside, whatever the last bit of its quotient.
+        let word = match (gap.abs() <= 100.0 * TOLERANCE + 1e-9, direction) {
             (true, true) => Word::Holds,
             (false, true) => Word::Direction,
             (_, false) => Word::Off,

@@ -159,7 +159,7 @@ mod tests {
             ("0\n0\n0\n", "holds 3 trees, which are no pairs; leave out --pairs"),
             ("3 3 0\n3 3\n", "line 2: node 1 has parent 3, but the tree has 2 nodes"),
             ("id,arrival_ns,shape\n0,0,chain:3\n", "request 0 is chain:3, and no tree"),
-            ("", "holds no requests"),
+            ("", "holds no trees"),
         ] {
             assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap_err().to_string(), message);
         }
