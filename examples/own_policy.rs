@@ -43,8 +43,8 @@ impl Settings for ShortestFirst {
     const ABOUT: &'static str = "the shortest requests first, padded to the longest of their batch";
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if setup.model.takes_trees() {
-            return Err(format!("padding takes sequences only, and the model {} has trees", setup.model.name()));
+        if !setup.model.is_sequence() {
+            return Err(format!("padding takes sequences only, and the model {} has other graphs", setup.model.name()));
         }
         if self.max_batch == 0 {
             return Err("max_batch: 0 is too small; at least 1".into());

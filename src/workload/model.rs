@@ -139,6 +139,11 @@ impl Model {
         }
     }
 
+    /// Whether all of its requests are sequences, one cell behind the other, so that they can be padded.
+    pub fn is_sequence(&self) -> bool {
+        !self.takes_trees() && self.graph_model().is_none_or(GraphModel::is_sequence)
+    }
+
     /// Whether its requests are trees.
     pub fn takes_trees(&self) -> bool {
         match self {
