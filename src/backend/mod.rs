@@ -135,6 +135,8 @@ pub enum Members<'a> {
     Requests,
     /// The nodes that this function appends, in the order of the batch.
     Nodes(&'a dyn Fn(&mut Vec<NodeRef>)),
+    /// The parts of requests that this function appends, in the order of the batch.
+    Parts(&'a dyn Fn(&mut Vec<Part>)),
 }
 
 /// The nodes of a task, for a backend that wants them.
@@ -144,6 +146,8 @@ pub enum MemberList {
     Requests(Vec<RequestId>),
     /// These nodes, in the order of the batch.
     Nodes(Vec<NodeRef>),
+    /// These parts of requests, in the order of the batch.
+    Parts(Vec<Part>),
 }
 
 impl MemberList {
@@ -165,16 +169,27 @@ impl MemberList {
                 list(&mut nodes);
                 MemberList::Nodes(nodes)
             }
+            (Members::Parts(list), spare) => {
+                let mut parts = match spare {
+                    Some(MemberList::Parts(parts)) => parts,
+                    _ => Vec::with_capacity(task.batch as usize),
+                };
+                parts.clear();
+                list(&mut parts);
+                MemberList::Parts(parts)
+            }
         }
     }
 
     /// The requests that the task touches, some of them more than once.
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
-        let (nodes, requests): (&[NodeRef], &[RequestId]) = match self {
-            MemberList::Nodes(nodes) => (nodes, &[]),
-            MemberList::Requests(requests) => (&[], requests),
+        let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {
+            MemberList::Nodes(nodes) => (nodes, &[], &[]),
+            MemberList::Requests(requests) => (&[], requests, &[]),
+            MemberList::Parts(parts) => (&[], &[], parts),
         };
-        nodes.iter().map(|node| node.request).chain(requests.iter().copied())
+        let of_nodes = nodes.iter().map(|node| node.request);
+        of_nodes.chain(requests.iter().copied()).chain(parts.iter().map(|part| part.request))
     }
 }
 
@@ -185,6 +200,25 @@ pub struct NodeRef {
     pub request: RequestId,
     /// Its node.
     pub node: NodeId,
+}
+
+/// Nodes of one request that follow each other, and run one behind the other within a task: a stage of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The request.
+    pub request: RequestId,
+    /// The first of the nodes.
+    pub from: NodeId,
+    /// The node behind the last; the same as the first if there are none.
+    pub to: NodeId,
+}
+
+impl Part {
+    /// Its nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeRef> + use<> {
+        let Part { request, from, to } = *self;
+        (from.0..to.0).map(move |node| NodeRef { request, node: NodeId(node) })
+    }
 }
 
 /// A batched cell, run one or more times in a row.

@@ -1,0 +1,305 @@
+//! The mechanism whole: a batch table, and an executor with its queue and buffer pairs for each stage (DVABatch, figures 7 and 12).
+//!
+//! A batch goes through it so. Requests that are let in become a line of the table and an item of the first queue. The first executor
+//! *pulls* the item and *checks* its buffer pair; once that is legitimate it *works*: a task runs on the stage's stream. When the task is
+//! done, queries that have passed their last stage leave, the rest is handed to the next queue if it has caught up with its batch
+//! (whole, or split as the conditions say), and the executor is *inactive* until it has a legitimate pair again. Only then does it give the
+//! pair that it used back to the stage before. So with one set of buffers, or where an executor insists on the pair that it had,
+//! each stage waits for all behind it; with several sets they work side by side.
+
+use std::sync::Arc;
+
+use super::Stage;
+use super::buffers::{Buffers, Pair};
+use super::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward};
+use super::executor::{Executor, Item, Manner, Running, State};
+use super::slicing::Slicing;
+use super::table::{BatchTable, Query, Row, RowId};
+use crate::backend::{HostWork, LoopWork, Members, Step, Task};
+use crate::policy::{Dispatch, Outcomes, Reason};
+use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
+
+/// The streams of a worker. Stages beyond share them, in turn.
+pub const STREAMS: u16 = 32;
+
+/// The mechanism on one worker.
+pub struct Mechanism {
+    worker: WorkerId,
+    slicing: Arc<Slicing>,
+    table: BatchTable,
+    buffers: Buffers,
+    /// By stage; those of stages that no batch has reached yet are still to be made.
+    executors: Vec<Executor>,
+    running: Vec<(TaskId, Stage)>,
+    // What follows is kept for its memory alone.
+    steps: Vec<Step>,
+    starting: Vec<RequestId>,
+    entering: Vec<Query>,
+    items: Vec<Item>,
+    onward: Onward,
+}
+
+impl Mechanism {
+    /// With so many sets of buffers, and nothing in them.
+    pub fn new(worker: WorkerId, slicing: Arc<Slicing>, sets: u8) -> Mechanism {
+        let mut mechanism = Mechanism {
+            worker,
+            slicing,
+            table: BatchTable::default(),
+            buffers: Buffers::new(sets),
+            executors: Vec::new(),
+            running: Vec::new(),
+            steps: Vec::new(),
+            starting: Vec::new(),
+            entering: Vec::new(),
+            items: Vec::new(),
+            onward: Onward::default(),
+        };
+        mechanism.reach(Stage(0));
+        mechanism
+    }
+
+    /// The batch table.
+    pub fn table(&self) -> &BatchTable {
+        &self.table
+    }
+
+    /// The executors of the stages that batches have reached.
+    pub fn executors(&self) -> &[Executor] {
+        &self.executors
+    }
+
+    fn reach(&mut self, stage: Stage) {
+        while self.executors.len() <= stage.index() {
+            self.executors.push(Executor::new(Stage(self.executors.len() as u16)));
+        }
+        self.buffers.reach(stage);
+    }
+
+    /// A task of the mechanism is done.
+    pub fn complete(&mut self, task: TaskId, now: Nanos, conditions: &mut dyn Conditions, outcomes: &mut Outcomes) {
+        let place = self.running.iter().position(|(id, _)| *id == task).expect("a task of the mechanism is running");
+        let (_, stage) = self.running.swap_remove(place);
+        let executor = &mut self.executors[stage.index()];
+        let State::Working(Running { item, .. }) = executor.state() else { panic!("stage {stage} runs a task unknowingly") };
+        let manner = if self.table.row(item.row).splits { Manner::Serial } else { Manner::Parallel };
+        let Running { item, from, into } = executor.finish(manner);
+        self.buffers.end(stage, from, into);
+        self.pass(stage, item, into, now, conditions, outcomes);
+    }
+
+    /// Queries have passed a stage, and were written to a set of buffers.
+    fn pass(
+        &mut self,
+        stage: Stage,
+        item: Item,
+        written: Pair,
+        now: Nanos,
+        conditions: &mut dyn Conditions,
+        outcomes: &mut Outcomes,
+    ) {
+        self.table.complete(&item, stage);
+        let slicing = Arc::clone(&self.slicing);
+        self.table.leave(&item, |query| slicing.is_last(stage, query.nodes), |request| outcomes.finish(request));
+        if !self.table.has(item.row) {
+            return;
+        }
+        let lives = self.table.row(item.row).of(&item).next().is_some();
+        let executor = &mut self.executors[stage.index()];
+        if lives && executor.resting.is_none_or(|(row, _)| row != item.row) {
+            executor.resting = Some((item.row, written));
+            self.buffers.rest(stage, written);
+        }
+        self.go_on_if_caught_up(stage, item.row, now, conditions, outcomes);
+        if !lives {
+            // Whoever waited for them waits no longer.
+            for stage in (stage.0 + 1..self.executors.len() as u16).map(Stage) {
+                self.go_on_if_caught_up(stage, item.row, now, conditions, outcomes);
+            }
+        }
+    }
+
+    /// What rests behind a stage goes on, if nobody of its batch is behind.
+    fn go_on_if_caught_up(
+        &mut self,
+        stage: Stage,
+        row: RowId,
+        now: Nanos,
+        conditions: &mut dyn Conditions,
+        outcomes: &mut Outcomes,
+    ) {
+        let executor = &mut self.executors[stage.index()];
+        let Some((_, pair)) = executor.resting.filter(|(resting, _)| *resting == row) else { return };
+        if !self.table.has(row) {
+            return;
+        }
+        let Some(onward) = self.table.caught_up(row, stage) else { return };
+        executor.resting = None;
+        match onward.start {
+            0 => self.go_on(stage, onward, pair, now, conditions, outcomes),
+            _ => self.hand_on(stage, onward, pair),
+        }
+    }
+
+    /// All of a batch stands behind a stage: the conditions say how it goes on.
+    fn go_on(
+        &mut self,
+        stage: Stage,
+        item: Item,
+        pair: Pair,
+        now: Nanos,
+        conditions: &mut dyn Conditions,
+        outcomes: &mut Outcomes,
+    ) {
+        let mut onward = std::mem::take(&mut self.onward);
+        (onward.exits.clear(), onward.parts.clear());
+        conditions.behind(&Behind { stage, row: self.table.row(item.row), now }, &mut onward);
+        for exit in &onward.exits {
+            let one = Item { start: *exit, num: 1, ..item };
+            self.table.leave(&one, |_| true, |request| outcomes.finish(request));
+        }
+        if !self.table.has(item.row) {
+            self.buffers.forget(stage, pair);
+        } else {
+            match onward.parts.len() {
+                0 | 1 => self.hand_on(stage, item, pair),
+                _ => {
+                    let mut items = std::mem::take(&mut self.items);
+                    items.clear();
+                    self.table.split(item.row, stage, &onward.parts, &mut items);
+                    items.iter().for_each(|part| self.hand_on(stage, *part, pair));
+                    self.items = items;
+                }
+            }
+        }
+        self.onward = onward;
+    }
+
+    /// Puts an item into the next queue.
+    fn hand_on(&mut self, stage: Stage, item: Item, pair: Pair) {
+        self.reach(stage.next());
+        self.table.hand(&item, stage.next());
+        self.buffers.hand_on(stage, pair);
+        self.executors[stage.next().index()].queue.push_back(Item { pair: Some(pair), ..item });
+    }
+
+    /// Lets in who may come in, and starts whatever can run.
+    pub fn advance(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, dispatch: &mut Dispatch<'_>) {
+        // From the last stage on, since a stage that becomes active sets free the one before it.
+        let mut moved = true;
+        while moved {
+            moved = false;
+            for stage in (0..self.executors.len() as u16).rev().map(Stage) {
+                moved |= self.activate(stage);
+                if self.executors[stage.index()].state() == State::Active {
+                    if stage == Stage(0) && self.executors[0].queue.is_empty() {
+                        self.enter(lines, conditions, dispatch.now());
+                    }
+                    moved |= self.executors[stage.index()].pull().is_some();
+                }
+                moved |= self.check(stage, dispatch);
+            }
+        }
+    }
+
+    /// Inactive to active, if there is a legitimate pair. The one that was used goes back to the stage before, unless another part of a batch
+    /// that was split lies in it.
+    fn activate(&mut self, stage: Stage) -> bool {
+        let State::Inactive { used, manner } = self.executors[stage.index()].state() else { return false };
+        let legitimate = match manner {
+            Manner::Serial => self.buffers.legitimate(stage, used, used),
+            Manner::Parallel => self.buffers.any(stage, None).is_some(),
+        };
+        if legitimate {
+            self.executors[stage.index()].activate();
+            if stage > Stage(0) && !self.buffers.has_unread(stage, used) {
+                self.buffers.give_back(Stage(stage.0 - 1), used);
+            }
+        }
+        legitimate
+    }
+
+    fn enter(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, now: Nanos) {
+        if lines.is_empty() {
+            return;
+        }
+        let newest = self.table.newest();
+        let has_stages_ahead = |row: &Row| !self.slicing.is_last(row.furthest(), row.longest());
+        let stretchable = newest.filter(|(_, row)| !row.splits && has_stages_ahead(row));
+        let entry = Entry { lines, table: &self.table, now, stretchable: stretchable.map(|(_, row)| row) };
+        let (item, input) = match conditions.enter(&entry) {
+            None => return,
+            Some(Enter::New { line, count, input }) => {
+                lines.take(line, count, &mut self.entering);
+                (self.table.new_row(self.entering.drain(..), now, line, input), input)
+            }
+            Some(Enter::Stretch { count }) => {
+                let (id, row) = stretchable.expect("the conditions stretch a batch that can be stretched");
+                let line = row.line;
+                let input = row.input.max(lines.first(line, count).map(|query| query.input).max().unwrap_or(0));
+                lines.take(line, count, &mut self.entering);
+                (self.table.stretch(id, self.entering.drain(..), input), input)
+            }
+        };
+        if conditions.may_split(self.table.row(item.row).live, input) {
+            self.table.will_split(item.row);
+        }
+        self.executors[0].queue.push_back(item);
+    }
+
+    /// Checking to working, if the batch's pair is legitimate.
+    fn check(&mut self, stage: Stage, dispatch: &mut Dispatch<'_>) -> bool {
+        let executor = &mut self.executors[stage.index()];
+        let State::Checking(item) = executor.state() else { return false };
+        let resting = executor.resting.filter(|(row, _)| *row == item.row).map(|(_, pair)| pair);
+        let from = match item.pair {
+            Some(pair) => Some(pair).filter(|pair| self.buffers.legitimate(stage, *pair, resting.unwrap_or(*pair))),
+            None => self.buffers.any(stage, resting),
+        };
+        let Some(from) = from else { return false };
+        let running = Running { item, from, into: resting.unwrap_or(from) };
+        executor.work(running);
+        self.buffers.begin(stage, from, running.into, resting.is_some());
+        let task = self.submit(stage, &item, dispatch);
+        self.running.push((task, stage));
+        true
+    }
+
+    fn submit(&mut self, stage: Stage, item: &Item, dispatch: &mut Dispatch<'_>) -> TaskId {
+        let Mechanism { worker, slicing, table, steps, starting, .. } = self;
+        let row = table.row(item.row);
+        let (mut batch, mut longest, mut useful_cells) = (0, 0, 0);
+        starting.clear();
+        for query in row.of(item) {
+            batch += 1;
+            longest = query.nodes.max(longest);
+            useful_cells += slicing.own_cells(stage, query);
+            if stage == Stage(0) {
+                starting.push(query.request);
+            }
+        }
+        slicing.steps(stage, batch, longest, row.input, steps);
+        let parts = |parts: &mut Vec<_>| parts.extend(row.of(item).map(|query| slicing.part(stage, query)));
+        let task = Task {
+            worker: *worker,
+            stream: StreamId(stage.0 % STREAMS),
+            steps,
+            batch,
+            useful_cells,
+            gather: false,
+            host: HostWork::default(),
+            looped: LoopWork::default(),
+            requests: starting,
+            members: Members::Parts(&parts),
+        };
+        dispatch.submit_because(&task, || Reason {
+            what: format!("stage {stage}, from batch {} of the table", item.row.0),
+            size: match item.start {
+                0 if batch == row.live => format!("all {batch} queries of the batch"),
+                0 => format!("{batch} of the {} queries of the batch; the others are behind", row.live),
+                _ => format!("{batch} of the {} queries of the batch, which catch up with the others", row.live),
+            },
+            when: format!("stage {stage} of worker {worker} had a legitimate buffer pair and nothing to do"),
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! DVABatch (Cui et al., 2022): networks are cut into stages, and batches are made, stretched and split at the boundaries between
+//! them.
+//!
+//! | file | of the paper |
+//! | --- | --- |
+//! | `table` | the batch table with its status map, and the operations new, stretch and split (section 5) |
+//! | `buffers` | buffer pairs, their states, and what makes a pair legitimate (section 6.1) |
+//! | `executor` | a stage's queue and states (section 6.2, figure 11) |
+//! | `mechanism` | all of these together, for one worker |
+//! | `conditions` | what a user decides (section 7.2, figure 12), and the way in |
+//! | `input`, `operator`, `load`, `combined` | the paper's policies I, II, III and II with III |
+//! | `slicing`, `durations` | what stages run, and how long they take |
+
+use std::fmt;
+
+pub mod buffers;
+pub mod conditions;
+mod durations;
+pub mod executor;
+pub mod mechanism;
+pub mod slicing;
+pub mod table;
+
+/// The number of a stage, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stage(pub u16);
+
+impl Stage {
+    /// The position in a vector that holds one entry for each.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The stage behind it.
+    pub fn next(self) -> Stage {
+        Stage(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}

@@ -1,0 +1,260 @@
+//! The batch table (DVABatch, section 5.2): which queries belong to each ongoing batch, and how far they have come.
+
+use std::collections::BTreeMap;
+
+use super::Stage;
+use super::executor::Item;
+use crate::units::{Nanos, RequestId};
+
+/// The number of a row: batches are numbered in the order in which they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowId(pub u64);
+
+/// A query of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The request.
+    pub request: RequestId,
+    /// The nodes of its cell graph, a chain.
+    pub nodes: u32,
+    /// The size of its input, where its cells have one, otherwise 0.
+    pub input: u32,
+    /// It has left the batch.
+    pub left: bool,
+}
+
+/// An ongoing batch.
+#[derive(Debug)]
+pub struct Row {
+    /// Its queries, in the order in which they joined; those that have left keep their place.
+    pub queries: Vec<Query>,
+    /// When it was made.
+    pub created: Nanos,
+    /// The line of waiting requests that it was made from.
+    pub line: u32,
+    /// The size of input that it is padded to.
+    pub input: u32,
+    /// It may be split later on, or has been: it takes nobody in, and its stages work one after the other.
+    pub splits: bool,
+    /// How many queries each stage has completed: the paper's status map.
+    completed: Vec<u32>,
+    /// How many queries were handed to each stage.
+    handed: Vec<u32>,
+    /// Queries that have not left.
+    pub live: u32,
+}
+
+impl Row {
+    /// The place behind its last query.
+    pub fn total(&self) -> u32 {
+        self.queries.len() as u32
+    }
+
+    /// How many queries a stage has completed.
+    pub fn completed(&self, stage: Stage) -> u32 {
+        self.completed.get(stage.index()).copied().unwrap_or(0)
+    }
+
+    /// How many queries were handed to a stage.
+    pub fn handed(&self, stage: Stage) -> u32 {
+        self.handed.get(stage.index()).copied().unwrap_or(0)
+    }
+
+    /// The furthest stage that any of its queries was handed to.
+    pub fn furthest(&self) -> Stage {
+        Stage(self.handed.len().saturating_sub(1) as u16)
+    }
+
+    /// The queries of an item that have not left.
+    pub fn of(&self, item: &Item) -> impl Iterator<Item = &Query> + Clone {
+        self.queries[item.start as usize..item.end() as usize].iter().filter(|query| !query.left)
+    }
+
+    /// The nodes of its longest query that has not left.
+    pub fn longest(&self) -> u32 {
+        self.queries.iter().filter(|query| !query.left).map(|query| query.nodes).max().unwrap_or(0)
+    }
+
+    fn hand(&mut self, stage: Stage, to: u32) {
+        set(&mut self.handed, stage, to);
+    }
+}
+
+fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
+    if counts.len() <= stage.index() {
+        counts.resize(stage.index() + 1, 0);
+    }
+    counts[stage.index()] = to;
+}
+
+/// The ongoing batches of one worker.
+#[derive(Debug, Default)]
+pub struct BatchTable {
+    rows: BTreeMap<RowId, Row>,
+    made: u64,
+    /// Queries that have not left, of all rows.
+    active: u32,
+    /// Rows that are over, for their memory.
+    spare: Vec<Row>,
+}
+
+impl BatchTable {
+    /// A row.
+    pub fn row(&self, id: RowId) -> &Row {
+        &self.rows[&id]
+    }
+
+    /// The rows, by their numbers.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = (RowId, &Row)> {
+        self.rows.iter().map(|(id, row)| (*id, row))
+    }
+
+    /// The row that was made last, if it is still there.
+    pub fn newest(&self) -> Option<(RowId, &Row)> {
+        self.rows.last_key_value().map(|(id, row)| (*id, row)).filter(|(id, _)| id.0 + 1 == self.made)
+    }
+
+    /// The queries of all rows.
+    pub fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// **new**: these queries become a batch, which is handed to the first stage.
+    pub fn new_row(&mut self, queries: impl Iterator<Item = Query>, now: Nanos, line: u32, input: u32) -> Item {
+        let id = self.insert(now, line, input, false);
+        let row = self.rows.get_mut(&id).expect("it was inserted");
+        row.queries.extend(queries);
+        row.live = row.total();
+        self.active += row.live;
+        row.hand(Stage(0), row.total());
+        Item { row: id, start: 0, num: row.total(), pair: None }
+    }
+
+    /// **stretch**: these queries join a batch, and are handed to the first stage to catch up with it.
+    ///
+    /// # Panics
+    /// If the batch splits: a batch that may be split takes nobody in.
+    pub fn stretch(&mut self, id: RowId, queries: impl Iterator<Item = Query>, input: u32) -> Item {
+        let row = self.rows.get_mut(&id).expect("a batch that is over can't be stretched");
+        assert!(!row.splits, "batch {} may be split and can't be stretched", id.0);
+        let start = row.total();
+        row.queries.extend(queries);
+        let num = row.total() - start;
+        row.live += num;
+        self.active += num;
+        row.input = row.input.max(input);
+        row.hand(Stage(0), start + num);
+        Item { row: id, start, num, pair: None }
+    }
+
+    /// **split**: the queries of a batch that have not left become batches of these sizes, in order, none of which has been handed to the
+    /// next stage yet. The first keeps the row.
+    ///
+    /// # Panics
+    /// If some of its queries have not passed the stage, or the sizes do not add up to the others.
+    pub fn split(&mut self, id: RowId, behind: Stage, sizes: &[u32], items: &mut Vec<Item>) {
+        let row = self.rows.get_mut(&id).expect("a batch that is over can't be split");
+        let passed = row.completed(behind) as usize;
+        assert!(row.queries[passed..].iter().all(|query| query.left), "batch {} is split while some of it is behind", id.0);
+        assert_eq!(row.handed(behind.next()), 0, "batch {} is split while some of it is ahead", id.0);
+        assert_eq!(sizes.iter().sum::<u32>(), row.live, "the parts of batch {} are not all of it", id.0);
+        row.splits = true;
+        row.queries.retain(|query| !query.left);
+        let (created, line, input) = (row.created, row.line, row.input);
+        let rest = row.queries.split_off(sizes[0] as usize);
+        let mut rest = rest.into_iter();
+        for (part, size) in sizes.iter().enumerate() {
+            let part = match part {
+                0 => id,
+                _ => {
+                    let new = self.insert(created, line, input, true);
+                    self.rows.get_mut(&new).expect("it was inserted").queries.extend(rest.by_ref().take(*size as usize));
+                    new
+                }
+            };
+            let row = self.rows.get_mut(&part).expect("it is one of them");
+            row.live = *size;
+            (0..=behind.0).map(Stage).for_each(|stage| {
+                row.hand(stage, *size);
+                set(&mut row.completed, stage, *size);
+            });
+            items.push(Item { row: part, start: 0, num: *size, pair: None });
+        }
+    }
+
+    /// A stage has completed an item. The rows' entries in the status map follow.
+    pub fn complete(&mut self, item: &Item, stage: Stage) {
+        let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
+        assert_eq!(row.completed(stage), item.start, "stage {stage} has passed over queries of batch {}", item.row.0);
+        set(&mut row.completed, stage, item.end());
+    }
+
+    /// The queries that go on from a stage to the next: those that have passed it and have not gone before, if none of the batch is behind
+    /// them. A batch some of whose queries are behind waits for these (the catch-up rule of section 5.2.2). None, too, if all of them have
+    /// left.
+    pub fn caught_up(&self, id: RowId, stage: Stage) -> Option<Item> {
+        let row = self.row(id);
+        let (start, end) = (row.handed(stage.next()), row.completed(stage));
+        let lives = |queries: &[Query]| queries.iter().any(|query| !query.left);
+        let goes_on = !lives(&row.queries[end as usize..]) && lives(&row.queries[start as usize..end as usize]);
+        goes_on.then_some(Item { row: id, start, num: end - start, pair: None })
+    }
+
+    /// An item is handed to a stage.
+    pub fn hand(&mut self, item: &Item, stage: Stage) {
+        let row = self.rows.get_mut(&item.row).expect("a batch that goes on is there");
+        assert_eq!(row.handed(stage), item.start, "stage {stage} is handed queries of batch {} out of order", item.row.0);
+        row.hand(stage, item.end());
+    }
+
+    /// The batch may be split further down, so that it takes nobody in.
+    pub fn will_split(&mut self, id: RowId) {
+        self.rows.get_mut(&id).expect("it is there").splits = true;
+    }
+
+    /// Queries leave: those of an item for which this says so are passed on. A row goes with its last query.
+    pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, mut gone: impl FnMut(RequestId)) {
+        let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
+        for query in &mut row.queries[item.start as usize..item.end() as usize] {
+            if !query.left && leaves(query) {
+                query.left = true;
+                row.live -= 1;
+                self.active -= 1;
+                gone(query.request);
+            }
+        }
+        if row.live == 0 {
+            self.spare.extend(self.rows.remove(&item.row));
+        }
+    }
+
+    /// Whether the row is still there.
+    pub fn has(&self, id: RowId) -> bool {
+        self.rows.contains_key(&id)
+    }
+
+    fn insert(&mut self, created: Nanos, line: u32, input: u32, splits: bool) -> RowId {
+        let id = RowId(self.made);
+        self.made += 1;
+        let row = match self.spare.pop() {
+            Some(Row { mut queries, mut completed, mut handed, .. }) => {
+                queries.clear();
+                completed.clear();
+                handed.clear();
+                Row { queries, created, line, input, splits, completed, handed, live: 0 }
+            }
+            None => Row {
+                queries: Vec::new(),
+                created,
+                line,
+                input,
+                splits,
+                completed: Vec::new(),
+                handed: Vec::new(),
+                live: 0,
+            },
+        };
+        self.rows.insert(id, row);
+        id
+    }
+}
