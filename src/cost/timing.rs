@@ -2,17 +2,21 @@
 
 use super::CostModel;
 use crate::backend::{Members, Step, Task};
-use crate::units::{CellId, Nanos};
+use crate::units::{CellId, Nanos, Share};
 
 /// What the simulated backend asks of its device, once for each task and in the order of submission. Every [`CostModel`]
 /// answers, always in the same way; what was recorded of a real device can answer too.
 pub trait Timing {
-    /// When a task begins that is submitted at one instant to a worker that has nothing left to do from `free` on: never
-    /// before either.
-    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos;
+    /// When a task can begin that is submitted at one instant; `idle` says that its stream has nothing left to do then.
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start;
 
-    /// How long it takes, behind a cell of the type `before` on its worker; `None` for the worker's first task.
+    /// How long it takes alone, behind a cell of the type `before` on its stream; `None` for the stream's first task.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
+
+    /// How much of its worker's device it can use, at most all of it. Asked only where tasks run beside each other.
+    fn demand(&mut self, _: &Task<'_>) -> Share {
+        Share::WHOLE
+    }
 
     /// See [`Backend::batches`](crate::backend::Backend::batches).
     fn batches(&self, _: CellId) -> &[u32] {
@@ -25,9 +29,41 @@ pub trait Timing {
     }
 }
 
+/// When a task can begin, which is known before the end of the task in front of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Not before this instant, which is not before the submission.
+    pub earliest: Nanos,
+    /// Not before so long after the end of the task in front of it.
+    pub gap: Nanos,
+}
+
+impl Start {
+    /// The instant, on a stream that is free from then on.
+    pub fn at(self, free: Nanos) -> Nanos {
+        self.earliest.max(free.saturating_add(self.gap))
+    }
+}
+
 impl<C: CostModel> Timing for C {
-    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
-        free.max(submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch)))
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
+        let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch));
+        Start { earliest, gap: Nanos::ZERO }
+    }
+
+    /// The mean of its steps' demands, each for the time that the step takes, rounded up. What a task takes beside its steps uses as much
+    /// as these do.
+    fn demand(&mut self, task: &Task<'_>) -> Share {
+        let whole = matches!(task.members, Members::Requests);
+        let (mut used, mut time) = (0, 0);
+        for step in task.steps {
+            let run = if whole { self.cell_of_whole(step) } else { self.cell(step) };
+            let took = u128::from(run.saturating_mul(u64::from(step.times)).0);
+            used += took * u128::from(CostModel::demand(self, step).min(Share::WHOLE).0);
+            time += took;
+        }
+        // No more than the largest demand, which is a u64. Steps without any time use next to nothing.
+        Share((used.div_ceil(time.max(1)) as u64).max(1))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

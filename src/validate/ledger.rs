@@ -21,7 +21,7 @@ use super::results::Point;
 use crate::backend::sim::Sim;
 use crate::backend::{Members, Step, Task};
 use crate::cost::table::TableModel;
-use crate::cost::timing::Timing;
+use crate::cost::timing::{Start, Timing};
 use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
@@ -223,10 +223,11 @@ struct Hybrid {
 }
 
 impl Timing for Hybrid {
-    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         match &mut self.dispatch {
-            Some(dispatch) => submit.max(free).saturating_add(dispatch.gap(free <= submit)),
-            None => self.model.start(task, submit, free),
+            Some(dispatch) if idle => Start { earliest: submit.saturating_add(dispatch.gap(true)), gap: Nanos::ZERO },
+            Some(dispatch) => Start { earliest: submit, gap: dispatch.gap(false) },
+            None => self.model.start(task, submit, idle),
         }
     }
 
