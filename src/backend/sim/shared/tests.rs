@@ -41,14 +41,14 @@ impl Job {
 }
 
 /// Answers with the times of jobs, which are submitted in this order.
-struct Script {
-    starts: std::vec::IntoIter<Job>,
+struct Script<'j> {
+    jobs: std::slice::Iter<'j, Job>,
     present: Option<Job>,
 }
 
-impl Script {
-    fn new(jobs: &[Job]) -> Script {
-        Script { starts: jobs.to_vec().into_iter(), present: None }
+impl Script<'_> {
+    fn new(jobs: &[Job]) -> Script<'_> {
+        Script { jobs: jobs.iter(), present: None }
     }
 
     fn present(&self) -> Job {
@@ -56,9 +56,9 @@ impl Script {
     }
 }
 
-impl Timing for Script {
+impl Timing for Script<'_> {
     fn start(&mut self, _: &Task<'_>, submit: Nanos, idle: bool) -> Start {
-        self.present = self.starts.next();
+        self.present = self.jobs.next().copied();
         let job = self.present();
         let gap = if idle { 0 } else { job.gap };
         Start { earliest: submit + Nanos(job.lag), gap: Nanos(gap) }
