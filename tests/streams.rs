@@ -44,10 +44,10 @@ impl Default for Abreast {
     }
 }
 
-/// The largest batch of the first cell type that takes at most a share of the device.
-fn largest_batch(costs: &dyn CostModel, share: Share) -> u32 {
-    let fits = |batch: &u32| costs.demand(&Step { cell: CellId(0), batch: *batch, times: 1, input: 0 }) <= share;
-    (1..=64).take_while(fits).last().unwrap_or(1)
+/// The smallest batch of the first cell type that takes a share of the device.
+fn batch_of(costs: &dyn CostModel, share: Share) -> u32 {
+    let takes = |batch: &u32| costs.demand(&Step { cell: CellId(0), batch: *batch, times: 1, input: 0 }) >= share;
+    (1..=64).find(takes).unwrap_or(64)
 }
 
 impl Settings for Abreast {
@@ -61,7 +61,7 @@ impl Settings for Abreast {
         let costs = setup.costs.ok_or("percent: needs device.costs")?;
         let share = Share(Share::WHOLE.0 * u64::from(self.percent) / 100 / u64::from(self.streams));
         Ok(Box::new(AbreastPolicy {
-            max_batch: largest_batch(costs, share) as usize,
+            max_batch: batch_of(costs, share.min(Share::WHOLE)) as usize,
             busy: vec![vec![false; self.streams.into()]; setup.workers],
             waiting: VecDeque::new(),
         }))

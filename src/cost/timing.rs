@@ -94,3 +94,37 @@ impl<C: CostModel> Timing for C {
         cells.saturating_add(gather).saturating_add(self.task(task.batch)).saturating_add(task.host.during)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::table::{CostTable, Overhead};
+    use crate::units::WorkerId;
+    use crate::workload::model::Model;
+
+    #[test]
+    fn a_task_demands_the_mean_of_its_steps_for_their_time() {
+        // Batches of 4 fill the device with the first cell, and of 2 with the other.
+        let rows =
+            "cell,batch,ns\ndecoder,1,10\ndecoder,4,20\nencoder,1,100\nencoder,2,100\nencoder.whole,1,0\ntask,1,999\n";
+        let table = CostTable::parse(rows, "costs").unwrap();
+        let mut model = table.device(&Model::Seq2Seq.cell_types(), Overhead::default()).unwrap();
+        let decoder = |batch, times| Step { cell: CellId(0), batch, times, input: 0 };
+        let encoder = |batch, times| Step { cell: CellId(1), batch, times, input: 0 };
+        let mut demand = |steps: &[Step], members: Members<'_>| {
+            let task = Task::whole_requests(WorkerId(0), steps, &[], 1);
+            Timing::demand(&mut model, &Task { members, ..task }).0
+        };
+        let quarter = Share::WHOLE.0 / 4;
+        let nodes = Members::Nodes(&|_| ());
+        assert_eq!(demand(&[decoder(1, 1)], nodes), quarter);
+        assert_eq!(demand(&[decoder(3, 1)], nodes), 3 * quarter);
+        assert_eq!(demand(&[decoder(5, 1)], nodes), 4 * quarter);
+        // A quarter for 10 · 10 ns and the half for 100 ns; for 20 ns and 100 ns; of the latter the third part is rounded up.
+        assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], nodes), (quarter + 2 * quarter) / 2);
+        assert_eq!(demand(&[decoder(1, 2), encoder(1, 1)], nodes), (20 * quarter + 100 * 2 * quarter).div_ceil(120));
+        // Among whole requests the encoder takes no time.
+        assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], Members::Requests), quarter);
+        assert_eq!(demand(&[encoder(1, 1)], Members::Requests), 1);
+    }
+}
