@@ -14,7 +14,7 @@
 //! 3. **Caps**: no batch is larger than promised; a cell task holds nodes of one cell type; the cells that a task calls
 //!    useful are those of its members, and it executes no fewer.
 //! 4. **Causality**: arrival ≤ submission ≤ start ≤ finish, and a request leaves when its last node is done.
-//! 5. **Work**: the tasks of a worker do not overlap, and its busy time is the sum of theirs.
+//! 5. **Work**: the tasks of a stream do not overlap, and a worker is busy while at least one of its tasks runs.
 //! 6. **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
 //! 7. **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
 //! 8. **Work conservation**, if promised: no worker idles while a request waits of which nothing runs.
@@ -30,15 +30,14 @@ use std::sync::atomic::AtomicBool;
 
 use rand::RngExt as _;
 
-use crate::backend::sim::Sim;
-use crate::backend::{Backend, Completion, MemberList, NodeRef, Step, Task};
+use crate::backend::{Backend, Completion, MemberList, NodeRef, Step, Task, sim};
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::driver::drive;
 use crate::metrics::bounds::Fastest;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::registry::{Configured, Setup};
-use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
+use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::cell_graph::{CellGraph, Run};
 use crate::workload::graph_model::{GraphModel, Takes};
@@ -79,7 +78,8 @@ pub fn check(policy: &dyn Configured, promises: &Promises) {
     for number in 0..promises.cases {
         let case = Case::draw(number);
         let cells = case.model.cell_types();
-        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers };
+        let device = case.device();
+        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers, costs: Some(&device) };
         if policy.build_policy(&setup).is_err() {
             continue; // A policy may refuse a model, and says why where a user meets it.
         }
@@ -118,7 +118,8 @@ pub fn check_backend(
     for number in 0..promises.cases {
         let case = Case::draw(number);
         let cells = case.model.cell_types();
-        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers };
+        let device = case.device();
+        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers, costs: Some(&device) };
         if policy.runs_operators() || policy.build_policy(&setup).is_err() {
             continue;
         }
@@ -184,10 +185,12 @@ impl Case {
     }
 
     fn run(&self, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
-        self.run_on(&mut Sim::new(self.workers, self.device()), policy, setup, watch)
+        let mut backend = sim::device(self.workers, policy.streams(setup), self.device());
+        self.run_on(&mut *backend, policy, setup, watch)
     }
 
     fn run_on(&self, backend: &mut dyn Backend, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
+        let streams = policy.streams(setup);
         let mut policy = policy.build_policy(setup).expect("it was built before");
         let mut backend = Watched { inner: backend, watch, tasks: Vec::new() };
         let mut recorder = Recorder::new(self.requests.len(), self.workers, setup.cells.len(), Keep::default());
@@ -202,6 +205,7 @@ impl Case {
             finish: recorder.finish,
             rejected: recorder.rejected,
             busy: recorder.busy,
+            streams,
         }
     }
 
@@ -274,12 +278,15 @@ struct Record {
     finish: Vec<Nanos>,
     rejected: u64,
     busy: Vec<Nanos>,
+    /// How many streams of each worker the policy says that it uses.
+    streams: u16,
 }
 
 /// A task as it was submitted, and its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Watch {
     worker: WorkerId,
+    stream: StreamId,
     cell: CellId,
     batch: u32,
     step_batch: u32,
@@ -306,6 +313,7 @@ impl Backend for Watched<'_> {
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
         self.tasks.push(Watch {
             worker: task.worker,
+            stream: task.stream,
             cell: task.steps[0].cell,
             batch: task.batch,
             step_batch: task.steps[0].batch,
@@ -518,18 +526,12 @@ fn causality(case: &Case, run: &Record) -> Result<(), String> {
 }
 
 fn busy_time(run: &Record) -> Result<(), String> {
-    for (worker, busy) in run.busy.iter().enumerate() {
-        let mut tasks: Vec<&Watch> = run.tasks.iter().filter(|t| t.worker.index() == worker).collect();
-        tasks.sort_by_key(|t| (t.start, t.finish));
-        if tasks.windows(2).any(|pair| pair[1].start < pair[0].finish) {
-            return Err(format!("work: two tasks of worker {worker} overlap"));
-        }
-        let sum: Nanos = tasks.iter().map(|t| t.finish - t.start).sum();
-        if sum != *busy {
-            return Err(format!("work: worker {worker} was busy for {busy}, its tasks take {sum}"));
-        }
+    if let Some(id) = run.tasks.iter().position(|task| task.stream.0 >= run.streams) {
+        let Watch { stream, .. } = run.tasks[id];
+        return Err(format!("work: task {id} is on stream {stream}, and the policy uses {}", run.streams));
     }
-    Ok(())
+    let tasks = run.tasks.iter().map(|task| (task.worker, task.stream, task.start, task.finish));
+    laws::busy_is_covered(&run.busy, tasks).map_err(|broken| format!("work: {broken}"))
 }
 
 fn work_conservation(case: &Case, run: &Record) -> Result<(), String> {
@@ -614,9 +616,9 @@ fn bounds(case: &Case, run: &Record) -> Result<(), String> {
         }
         work += fastest.work(graph);
     }
-    // The sum of shares is rounded, unlike times.
+    // A worker does no more than one for each of its streams. The sum of shares is rounded, unlike times.
     let busy: Nanos = run.busy.iter().copied().sum();
-    if (busy.0 as f64) < work * (1.0 - 1e-9) {
+    if busy.0 as f64 * f64::from(run.streams) < work * (1.0 - 1e-9) {
         return Err(format!("bounds: workers are busy for {busy}, and at the best batches for {work:.1}ns"));
     }
     Ok(())

@@ -49,6 +49,9 @@ pub fn drive(
         while let Some(completion) = next {
             let done = tasks.close(completion.task);
             recorder.completed(&completion, &done);
+            if tasks.unfinished(done.worker) == 0 {
+                recorder.idles(done.worker);
+            }
             policy.complete(
                 &Completed {
                     task: completion.task,

@@ -129,6 +129,20 @@ impl fmt::Display for Rate {
     }
 }
 
+/// A share of a device, in parts of 2^-32. Also the speed of a task: its share of the full one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(pub u64);
+
+impl Share {
+    /// All of it.
+    pub const WHOLE: Share = Share(1 << 32);
+
+    /// `part` of `whole`, rounded up, and at most all of it.
+    pub fn of(part: u32, whole: u32) -> Share {
+        if part >= whole { Share::WHOLE } else { Share((u64::from(part) << 32).div_ceil(u64::from(whole))) }
+    }
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*
@@ -188,6 +202,14 @@ mod tests {
         for bad in ["2", "2 parsecs", "-1ms", "ms", "1e30s"] {
             assert!(Nanos::parse(bad).is_err(), "{bad} should be refused");
         }
+    }
+
+    #[test]
+    fn a_share_is_rounded_up_to_all_at_most() {
+        assert_eq!(Share::of(1, 2), Share(1 << 31));
+        assert_eq!(Share::of(1, 3), Share(1_431_655_766));
+        assert_eq!(Share::of(0, 3), Share(0));
+        assert_eq!([Share::of(3, 3), Share::of(4, 3), Share::of(0, 0)], [Share::WHOLE; 3]);
     }
 
     #[test]

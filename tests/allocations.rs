@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::backend::cuda::{Cuda, Options};
-use batchlab::backend::sim::Sim;
+use batchlab::backend::sim::{self, Sim};
 use batchlab::backend::{Backend, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::driver::drive;
@@ -63,7 +63,7 @@ fn allocations(model: &Model, dataset: &str, rate: f64, workers: usize, count: u
     let shapes = Dataset::open(dataset, model, &find).unwrap().sample(count, None, &mut random::stream(1, 0, "shapes"));
     let requests = Requests::unfold(shapes.unwrap(), model).unwrap();
     let arrivals = Process::Poisson.times(Some(Rate(rate)), count, &mut random::stream(1, 0, "arrivals"));
-    let mut policy = policy.build_policy(&Setup { model, cells: &cells, workers }).unwrap();
+    let mut policy = policy.build_policy(&Setup { model, cells: &cells, workers, costs: None }).unwrap();
     let mut backend = Sim::new(workers, device.unwrap());
     let mut record = Recorder::new(count, workers, cells.len(), Keep::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
@@ -94,6 +94,27 @@ fn more_requests_allocate_no_more() {
         let each = many.saturating_sub(few) as f64 / 40_000.0;
         assert!(each < 0.01, "{policy:?} on {workers} workers, {model:?}: {each} allocations a request");
     }
+}
+
+#[test]
+fn streams_that_share_a_worker_allocate_no_more_for_more_tasks() {
+    let cells = Model::Lstm.cell_types();
+    let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,64,800\n", "costs").unwrap();
+    let allocations = |tasks: u64| {
+        let mut backend = sim::device(2, 4, table.device(&cells, Overhead::default()).unwrap());
+        let before = ALLOCATIONS.get();
+        for id in 0..tasks {
+            let steps = [Step { cell: CellId(0), batch: 1 + (id * 7 % 64) as u32, times: 1, input: 0 }];
+            let task = Task::whole_requests(WorkerId((id % 2) as u16), &steps, &[], 1);
+            backend.submit(TaskId(id), &Task { stream: StreamId((id / 2 % 4) as u16), ..task }, None);
+            if id >= 16 {
+                backend.wait(None).unwrap();
+            }
+        }
+        ALLOCATIONS.get() - before
+    };
+    let (few, many) = (allocations(1_000), allocations(100_000));
+    assert!(many <= few + 8, "{few} allocations for 1,000 tasks, {many} for 100,000");
 }
 
 /// How often the CUDA backend allocates for the last half of these tasks, each of which is a step and its members.

@@ -54,7 +54,7 @@ impl<'p> Case<'p> {
 
     /// A fresh policy, device and record.
     pub fn ready(&self) -> Ready {
-        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers };
+        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: None };
         Ready {
             policy: self.policy.build_policy(&setup).expect("the policy serves the model"),
             backend: Sim::new(self.workers, self.device.clone()),

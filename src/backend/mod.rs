@@ -53,6 +53,36 @@ pub trait Backend {
     }
 }
 
+impl<B: Backend + ?Sized> Backend for Box<B> {
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        (**self).submit(id, task, members);
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        (**self).wait(until)
+    }
+
+    fn wants_members(&self) -> bool {
+        (**self).wants_members()
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        (**self).batches(cell)
+    }
+
+    fn spare(&mut self) -> Option<MemberList> {
+        (**self).spare()
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        (**self).failure(request)
+    }
+}
+
 /// A batched task, as a policy submits it.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {

@@ -6,7 +6,7 @@ pub mod table;
 pub mod timing;
 
 use crate::backend::Step;
-use crate::units::{CellId, Nanos};
+use crate::units::{CellId, Nanos, Share};
 
 /// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.
 pub trait CostModel: Send + Sync {
@@ -16,6 +16,12 @@ pub trait CostModel: Send + Sync {
     /// The batch sizes at which the device runs a cell, ascending; empty where it runs all.
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
+    }
+
+    /// How much of the device a run of the cell can use: min(1, batch / preferred batch), where the preferred batch is the smallest that
+    /// fills the device. Tasks of several streams run beside each other at full speed as long as their demands fit.
+    fn demand(&self, _: &Step) -> Share {
+        Share::WHOLE
     }
 
     /// How much longer a run takes directly behind a cell of another type on the same worker, whose weights have taken the

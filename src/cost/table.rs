@@ -10,7 +10,7 @@ use super::curve::{Best, Curve};
 use super::operators::Share;
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
-use crate::units::{CellId, Nanos};
+use crate::units::{self, CellId, Nanos};
 use crate::workload::model::CellType;
 use crate::workload::operator::catalogue::Catalogue;
 
@@ -49,10 +49,20 @@ struct CellCosts {
 }
 
 impl CellCosts {
-    /// The time of a step of the cell. A smaller input runs padded to the next size that was measured.
+    /// A smaller input runs padded to the next size that was measured.
+    fn curve(&self, input: u32) -> &Curve {
+        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
+        &self.by_input[fitting].1
+    }
+
+    /// The time of a step of the cell.
     fn at(&self, step: &Step) -> Nanos {
-        let fitting = self.by_input.partition_point(|(input, _)| *input < step.input).min(self.by_input.len() - 1);
-        self.by_input[fitting].1.at(step.batch)
+        self.curve(step.input).at(step.batch)
+    }
+
+    /// The share of the device that a step of the cell can use.
+    fn demand(&self, step: &Step) -> units::Share {
+        units::Share::of(step.batch, self.curve(step.input).preferred())
     }
 
     /// The least that a step with this input takes. It may run beside a larger one, padded to that.
@@ -298,6 +308,17 @@ impl CostModel for TableModel {
         match self.operator(step.cell) {
             Some(costs) => self.operator_at(costs, step),
             None => self.cells[step.cell.index()].at(step),
+        }
+    }
+
+    /// By the [preferred batch](Curve::preferred) of the cell's own rows, and of an operator without rows by its cell's.
+    fn demand(&self, step: &Step) -> units::Share {
+        match self.operator(step.cell) {
+            None => self.cells[step.cell.index()].demand(step),
+            Some(OperatorCosts::Own(costs)) => costs.demand(step),
+            Some(OperatorCosts::Share(share)) => {
+                self.cells[share.cell.index()].demand(&Step { batch: share.nodes(step.batch), ..*step })
+            }
         }
     }
 

@@ -2,17 +2,21 @@
 
 use super::CostModel;
 use crate::backend::{Members, Step, Task};
-use crate::units::{CellId, Nanos};
+use crate::units::{CellId, Nanos, Share};
 
 /// What the simulated backend asks of its device, once for each task and in the order of submission. Every [`CostModel`]
 /// answers, always in the same way; what was recorded of a real device can answer too.
 pub trait Timing {
-    /// When a task begins that is submitted at one instant to a worker that has nothing left to do from `free` on: never
-    /// before either.
-    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos;
+    /// When a task can begin that is submitted at one instant; `idle` says that its stream has nothing left to do then.
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start;
 
-    /// How long it takes, behind a cell of the type `before` on its worker; `None` for the worker's first task.
+    /// How long it takes alone, behind a cell of the type `before` on its stream; `None` for the stream's first task.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
+
+    /// How much of its worker's device it can use, at most all of it. Asked only where tasks run beside each other.
+    fn demand(&mut self, _: &Task<'_>) -> Share {
+        Share::WHOLE
+    }
 
     /// See [`Backend::batches`](crate::backend::Backend::batches).
     fn batches(&self, _: CellId) -> &[u32] {
@@ -25,9 +29,41 @@ pub trait Timing {
     }
 }
 
+/// When a task can begin, which is known before the end of the task in front of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Not before this instant, which is not before the submission.
+    pub earliest: Nanos,
+    /// Not before so long after the end of the task in front of it.
+    pub gap: Nanos,
+}
+
+impl Start {
+    /// The instant, on a stream that is free from then on.
+    pub fn at(self, free: Nanos) -> Nanos {
+        self.earliest.max(free.saturating_add(self.gap))
+    }
+}
+
 impl<C: CostModel> Timing for C {
-    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
-        free.max(submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch)))
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
+        let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch));
+        Start { earliest, gap: Nanos::ZERO }
+    }
+
+    /// The mean of its steps' demands, each for the time that the step takes, rounded up. What a task takes beside its steps uses as much
+    /// as these do.
+    fn demand(&mut self, task: &Task<'_>) -> Share {
+        let whole = matches!(task.members, Members::Requests);
+        let (mut used, mut time) = (0, 0);
+        for step in task.steps {
+            let run = if whole { self.cell_of_whole(step) } else { self.cell(step) };
+            let took = u128::from(run.saturating_mul(u64::from(step.times)).0);
+            used += took * u128::from(CostModel::demand(self, step).min(Share::WHOLE).0);
+            time += took;
+        }
+        // No more than the largest demand, which is a u64. Steps without any time use next to nothing.
+        Share((used.div_ceil(time.max(1)) as u64).max(1))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -56,5 +92,39 @@ impl<C: CostModel> Timing for C {
         }
         cells = cells.saturating_add(self.empty_call().saturating_mul(task.looped.empty_calls));
         cells.saturating_add(gather).saturating_add(self.task(task.batch)).saturating_add(task.host.during)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::table::{CostTable, Overhead};
+    use crate::units::WorkerId;
+    use crate::workload::model::Model;
+
+    #[test]
+    fn a_task_demands_the_mean_of_its_steps_for_their_time() {
+        // Batches of 4 fill the device with the first cell, and of 2 with the other.
+        let rows =
+            "cell,batch,ns\ndecoder,1,10\ndecoder,4,20\nencoder,1,100\nencoder,2,100\nencoder.whole,1,0\ntask,1,999\n";
+        let table = CostTable::parse(rows, "costs").unwrap();
+        let mut model = table.device(&Model::Seq2Seq.cell_types(), Overhead::default()).unwrap();
+        let decoder = |batch, times| Step { cell: CellId(0), batch, times, input: 0 };
+        let encoder = |batch, times| Step { cell: CellId(1), batch, times, input: 0 };
+        let mut demand = |steps: &[Step], members: Members<'_>| {
+            let task = Task::whole_requests(WorkerId(0), steps, &[], 1);
+            Timing::demand(&mut model, &Task { members, ..task }).0
+        };
+        let quarter = Share::WHOLE.0 / 4;
+        let nodes = Members::Nodes(&|_| ());
+        assert_eq!(demand(&[decoder(1, 1)], nodes), quarter);
+        assert_eq!(demand(&[decoder(3, 1)], nodes), 3 * quarter);
+        assert_eq!(demand(&[decoder(5, 1)], nodes), 4 * quarter);
+        // A quarter for 10 · 10 ns and the half for 100 ns; for 20 ns and 100 ns; of the latter the third part is rounded up.
+        assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], nodes), (quarter + 2 * quarter) / 2);
+        assert_eq!(demand(&[decoder(1, 2), encoder(1, 1)], nodes), (20 * quarter + 100 * 2 * quarter).div_ceil(120));
+        // Among whole requests the encoder takes no time.
+        assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], Members::Requests), quarter);
+        assert_eq!(demand(&[encoder(1, 1)], Members::Requests), 1);
     }
 }

@@ -11,7 +11,6 @@ use crate::network::Network;
 use crate::network::spec::Spec;
 use crate::scenario::{PolicyEntry, Scenario};
 use crate::workload::model::CellType;
-use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
@@ -63,9 +62,7 @@ impl Device {
 
 /// The operators of the scenario's model, in the sizes of its network.
 pub(super) fn operators(scenario: &Scenario) -> Catalogue {
-    let (hidden, embedding, vocabulary) =
-        (scenario.workload.hidden, scenario.workload.embedding, scenario.workload.vocabulary);
-    Catalogue::new(&scenario.workload.model, &Sizes { hidden, embedding, vocabulary })
+    Catalogue::new(&scenario.workload.model, &scenario.workload.sizes())
 }
 
 /// The network that a scenario describes, on its device.

@@ -10,8 +10,9 @@ use super::target::{Target, Verify};
 use super::verify::{self, Answered, Tolerance, Verified};
 use crate::backend::Backend;
 use crate::backend::cuda;
-use crate::backend::sim::Sim;
+use crate::backend::sim;
 use crate::cost::table::TableModel;
+use crate::cost::timing::Timing;
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::bounds::{Bounds, Fastest};
@@ -23,7 +24,8 @@ use crate::metrics::warmup::Warmup;
 use crate::policy::Policy;
 use crate::policy::admission::Admission;
 use crate::policy::registry::{Batches, Setup};
-use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, Scenario};
+use crate::scenario::known::KnownCosts;
+use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, PolicyEntry, Scenario};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, within_the_clock};
 use crate::workload::cell_graph::CellGraph;
@@ -41,6 +43,8 @@ pub struct Prepared<'s> {
     steps: Vec<CellType>,
     /// `None` for whoever brings a backend.
     device: Option<Device>,
+    /// What each policy knows of costs, which is the same on every target.
+    known: Vec<KnownCosts>,
     origin: Origin,
     /// The requests of each replication, as long as some run uses them.
     shared: Mutex<Vec<Weak<Requests>>>,
@@ -122,7 +126,10 @@ impl<'s> Prepared<'s> {
             steps.extend(super::device::operators(scenario).types());
         }
         let shared = Mutex::new(Vec::new());
-        let prepared = Prepared { scenario, target, cells, steps, device: None, origin, shared };
+        let (model, sizes) = (&scenario.workload.model, scenario.workload.sizes());
+        let known = |entry: &PolicyEntry| KnownCosts::read(entry.costs.as_deref(), &*entry.settings, model, &sizes);
+        let known = scenario.policies.iter().map(known).collect();
+        let prepared = Prepared { scenario, target, cells, steps, device: None, known, origin, shared };
         for policy in 0..scenario.policies.len() {
             prepared.policy(policy)?;
         }
@@ -185,8 +192,8 @@ impl<'s> Prepared<'s> {
         let mut answers = Vec::new();
         let served = match self.device.as_ref().expect("whoever has no device serves on a backend of his own") {
             Device::Simulated(devices) => {
-                let mut backend = Sim::new(self.workers(), devices[run.policy].clone());
-                let served = self.serve(run, &mut backend, &mut record, stop);
+                let mut backend = self.simulated(run.policy, devices[run.policy].clone());
+                let served = self.serve(run, &mut *backend, &mut record, stop);
                 if backend.now() == Nanos::MAX {
                     return Err(self.never_done(run));
                 }
@@ -305,7 +312,7 @@ impl<'s> Prepared<'s> {
 
     /// What a device may make ready for a run before its clock starts.
     fn options(&self, run: &Run, requests: &Requests) -> cuda::Options {
-        let batches = self.scenario.policies[run.policy].settings.largest_batches(&self.setup());
+        let batches = self.scenario.policies[run.policy].settings.largest_batches(&self.setup(run.policy));
         let whole = matches!(batches, Some(Batches::Requests(_)));
         let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, self.cells.len()));
         cuda::Options { keep: Vec::new(), materialise: (0..).map(CellId).zip(largest).collect(), whole }
@@ -320,13 +327,15 @@ impl<'s> Prepared<'s> {
         let requests = self.requests(0)?;
         let all = count_nodes(&requests, self.cells.len());
         let mut largest = vec![0; self.cells.len()];
-        for entry in &self.scenario.policies {
-            let batches = entry.settings.largest_batches(&self.setup());
+        let mut streams = 1;
+        for (index, entry) in self.scenario.policies.iter().enumerate() {
+            streams = self.streams(index).max(streams);
+            let batches = entry.settings.largest_batches(&self.setup(index));
             let of_policy = batches.map_or(all.clone(), |batches| nodes(batches, &requests, self.cells.len()));
             let larger = largest.iter_mut().zip(&of_policy).zip(&all);
             larger.for_each(|((largest, of_policy), all)| *largest = (*of_policy).min(*all).max(*largest));
         }
-        Ok(Some(Bounds::of(&requests, &mut Fastest::new(devices, largest), self.workers())))
+        Ok(Some(Bounds::of(&requests, &mut Fastest::new(devices, largest), self.workers(), streams)))
     }
 
     /// Compares what requests came to in a run with the same requests run alone.
@@ -372,6 +381,16 @@ impl<'s> Prepared<'s> {
         }
     }
 
+    /// The simulated workers for a policy, whose tasks begin and take as long as this timing says.
+    pub fn simulated<'t>(&self, policy: usize, timing: impl Timing + 't) -> Box<dyn Backend + 't> {
+        sim::device(self.workers(), self.streams(policy), timing)
+    }
+
+    /// How many streams of each worker a policy uses.
+    fn streams(&self, policy: usize) -> u16 {
+        self.scenario.policies[policy].settings.streams(&self.setup(policy))
+    }
+
     /// How a run under a load is summed up.
     pub fn measure(&self, load: LoadPoint) -> Measure {
         let settles = matches!(load, LoadPoint::Rate(_) | LoadPoint::Clients(_));
@@ -390,8 +409,14 @@ impl<'s> Prepared<'s> {
         }
     }
 
-    fn setup(&self) -> Setup<'_> {
-        Setup { model: &self.scenario.workload.model, cells: &self.cells, workers: self.scenario.device.workers }
+    /// What a policy may know.
+    fn setup(&self, policy: usize) -> Setup<'_> {
+        self.known[policy].within(self.bare_setup())
+    }
+
+    fn bare_setup(&self) -> Setup<'_> {
+        let Scenario { workload, device, .. } = self.scenario;
+        Setup { model: &workload.model, cells: &self.cells, workers: device.workers, costs: None }
     }
 
     /// Builds a fresh policy of the scenario.
@@ -400,7 +425,7 @@ impl<'s> Prepared<'s> {
     /// Settings that do not fit the model, which [`Prepared::new`] has tried.
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
-        let policy = entry.settings.build_policy(&self.setup()).map_err(|error| {
+        let policy = self.known[index].build(&*entry.settings, self.bare_setup()).map_err(|error| {
             Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
         })?;
         Ok(match self.scenario.device.max_waiting {
@@ -449,7 +474,7 @@ fn broken_law(record: &Recorder) -> Option<String> {
     let checks = [
         laws::causality(record),
         if all_left { laws::littles_law(record) } else { Ok(()) },
-        if record.tasks.is_empty() { Ok(()) } else { laws::busy_is_sum_of_tasks(record) },
+        if record.tasks.is_empty() { Ok(()) } else { laws::busy_is_covered_by_tasks(record) },
     ];
     checks.into_iter().find_map(Result::err)
 }

@@ -10,7 +10,6 @@ pub mod task;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::backend::sim::Sim;
 use crate::backend::watched::{Watched, Watcher};
 use crate::backend::{HostWork, MemberList, Step, Task};
 use crate::error::{Error, Result};
@@ -196,7 +195,7 @@ fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> R
     }
     let prepared = Prepared::new(&results.scenario, Target::Sim)?;
     let device = prepared.device(point.run.policy).expect("a simulated target has devices").clone();
-    let mut backend = Watched::new(Sim::new(prepared.workers(), device), watcher);
+    let mut backend = Watched::new(prepared.simulated(point.run.policy, device), watcher);
     let keep = Keep { tasks: true, reasons: true, ..Keep::default() };
     let mut record = prepared.recorder(&point.run, keep)?;
     prepared.serve(&point.run, &mut backend, &mut record, &AtomicBool::new(false))?;

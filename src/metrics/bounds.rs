@@ -27,11 +27,12 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of a mix of requests.
-    pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
+    /// The bounds of a mix of requests. Tasks of several streams take no less beside each other than alone, so that a worker can't do more
+    /// than one for each of its streams.
+    pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize, streams: u16) -> Bounds {
         let mut paths: Vec<u64> = requests.graphs.iter().map(|graph| fastest.path(graph).0).collect();
         let work: f64 = requests.graphs.iter().map(|graph| fastest.work(graph)).sum();
-        let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
+        let ceiling = requests.len() as f64 * workers as f64 * f64::from(streams) * 1e9 / work;
         Bounds { workers, floor: Times::of(&mut paths), ceiling_rps: ceiling.is_finite().then_some(ceiling) }
     }
 }
@@ -111,7 +112,7 @@ mod tests {
         let devices: Vec<TableModel> = tables.iter().map(|rows| device(rows).unwrap()).collect();
         let shapes = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
         let requests = Requests::unfold(shapes, model).unwrap();
-        Bounds::of(&requests, &mut Fastest::new(&devices, vec![largest; cells.len()]), workers)
+        Bounds::of(&requests, &mut Fastest::new(&devices, vec![largest; cells.len()]), workers, 1)
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Recorder {
     cells: usize,
     /// What has happened since the last round.
     this_round: Round,
+    /// For each worker when it was busy since it last had no task at all: spans that do not touch, ascending.
+    spans: Vec<Vec<(Nanos, Nanos)>>,
     /// When each request arrived; [`Nanos::MAX`] until then, like the two below.
     pub arrival: Vec<Nanos>,
     /// When the first task with a node of the request began to execute.
@@ -65,7 +67,7 @@ pub struct Recorder {
     pub executed_cells: u64,
     /// The same without padding.
     pub useful_cells: u64,
-    /// How long each worker was busy.
+    /// How long each worker was busy: the time in which at least one of its tasks ran.
     pub busy: Vec<Nanos>,
     /// When the last task was done.
     pub end: Nanos,
@@ -147,6 +149,7 @@ impl Recorder {
             rounds: Vec::new(),
             delivered: Vec::new(),
             this_round: Round::default(),
+            spans: vec![Vec::new(); workers],
             tasks: Vec::new(),
             reasons: Vec::new(),
             first_task: vec![None; if keep.first_tasks { requests } else { 0 }],
@@ -223,7 +226,7 @@ impl Recorder {
         self.task_count += 1;
         self.batch_sum += u64::from(task.batch);
         self.useful_cells += task.useful_cells;
-        self.busy[task.worker.index()] += completion.finish - completion.start;
+        self.was_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
         let operators = task.steps.iter().any(|step| step.cell.index() >= self.cells);
         self.executed_cells += if operators { task.useful_cells } else { task.steps.iter().map(Step::cells).sum() };
@@ -240,6 +243,30 @@ impl Recorder {
         if self.keep.tasks {
             self.keep_task(completion, task);
         }
+    }
+
+    /// Counts what a task adds to its worker's busy time; tasks of other streams may have run beside it.
+    fn was_busy(&mut self, worker: WorkerId, start: Nanos, finish: Nanos) {
+        let (spans, busy) = (&mut self.spans[worker.index()], &mut self.busy[worker.index()]);
+        let first = spans.partition_point(|span| span.1 < start);
+        let touched = spans[first..].partition_point(|span| span.0 <= finish);
+        if touched == 0 {
+            spans.insert(first, (start, finish));
+            *busy += finish - start;
+            return;
+        }
+        // They become one, in the place of the first.
+        let known: Nanos = spans[first..first + touched].iter().map(|span| span.1 - span.0).sum();
+        let last = spans[first + touched - 1];
+        let merged = (start.min(spans[first].0), finish.max(last.1));
+        spans[first] = merged;
+        spans.drain(first + 1..first + touched);
+        *busy += (merged.1 - merged.0) - known;
+    }
+
+    /// A worker has no unfinished task, so that all of its later ones begin behind those that it had.
+    pub(crate) fn idles(&mut self, worker: WorkerId) {
+        self.spans[worker.index()].clear();
     }
 
     /// Is called before the starts are updated: a task that starts no earlier than one already seen is not the first.
@@ -311,5 +338,31 @@ mod tests {
         assert_eq!(record.tasks.iter().map(|t| t.task.0).collect::<Vec<_>>(), [0, 1], "in order of submission");
         assert_eq!(record.busy, [Nanos(30), Nanos(10)]);
         assert!(Recorder::new(2, 2, 1, Keep::default()).first_task.is_empty());
+    }
+
+    #[test]
+    fn a_worker_is_busy_while_at_least_one_task_runs() {
+        let busy = |spans: &[(u64, u64)]| {
+            let mut record = Recorder::new(0, 1, 1, Keep::default());
+            spans.iter().for_each(|(start, finish)| record.was_busy(WorkerId(0), Nanos(*start), Nanos(*finish)));
+            record.busy[0].0
+        };
+        assert_eq!(busy(&[(1, 3), (3, 4), (6, 9)]), 6);
+        assert_eq!(busy(&[(2, 5), (1, 7), (4, 9)]), 8);
+        // One that began before others and ends behind them fills what lay between.
+        assert_eq!(busy(&[(5, 6), (8, 9), (12, 12), (0, 10)]), 10);
+        // Told in another order than that of the finishes.
+        assert_eq!(busy(&[(10, 12), (3, 5), (4, 11)]), 9);
+
+        let mut rng = crate::workload::random::stream(1, 0, "spans");
+        for _ in 0..200 {
+            let mut span = || {
+                let start = rand::RngExt::random_range(&mut rng, 0..40);
+                (start, start + rand::RngExt::random_range(&mut rng, 0..9))
+            };
+            let spans: Vec<(u64, u64)> = (0..12).map(|_| span()).collect();
+            let covered = (0..50).filter(|at| spans.iter().any(|(start, finish)| start <= at && at < finish)).count();
+            assert_eq!(busy(&spans), covered as u64, "{spans:?}");
+        }
     }
 }

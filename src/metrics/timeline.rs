@@ -294,9 +294,9 @@ mod tests {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Requests that each run as a task of their own, on the first of three workers that is free, or never.
+    /// Requests that each run as a task of their own, on the first that is free of two streams of a worker and one of another, or never.
     fn run(requests: &[(u64, u64)]) -> Recorder {
-        let mut run = Recorder::new(requests.len(), 3, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
+        let mut run = Recorder::new(requests.len(), 2, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
         let mut free = [0u64; 3];
         let mut now = 0;
         for (id, &(gap, work)) in requests.iter().enumerate() {
@@ -320,8 +320,8 @@ mod tests {
             run.end = run.end.max(finish);
             run.tasks.push(TaskRow {
                 task,
-                worker: WorkerId(worker as u16),
-                stream: StreamId(0),
+                worker: WorkerId(worker as u16 / 2),
+                stream: StreamId(worker as u16 % 2),
                 cells: smallvec![CellId(0)],
                 batch: 1,
                 submit: Nanos(start),

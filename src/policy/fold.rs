@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn a_share_that_is_none_is_refused() {
         let (model, cells) = (Model::TreeLstm, Model::TreeLstm.cell_types());
-        let setup = Setup { model: &model, cells: &cells, workers: 1 };
+        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: None };
         for overlap in [-0.1, 1.5, f64::NAN] {
             let error = Fold { overlap, ..Fold::default() }.build(&setup).err().unwrap();
             assert!(error.starts_with("overlap: ") && error.ends_with("is no share; from 0 to 1"), "{error}");

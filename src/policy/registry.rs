@@ -14,10 +14,11 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::Policy;
+use crate::cost::CostModel;
 use crate::workload::model::{CellType, Model};
 
 /// What a policy may know of the run that it is built for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The network that all requests run through.
     pub model: &'a Model,
@@ -25,6 +26,9 @@ pub struct Setup<'a> {
     pub cells: &'a [CellType],
     /// The number of workers.
     pub workers: usize,
+    /// What tasks cost on the device by the policy's cost table, without the overheads of its own: in every simulated run, and elsewhere
+    /// where a table is named and has the model's cells.
+    pub costs: Option<&'a dyn CostModel>,
 }
 
 /// The settings of one kind of policy: the keys of its `[[policy]]` table.
@@ -49,6 +53,12 @@ pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 's
     /// settings are some that [`Settings::build`] accepts.
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         None
+    }
+
+    /// How many streams of each worker it submits to: those with the numbers below. Tasks of several streams run beside each other and
+    /// share the device. The settings are some that [`Settings::build`] accepts.
+    fn streams(&self, _: &Setup<'_>) -> u16 {
+        1
     }
 
     /// Whether the steps of its tasks are operators of cells, by their numbers in a
@@ -81,6 +91,9 @@ pub trait Configured: Send + Sync + fmt::Debug {
     /// As [`Settings::largest_batches`].
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches>;
 
+    /// As [`Settings::streams`].
+    fn streams(&self, setup: &Setup<'_>) -> u16;
+
     /// As [`Settings::runs_operators`].
     fn runs_operators(&self) -> bool;
 
@@ -99,6 +112,10 @@ impl<S: Settings> Configured for S {
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
         Settings::largest_batches(self, setup)
+    }
+
+    fn streams(&self, setup: &Setup<'_>) -> u16 {
+        Settings::streams(self, setup)
     }
 
     fn runs_operators(&self) -> bool {

@@ -67,7 +67,7 @@ fn serve_on(
     stop: &AtomicBool,
 ) -> Result<Recorder> {
     let cells = wanted.model.cell_types();
-    let setup = Setup { model: &wanted.model, cells: &cells, workers };
+    let setup = Setup { model: &wanted.model, cells: &cells, workers, costs: None };
     let mut policy = policy.build_policy(&setup).map_err(Error::input)?;
     let mut recorder = Recorder::new(requests.len(), workers, cells.len(), Keep { tasks: true, ..Keep::default() });
     // Clients that do not think draw nothing.

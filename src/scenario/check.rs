@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::gpu::{LAUNCHES, SIGNALS, precisions};
+use super::known::KnownCosts;
 use super::section::{Field, Section, did_you_mean};
 use super::source::{Source, Span};
 use super::wording::reworded;
@@ -19,6 +20,7 @@ use crate::policy::registry::{Registry, Setup};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::{KNOWN, Model};
+use crate::workload::operator::Sizes;
 
 /// The keys of each table; what is not here is an unknown key. `scenarios/reference.toml` shows all of them.
 pub(super) const ROOT: &[&str] =
@@ -85,7 +87,7 @@ pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario>
             root.section("output")?,
             &workload.load.points().iter().map(ToString::to_string).collect::<Vec<_>>(),
         )?,
-        policies: policies(&mut root, registry, &workload.model, &device, overhead)?,
+        policies: policies(&mut root, registry, &workload, &device, overhead)?,
         workload,
         device,
         overhead,
@@ -351,16 +353,17 @@ fn find(given: &str, source: &Source) -> Result<PathBuf, String> {
 fn policies(
     root: &mut Section<'_>,
     registry: &Registry,
-    model: &Model,
+    workload: &Workload,
     device: &Device,
     overhead: Overhead,
 ) -> Result<Vec<PolicyEntry>> {
     const WHAT: &str = "at least one [[policy]] table";
     let list = root.require("policy", WHAT)?;
     let whole = list.clone();
-    let cells = model.cell_types();
-    let setup = Setup { model, cells: &cells, workers: device.workers };
-    let mut reader = PolicyReader { registry, setup, device, overhead, folders: BTreeMap::new() };
+    let cells = workload.model.cell_types();
+    let setup = Setup { model: &workload.model, cells: &cells, workers: device.workers, costs: None };
+    let sizes = workload.sizes();
+    let mut reader = PolicyReader { registry, setup, sizes, device, overhead, folders: BTreeMap::new() };
     let tables = list.list(WHAT)?.into_iter().enumerate();
     let entries = tables.map(|(index, item)| reader.read(index, item.table()?)).collect::<Result<Vec<_>>>()?;
     if entries.is_empty() { Err(whole.refuse(format!("there is none; {WHAT} is needed"))) } else { Ok(entries) }
@@ -370,6 +373,7 @@ fn policies(
 struct PolicyReader<'a> {
     registry: &'a Registry,
     setup: Setup<'a>,
+    sizes: Sizes,
     device: &'a Device,
     overhead: Overhead,
     /// The folders of the policies so far.
@@ -412,7 +416,8 @@ impl PolicyReader<'_> {
             let key = key_at(&rest, &span).map_or(String::new(), |key| format!("{key}: "));
             source.error(span, &name, format!("{key}{}", reworded(error.message())))
         })?;
-        settings.build_policy(&self.setup).map_err(|problem| {
+        let known = KnownCosts::read(costs.as_deref(), &*settings, self.setup.model, &self.sizes);
+        known.build(&*settings, self.setup).map_err(|problem| {
             let key = problem.split_once(": ").map_or("", |(key, _)| key);
             source.error(span_of(&rest, key).unwrap_or(table.span.clone()), &name, problem)
         })?;

@@ -5,6 +5,7 @@
 
 mod check;
 pub mod gpu;
+pub mod known;
 mod resolved;
 mod restored;
 mod section;
@@ -27,6 +28,7 @@ use crate::policy::registry::{Configured, Registry};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::Model;
+use crate::workload::operator::Sizes;
 
 /// A checked scenario, ready to run.
 #[derive(Clone, Debug)]
@@ -66,6 +68,13 @@ pub struct Workload {
     pub weights: Option<Input>,
     /// The requests.
     pub load: Load,
+}
+
+impl Workload {
+    /// The sizes of the network.
+    pub fn sizes(&self) -> Sizes {
+        Sizes { hidden: self.hidden, embedding: self.embedding, vocabulary: self.vocabulary }
+    }
 }
 
 /// Where requests come from.

@@ -18,10 +18,9 @@ use smallvec::SmallVec;
 use super::recorded::Recording;
 use super::replay::Replay;
 use super::results::Point;
-use crate::backend::sim::Sim;
 use crate::backend::{Members, Step, Task};
 use crate::cost::table::TableModel;
-use crate::cost::timing::Timing;
+use crate::cost::timing::{Start, Timing};
 use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
@@ -29,7 +28,7 @@ use crate::metrics::recorder::{Keep, Recorder, distinct_cells};
 use crate::metrics::summary::{Measure, Times, summarize};
 use crate::metrics::warmup::Warmup;
 use crate::scenario::LoadPoint;
-use crate::units::{CellId, Nanos, RequestId, WorkerId};
+use crate::units::{CellId, Nanos, RequestId, Share, StreamId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};
 
@@ -182,8 +181,8 @@ impl Experiment<'_> {
         let workers = self.prepared.workers();
         let mut policy = self.prepared.policy(self.point.run.policy)?;
         let mut record = self.prepared.recorder(&self.point.run, Keep::default())?;
-        let mut backend = Sim::new(workers, timing);
-        drive(&mut source, &mut *policy, &mut backend, &mut record, workers, &AtomicBool::new(false))?;
+        let mut backend = self.prepared.simulated(self.point.run.policy, timing);
+        drive(&mut source, &mut *policy, &mut *backend, &mut record, workers, &AtomicBool::new(false))?;
         for (finish, real) in record.finish.iter_mut().zip(&self.real.finish) {
             if *real == Nanos::MAX {
                 *finish = Nanos::MAX;
@@ -223,16 +222,22 @@ struct Hybrid {
 }
 
 impl Timing for Hybrid {
-    fn start(&mut self, task: &Task<'_>, submit: Nanos, free: Nanos) -> Nanos {
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         match &mut self.dispatch {
-            Some(dispatch) => submit.max(free).saturating_add(dispatch.gap(free <= submit)),
-            None => self.model.start(task, submit, free),
+            Some(dispatch) if idle => Start { earliest: submit.saturating_add(dispatch.gap(true)), gap: Nanos::ZERO },
+            Some(dispatch) => Start { earliest: submit, gap: dispatch.gap(false) },
+            None => self.model.start(task, submit, idle),
         }
     }
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         let by_model = self.model.duration(task, before);
         self.durations.as_mut().map_or(by_model, |durations| durations.next(task, by_model))
+    }
+
+    /// What ran beside a task is part of its recorded time already.
+    fn demand(&mut self, task: &Task<'_>) -> Share {
+        if self.durations.is_some() { Share(1) } else { Timing::demand(&mut self.model, task) }
     }
 
     fn notice(&mut self) -> Nanos {
@@ -270,9 +275,9 @@ impl Dispatch {
     fn of(real: &Recorder, recording: &Recording) -> Dispatch {
         let mut dispatch = Dispatch::default();
         let told: BTreeMap<_, _> = recording.told().collect();
-        let mut free = vec![Nanos::ZERO; real.busy.len()];
+        let mut free: BTreeMap<(WorkerId, StreamId), Nanos> = BTreeMap::new();
         for row in &real.tasks {
-            let free = &mut free[row.worker.index()];
+            let free = free.entry((row.worker, row.stream)).or_default();
             let gap = row.start.saturating_since(row.submit.max(*free));
             let gaps = if *free <= row.submit { &mut dispatch.idle } else { &mut dispatch.busy };
             gaps.times.push(gap);
@@ -302,13 +307,13 @@ impl Durations {
         let mut model = model.clone();
         let mut seen: HashMap<Signature, Cycle> = HashMap::new();
         let mut ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
-        let mut last = vec![None; real.busy.len()];
+        let mut last: BTreeMap<(WorkerId, StreamId), Option<CellId>> = BTreeMap::new();
         for row in &real.tasks {
             let Some(signature) = signatures.get(row.task.index()) else { continue };
             let took = row.finish.saturating_since(row.start);
             seen.entry(signature.clone()).or_default().times.push(took);
             let task = signature.task(row.worker, row.batch);
-            let last = &mut last[row.worker.index()];
+            let last = last.entry((row.worker, row.stream)).or_default();
             let by_model = model.duration(&task, last.take());
             *last = signature.steps.last().map(|step| step.cell);
             let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
@@ -354,7 +359,7 @@ mod tests {
     use super::*;
     use crate::cost::table::{CostTable, Overhead};
     use crate::metrics::recorder::TaskRow;
-    use crate::units::{StreamId, TaskId};
+    use crate::units::TaskId;
     use crate::workload::model::Model;
 
     /// A task of one step.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use batchlab::backend::sim::Sim;
+use batchlab::backend::sim;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -150,12 +150,12 @@ impl Device {
 
     /// Serves the requests, which arrive at these times, from an empty system until all are done.
     pub fn run(&self, policy: &dyn Configured, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
-        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers };
+        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&self.costs) };
+        let mut backend = sim::device(self.workers, policy.streams(&setup), self.costs.clone());
         let mut policy = policy.build_policy(&setup).expect("settings that fit the model");
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);
-        let mut backend = Sim::new(self.workers, self.costs.clone());
-        drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &AtomicBool::new(false))
+        drive(&mut source, &mut *policy, &mut *backend, &mut recorder, self.workers, &AtomicBool::new(false))
             .expect("nobody stops this run");
         recorder
     }

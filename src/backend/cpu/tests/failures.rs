@@ -64,7 +64,7 @@ fn serve_chains(
     rng: &mut Stream,
 ) -> (Vec<Option<u64>>, Recorder) {
     let (model, cells) = (Kind::Chains.model(), Kind::Chains.cells());
-    serve(network, &Setup { model: &model, cells: &cells, workers: 2 }, requests, policy, rng)
+    serve(network, &Setup { model: &model, cells: &cells, workers: 2, costs: None }, requests, policy, rng)
 }
 
 /// Whether a node of a chain takes a word that is trouble.

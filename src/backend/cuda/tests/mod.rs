@@ -158,7 +158,7 @@ impl<'s> Service<'s> {
     fn serve(&self, device: &mut Fake, rng: &mut Stream) -> (Vec<Option<Output>>, Recorder) {
         let model = self.network.model();
         let cells = model.cell_types();
-        let setup = Setup { model, cells: &cells, workers: self.workers };
+        let setup = Setup { model, cells: &cells, workers: self.workers, costs: None };
         let mut policy = self.policy.build_policy(&setup).expect("settings that fit");
         let mut at = Nanos::ZERO;
         let gap = rng.random_range(1..20_000);

@@ -2,6 +2,8 @@
 //!
 //! No time of the host reaches the virtual clock, so that a run repeats to the byte.
 
+pub mod shared;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -9,7 +11,15 @@ use super::{Backend, Completion, MemberList, Task};
 use crate::cost::timing::Timing;
 use crate::units::{CellId, Nanos, TaskId};
 
-/// Simulated workers. A worker runs its tasks one behind the other, without a gap but for what [`Timing::start`] puts
+/// The simulated device of a policy that submits to so many streams of each worker.
+pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Box<dyn Backend + 't> {
+    match streams {
+        0 | 1 => Box::new(Sim::new(workers, timing)),
+        _ => Box::new(shared::Shared::new(workers, streams, timing)),
+    }
+}
+
+/// Simulated workers with one stream each. A worker runs its tasks one behind the other, without a gap but for what [`Timing::start`] puts
 /// there.
 pub struct Sim<T> {
     timing: T,
@@ -38,7 +48,7 @@ impl<T: Timing> Backend for Sim<T> {
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         let free = &mut self.free_at[task.worker.index()];
-        let start = self.timing.start(task, self.now, *free);
+        let start = self.timing.start(task, self.now, *free <= self.now).at(*free);
         let last = &mut self.last[task.worker.index()];
         let finish = start.saturating_add(self.timing.duration(task, *last));
         *last = task.steps.last().map(|step| step.cell);

@@ -1,0 +1,212 @@
+//! The simulated device whose workers run several streams: tasks beside each other share the device.
+//!
+//! The tasks of a stream run one behind the other, the first tasks of a worker's streams beside each other. Each has its time alone
+//! and its demand, the share of the device that it can use. As long as the demands of the tasks that run fit, all run at
+//! full speed; above that all are slowed down alike, so that together they use the whole device and never more.
+//!
+//! Since all tasks of a worker run at one speed, one virtual clock is enough: it runs as fast as they do, and a task is done when it has gone
+//! on by the task's time alone. Everything is counted in integers. Speeds are rounded down to 2^-32 of the full one, and a task is done at the
+//! first whole nanosecond at which its work is, so that it never gets more than one nanosecond's work too much.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::backend::{Backend, Completion, MemberList, Task};
+use crate::cost::timing::{Start, Timing};
+use crate::units::{CellId, Nanos, Share, TaskId};
+
+/// Simulated workers with several streams each.
+pub struct Shared<T> {
+    timing: T,
+    now: Nanos,
+    workers: Vec<Worker>,
+    /// Tasks that are done: when the driver is told, the finish, the task, the start. By these, as in [`Sim`](super::Sim).
+    done: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
+}
+
+/// Work in 2^-32 of what a task does in a nanosecond at full speed. All the work that fits between the ends of time takes 96 bits.
+type Work = u128;
+
+/// A device with its streams.
+struct Worker {
+    streams: Vec<Stream>,
+    /// The first tasks of streams that do not run yet, by the instant at which they begin.
+    waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// Streams whose first tasks run, by what the virtual clock shows when these are done.
+    running: BinaryHeap<Reverse<(Work, usize)>>,
+    /// The sum of the demands of the tasks that run, in units of [`Share`].
+    demands: u64,
+    /// The virtual clock, and the instant at which it was read.
+    clock: Work,
+    read: Nanos,
+    /// When the next task begins or is done, unless another is submitted before.
+    next: Nanos,
+}
+
+/// Tasks that run one behind the other.
+#[derive(Default)]
+struct Stream {
+    /// Those that are not done; the first runs, or waits for its start.
+    tasks: VecDeque<Queued>,
+    /// When its last task was done.
+    free: Nanos,
+    /// The type of the cell that it runs last.
+    last: Option<CellId>,
+}
+
+/// A task that is not done.
+struct Queued {
+    id: TaskId,
+    start: Start,
+    /// When it began, once it is the first of its stream.
+    began: Nanos,
+    alone: Nanos,
+    demand: Share,
+    notice: Nanos,
+}
+
+/// The speed of tasks with these demands in sum: all of it, or so much that they use the whole device.
+fn speed(demands: u64) -> Share {
+    match demands <= Share::WHOLE.0 {
+        true => Share::WHOLE,
+        false => Share(((1u128 << 64) / u128::from(demands)) as u64),
+    }
+}
+
+impl<T: Timing> Shared<T> {
+    /// Idle workers at time 0, each with so many streams.
+    pub fn new(workers: usize, streams: u16, timing: T) -> Self {
+        let workers = (0..workers).map(|_| Worker::new(streams)).collect();
+        Shared { timing, now: Nanos::ZERO, workers, done: BinaryHeap::new() }
+    }
+
+    /// Goes on to the next instants at which a task begins or is done, until none is left by `until` or before somebody has to be told.
+    fn advance(&mut self, until: Nanos) {
+        loop {
+            let told = self.done.peek().map_or(Nanos::MAX, |Reverse((told, ..))| *told);
+            // What is done at the instant at which something is told may have to be told before it.
+            let next = self.workers.iter().filter(|worker| worker.is_busy()).map(|worker| worker.next).min();
+            let Some(next) = next.filter(|next| *next <= until.min(told)) else { return };
+            for worker in self.workers.iter_mut().filter(|worker| worker.is_busy() && worker.next == next) {
+                worker.step(next, &mut self.done);
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn new(streams: u16) -> Worker {
+        Worker {
+            streams: (0..streams).map(|_| Stream::default()).collect(),
+            waiting: BinaryHeap::new(),
+            running: BinaryHeap::new(),
+            demands: 0,
+            clock: 0,
+            read: Nanos::ZERO,
+            next: Nanos::MAX,
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || !self.running.is_empty()
+    }
+
+    /// Puts the first task of a stream where it waits for its start.
+    fn wait_for(&mut self, stream: usize) {
+        let Stream { tasks, free, .. } = &mut self.streams[stream];
+        if let Some(first) = tasks.front_mut() {
+            first.began = first.start.at(*free);
+            self.waiting.push(Reverse((first.began, stream)));
+        }
+    }
+
+    /// Lets all happen that happens at this instant. When time ends, so do all tasks.
+    fn step(&mut self, at: Nanos, done: &mut BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>) {
+        self.clock += Work::from(speed(self.demands).0) * Work::from(at.saturating_since(self.read).0);
+        self.read = at;
+        loop {
+            if let Some(&Reverse((target, stream))) = self.running.peek()
+                && (target <= self.clock || at == Nanos::MAX)
+            {
+                self.running.pop();
+                let task = self.streams[stream].tasks.pop_front().expect("a stream runs its first task");
+                self.streams[stream].free = at;
+                self.demands -= task.demand.0;
+                done.push(Reverse((at.saturating_add(task.notice), at, task.id, task.began)));
+                self.wait_for(stream);
+            } else if let Some(&Reverse((start, stream))) = self.waiting.peek()
+                && start <= at
+            {
+                self.waiting.pop();
+                let task = &self.streams[stream].tasks[0];
+                self.demands += task.demand.0;
+                self.running.push(Reverse((self.clock + (Work::from(task.alone.0) << 32), stream)));
+            } else {
+                break;
+            }
+        }
+        self.look_ahead();
+    }
+
+    /// Finds out when something happens next.
+    fn look_ahead(&mut self) {
+        let finish = self.running.peek().map_or(Nanos::MAX, |Reverse((target, _))| {
+            let left = (target - self.clock).div_ceil(Work::from(speed(self.demands).0));
+            Nanos(u64::try_from(Work::from(self.read.0) + left).unwrap_or(u64::MAX))
+        });
+        let start = self.waiting.peek().map_or(Nanos::MAX, |Reverse((start, _))| *start);
+        self.next = finish.min(start);
+    }
+}
+
+impl<T: Timing> Backend for Shared<T> {
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// # Panics
+    /// On a stream that the worker does not have: the policy has said how many it uses.
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
+        let (worker, stream) = (&mut self.workers[task.worker.index()], task.stream.index());
+        let streams = worker.streams.len();
+        assert!(stream < streams, "a policy that uses {streams} streams submitted a task to stream {stream}");
+        if worker.is_busy() && worker.next <= self.now {
+            // A task that was submitted at this instant and takes no time is done already.
+            worker.step(self.now, &mut self.done);
+        }
+        let Stream { tasks, last, .. } = &mut worker.streams[stream];
+        let start = self.timing.start(task, self.now, tasks.is_empty());
+        let alone = self.timing.duration(task, *last);
+        let demand = self.timing.demand(task).min(Share::WHOLE);
+        let notice = self.timing.notice();
+        *last = task.steps.last().map(|step| step.cell);
+        tasks.push_back(Queued { id, start, began: Nanos::ZERO, alone, demand, notice });
+        if tasks.len() == 1 {
+            worker.wait_for(stream);
+            worker.look_ahead();
+        }
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        self.timing.batches(cell)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        let until = until.map(|until| until.max(self.now));
+        self.advance(until.unwrap_or(Nanos::MAX));
+        match self.done.peek() {
+            Some(Reverse((told, ..))) if until.is_none_or(|until| *told <= until) => {
+                let Reverse((told, finish, task, start)) = self.done.pop()?;
+                self.now = self.now.max(told);
+                Some(Completion { task, start, finish })
+            }
+            _ => {
+                self.now = until.unwrap_or(self.now);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

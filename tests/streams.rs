@@ -1,0 +1,228 @@
+//! A policy that uses several streams of a worker, from its settings to the files of a run.
+
+mod lab;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use batchlab::backend::{Step, Task};
+use batchlab::conformance::{Promises, check};
+use batchlab::cost::CostModel;
+use batchlab::cost::table::Overhead;
+use batchlab::error::Error;
+use batchlab::experiment::prepared::Prepared;
+use batchlab::experiment::target::{Processor, Target, Verify};
+use batchlab::experiment::{self, Options};
+use batchlab::explain::{Again, Subject};
+use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::policy::padded::lengthen;
+use batchlab::policy::registry::{Registry, Settings, Setup};
+use batchlab::policy::{Completed, Dispatch, Outcomes, Policy};
+use batchlab::scenario::Scenario;
+use batchlab::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId};
+use batchlab::validate::results::Results;
+use batchlab::workload::cell_graph::CellGraph;
+use batchlab::workload::shape::Shape;
+use batchlab::workload::trace::Request;
+use lab::Device;
+use serde::{Deserialize, Serialize};
+
+/// `kind = "abreast"`: whole requests, first come first served, padded to the longest, a batch on each stream that is free.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Abreast {
+    streams: u16,
+    /// Together the batches of all streams take this share of the device, in percent. So it has to know costs.
+    percent: u32,
+}
+
+impl Default for Abreast {
+    fn default() -> Self {
+        Abreast { streams: 2, percent: 100 }
+    }
+}
+
+/// The smallest batch of the first cell type that takes a share of the device.
+fn batch_of(costs: &dyn CostModel, share: Share) -> u32 {
+    let takes = |batch: &u32| costs.demand(&Step { cell: CellId(0), batch: *batch, times: 1, input: 0 }) >= share;
+    (1..=64).find(takes).unwrap_or(64)
+}
+
+impl Settings for Abreast {
+    const KIND: &'static str = "abreast";
+    const ABOUT: &'static str = "whole requests on several streams";
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        if !setup.model.is_sequence() {
+            return Err("it pads, and takes sequences only".into());
+        }
+        let costs = setup.costs.ok_or("percent: needs device.costs")?;
+        let share = Share(Share::WHOLE.0 * u64::from(self.percent) / 100 / u64::from(self.streams));
+        Ok(Box::new(AbreastPolicy {
+            max_batch: batch_of(costs, share.min(Share::WHOLE)) as usize,
+            busy: vec![vec![false; self.streams.into()]; setup.workers],
+            waiting: VecDeque::new(),
+        }))
+    }
+
+    fn streams(&self, _: &Setup<'_>) -> u16 {
+        self.streams
+    }
+}
+
+struct AbreastPolicy {
+    max_batch: usize,
+    /// By worker and stream.
+    busy: Vec<Vec<bool>>,
+    waiting: VecDeque<(RequestId, CellGraph)>,
+}
+
+impl Policy for AbreastPolicy {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.waiting.push_back((request.id, request.graph.clone()));
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        self.busy[completed.worker.index()][completed.stream.index()] = false;
+        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        for worker in dispatch.workers() {
+            let streams = self.busy[worker.index()].iter_mut().zip(0..);
+            for (busy, stream) in streams.filter(|(busy, _)| !**busy) {
+                let count = self.max_batch.min(self.waiting.len());
+                if count == 0 {
+                    return;
+                }
+                let (mut requests, mut steps, mut useful) = (Vec::new(), Vec::new(), 0);
+                for (request, graph) in self.waiting.drain(..count) {
+                    useful += lengthen(&mut steps, &graph);
+                    requests.push(request);
+                }
+                let task = Task::whole_requests(worker, &steps, &requests, useful);
+                dispatch.submit(&Task { stream: StreamId(stream), ..task });
+                *busy = true;
+            }
+        }
+    }
+
+    fn works_ahead(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn it_keeps_the_laws_on_any_number_of_streams() {
+    for streams in 1..=4 {
+        for percent in [100, 250] {
+            check(&Abreast { streams, percent }, &Promises { cases: 120, ..Promises::default() });
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "work: task 1 is on stream 1, and the policy uses 1")]
+fn a_stream_that_was_not_asked_for_breaks_a_law() {
+    #[derive(Debug, Default, Serialize, Deserialize)]
+    struct Quiet {}
+    impl Settings for Quiet {
+        const KIND: &'static str = "quiet";
+        const ABOUT: &'static str = "does not say that it uses two streams";
+        fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+            Abreast::default().build(setup)
+        }
+    }
+    check(&Quiet {}, &Promises::default());
+}
+
+/// Batches up to 4 take the same time, so that 4 are preferred.
+const COSTS: &str = "lstm,1,100\nlstm,4,100\nlstm,8,200";
+
+/// So many chains of three, all at once, with a cost of 5 ns for each task.
+fn served(streams: u16, percent: u32, requests: usize) -> Recorder {
+    let device = Device::new("lstm", 1, COSTS, Overhead { task: Some(Nanos(5)), ..Overhead::default() });
+    let requests = device.requests(vec![Shape::Chain(3); requests]);
+    let arrivals = vec![Nanos::ZERO; requests.len()];
+    device.run(&Abreast { streams, percent }, &requests, &arrivals, Keep { tasks: true, ..Keep::default() })
+}
+
+#[test]
+fn halves_run_at_full_speed_and_wholes_at_half() {
+    let batches = |record: &Recorder| -> Vec<(u16, u32, u64, u64)> {
+        record.tasks.iter().map(|task| (task.stream.0, task.batch, task.start.0, task.finish.0)).collect()
+    };
+    let halves = served(2, 100, 6);
+    assert_eq!(batches(&halves), [(0, 2, 0, 305), (1, 2, 0, 305), (0, 2, 305, 610)]);
+    assert_eq!(halves.busy, [Nanos(610)], "not the sum");
+    let wholes = served(2, 200, 8);
+    assert_eq!(batches(&wholes), [(0, 4, 0, 610), (1, 4, 0, 610)]);
+    assert_eq!(wholes.busy, [Nanos(610)]);
+    let one = served(1, 100, 8);
+    assert_eq!(batches(&one), [(0, 4, 0, 305), (0, 4, 305, 610)]);
+}
+
+fn registry() -> Registry {
+    Registry::standard().with::<Abreast>()
+}
+
+/// A scenario of six chains of three, all there from the start, with this `[device]`.
+fn scenario(folder: &Path, device: &str) -> Result<Scenario, Error> {
+    fs::write(folder.join("costs.csv"), format!("cell,batch,ns\n{COSTS}\n")).unwrap();
+    fs::write(folder.join("broken.csv"), "cell,batch,ns\nlstm,0,5\n").unwrap();
+    let text = format!(
+        "name = 'streams'\n[workload]\nmodel = 'lstm'\ndataset = 'constant:3'\nrequests = 6\n[arrivals]\nprocess = 'offline'\n\
+         [device]\n{device}\n[overhead]\ntask_ns = 5\n[output]\ntimeline = true\nplots = ['gantt']\n\
+         [[policy]]\nkind = 'abreast'\n"
+    );
+    Scenario::parse(text, &folder.join("streams.toml"), &[], &registry())
+}
+
+#[test]
+fn files_and_figures_have_a_lane_for_each_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
+    let options = Options { target: Target::Sim, out: folder.path().join("out"), replications: 1, resume: false };
+    let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| ()).unwrap();
+    let path = report.folder.path();
+    let results = Results::open(path, &registry()).unwrap();
+    let point = &results.points[0];
+    let read = |file: &str| fs::read_to_string(point.folder.join(file)).unwrap();
+    assert_eq!(
+        read("tasks.csv"),
+        "task,worker,stream,cell,batch,submit_ns,start_ns,finish_ns\n\
+         0,0,0,lstm,2,0,0,305\n1,0,1,lstm,2,0,0,305\n2,0,0,lstm,2,305,305,610\n"
+    );
+    let timeline = read("timeline.json");
+    assert!(timeline.contains("worker 0 stream 0") && timeline.contains("worker 0 stream 1"), "{timeline}");
+    let gantt = fs::read_to_string(path.join("gantt.svg")).unwrap();
+    assert!(gantt.contains("worker 0.0") && gantt.contains("worker 0.1"), "{gantt}");
+    let point_json: serde_json::Value = serde_json::from_str(&read("point.json")).unwrap();
+    assert!(point_json.to_string().contains("\"utilization\":1.0"), "{point_json}");
+    // Gone through once more it is the same run.
+    let again = Again::run(&results, point, Subject::Task(TaskId(1))).unwrap();
+    assert_eq!(again.record.busy, [Nanos(610)]);
+    assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
+    // Nothing serves more than two streams, each like a worker: 4 of 100 · 3 ns at a time, of which the overhead is no part.
+    let bounds: serde_json::Value = serde_json::from_slice(&fs::read(path.join("bounds.json")).unwrap()).unwrap();
+    assert_eq!(bounds["ceiling_rps"], 2.0 * 4e9 / 300.0);
+}
+
+#[test]
+fn a_policy_finds_costs_wherever_a_table_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = Target::Real(Processor::Cpu, Verify::None);
+    let named = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
+    for target in [Target::Sim, real] {
+        Prepared::without_device(&named, target).unwrap().policy(0).unwrap();
+    }
+    let error = scenario(folder.path(), "").unwrap_err().to_string();
+    assert!(error.contains("policy[0] (abreast): percent: needs device.costs"), "{error}");
+    let error = scenario(folder.path(), "costs = 'broken.csv'").unwrap_err().to_string();
+    assert!(
+        error.contains("needs device.costs (no costs are known: ") && error.contains("broken.csv:2: batch"),
+        "{error}"
+    );
+}
