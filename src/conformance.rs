@@ -40,6 +40,7 @@ use crate::policy::registry::{Configured, Setup};
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::cell_graph::{CellGraph, Run};
+use crate::workload::dnn::Dnn;
 use crate::workload::graph_model::{GraphModel, Takes};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
@@ -230,13 +231,20 @@ const GRAPHS: [&str; 5] = [
     include_str!("../scenarios/graphs/explicit.json"),
 ];
 
-/// The models take turns; every fifth workload is of a graph model.
+/// A network whose operators depend on the tokens, but for the last.
+const NETWORK: &str = include_str!("../scenarios/networks/example.csv");
+
+/// The models take turns; every fifth workload is of a graph model, every tenth of a network.
 fn draw_model(number: u32, rng: &mut Stream) -> Model {
     match number % 5 {
         0 => Model::Lstm,
         1 => Model::Seq2Seq,
         // With more children than any node of the trees that are drawn.
         2 => [Model::TreeLstm, Model::ChildSumByArity(15)][rng.random_range(0..2)].clone(),
+        3 if number % 10 == 3 => {
+            let network = Dnn::parse("example.csv", Path::new("example.csv"), NETWORK);
+            Model::Network(Arc::new(network.expect("the example is sound")))
+        }
         3 => Model::Dnn("net".into()),
         _ => {
             let number = rng.random_range(0..GRAPHS.len());
@@ -265,6 +273,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
                 Shape::Graph(rng.random_range(1..=graphs))
             }
         },
+        Model::Network(_) => Shape::Tokens(rng.random_range(1..=40)),
         Model::Dnn(_) if rng.random() => Shape::Tokens(rng.random_range(1..=40)),
         Model::Dnn(_) => Shape::Fixed,
     }

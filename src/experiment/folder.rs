@@ -15,7 +15,6 @@ use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
 use crate::metrics::summary::Summary;
 use crate::plot;
 use crate::scenario::{Load, Scenario};
-use crate::workload::graph_model::GraphModel;
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
@@ -313,7 +312,7 @@ fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<Stri
         Load::Drawn { dataset, .. } => dataset.path(),
         Load::Trace { trace, .. } => trace.path(),
     };
-    let model = scenario.workload.model.graph_model().map(GraphModel::path);
+    let model = scenario.workload.model.file().map(|(_, path)| path);
     let inputs =
         [Some(named), scenario.workload.weights.as_deref(), model].map(|file| file.map_or(Ok(String::new()), hash_of));
     let [named, weights, model] = inputs;
@@ -347,7 +346,7 @@ fn inputs(scenario: &Scenario) -> Result<Value> {
     let named =
         std::iter::once(requests).chain(&scenario.workload.weights).chain(costs).filter(|input| input.is_file());
     let named = named.map(|input| (input.given(), input.path()));
-    let model = scenario.workload.model.graph_model().map(|model| (model.given(), model.path()));
+    let model = scenario.workload.model.file();
     named.chain(model).map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
 }
 

@@ -33,11 +33,12 @@ impl Spec {
     /// Begins with what is at fault: `model` for one that is a description without weights, or the size: `hidden`, `embedding` or
     /// `vocabulary`.
     pub fn check(&self, model: &Model) -> Result<()> {
-        if model.graph_model().is_some() {
+        if model.file().is_some() {
             return Err(Error::input(format!(
-                "model: {} describes cells and graphs, and has no weights to compute with; run it with batchlab sim, or take lstm, \
+                "model: {} describes {}, and has no weights to compute with; run it with batchlab sim, or take lstm, \
                  gru, seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME",
-                model.name()
+                model.name(),
+                if model.network().is_some() { "operators" } else { "cells and graphs" },
             )));
         }
         for (key, value, most) in [

@@ -101,7 +101,7 @@ fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
     let counts = match folder.model() {
         Some(Model::Lstm | Model::Gru | Model::Seq2Seq) => "steps",
         Some(Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_)) => "nodes",
-        Some(Model::Dnn(_)) => "tokens",
+        Some(Model::Dnn(_) | Model::Network(_)) => "tokens",
         Some(Model::Graph(_)) | None => return parts(path),
     };
     Ok(parts(path)?.into_iter().map(|part| Part { counts, ..part }).collect())

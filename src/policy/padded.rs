@@ -13,6 +13,7 @@ use super::{Completed, Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
+use crate::workload::dnn::{Dnn, Takes};
 use crate::workload::trace::Request;
 
 /// `kind = "padded"`.
@@ -72,6 +73,10 @@ impl Settings for Padded {
         Ok(Box::new(PaddedPolicy {
             settings: self.clone(),
             sized: setup.cells.iter().any(|cell| cell.sized),
+            longest: match setup.model.network().map(Dnn::takes) {
+                Some(Takes::Tokens(most)) => most,
+                _ => u32::MAX,
+            },
             buckets: BTreeMap::new(),
             occupied: BTreeSet::new(),
             pointer: 0,
@@ -88,8 +93,10 @@ impl Settings for Padded {
 
 struct PaddedPolicy {
     settings: Padded,
-    /// The length of a request is the size of its one cell's input, not a number of steps.
+    /// The length of a request is the size of its cells' inputs, not a number of steps.
     sized: bool,
+    /// The longest request that the model takes: no batch is padded beyond.
+    longest: u32,
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
     /// The buckets that hold a request.
     occupied: BTreeSet<u32>,
@@ -139,11 +146,10 @@ impl PaddedPolicy {
         }
         if self.settings.pad_to == PadTo::Bucket {
             // The last bucket may reach beyond the largest number; nothing is as long as that.
-            let bound = (bucket + 1).saturating_mul(self.settings.bucket_width);
-            match (self.sized, &mut self.steps[0]) {
-                (false, first) => first.times = bound,
-                (true, cell) if cell.input > 0 => cell.input = bound,
-                (true, _) => {}
+            let bound = (bucket + 1).saturating_mul(self.settings.bucket_width).min(self.longest);
+            match self.sized {
+                false => self.steps[0].times = bound,
+                true => self.steps.iter_mut().filter(|step| step.input > 0).for_each(|step| step.input = bound),
             }
         }
         let PaddedPolicy { settings, requests, pointer, .. } = self;

@@ -88,7 +88,7 @@ pub fn measure(
             let count = (tasks * members).div_ceil(nodes).max(workers);
             subject.wanted.trees.iter().cycle().take(count).cloned().collect()
         }
-        Model::Graph(_) => Vec::new(),
+        Model::Graph(_) | Model::Network(_) => Vec::new(),
         Model::Dnn(_) => {
             let shape = subject.wanted.inputs.first().map_or(Shape::Fixed, |input| Shape::Tokens(*input));
             vec![shape; tasks * members]

@@ -44,7 +44,9 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
             }
             benches
         }
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) | Model::Graph(_) => Vec::new(),
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) | Model::Graph(_) | Model::Network(_) => {
+            Vec::new()
+        }
         Model::Dnn(cell) => {
             let fixed = [0];
             let inputs = if wanted.inputs.is_empty() { &fixed[..] } else { &wanted.inputs };

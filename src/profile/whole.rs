@@ -133,7 +133,7 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
             sizes.truncate(enough + 1);
         }
         // A task of theirs is one step, which was measured by itself.
-        Model::Dnn(_) | Model::Graph(_) => sizes.clear(),
+        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => sizes.clear(),
     }
     sizes
 }

@@ -170,7 +170,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "model = \"seq2seq\"",
             "",
-            "s.toml:2: workload.model: missing; one of lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, graph:FILE",
+            "s.toml:2: workload.model: missing; one of lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE",
         ),
         ("lengths.csv", "lenghts.csv", "s.toml:4: workload.dataset: no such file: lenghts.csv, nor lenghts.csv"),
         (

@@ -79,7 +79,7 @@ fn restored(file: &Path, registry: &Registry) -> Result<(Scenario, String)> {
         Load::Drawn { dataset, .. } => dataset,
         Load::Trace { trace, .. } => trace,
     };
-    let model = scenario.workload.model.graph_model().map(|model| (model.given(), model.path()));
+    let model = scenario.workload.model.file();
     for (given, path) in [(requests.given(), requests.path())].into_iter().chain(model) {
         let then = run.get("inputs").and_then(|inputs| inputs.get(given)).and_then(Value::as_str);
         if let Some(then) = then

@@ -5,6 +5,7 @@
 //! [`Graph`] for all the requests of their shape, and store a parent for each node instead of an edge list.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
@@ -17,7 +18,7 @@ use crate::units::CellId;
 pub enum CellGraph {
     /// Runs of one cell type each, one behind the other; every node needs the node before it. Neighbouring runs differ
     /// in their cell type, so that each run is one subgraph.
-    Chains(SmallVec<[Run; 2]>),
+    Chains(Runs),
     /// Any other directed acyclic graph, trees among them.
     Graph(Arc<Graph>),
 }
@@ -31,6 +32,53 @@ pub struct Run {
     pub length: u32,
     /// The input's size, for cells whose time depends on it (the tokens of a feed-forward network), otherwise 0.
     pub input: u32,
+}
+
+/// The runs of a chain. One or two stand here themselves; more are shared by all that clone them, so that the requests of one
+/// size of a long network cost no more than those of a short one.
+#[derive(Clone, Debug)]
+pub struct Runs(Stored);
+
+#[derive(Clone, Debug)]
+enum Stored {
+    One([Run; 1]),
+    Two([Run; 2]),
+    Shared(Arc<[Run]>),
+}
+
+impl From<&[Run]> for Runs {
+    fn from(runs: &[Run]) -> Runs {
+        Runs(match *runs {
+            [run] => Stored::One([run]),
+            [first, second] => Stored::Two([first, second]),
+            _ => Stored::Shared(runs.into()),
+        })
+    }
+}
+
+impl Deref for Runs {
+    type Target = [Run];
+    fn deref(&self) -> &[Run] {
+        match &self.0 {
+            Stored::One(runs) => runs,
+            Stored::Two(runs) => runs,
+            Stored::Shared(runs) => runs,
+        }
+    }
+}
+
+impl PartialEq for Runs {
+    fn eq(&self, other: &Runs) -> bool {
+        **self == **other
+    }
+}
+
+impl<'a> IntoIterator for &'a Runs {
+    type Item = &'a Run;
+    type IntoIter = std::slice::Iter<'a, Run>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
 }
 
 impl CellGraph {
@@ -48,7 +96,7 @@ impl CellGraph {
                 _ => merged.push(run),
             }
         }
-        CellGraph::Chains(merged)
+        CellGraph::Chains(Runs::from(&merged[..]))
     }
 
     /// The number of nodes.

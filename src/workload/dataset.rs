@@ -50,7 +50,7 @@ impl Family {
     fn of(model: &Model) -> Family {
         match model {
             Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
-            Model::Dnn(_) => Family::Lengths(Shape::Tokens),
+            Model::Dnn(_) | Model::Network(_) => Family::Lengths(Shape::Tokens),
             Model::Seq2Seq => Family::Pairs,
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
             Model::Graph(graph) => match graph.takes() {

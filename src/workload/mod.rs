@@ -4,6 +4,7 @@ pub mod arrivals;
 pub mod cell_graph;
 pub mod dataset;
 pub mod describe;
+pub mod dnn;
 pub mod generators;
 pub mod graph_model;
 pub mod import;

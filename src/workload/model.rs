@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cell_graph::{CellGraph, Graph, Run};
+use super::dnn::{self, Dnn};
 use super::graph_model::{GraphModel, Takes};
 use super::shape::{Shape, Tree};
 use crate::units::CellId;
@@ -31,6 +32,8 @@ pub enum Model {
     Graph(Arc<GraphModel>),
     /// A feed-forward network: one cell of its own name, whose time may depend on the number of tokens.
     Dnn(String),
+    /// A feed-forward network whose file lists its operators: a cell each, one behind the other.
+    Network(Arc<Dnn>),
 }
 
 /// One cell type of a model.
@@ -49,10 +52,15 @@ pub struct CellType {
 }
 
 /// The names of the models, for messages.
-pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, graph:FILE";
+pub const KNOWN: &str =
+    "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE";
 
 /// How the name of a graph model begins; its file follows.
 const GRAPH: &str = "graph:";
+
+/// How the name of a feed-forward network begins; its cell follows, or its file, which ends in [`LISTED`].
+const DNN: &str = "dnn:";
+const LISTED: &str = ".csv";
 
 /// The most children that a cell type of its own can be asked for: the numbers in the names have at most two digits.
 const MAX_ARITY: u8 = 99;
@@ -63,8 +71,11 @@ impl Model {
     /// # Errors
     /// Lists the known names; or what is wrong with the file, and where.
     pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
-        match name.strip_prefix(GRAPH) {
-            Some(file) => Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?))),
+        if let Some(file) = name.strip_prefix(GRAPH) {
+            return Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?)));
+        }
+        match name.strip_prefix(DNN).filter(|file| file.ends_with(LISTED)) {
+            Some(file) => Ok(Model::Network(Arc::new(Dnn::read(file, &find(file)?)?))),
             None => Model::parse(name),
         }
     }
@@ -81,8 +92,8 @@ impl Model {
             "tree-lstm" => Ok(Model::TreeLstm),
             "childsum-tree-lstm" => Ok(Model::ChildSumTreeLstm),
             _ => match name.split_once(':') {
-                Some(("dnn", cell)) if !cell.is_empty() => Ok(Model::Dnn(cell.to_string())),
-                Some(("graph", _)) => Err(format!(
+                Some(("dnn", cell)) if !cell.is_empty() && !cell.ends_with(LISTED) => Ok(Model::Dnn(cell.to_string())),
+                Some(("graph" | "dnn", file)) if !file.is_empty() => Err(format!(
                     "{name} describes a model without weights, which only scenarios and trace gen can name; take lstm, gru, \
                      seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME"
                 )),
@@ -108,7 +119,8 @@ impl Model {
             Model::ChildSumTreeLstm => "childsum-tree-lstm".into(),
             Model::ChildSumByArity(most) => format!("childsum-tree-lstm:{most}"),
             Model::Graph(graph) => format!("{GRAPH}{}", graph.given()),
-            Model::Dnn(cell) => format!("dnn:{cell}"),
+            Model::Dnn(cell) => format!("{DNN}{cell}"),
+            Model::Network(network) => format!("{DNN}{}", network.given()),
         }
     }
 
@@ -136,6 +148,7 @@ impl Model {
             }
             Model::Graph(graph) => graph.cell_types(),
             Model::Dnn(name) => vec![cell(name, 0, true, true)],
+            Model::Network(network) => network.cell_types(),
         }
     }
 
@@ -149,11 +162,29 @@ impl Model {
         match self {
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => true,
             Model::Graph(graph) => graph.takes() == Takes::Trees,
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Dnn(_) => false,
+            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Dnn(_) | Model::Network(_) => false,
         }
     }
 
-    /// What its file says, if it is one of a file.
+    /// Its operators in the order in which they run, if it is a network that a file lists.
+    pub fn network(&self) -> Option<&Dnn> {
+        match self {
+            Model::Network(network) => Some(network),
+            _ => None,
+        }
+    }
+
+    /// The file that describes it, as the user named it and where it was found; `None` for a model that needs none. What a file
+    /// describes has costs, but no weights.
+    pub fn file(&self) -> Option<(&str, &Path)> {
+        match self {
+            Model::Graph(graph) => Some((graph.given(), graph.path())),
+            Model::Network(network) => Some((network.given(), network.path())),
+            _ => None,
+        }
+    }
+
+    /// What its file says, if it is a graph model.
     pub fn graph_model(&self) -> Option<&GraphModel> {
         match self {
             Model::Graph(graph) => Some(graph),
@@ -192,6 +223,10 @@ impl Model {
                 Takes::Graphs => "graph:K",
             },
             Model::Dnn(_) => "tokens:N, fixed",
+            Model::Network(network) => match network.takes() {
+                dnn::Takes::Tokens(_) => "tokens:N",
+                dnn::Takes::Fixed => "fixed",
+            },
         }
     }
 }
@@ -202,7 +237,7 @@ pub struct Unfolder<'a> {
     model: &'a Model,
     // Looked up, never iterated: their order reaches no result.
     trees: HashMap<*const Tree, Arc<Graph>>,
-    /// Of a graph model, by the kind of the shape and its sizes, or the place of its tree.
+    /// Of a model that a file describes, by the kind of the shape and its sizes, or the place of its tree.
     unfolded: HashMap<(Discriminant<Shape>, (usize, usize)), CellGraph>,
 }
 
@@ -234,6 +269,15 @@ impl<'a> Unfolder<'a> {
             (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([Run { cell: CellId(0), length: 1, input: *n }])),
             (Model::Dnn(_), Shape::Fixed) => Ok(CellGraph::chain(CellId(0), 1)),
             (Model::Graph(graph), shape) => self.of_graph_model(graph, shape),
+            (Model::Network(network), Shape::Tokens(_) | Shape::Fixed) => {
+                let key = (discriminant(shape), (shape.length() as usize, 0));
+                if let Some(known) = self.unfolded.get(&key) {
+                    return Ok(known.clone());
+                }
+                let unfolded = network.unfold(shape).unwrap_or_else(|| Err(not_taken(self.model, shape)))?;
+                self.unfolded.insert(key, unfolded.clone());
+                Ok(unfolded)
+            }
             (model, shape) => Err(not_taken(model, shape)),
         }
     }

@@ -30,7 +30,7 @@ pub fn of(network: &Network) -> Vec<Cell> {
 /// Names the model, and the way out.
 pub fn check(model: &Model) -> Result<()> {
     match model {
-        Model::Dnn(_) | Model::Graph(_) => Err(Error::input(format!(
+        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => Err(Error::input(format!(
             "the model {} has no cells for GPUs; run it with --backend cpu, or take lstm, gru, seq2seq, tree-lstm or \
              childsum-tree-lstm",
             model.name()

@@ -18,6 +18,7 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
             internal.chain([child_sum_leaf(sizes)]).collect()
         }
         Model::Dnn(name) => vec![opaque(name, sizes)],
+        Model::Network(network) => network.distinct().iter().map(|operator| opaque(&operator.name, sizes)).collect(),
         Model::Graph(model) => super::from_file::operators(model, sizes),
     }
 }

@@ -124,7 +124,7 @@ fn the_cells_of_every_model_come_to_the_same_bits() {
             match &model {
                 Model::Lstm | Model::Gru | Model::Dnn(_) => format!("tokens:{length}"),
                 Model::Seq2Seq => format!("seq2seq:{length}>{target}"),
-                Model::Graph(_) => unreachable!("none of the models has no weights"),
+                Model::Graph(_) | Model::Network(_) => unreachable!("none of the models has no weights"),
                 Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
                     format!("tree:{}", trees[length % trees.len()])
                 }

@@ -80,7 +80,7 @@ pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Option<
             cells.push(Box::new(tree::Leaf::childsum(upload)?));
             cells
         }
-        Model::Dnn(_) | Model::Graph(_) => return Ok(None),
+        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => return Ok(None),
     }))
 }
 

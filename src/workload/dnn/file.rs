@@ -1,0 +1,191 @@
+//! The CSV file of a network: what is in it, and what is wrong with it.
+
+use std::collections::BTreeMap;
+
+use super::size::{Size, too_large};
+use super::{Form, Kind, Operator, Takes};
+use crate::cost::table;
+use crate::units::CellId;
+use crate::workload::shape::MAX_LENGTH;
+
+/// The columns, of which the first two are needed.
+const COLUMNS: [&str; 7] = ["name", "kind", "count", "rows", "inner", "columns", "elements"];
+const NAME: usize = 0;
+const KIND: usize = 1;
+const COUNT: usize = 2;
+
+/// More operators than any network has.
+const MAX_OPERATORS: usize = 10_000;
+
+/// The most floating-point operations of one query of an operator, and the most weights.
+const MAX_WORK: u128 = 1 << 60;
+
+/// What cost tables call something else.
+const RESERVED: [&str; 7] =
+    [table::TASK, table::GATHER, table::LAUNCH, table::WHOLE, table::COPY, table::EMPTY, table::KERNEL];
+
+/// The requests, the operators in the order of their names, and the chain that they form.
+pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), String> {
+    let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
+    let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let at = |line: usize| move |problem| format!("line {line}: {problem}");
+    let (line, first) = lines.next().unwrap_or((1, ""));
+    let takes = takes(first).map_err(at(line))?;
+    let (line, header) = lines.next().unwrap_or((line + 1, ""));
+    let places = header_places(header).map_err(at(line))?;
+
+    let mut known: BTreeMap<String, (usize, Form)> = BTreeMap::new();
+    let mut names = Vec::new();
+    for (line, text) in lines {
+        let (name, form) = row(text, &places, takes).map_err(at(line))?;
+        match known.get(&name) {
+            Some((before, other)) if *other != form => {
+                return Err(format!(
+                    "line {line}: name: \"{name}\" is another operator in line {before}; operators of one name are one operator \
+                     with one set of weights, so give this one a name of its own"
+                ));
+            }
+            Some(_) => {}
+            None => _ = known.insert(name.clone(), (line, form)),
+        }
+        names.push(name);
+    }
+    match names.len() {
+        0 => return Err("no operators; a network has at least one line name,kind,…".into()),
+        1..=MAX_OPERATORS => {}
+        many => return Err(format!("{many} operators; at most {MAX_OPERATORS}")),
+    }
+    let ids: BTreeMap<String, CellId> = known.keys().cloned().zip((0..).map(CellId)).collect();
+    let chain = names.iter().map(|name| ids[name]).collect();
+    let operators = known.into_iter().map(|(name, (_, form))| Operator { cell: ids[&name], name, form }).collect();
+    Ok((takes, operators, chain))
+}
+
+/// The line that says which requests the network takes.
+fn takes(line: &str) -> Result<Takes, String> {
+    let fields: Vec<&str> = fields(line).collect();
+    match fields[..] {
+        ["shape", "fixed"] => Ok(Takes::Fixed),
+        ["shape", "tokens", most] => match most.parse() {
+            Ok(most) if (1..=MAX_LENGTH).contains(&most) => Ok(Takes::Tokens(most)),
+            _ => Err(format!(
+                "shape: \"{most}\" is not a largest number of tokens, a whole number from 1 to {MAX_LENGTH}"
+            )),
+        },
+        _ => Err(format!(
+            "\"{}\" does not say which requests the network takes; a file begins with shape,fixed or shape,tokens,MOST",
+            line.trim()
+        )),
+    }
+}
+
+/// Where each of [`COLUMNS`] stands.
+fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
+    let names: Vec<&str> = fields(line).collect();
+    if let Some(unknown) = names.iter().find(|name| !name.is_empty() && !COLUMNS.contains(name)) {
+        return Err(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", ")));
+    }
+    if let Some(twice) = COLUMNS.iter().find(|column| names.iter().filter(|name| name == column).count() > 1) {
+        return Err(format!("column \"{twice}\" stands twice"));
+    }
+    let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
+    match places[..=KIND].iter().all(Option::is_some) {
+        true => Ok(places),
+        false => Err(format!(
+            "\"{}\" is no header; a network has the columns name and kind, and may have {}",
+            line.trim(),
+            COLUMNS[COUNT..].join(", ")
+        )),
+    }
+}
+
+/// One operator.
+fn row(line: &str, places: &[Option<usize>; COLUMNS.len()], takes: Takes) -> Result<(String, Form), String> {
+    let fields: Vec<&str> = fields(line).collect();
+    let columns = places.iter().flatten().count();
+    if fields.len() != columns {
+        return Err(format!("\"{}\" has {} fields where the header has {columns}", line.trim(), fields.len()));
+    }
+    // A column that may be left out may also be empty.
+    let text = |column: usize| places[column].map_or("", |place| fields[place]);
+    let name = text(NAME);
+    check_name(name).map_err(|problem| format!("name: {problem}"))?;
+    let kind = Kind::ALL.iter().find(|(known, _)| *known == text(KIND)).map(|(_, kind)| *kind).ok_or_else(|| {
+        let known = Kind::ALL.map(|(known, _)| known).join(", ");
+        format!("kind: unknown value \"{}\"; known: {known}", text(KIND))
+    })?;
+
+    let size = |column: usize| match text(column) {
+        "" => Ok(None),
+        text => checked(text, takes).map(Some).map_err(|problem| format!("{}: {problem}", COLUMNS[column])),
+    };
+    let mut sizes = [const { None }; COLUMNS.len()];
+    for (column, given) in sizes.iter_mut().enumerate().skip(COUNT) {
+        *given = size(column)?;
+    }
+    let [_, _, count, rows, inner, columns, elements] = sizes;
+    if kind == Kind::Memory {
+        let products = [("count", &count), ("rows", &rows), ("inner", &inner), ("columns", &columns)];
+        if let Some((column, _)) = products.iter().find(|(_, size)| size.is_some()) {
+            return Err(format!("{column}: a memory operator has no products; leave it empty"));
+        }
+        let elements =
+            elements.ok_or("elements: missing; the numbers that a memory operator reads and writes for each query")?;
+        let none = || Size::constant(0);
+        return Ok((name.into(), Form { kind, count: none(), rows: none(), inner: none(), columns: none(), elements }));
+    }
+    let needed = |size: Option<Size>, column: &str| match size {
+        Some(size) if size != Size::constant(0) => Ok(size),
+        Some(_) => Err(format!("{column}: 0 is too small; at least 1")),
+        None => Err(format!("{column}: missing; a {} has rows, inner and columns", kind.name())),
+    };
+    let (rows, inner, columns) = (needed(rows, "rows")?, needed(inner, "inner")?, needed(columns, "columns")?);
+    let count = needed(Some(count.unwrap_or(Size::constant(1))), "count")?;
+    let Some(elements) = elements else {
+        return Err(format!(
+            "elements: missing; the numbers that a {} reads and writes for each query, such as rows·inner + rows·columns",
+            kind.name()
+        ));
+    };
+    let form = Form { kind, count, rows, inner, columns, elements };
+    let largest = form.at(most_tokens(takes));
+    if largest.flops(1) > MAX_WORK || largest.weights() > MAX_WORK {
+        return Err("rows, inner and columns: the product is larger than that of any network (2^60 operations)".into());
+    }
+    Ok((name.into(), form))
+}
+
+/// The largest number of tokens, or 0.
+fn most_tokens(takes: Takes) -> u32 {
+    match takes {
+        Takes::Tokens(most) => most,
+        Takes::Fixed => 0,
+    }
+}
+
+/// A size that does not get too large, and depends on nothing that a request does not have.
+fn checked(text: &str, takes: Takes) -> Result<Size, String> {
+    let size = Size::parse(text)?;
+    if takes == Takes::Fixed && !size.is_constant() {
+        return Err(format!("\"{text}\" depends on tokens, and a network of shape,fixed has none"));
+    }
+    size.checked_at(most_tokens(takes)).map(|_| ()).ok_or_else(|| too_large(text))?;
+    Ok(size)
+}
+
+/// Names are those of cost tables: no field of theirs, and nothing with a part behind a dot.
+fn check_name(name: &str) -> Result<(), String> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed) {
+        return Err(format!("\"{name}\" is not a name: a letter, and behind it letters, digits, _ and -"));
+    }
+    match RESERVED.contains(&name) {
+        true => Err(format!("\"{name}\" has a meaning of its own in cost tables; take another")),
+        false => Ok(()),
+    }
+}
+
+/// The fields of a line, without the blanks around them.
+fn fields(line: &str) -> impl Iterator<Item = &str> {
+    line.split(',').map(str::trim)
+}

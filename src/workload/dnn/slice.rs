@@ -1,0 +1,173 @@
+//! How a network is sliced into stages (DVABatch, section 7.1): ranges of operators in the order in which they run.
+
+use std::ops::Range;
+
+use super::{Dnn, Operator, Takes};
+use crate::backend::Step;
+use crate::cost::CostModel;
+use crate::units::Nanos;
+
+/// The time of each operator at this batch, for so many tokens (0 for a network that takes none).
+pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> Vec<Nanos> {
+    let of_operator = |operator: &Operator| {
+        costs.cell(&Step { cell: operator.cell, batch, times: 1, input: network.input(operator, tokens) })
+    };
+    network.operators().map(of_operator).collect()
+}
+
+/// The tokens at which a network is sliced where nothing else is said: as many as it takes.
+pub fn most_tokens(network: &Dnn) -> u32 {
+    match network.takes() {
+        Takes::Tokens(most) => most,
+        Takes::Fixed => 0,
+    }
+}
+
+/// So many stages that are as even in time as they can be: the longest is as short as possible, and among the ways to have that
+/// the sum of squares is the least.
+///
+/// # Errors
+/// No stage at all, or more stages than operators.
+pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
+    if !(1..=times.len()).contains(&stages) {
+        return Err(format!("{stages} stages of {} operators; from 1 to {}", times.len(), times.len()));
+    }
+    let mut until = vec![0u128; times.len() + 1];
+    for (place, time) in times.iter().enumerate() {
+        until[place + 1] = until[place] + u128::from(time.0);
+    }
+    let time = |from: usize, to: usize| until[to] - until[from];
+    let longest = best(times.len(), stages, |before, from, to| Some(before.max(time(from, to)))).0;
+    let square = |before: u128, from, to| {
+        let stage = time(from, to);
+        (stage <= longest).then(|| before.saturating_add(stage.saturating_mul(stage)))
+    };
+    Ok(best(times.len(), stages, square).1)
+}
+
+/// The least cost of cutting so many operators into stages, and the stages. `cost` says what a stage makes of the cost of those before it;
+/// `None` where it is not allowed. Of equal ways it takes the one whose last stages are the longest.
+fn best(
+    operators: usize,
+    stages: usize,
+    cost: impl Fn(u128, usize, usize) -> Option<u128>,
+) -> (u128, Vec<Range<usize>>) {
+    // The least cost of the operators before each place in the stages so far, and where the last of them begins.
+    let mut least: Vec<Option<u128>> = vec![None; operators + 1];
+    least[0] = Some(0);
+    let mut begins = Vec::with_capacity(stages);
+    for _ in 0..stages {
+        let to_each = (0..=operators).map(|to| {
+            let ways = (0..to).filter_map(|from| Some((cost(least[from]?, from, to)?, from)));
+            ways.min()
+        });
+        let ways: Vec<Option<(u128, usize)>> = to_each.collect();
+        least = ways.iter().map(|way| way.map(|(cost, _)| cost)).collect();
+        begins.push(ways);
+    }
+    let mut ranges = Vec::with_capacity(stages);
+    let mut end = operators;
+    for ways in begins.iter().rev() {
+        let (_, from) = ways[end].expect("there are as many operators as stages, so that there is a way");
+        ranges.push(from..end);
+        end = from;
+    }
+    ranges.reverse();
+    (least[operators].expect("there is a way"), ranges)
+}
+
+/// Stages that begin at the operators of these names, and one that begins at the first operator. An operator that stands at
+/// several places counts at the first.
+///
+/// # Errors
+/// A name that no operator has.
+pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
+    let place = |name: &&str| {
+        network.operators().position(|operator| operator.name == **name).ok_or_else(|| {
+            let known: Vec<&str> = network.operators().map(|operator| operator.name.as_str()).collect();
+            format!("no operator \"{name}\" in {}; it has: {}", network.path().display(), known.join(", "))
+        })
+    };
+    let mut cuts = names.iter().map(place).collect::<Result<Vec<usize>, String>>()?;
+    cuts.sort_unstable();
+    cuts.dedup();
+    Ok(between(&cuts, network.operators().len()))
+}
+
+/// Stages by the operators' preferred batches: a cut stands where that of the operator before is above the threshold and that of the one
+/// behind is not.
+pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
+    let falls = |place: &usize| preferred[place - 1] > threshold && preferred[*place] <= threshold;
+    let cuts: Vec<usize> = (1..preferred.len()).filter(falls).collect();
+    between(&cuts, preferred.len())
+}
+
+/// The ranges between cuts, which are ascending.
+fn between(cuts: &[usize], operators: usize) -> Vec<Range<usize>> {
+    let mut ends = cuts.iter().copied().filter(|cut| *cut > 0).chain([operators]);
+    let mut from = 0;
+    std::iter::from_fn(|| {
+        let end = ends.next()?;
+        Some(std::mem::replace(&mut from, end)..end)
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sliced(times: &[u64], stages: usize) -> Vec<Range<usize>> {
+        even(&times.iter().copied().map(Nanos).collect::<Vec<_>>(), stages).unwrap()
+    }
+
+    #[test]
+    fn stages_are_even_in_time() {
+        assert_eq!(sliced(&[1; 8], 4), [0..2, 2..4, 4..6, 6..8]);
+        assert_eq!(sliced(&[5, 1, 1, 1, 1, 1], 2), [0..1, 1..6]);
+        // The longest is 9 whatever is done; the rest is even all the same.
+        assert_eq!(sliced(&[9, 1, 1, 1, 1], 3), [0..1, 1..3, 3..5]);
+        assert_eq!(sliced(&[0, 0, 0], 3), [0..1, 1..2, 2..3]);
+        assert_eq!(sliced(&[3, 4], 1), [0..2]);
+        assert_eq!(even(&[Nanos(1)], 2).unwrap_err(), "2 stages of 1 operators; from 1 to 1");
+        assert!(even(&[Nanos(1)], 0).is_err());
+    }
+
+    #[test]
+    fn cuts_stand_where_the_preferred_batch_falls() {
+        assert_eq!(by_preferred(&[32, 64, 8, 4, 16, 8], 8), [0..2, 2..5, 5..6]);
+        assert_eq!(by_preferred(&[1, 2, 4], 8), [0..3]);
+        assert_eq!(by_preferred(&[16, 32], 8), [0..2]);
+    }
+
+    #[test]
+    fn cuts_stand_at_names() {
+        let text = "shape,fixed\nname,kind,elements\na,memory,1\nb,memory,1\na,memory,1\nc,memory,1\n";
+        let network = Dnn::parse("n.csv", std::path::Path::new("n.csv"), text).unwrap();
+        assert_eq!(at(&network, &["c", "b"]).unwrap(), [0..1, 1..3, 3..4]);
+        assert_eq!(at(&network, &["a"]).unwrap(), [0..4]);
+        assert_eq!(at(&network, &["d"]).unwrap_err(), "no operator \"d\" in n.csv; it has: a, b, a, c");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_other_cuts_have_a_shorter_longest_stage(
+            times in proptest::collection::vec(0u64..20, 1..9), wanted in 1usize..5,
+        ) {
+            let stages = wanted.min(times.len());
+            let ranges = sliced(&times, stages);
+            proptest::prop_assert_eq!(ranges.len(), stages);
+            proptest::prop_assert!(ranges.iter().all(|range| !range.is_empty()));
+            proptest::prop_assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));
+            proptest::prop_assert_eq!((ranges[0].start, ranges[stages - 1].end), (0, times.len()));
+            let longest = |ranges: &[Range<usize>]| {
+                ranges.iter().map(|range| times[range.clone()].iter().sum::<u64>()).max().unwrap()
+            };
+            // Each set of cuts, as the bits of a number.
+            for cuts in (0u32..1 << (times.len() - 1)).filter(|cuts| cuts.count_ones() as usize == stages - 1) {
+                let cuts: Vec<usize> = (1..times.len()).filter(|place| cuts >> (place - 1) & 1 == 1).collect();
+                proptest::prop_assert!(longest(&ranges) <= longest(&between(&cuts, times.len())));
+            }
+        }
+    }
+}
