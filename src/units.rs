@@ -117,15 +117,6 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// A share of a GPU, in parts of [`Share::WHOLE`]: fixed point, so that sums of shares are exact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Share(pub u64);
-
-impl Share {
-    /// The whole GPU.
-    pub const WHOLE: Share = Share(1 << 32);
-}
-
 /// Requests per second.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -8,6 +8,7 @@ pub mod admission;
 pub mod registry;
 
 pub mod cellular;
+pub mod dvabatch;
 pub mod dynet;
 pub mod fold;
 pub mod ideal;

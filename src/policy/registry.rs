@@ -28,7 +28,7 @@ pub struct Setup<'a> {
     pub workers: usize,
     /// What tasks cost on the device by the policy's cost table, without the overheads of its own: in every simulated run, and elsewhere
     /// where a table is named and has the model's cells.
-    pub costs: Option<&'a dyn CostModel>,
+    pub costs: Option<&'a Arc<dyn CostModel>>,
 }
 
 /// The settings of one kind of policy: the keys of its `[[policy]]` table.
@@ -165,6 +165,8 @@ impl Registry {
             .with::<super::immediate::Immediate>()
             .with::<super::dynet::DyNet>()
             .with::<super::jit::Jit>()
+            .with::<super::dvabatch::settings::DvaBatch>()
+            .with::<super::dvabatch::lazy::Lazy>()
     }
 
     /// Adds a kind of policy.

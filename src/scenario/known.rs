@@ -1,9 +1,10 @@
 //! The costs that a policy may know when it is built.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::cost::CostModel;
-use crate::cost::table::{CostTable, Overhead, TableModel};
+use crate::cost::table::{CostTable, Overhead};
 use crate::policy::Policy;
 use crate::policy::registry::{Configured, Setup};
 use crate::workload::model::Model;
@@ -12,7 +13,7 @@ use crate::workload::operator::catalogue::Catalogue;
 
 /// The costs of a policy's table, or why there are none. A real run may do with a table that does not fit, or without one, unless the
 /// policy asks for it.
-pub struct KnownCosts(Result<Option<TableModel>, String>);
+pub struct KnownCosts(Result<Option<Arc<dyn CostModel>>, String>);
 
 impl KnownCosts {
     /// Reads a policy's table, if it has one. The sizes are those of the model's network.
@@ -24,13 +25,13 @@ impl KnownCosts {
                 false => table.device(&cells, Overhead::default()),
             }
         };
-        KnownCosts(costs.map(read).transpose().map_err(|error| error.to_string()))
+        let shared = |device| Arc::new(device) as Arc<dyn CostModel>;
+        KnownCosts(costs.map(|file| read(file).map(shared)).transpose().map_err(|error| error.to_string()))
     }
 
     /// The same setup, with these costs.
     pub fn within<'a>(&'a self, setup: Setup<'a>) -> Setup<'a> {
-        let known = self.0.as_ref().ok().and_then(Option::as_ref);
-        Setup { costs: known.map(|costs| costs as &dyn CostModel), ..setup }
+        Setup { costs: self.0.as_ref().ok().and_then(Option::as_ref), ..setup }
     }
 
     /// Builds a policy that knows them.

@@ -17,9 +17,16 @@ pub mod buffers;
 pub mod conditions;
 mod durations;
 pub mod executor;
+mod input;
+pub mod lazy;
+mod load;
 pub mod mechanism;
+mod operator;
+pub mod policy;
+pub mod settings;
 pub mod slicing;
 pub mod table;
+mod window;
 
 /// The number of a stage, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
