@@ -43,11 +43,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "kernel launches without batching; ours are operators, 22 + 2K for a cell of K children",
         paper: "5,018,658 launches",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| {
-                Verdict::magnitude(launches.kernels.unbatched as f64, PAPER_UNBATCHED as f64, "operators")
-            }))
-        },
+        check: |found| magnitude(found, |launches| launches.kernels.unbatched, PAPER_UNBATCHED, "operators"),
         reason: "The paper does not say what it counts as a kernel, and its code does not give the number",
     },
     Claim {
@@ -57,11 +53,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "kernel launches with batching; ours are operators of one depth, kind and layout",
         paper: "about 2,650 launches",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| {
-                Verdict::magnitude(launches.kernels.batched as f64, PAPER_BATCHED as f64, "launches")
-            }))
-        },
+        check: |found| magnitude(found, |launches| launches.kernels.batched, PAPER_BATCHED, "launches"),
         reason: "Ours keeps operators apart that stand at different places of a cell or take another number of children: 54 launches \
             for each of the 202 levels of the 20 batches. The paper's figure is 13 a level, little more than the ten operators \
             that stand one behind the other in a cell, so it must count nearly all operators of one depth as one launch",
@@ -73,9 +65,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "cells without batching: nodes, initial states of leaves, heads of pairs",
         paper: "148,681 cells",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| Verdict::exact(&[launches.cells.unbatched as f64], &[148_681.0], "cells")))
-        },
+        check: |found| exact(found, |launches| launches.cells.unbatched, 148_681, "cells"),
         reason: "The trees are others than those of SICK's test split",
     },
     Claim {
@@ -85,9 +75,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "cells with batching at the level of subgraphs",
         paper: "1,081 cells",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| Verdict::exact(&[launches.cells.batched as f64], &[1_081.0], "cells")))
-        },
+        check: |found| exact(found, |launches| launches.cells.batched, 1_081, "cells"),
         reason: "The trees or their order are others than SICK's test split in the paper's order",
     },
     Claim {
@@ -158,6 +146,16 @@ impl Launches {
 /// Why there is no count.
 pub fn not_at_hand() -> &'static str {
     NOT_AT_HAND
+}
+
+/// Whether a count has the paper's order of magnitude.
+fn magnitude(found: &Findings, ours: fn(&Launches) -> u64, paper: u64, unit: &str) -> Result<Verdict> {
+    Ok(counted(found, |launches| Verdict::magnitude(ours(launches) as f64, paper as f64, unit)))
+}
+
+/// Whether a count is the paper's.
+fn exact(found: &Findings, ours: fn(&Launches) -> u64, paper: u64, unit: &str) -> Result<Verdict> {
+    Ok(counted(found, |launches| Verdict::exact(&[ours(launches) as f64], &[paper as f64], unit)))
 }
 
 fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {
