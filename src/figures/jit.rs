@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::{Claim, Exhibit, Findings, Kind, Made, Verdict};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::jit::count::{Counter, Counts};
 use crate::jit::kernels::{KernelCounter, KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use crate::jit::sample::Samples;
@@ -17,10 +17,20 @@ const ORDER: &str = "jit/sick_test_order.csv";
 /// The variable that names this folder.
 const DATA: &str = "BATCHLAB_DATA";
 
-const NOT_AT_HAND: &str = "The trees of SICK's test split are not part of the project, since their licence is another \
-    (CC BY-NC-SA 3.0). Name a folder that has trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes \
-    such lines from the public .parents files), and jit/sick_test_order.csv, the order of the pairs (position,pair), with --data or \
-    BATCHLAB_DATA";
+/// What the folder has to hold.
+macro_rules! contents {
+    () => {
+        "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public .parents \
+         files), and jit/sick_test_order.csv, the order of the pairs (position,pair)"
+    };
+}
+
+const NOT_AT_HAND: &str = concat!(
+    "The trees of SICK's test split are not part of the project, since their licence is another (CC BY-NC-SA 3.0). Name a folder \
+     that has ",
+    contents!(),
+    ", with --data or BATCHLAB_DATA"
+);
 
 const NO_SIMULATION: &str = "A measurement of a 36-thread Haswell, no simulation. scripts/peers/run.sh measures this model on the \
     processor at hand, 256 pairs at a time";
@@ -100,16 +110,23 @@ pub struct Launches {
 }
 
 impl Launches {
-    /// Counts them on the trees in a folder, by default the one that `BATCHLAB_DATA` names; `None` where it does not have them.
+    /// Counts them on the trees in a folder, by default the one that `BATCHLAB_DATA` names; `None` where no folder is named.
     ///
     /// # Errors
-    /// Trees or an order that can't be read or don't belong together.
+    /// A folder that lacks one of the files; trees or an order that can't be read or don't belong together.
     pub fn of(folder: Option<&Path>) -> Result<Option<Launches>> {
-        let named = || env::var_os(DATA).map(PathBuf::from);
-        let Some(folder) = folder.map(Path::to_path_buf).or_else(named) else { return Ok(None) };
+        let variable = || env::var_os(DATA).filter(|value| !value.is_empty()).map(|value| (PathBuf::from(value), DATA));
+        let named = folder.map(|folder| (folder.to_path_buf(), "--data")).or_else(variable);
+        let Some((folder, by)) = named else { return Ok(None) };
         let (trees, order) = (folder.join(TREES), folder.join(ORDER));
-        if !trees.is_file() || !order.is_file() {
-            return Ok(None);
+        if let Some(missing) = [&trees, &order].into_iter().find(|file| !file.is_file()) {
+            return Err(Error::input(format!(
+                "{}: there is no such file, but {by} names the folder {}, which has to hold {}; with no folder named, the table is \
+                 left out",
+                missing.display(),
+                folder.display(),
+                contents!()
+            )));
         }
         let samples = Samples::read(&trees, true)?;
         let order = samples.read_order(&order)?;
