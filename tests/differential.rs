@@ -65,6 +65,27 @@ fn immediate_agrees_with_the_reference() {
     }
 }
 
+#[test]
+fn fold_agrees_with_the_reference() {
+    for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
+        agree("fold", model, 150);
+    }
+}
+
+#[test]
+fn ideal_agrees_with_the_reference() {
+    for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
+        agree("ideal", model, 100);
+    }
+}
+
+#[test]
+fn jit_agrees_with_the_reference() {
+    for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
+        agree("jit", model, 100);
+    }
+}
+
 /// The drawn schedules, too, are what the reference makes of them.
 #[test]
 fn schedules_agree_with_the_reference() {
@@ -86,7 +107,7 @@ fn schedules_agree_with_the_reference() {
 }
 
 /// The policies of the reference.
-const KNOWN: [&str; 5] = ["cellular", "late", "padded", "merged", "immediate"];
+const KNOWN: [&str; 8] = ["cellular", "late", "padded", "merged", "immediate", "fold", "ideal", "jit"];
 
 /// Compares the two on so many random cases of a policy and a model.
 fn agree(policy: &str, model: &str, cases: u32) {
@@ -160,6 +181,7 @@ fn case_of(run: &Run) -> Case {
     };
     let text = |key: &str| table.get(key).and_then(|value| value.as_str());
     let nanoseconds = |text: &str| text.strip_suffix("ns").and_then(|n| n.parse().ok()).expect("nanoseconds");
+    let time = |key: &str| table.get(key).map_or(0, |value| value.as_integer().expect("nanoseconds") as u64);
     let limits = || cells.iter().map(|c| (c.to_string(), limit("max_batch", c), limit("min_batch", c))).collect();
     let policy = match table["kind"].as_str().expect("a kind") {
         "cellular" => Policy::Cellular { max_tasks: number("max_tasks"), lookahead: 0, limits: limits() },
@@ -171,7 +193,20 @@ fn case_of(run: &Run) -> Case {
             window: text("window").map_or(0, nanoseconds),
         },
         "merged" => Policy::Merged { max_batch: number("max_batch") },
-        _ => Policy::Immediate,
+        "fold" => Policy::Fold {
+            max_batch: number("max_batch"),
+            construct: time("construct_ns"),
+            quarters: table.get("overlap").map_or(4, |share| (share.as_float().expect("a share") * 4.0) as u64),
+            copies: table.get("copies").is_none_or(|copies| copies.as_bool().expect("yes or no")),
+        },
+        "ideal" => Policy::Ideal { max_batch: number("max_batch") },
+        "jit" => Policy::Jit {
+            max_batch: number("max_batch"),
+            by_graph: text("granularity") == Some("graph"),
+            analysis: time("analysis_ns"),
+        },
+        "immediate" => Policy::Immediate,
+        other => panic!("the reference does not know {other}"),
     };
     let cost_row = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
@@ -179,6 +214,7 @@ fn case_of(run: &Run) -> Case {
     };
     Case {
         trace: run.requests(),
+        cells: cells.iter().map(ToString::to_string).collect(),
         costs: Costs(run.costs.lines().map(cost_row).collect()),
         given: [("task", run.task_ns), ("gather", run.gather_ns), ("launch", run.launch_ns)],
         workers: run.workers,
@@ -302,11 +338,18 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
         }
         (given == 0).then(|| rng.random_range(0..=dearest))
     });
+    if policy == "fold" {
+        for name in ["copy", "empty"] {
+            if rng.random_bool(0.7) {
+                costs.extend(random_costs(rng, name, dearest));
+            }
+        }
+    }
     costs.shuffle(rng);
     Run {
         model: model.into(),
         workers,
-        policy: random_policy(rng, policy, cells, longest_gap.max(dearest.min(400))),
+        policy: random_policy(rng, policy, model, longest_gap.max(dearest.min(400))),
         task_ns,
         gather_ns,
         launch_ns,
@@ -386,7 +429,7 @@ fn random_costs(rng: &mut Stream, cell: &str, dearest: u64) -> Vec<String> {
     batches.into_iter().map(|batch| format!("{cell},{batch},{}", rng.random_range(0..=dearest))).collect()
 }
 
-fn random_policy(rng: &mut Stream, kind: &str, cells: &[&str], longest_window: u64) -> toml::Table {
+fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -> toml::Table {
     let largest = *pick(rng, &[2, 4, 8, 64]);
     let max_batch = rng.random_range(1..=largest);
     let text = match kind {
@@ -396,7 +439,7 @@ fn random_policy(rng: &mut Stream, kind: &str, cells: &[&str], longest_window: u
                 _ => format!("max_tasks = {}", rng.random_range(1..=6)),
             };
             let (mut max, mut min) = (Vec::new(), Vec::new());
-            for cell in cells {
+            for cell in cells_of(model) {
                 let most = rng.random_range(1..=largest);
                 max.push(format!("{cell} = {most}"));
                 min.push(format!("{cell} = {}", rng.random_range(1..=most)));
@@ -412,10 +455,23 @@ fn random_policy(rng: &mut Stream, kind: &str, cells: &[&str], longest_window: u
         "padded" => {
             let width = rng.random_range(1..=6);
             let pad_to = *pick(rng, &["bucket", "longest"]);
-            let window = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=longest_window) };
+            let window = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=longest_time) };
             format!("bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\"")
         }
-        "merged" => format!("max_batch = {max_batch}"),
+        "merged" | "ideal" => format!("max_batch = {max_batch}"),
+        "fold" => {
+            let construct = if rng.random_bool(0.2) { 0 } else { rng.random_range(0..=longest_time) };
+            let overlap = pick(rng, &["0.0", "0.25", "0.5", "0.75", "1.0", "1.0"]);
+            let copies = rng.random_bool(0.7);
+            format!("max_batch = {max_batch}\nconstruct_ns = {construct}\noverlap = {overlap}\ncopies = {copies}")
+        }
+        "jit" => {
+            // A shape in a file says what its graph is; that of a random graph says nothing, and the crate goes by it.
+            let granularities = if model == "graphs" { &["cell"][..] } else { &["cell", "graph"] };
+            let granularity = pick(rng, granularities);
+            let analysis = rng.random_range(0..=longest_time);
+            format!("max_batch = {max_batch}\ngranularity = \"{granularity}\"\nanalysis_ns = {analysis}")
+        }
         _ => String::new(),
     };
     format!("kind = \"{kind}\"\n{text}").parse().expect("a table")

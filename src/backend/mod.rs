@@ -150,7 +150,7 @@ pub struct LoopWork<'a> {
 }
 
 /// Results that are handed on to the next level, in one or more levels in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Copies {
     /// How many results in each of these levels; the operation is called where there are none, too.
     pub rows: u32,

@@ -209,6 +209,11 @@ fn requests_of(task: &Task<'_>) -> Vec<RequestId> {
             list(&mut nodes);
             nodes.iter().map(|node| node.request).collect()
         }
+        Members::Parts(list) => {
+            let mut parts = Vec::with_capacity(task.batch as usize);
+            list(&mut parts);
+            parts.iter().map(|part| part.request).collect()
+        }
     };
     let mut seen = std::collections::BTreeSet::new();
     requests.retain(|request| seen.insert(*request));

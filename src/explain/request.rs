@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Again, Formed};
-use crate::backend::MemberList;
+use crate::backend::{MemberList, Part};
 use crate::metrics::recorder::TaskRow;
 use crate::metrics::table::aligned;
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
@@ -227,6 +227,10 @@ fn row_cells(formed: &Formed) -> Option<u64> {
 fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeId> {
     match &formed.members {
         MemberList::Nodes(nodes) => nodes.iter().filter(|node| node.request == request).map(|node| node.node).collect(),
+        MemberList::Parts(parts) => {
+            let own = parts.iter().filter(|part| part.request == request);
+            own.flat_map(Part::nodes).map(|node| node.node).collect()
+        }
         MemberList::Requests(_) => (0..graph.nodes() as u32).map(NodeId).collect(),
     }
 }

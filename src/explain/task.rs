@@ -36,6 +36,10 @@ impl<'a> Account<'a> {
         match &self.formed.members {
             MemberList::Requests(requests) => requests.iter().map(ToString::to_string).collect(),
             MemberList::Nodes(nodes) => nodes.iter().map(|at| format!("{}:{}", at.request, at.node)).collect(),
+            MemberList::Parts(parts) => parts
+                .iter()
+                .map(|part| format!("{}:{}-{}", part.request, part.from, part.to.0.saturating_sub(1)))
+                .collect(),
         }
     }
 
@@ -96,6 +100,7 @@ impl<'a> Account<'a> {
         let what = match formed.members {
             MemberList::Requests(_) => "requests",
             MemberList::Nodes(_) => "nodes (request:node)",
+            MemberList::Parts(_) => "parts (request:first-last node)",
         };
         text + &format!("  {what}: {}{more}\n", members[..members.len().min(LISTED)].join(" "))
     }

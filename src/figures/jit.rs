@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use super::{Claim, Exhibit, Findings, Kind, Made, Verdict};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::jit::count::{Counter, Counts};
 use crate::jit::kernels::{KernelCounter, KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use crate::jit::sample::Samples;
@@ -17,10 +17,20 @@ const ORDER: &str = "jit/sick_test_order.csv";
 /// The variable that names this folder.
 const DATA: &str = "BATCHLAB_DATA";
 
-const NOT_AT_HAND: &str = "The trees of SICK's test split are not part of the project, since their licence is another \
-    (CC BY-NC-SA 3.0). Name a folder that has trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes \
-    such lines from the public .parents files), and jit/sick_test_order.csv, the order of the pairs (position,pair), with --data or \
-    BATCHLAB_DATA";
+/// What the folder has to hold.
+macro_rules! contents {
+    () => {
+        "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public .parents \
+         files), and jit/sick_test_order.csv, the order of the pairs (position,pair)"
+    };
+}
+
+const NOT_AT_HAND: &str = concat!(
+    "The trees of SICK's test split are not part of the project, since their licence is another (CC BY-NC-SA 3.0). Name a folder \
+     that has ",
+    contents!(),
+    ", with --data or BATCHLAB_DATA"
+);
 
 const NO_SIMULATION: &str = "A measurement of a 36-thread Haswell, no simulation. scripts/peers/run.sh measures this model on the \
     processor at hand, 256 pairs at a time";
@@ -43,11 +53,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "kernel launches without batching; ours are operators, 22 + 2K for a cell of K children",
         paper: "5,018,658 launches",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| {
-                Verdict::magnitude(launches.kernels.unbatched as f64, PAPER_UNBATCHED as f64, "operators")
-            }))
-        },
+        check: |found| magnitude(found, |launches| launches.kernels.unbatched, PAPER_UNBATCHED, "operators"),
         reason: "The paper does not say what it counts as a kernel, and its code does not give the number",
     },
     Claim {
@@ -57,11 +63,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "kernel launches with batching; ours are operators of one depth, kind and layout",
         paper: "about 2,650 launches",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| {
-                Verdict::magnitude(launches.kernels.batched as f64, PAPER_BATCHED as f64, "launches")
-            }))
-        },
+        check: |found| magnitude(found, |launches| launches.kernels.batched, PAPER_BATCHED, "launches"),
         reason: "Ours keeps operators apart that stand at different places of a cell or take another number of children: 54 launches \
             for each of the 202 levels of the 20 batches. The paper's figure is 13 a level, little more than the ten operators \
             that stand one behind the other in a cell, so it must count nearly all operators of one depth as one launch",
@@ -73,9 +75,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "cells without batching: nodes, initial states of leaves, heads of pairs",
         paper: "148,681 cells",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| Verdict::exact(&[launches.cells.unbatched as f64], &[148_681.0], "cells")))
-        },
+        check: |found| exact(found, |launches| launches.cells.unbatched, 148_681, "cells"),
         reason: "The trees are others than those of SICK's test split",
     },
     Claim {
@@ -85,9 +85,7 @@ pub const CLAIMS: &[Claim] = &[
         what: "cells with batching at the level of subgraphs",
         paper: "1,081 cells",
         exhibits: &["table1"],
-        check: |found| {
-            Ok(counted(found, |launches| Verdict::exact(&[launches.cells.batched as f64], &[1_081.0], "cells")))
-        },
+        check: |found| exact(found, |launches| launches.cells.batched, 1_081, "cells"),
         reason: "The trees or their order are others than SICK's test split in the paper's order",
     },
     Claim {
@@ -112,16 +110,23 @@ pub struct Launches {
 }
 
 impl Launches {
-    /// Counts them on the trees in a folder, by default the one that `BATCHLAB_DATA` names; `None` where it does not have them.
+    /// Counts them on the trees in a folder, by default the one that `BATCHLAB_DATA` names; `None` where no folder is named.
     ///
     /// # Errors
-    /// Trees or an order that can't be read or don't belong together.
+    /// A folder that lacks one of the files; trees or an order that can't be read or don't belong together.
     pub fn of(folder: Option<&Path>) -> Result<Option<Launches>> {
-        let named = || env::var_os(DATA).map(PathBuf::from);
-        let Some(folder) = folder.map(Path::to_path_buf).or_else(named) else { return Ok(None) };
+        let variable = || env::var_os(DATA).filter(|value| !value.is_empty()).map(|value| (PathBuf::from(value), DATA));
+        let named = folder.map(|folder| (folder.to_path_buf(), "--data")).or_else(variable);
+        let Some((folder, by)) = named else { return Ok(None) };
         let (trees, order) = (folder.join(TREES), folder.join(ORDER));
-        if !trees.is_file() || !order.is_file() {
-            return Ok(None);
+        if let Some(missing) = [&trees, &order].into_iter().find(|file| !file.is_file()) {
+            return Err(Error::input(format!(
+                "{}: there is no such file, but {by} names the folder {}, which has to hold {}; with no folder named, the table is \
+                 left out",
+                missing.display(),
+                folder.display(),
+                contents!()
+            )));
         }
         let samples = Samples::read(&trees, true)?;
         let order = samples.read_order(&order)?;
@@ -158,6 +163,16 @@ impl Launches {
 /// Why there is no count.
 pub fn not_at_hand() -> &'static str {
     NOT_AT_HAND
+}
+
+/// Whether a count has the paper's order of magnitude.
+fn magnitude(found: &Findings, ours: fn(&Launches) -> u64, paper: u64, unit: &str) -> Result<Verdict> {
+    Ok(counted(found, |launches| Verdict::magnitude(ours(launches) as f64, paper as f64, unit)))
+}
+
+/// Whether a count is the paper's.
+fn exact(found: &Findings, ours: fn(&Launches) -> u64, paper: u64, unit: &str) -> Result<Verdict> {
+    Ok(counted(found, |launches| Verdict::exact(&[ours(launches) as f64], &[paper as f64], unit)))
 }
 
 fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {

@@ -15,6 +15,7 @@ pub mod style;
 pub mod table;
 
 mod batch_histogram;
+mod by_rate;
 mod gantt;
 mod goodput;
 mod latency_rate;

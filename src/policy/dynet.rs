@@ -9,18 +9,17 @@ mod agenda;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
+use super::first_come::FirstCome;
 use super::operators::batch::Batch;
 use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
 use super::operators::launches::{self, Launch};
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use super::{Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{HostWork, Step, Task};
-use crate::units::{Nanos, RequestId};
+use crate::units::Nanos;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::operator::{Signature, Sizes};
@@ -35,7 +34,8 @@ pub struct DyNet {
     /// What is launched next.
     pub by: By,
     /// What building the graph costs the host, for each operator. The default is that of ten trees at hidden size 256, whose graph took
-    /// 1.8 ms: 5,190 operators by the lists here (10 trees of 19.1 leaves with 11 operators and 18.1 inner nodes with 17).
+    /// 1.8 ms: 5,190 operators by the lists here (10 trees of 19.1 leaves with 11 operators and 18.1 inner nodes with 17). Both times are
+    /// recollected from papers on later systems; this project has measured neither.
     pub construct_ns: Nanos,
     /// What putting it in order costs the host, for each operator. The default is that of the same trees: 1.2 ms.
     pub merge_ns: Nanos,
@@ -69,12 +69,11 @@ impl Settings for DyNet {
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         Ok(Box::new(DyNetPolicy {
             settings: self.clone(),
-            queue: VecDeque::new(),
+            queue: FirstCome::new(self.max_batch),
             classes: Classes::new(catalogue.operators(), |operator, before, _| operator.signature(before)),
             batch: Batch::default(),
             launches: Vec::new(),
             steps: Vec::new(),
-            requests: Vec::new(),
         }))
     }
 
@@ -89,58 +88,43 @@ impl Settings for DyNet {
 
 struct DyNetPolicy {
     settings: DyNet,
-    queue: VecDeque<(RequestId, CellGraph)>,
+    queue: FirstCome<CellGraph>,
     classes: Classes<Signature>,
     // What follows is kept for its memory alone.
     batch: Batch,
     launches: Vec<Launch>,
     steps: Vec<Step>,
-    requests: Vec<RequestId>,
 }
 
 impl Policy for DyNetPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.push_back((request.id, request.graph.clone()));
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+        self.queue.arrive(request.id, request.graph.clone());
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for worker in dispatch.workers() {
-            if !dispatch.is_idle(worker) || self.queue.is_empty() {
-                continue;
-            }
-            self.requests.clear();
-            self.batch.clear();
-            let waiting = self.queue.len();
-            for (request, graph) in self.queue.drain(..waiting.min(self.settings.max_batch as usize)) {
-                self.requests.push(request);
-                self.batch.add(&graph, &mut self.classes);
-            }
-            let DyNet { max_batch, by, construct_ns, merge_ns } = self.settings;
+        let DyNetPolicy { settings, queue, classes, batch, launches, steps } = self;
+        let DyNet { by, construct_ns, merge_ns, .. } = *settings;
+        queue.schedule(dispatch, |taken, graphs, dispatch| {
+            batch.clear();
+            graphs.for_each(|graph| batch.add(&graph, classes));
             let operators = match by {
-                By::Agenda => agenda::by_agenda(&self.batch, &self.classes, &mut self.launches),
-                By::Depth => by_depth(&self.batch, &self.classes, &mut self.launches),
+                By::Agenda => agenda::by_agenda(batch, classes, launches),
+                By::Depth => by_depth(batch, classes, launches),
             };
-            launches::steps(&self.launches, self.classes.keyed(), &mut self.steps);
+            launches::steps(launches, classes.keyed(), steps);
             let during = construct_ns.saturating_add(merge_ns).saturating_mul(operators);
             let task = Task {
                 host: HostWork { ahead: Nanos::ZERO, during },
-                ..Task::whole_requests(worker, &self.steps, &self.requests, self.batch.cells())
+                ..Task::whole_requests(taken.worker, steps, taken.requests, batch.cells())
             };
-            let (size, launches) = (self.requests.len(), self.launches.len());
+            let (size, launches) = (taken.requests.len(), launches.len());
             dispatch.submit_because(&task, || Reason {
                 what: format!(
                     "the {size} requests that wait longest, as one graph: {operators} operators in {launches} launches"
                 ),
-                size: match size < waiting {
-                    true => format!("max_batch ({max_batch}) of {waiting} waiting requests"),
-                    false => format!("all {size} waiting requests (max_batch is {max_batch})"),
-                },
-                when: format!("worker {worker} has nothing left to do"),
+                size: taken.size_of_evaluation(),
+                when: format!("worker {} has nothing left to do", taken.worker),
             });
-        }
+        });
     }
 }

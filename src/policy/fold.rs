@@ -10,10 +10,9 @@
 //! `construct_ns` for each. While the worker runs one batch the host may build the next (BatchMaker, section 7.5), and what it
 //! can overlap in that way is `overlap`; for the rest the device stands still. A batch takes what waits when the host begins with it.
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
+use super::first_come::FirstCome;
 use super::levels::{Counts, Levels};
 use super::registry::{Batches, Settings, Setup};
 use super::{Completed, Dispatch, Outcomes, Policy, Reason};
@@ -57,7 +56,7 @@ impl Settings for Fold {
         }
         Ok(Box::new(FoldPolicy {
             settings: self.clone(),
-            queue: VecDeque::new(),
+            queue: FirstCome::new(self.max_batch),
             batch: Batch::new(setup.cells.len()),
             hosts: vec![Host::default(); setup.workers],
             wake: None,
@@ -71,7 +70,7 @@ impl Settings for Fold {
 
 struct FoldPolicy {
     settings: Fold,
-    queue: VecDeque<(RequestId, CellGraph)>,
+    queue: FirstCome<CellGraph>,
     batch: Batch,
     /// The host's thread for each worker.
     hosts: Vec<Host>,
@@ -87,39 +86,38 @@ struct Host {
     waiting: Option<HostWork>,
 }
 
-impl FoldPolicy {
+impl Fold {
     /// What the host has to do for a batch of so many nodes.
     fn construction(&self, nodes: u64) -> HostWork {
-        let all = self.settings.construct_ns.saturating_mul(nodes);
-        let ahead = Nanos((all.0 as f64 * self.settings.overlap).round() as u64).min(all);
+        let all = self.construct_ns.saturating_mul(nodes);
+        let ahead = Nanos((all.0 as f64 * self.overlap).round() as u64).min(all);
         HostWork { ahead, during: all - ahead }
     }
 
     fn builds_ahead(&self) -> bool {
-        self.settings.construct_ns > Nanos::ZERO && self.settings.overlap > 0.0
+        self.construct_ns > Nanos::ZERO && self.overlap > 0.0
     }
+}
 
+impl FoldPolicy {
     fn send(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
-        let size = self.queue.len().min(self.settings.max_batch as usize);
-        self.batch.clear();
-        for (request, graph) in self.queue.drain(..size) {
-            self.batch.add(request, &graph);
-        }
-        let (now, idle, left) = (dispatch.now(), dispatch.is_idle(worker), self.queue.len());
-        let host = self.construction(self.batch.levels.nodes());
-        let max_batch = self.settings.max_batch as usize;
-        let mut task = Task { worker, host, ..self.batch.task() };
-        if !self.settings.copies {
+        let FoldPolicy { settings, queue, batch, hosts, .. } = self;
+        let (taken, graphs) = queue.take(worker);
+        batch.clear();
+        graphs.for_each(|graph| batch.add(&graph));
+        let (now, idle) = (dispatch.now(), dispatch.is_idle(worker));
+        let host = settings.construction(batch.levels.nodes());
+        let mut task = Task { host, ..batch.task(worker, taken.requests) };
+        if !settings.copies {
             task.looped.copies = &[];
         }
-        dispatch.submit_because(&task, || {
-            let reason = Reason::first_come(worker, size, left, max_batch);
-            match idle {
-                true => reason,
-                false => Reason { when: format!("the host had nothing to build while worker {worker} ran"), ..reason },
+        dispatch.submit_because(&task, || match idle {
+            true => taken.reason(),
+            false => {
+                Reason { when: format!("the host had nothing to build while worker {worker} ran"), ..taken.reason() }
             }
         });
-        let this = &mut self.hosts[worker.index()];
+        let this = &mut hosts[worker.index()];
         match idle {
             true => this.free = now.saturating_add(host.ahead).saturating_add(host.during),
             // What may overlap is done at `free`; the rest follows when the worker comes to it.
@@ -130,7 +128,7 @@ impl FoldPolicy {
 
 impl Policy for FoldPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.push_back((request.id, request.graph.clone()));
+        self.queue.arrive(request.id, request.graph.clone());
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
@@ -148,7 +146,7 @@ impl Policy for FoldPolicy {
             }
         }
         self.wake = None;
-        if !self.builds_ahead() {
+        if !self.settings.builds_ahead() {
             return;
         }
         for worker in dispatch.workers() {
@@ -171,13 +169,12 @@ impl Policy for FoldPolicy {
     }
 
     fn works_ahead(&self) -> bool {
-        self.builds_ahead()
+        self.settings.builds_ahead()
     }
 }
 
-/// The requests of a batch, and what the loop does for them.
+/// What the loop does for the requests of a batch.
 struct Batch {
-    requests: Vec<RequestId>,
     levels: Levels,
     /// The results that are handed on, by the depth at which that is done (a level is a depth and 1).
     copied: Counts,
@@ -189,18 +186,16 @@ struct Batch {
 impl Batch {
     fn new(cells: usize) -> Self {
         let levels = Levels::new(cells);
-        Batch { requests: Vec::new(), levels, copied: Counts::default(), roots: Vec::new(), copies: Vec::new() }
+        Batch { levels, copied: Counts::default(), roots: Vec::new(), copies: Vec::new() }
     }
 
     fn clear(&mut self) {
-        self.requests.clear();
         self.levels.clear();
         self.copied.clear();
         self.roots.clear();
     }
 
-    fn add(&mut self, request: RequestId, graph: &CellGraph) {
-        self.requests.push(request);
+    fn add(&mut self, graph: &CellGraph) {
         self.levels.add(graph);
         match graph {
             CellGraph::Chains(_) => self.roots.push(graph.depth() - 1),
@@ -225,8 +220,8 @@ impl Batch {
         }
     }
 
-    /// The batch as a task, when all requests are in; its worker is to be chosen.
-    fn task(&mut self) -> Task<'_> {
+    /// The batch as a task, when the graphs of all its requests are in.
+    fn task<'a>(&'a mut self, worker: WorkerId, requests: &'a [RequestId]) -> Task<'a> {
         let depths = self.levels.depths();
         for at in 0..self.roots.len() {
             self.hand_on(self.roots[at], depths);
@@ -241,11 +236,11 @@ impl Batch {
                 _ => self.copies.push(Copies { rows, times: 1 }),
             }
         }
-        let Batch { requests, levels, copies, .. } = self;
+        let Batch { levels, copies, .. } = self;
         let (useful, calls) = (levels.useful(), u64::from(depths) * levels.cells() as u64);
         let steps = levels.steps();
         let empty_calls = calls - steps.iter().map(|step| u64::from(step.times)).sum::<u64>();
-        Task { looped: LoopWork { copies, empty_calls }, ..Task::whole_requests(WorkerId(0), steps, requests, useful) }
+        Task { looped: LoopWork { copies, empty_calls }, ..Task::whole_requests(worker, steps, requests, useful) }
     }
 }
 
@@ -269,11 +264,9 @@ mod tests {
     /// The steps, the copies and the empty calls of a batch of two cell types.
     fn loop_of(graphs: &[CellGraph]) -> (Steps, Handed, u64) {
         let mut batch = Batch::new(2);
-        for (id, graph) in (0..).zip(graphs) {
-            batch.add(RequestId(id), graph);
-        }
-        let task = batch.task();
-        assert_eq!((task.batch as usize, task.requests.len()), (graphs.len(), graphs.len()));
+        graphs.iter().for_each(|graph| batch.add(graph));
+        let requests: Vec<RequestId> = (0..graphs.len() as u32).map(RequestId).collect();
+        let task = batch.task(WorkerId(0), &requests);
         assert_eq!(task.useful_cells, task.steps.iter().map(|step| step.cells()).sum::<u64>(), "nothing is padded");
         let steps = task.steps.iter().map(|step| (step.cell.0, step.batch, step.times)).collect();
         (steps, task.looped.copies.iter().map(|c| (c.rows, c.times)).collect(), task.looped.empty_calls)

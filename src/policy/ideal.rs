@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::first_come::Taken;
 use super::immediate::one_by_one;
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use super::{Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{Step, Task};
 use crate::units::RequestId;
 use crate::workload::cell_graph::CellGraph;
@@ -91,10 +92,6 @@ impl Policy for IdealPolicy {
         self.lines[line].waiting.push_back((place, request.id));
     }
 
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
-    }
-
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         for worker in dispatch.workers() {
             if !dispatch.is_idle(worker) {
@@ -110,10 +107,10 @@ impl Policy for IdealPolicy {
             }
             steps.iter_mut().for_each(|step| step.batch = size as u32);
             let task = Task::whole_requests(worker, steps, &self.requests, *cells * size as u64);
-            let (left, max_batch) = (waiting.len(), self.max_batch);
+            let taken = Taken { worker, requests: &self.requests, left: waiting.len(), max_batch: self.max_batch };
             dispatch.submit_because(&task, || Reason {
                 what: "the request that has waited longest, and those of its shape".into(),
-                ..Reason::first_come(worker, size, left, max_batch)
+                ..taken.reason()
             });
         }
     }

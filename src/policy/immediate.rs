@@ -1,13 +1,12 @@
 //! No batching: each request alone, first come first served. The floor that every batching policy is measured against.
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
+use super::first_come::FirstCome;
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use super::{Dispatch, Outcomes, Policy};
 use crate::backend::{Step, Task};
-use crate::units::{CellId, RequestId};
+use crate::units::CellId;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
@@ -21,7 +20,7 @@ impl Settings for Immediate {
     const ABOUT: &'static str = "no batching: each request alone, one cell after another, first come first served";
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        Ok(Box::new(ImmediatePolicy { queue: VecDeque::new() }))
+        Ok(Box::new(ImmediatePolicy { queue: FirstCome::new(1) }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -30,30 +29,23 @@ impl Settings for Immediate {
 }
 
 struct ImmediatePolicy {
-    queue: VecDeque<(RequestId, CellGraph)>,
+    queue: FirstCome<CellGraph>,
 }
 
 impl Policy for ImmediatePolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.push_back((request.id, request.graph.clone()));
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        outcomes.finish(completed.requests[0]);
+        self.queue.arrive(request.id, request.graph.clone());
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for worker in dispatch.workers() {
-            if !dispatch.is_idle(worker) {
-                continue;
+        self.queue.schedule(dispatch, |taken, graphs, dispatch| {
+            for graph in graphs {
+                let steps = one_by_one(&graph);
+                let cells = steps.iter().map(Step::cells).sum();
+                let task = Task::whole_requests(taken.worker, &steps, taken.requests, cells);
+                dispatch.submit_because(&task, || taken.reason());
             }
-            let Some((request, graph)) = self.queue.pop_front() else { return };
-            let steps = one_by_one(&graph);
-            let cells = steps.iter().map(|step| u64::from(step.times) * u64::from(step.input.max(1))).sum();
-            let (left, alone) = (self.queue.len(), [request]);
-            let task = Task::whole_requests(worker, &steps, &alone, cells);
-            dispatch.submit_because(&task, || Reason::first_come(worker, 1, left, 1));
-        }
+        });
     }
 }
 

@@ -13,19 +13,18 @@
 //!
 //! A scope is opened by a worker with nothing left to do, for the requests that wait.
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
+use super::first_come::{FirstCome, Taken};
 use super::immediate::one_by_one;
 use super::operators::batch::Batch;
 use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
 use super::operators::launches::{self, Launch};
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use super::{Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{HostWork, Step, Task};
-use crate::units::{CellId, Nanos, RequestId, WorkerId};
+use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::{Catalogue, List};
 use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
@@ -82,13 +81,14 @@ impl Settings for Jit {
             Granularity::Kernel => Classes::new(catalogue.kernels(), key),
         };
         Ok(Box::new(JitPolicy {
-            settings: self.clone(),
-            queue: VecDeque::new(),
-            classes,
-            batch: Batch::default(),
-            launches: Vec::new(),
-            steps: Vec::new(),
-            requests: Vec::new(),
+            queue: FirstCome::new(self.max_batch),
+            scope: Scope {
+                settings: self.clone(),
+                classes,
+                batch: Batch::default(),
+                launches: Vec::new(),
+                steps: Vec::new(),
+            },
         }))
     }
 
@@ -135,54 +135,46 @@ fn key(operator: &Operator, before: u32, input: u32) -> Option<Key> {
 }
 
 struct JitPolicy {
+    queue: FirstCome<(Shape, CellGraph)>,
+    scope: Scope,
+}
+
+impl Policy for JitPolicy {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.queue.arrive(request.id, (request.shape.clone(), request.graph.clone()));
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        let JitPolicy { queue, scope } = self;
+        queue.schedule(dispatch, |taken, requests, dispatch| match scope.settings.granularity {
+            Granularity::Graph => scope.submit_graphs(taken, requests, dispatch),
+            Granularity::Cell | Granularity::Operator | Granularity::Kernel => {
+                scope.submit_table(taken, requests, dispatch);
+            }
+        });
+    }
+}
+
+/// A batching scope.
+struct Scope {
     settings: Jit,
-    queue: VecDeque<(RequestId, Shape, CellGraph)>,
     classes: Classes<Key>,
     // What follows is kept for its memory alone.
     batch: Batch,
     launches: Vec<Launch>,
     steps: Vec<Step>,
-    requests: Vec<RequestId>,
 }
 
-impl Policy for JitPolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.push_back((request.id, request.shape.clone(), request.graph.clone()));
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for worker in dispatch.workers() {
-            if !dispatch.is_idle(worker) || self.queue.is_empty() {
-                continue;
-            }
-            let waiting = self.queue.len();
-            let scope = Scope { requests: waiting.min(self.settings.max_batch as usize), waiting };
-            match self.settings.granularity {
-                Granularity::Graph => self.submit_graphs(worker, scope, dispatch),
-                Granularity::Cell | Granularity::Operator | Granularity::Kernel => {
-                    self.submit_table(worker, scope, dispatch);
-                }
-            }
-        }
-    }
-}
-
-/// How many of the waiting requests a scope takes.
-#[derive(Clone, Copy)]
-struct Scope {
-    requests: usize,
-    waiting: usize,
-}
-
-impl JitPolicy {
+impl Scope {
     /// One task for each shape, whose cells run one after another, each for all requests of the shape.
-    fn submit_graphs(&mut self, worker: WorkerId, scope: Scope, dispatch: &mut Dispatch<'_>) {
+    fn submit_graphs(
+        &mut self,
+        taken: Taken<'_>,
+        requests: impl Iterator<Item = (Shape, CellGraph)>,
+        dispatch: &mut Dispatch<'_>,
+    ) {
         let mut groups: Vec<(Shape, CellGraph, Vec<RequestId>)> = Vec::new();
-        for (request, shape, graph) in self.queue.drain(..scope.requests) {
+        for (request, (shape, graph)) in taken.requests.iter().copied().zip(requests) {
             match groups.iter_mut().find(|(known, ..)| *known == shape) {
                 Some((.., requests)) => requests.push(request),
                 None => groups.push((shape, graph, vec![request])),
@@ -197,45 +189,43 @@ impl JitPolicy {
             let during = self.settings.analysis_ns.saturating_mul(requests.len() as u64);
             let task = Task {
                 host: HostWork { ahead: Nanos::ZERO, during },
-                ..Task::whole_requests(worker, &self.steps, &requests, cells)
+                ..Task::whole_requests(taken.worker, &self.steps, &requests, cells)
             };
             dispatch.submit_because(&task, || Reason {
                 what: format!("requests of the shape {shape}, one of {shapes} shapes in the batching scope"),
-                size: format!("all {} of the scope's {} requests that have it", requests.len(), scope.requests),
-                when: self.when(worker, scope),
+                size: format!("all {} of the scope's {} requests that have it", requests.len(), taken.requests.len()),
+                when: when(taken),
             });
         }
     }
 
     /// One task for all requests: the slots of their table.
-    fn submit_table(&mut self, worker: WorkerId, scope: Scope, dispatch: &mut Dispatch<'_>) {
-        self.requests.clear();
+    fn submit_table(
+        &mut self,
+        taken: Taken<'_>,
+        requests: impl Iterator<Item = (Shape, CellGraph)>,
+        dispatch: &mut Dispatch<'_>,
+    ) {
         self.batch.clear();
-        for (request, _, graph) in self.queue.drain(..scope.requests) {
-            self.requests.push(request);
-            self.batch.add(&graph, &mut self.classes);
-        }
+        requests.for_each(|(_, graph)| self.batch.add(&graph, &mut self.classes));
         let nodes = by_depth(&self.batch, &self.classes, &mut self.launches);
         launches::steps(&self.launches, self.classes.keyed(), &mut self.steps);
         let during = self.settings.analysis_ns.saturating_mul(nodes);
         let task = Task {
             host: HostWork { ahead: Nanos::ZERO, during },
-            ..Task::whole_requests(worker, &self.steps, &self.requests, self.batch.cells())
+            ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.batch.cells())
         };
         dispatch.submit_because(&task, || Reason {
             what: format!("a batching scope: {nodes} nodes looked up, in {} slots", self.launches.len()),
-            size: match scope.requests < scope.waiting {
-                true => format!("max_batch ({}) of {} waiting requests", self.settings.max_batch, scope.waiting),
-                false => format!("all {} waiting requests (max_batch is {})", scope.waiting, self.settings.max_batch),
-            },
-            when: self.when(worker, scope),
+            size: taken.size_of_evaluation(),
+            when: when(taken),
         });
     }
+}
 
-    fn when(&self, worker: WorkerId, scope: Scope) -> String {
-        let waiting = scope.waiting;
-        format!("worker {worker} had nothing left to do and opened a scope, with {waiting} requests waiting")
-    }
+fn when(taken: Taken<'_>) -> String {
+    let (worker, waiting) = (taken.worker, taken.waiting());
+    format!("worker {worker} had nothing left to do and opened a scope, with {waiting} requests waiting")
 }
 
 #[cfg(test)]

@@ -3,15 +3,13 @@
 //! The graphs of a batch become one: nodes of one depth and one cell type run together. Nobody joins or leaves before the
 //! deepest graph is done.
 
-use std::collections::VecDeque;
-
 use serde::{Deserialize, Serialize};
 
+use super::first_come::FirstCome;
 use super::levels::Levels;
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use super::{Dispatch, Outcomes, Policy};
 use crate::backend::Task;
-use crate::units::RequestId;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
@@ -47,12 +45,7 @@ impl Settings for Merged {
         if self.max_batch == 0 {
             return Err("max_batch: 0 is too small; at least 1".into());
         }
-        Ok(Box::new(MergedPolicy {
-            max_batch: self.max_batch as usize,
-            queue: VecDeque::new(),
-            levels: Levels::new(setup.cells.len()),
-            requests: Vec::new(),
-        }))
+        Ok(Box::new(MergedPolicy { queue: FirstCome::new(self.max_batch), levels: Levels::new(setup.cells.len()) }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -61,37 +54,23 @@ impl Settings for Merged {
 }
 
 struct MergedPolicy {
-    max_batch: usize,
-    queue: VecDeque<(RequestId, CellGraph)>,
+    queue: FirstCome<CellGraph>,
     levels: Levels,
-    requests: Vec<RequestId>,
 }
 
 impl Policy for MergedPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.push_back((request.id, request.graph.clone()));
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+        self.queue.arrive(request.id, request.graph.clone());
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for worker in dispatch.workers() {
-            if !dispatch.is_idle(worker) || self.queue.is_empty() {
-                continue;
-            }
-            self.requests.clear();
-            self.levels.clear();
-            let size = self.queue.len().min(self.max_batch);
-            for (request, graph) in self.queue.drain(..size) {
-                self.requests.push(request);
-                self.levels.add(&graph);
-            }
-            let useful_cells = self.levels.useful();
-            let (left, max_batch) = (self.queue.len(), self.max_batch);
-            let task = Task::whole_requests(worker, self.levels.steps(), &self.requests, useful_cells);
-            dispatch.submit_because(&task, || Reason::first_come(worker, size, left, max_batch));
-        }
+        let MergedPolicy { queue, levels } = self;
+        queue.schedule(dispatch, |taken, graphs, dispatch| {
+            levels.clear();
+            graphs.for_each(|graph| levels.add(&graph));
+            let useful_cells = levels.useful();
+            let task = Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
+            dispatch.submit_because(&task, || taken.reason());
+        });
     }
 }

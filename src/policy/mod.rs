@@ -10,6 +10,7 @@ pub mod registry;
 pub mod cellular;
 pub mod dvabatch;
 pub mod dynet;
+mod first_come;
 pub mod fold;
 pub mod ideal;
 pub mod immediate;
@@ -29,8 +30,11 @@ pub trait Policy {
     /// A request has arrived. It is finished or rejected exactly once, now or later.
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes);
 
-    /// A task is done. Requests that are complete with it are finished through `outcomes`.
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes);
+    /// A task is done. Requests that are complete with it are finished through `outcomes`: all of the task's, unless a policy
+    /// that runs less than whole requests says otherwise.
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+    }
 
     /// Submits whatever should run now. Called once for each instant at which something happened, when all that
     /// happened is known; idle workers are to be offered work in the order of their numbers.
@@ -93,21 +97,6 @@ pub struct Reason {
     pub size: String,
     /// Why at this instant: "worker 0 has nothing left to do".
     pub when: String,
-}
-
-impl Reason {
-    /// That of a policy that gives an idle worker whole requests, first come first served: so many of them, with `left` still
-    /// waiting behind them.
-    pub fn first_come(worker: WorkerId, size: usize, left: usize, max_batch: usize) -> Reason {
-        Reason {
-            what: "the requests that have waited longest".into(),
-            size: match left {
-                0 => format!("all {size} that wait"),
-                _ => format!("max_batch ({max_batch}) of {} that wait", size + left),
-            },
-            when: format!("worker {worker} had nothing to do"),
-        }
-    }
 }
 
 /// A policy's hand on the workers during one [`Policy::schedule`].

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy, Reason};
+use super::{Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
@@ -185,10 +185,6 @@ impl Policy for PaddedPolicy {
             graph: request.graph.clone(),
         });
         self.occupied.insert(bucket);
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use super::recorded::Recording;
 use super::replay::Replay;
 use super::results::Point;
-use crate::backend::{Members, Step, Task};
+use crate::backend::{Copies, HostWork, LoopWork, Members, Step, Task};
 use crate::cost::table::TableModel;
 use crate::cost::timing::{Start, Timing};
 use crate::driver::drive;
@@ -91,19 +91,33 @@ pub struct Signature {
     gather: bool,
     /// It runs all nodes of its requests.
     whole: bool,
+    /// Host work for which the device stands still. What is done ahead of the task is no part of its duration.
+    during: Nanos,
+    copies: SmallVec<[Copies; 2]>,
+    empty_calls: u64,
 }
 
 impl Signature {
     /// That of a task.
     pub fn of(task: &Task<'_>) -> Signature {
         let whole = matches!(task.members, Members::Requests);
-        Signature { steps: SmallVec::from_slice(task.steps), gather: task.gather, whole }
+        let LoopWork { copies, empty_calls } = task.looped;
+        Signature {
+            steps: SmallVec::from_slice(task.steps),
+            gather: task.gather,
+            whole,
+            during: task.host.during,
+            copies: SmallVec::from_slice(copies),
+            empty_calls,
+        }
     }
 
     /// A task of this signature, as far as its duration follows from it.
     fn task(&self, worker: WorkerId, batch: u32) -> Task<'_> {
         let members = if self.whole { Members::Requests } else { Members::Nodes(&|_| ()) };
-        Task { batch, gather: self.gather, members, ..Task::whole_requests(worker, &self.steps, &[], 0) }
+        let host = HostWork { ahead: Nanos::ZERO, during: self.during };
+        let looped = LoopWork { copies: &self.copies, empty_calls: self.empty_calls };
+        Task { batch, gather: self.gather, members, host, looped, ..Task::whole_requests(worker, &self.steps, &[], 0) }
     }
 }
 
@@ -395,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_signature_costs_what_its_task_does() {
-        let rows = "cell,batch,ns\nlstm,1,100\nlstm.whole,1,30\nwhole,1,5\n";
+        let rows = "cell,batch,ns\nlstm,1,100\nlstm.whole,1,30\nwhole,1,5\ncopy,1,7\ncopy,2,8\nempty,1,2\n";
         let mut model =
             CostTable::parse(rows, "costs").unwrap().device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
         let mut both = |task: &Task<'_>| {
@@ -405,6 +419,24 @@ mod tests {
         with_task(1, 2, |whole| {
             assert_eq!(both(whole), [65; 2]);
             assert_eq!(both(&Task { members: Members::Nodes(&|_| ()), ..*whole }), [200; 2]);
+            let host = HostWork { ahead: Nanos(1_000), during: Nanos(300) };
+            assert_eq!(both(&Task { host, ..*whole }), [365; 2]);
+            let looped = LoopWork { copies: &[Copies { rows: 2, times: 3 }], empty_calls: 4 };
+            assert_eq!(both(&Task { looped, ..*whole }), [65 + 3 * 8 + 4 * 2; 2]);
+        });
+    }
+
+    #[test]
+    fn tasks_of_other_host_or_loop_work_are_not_alike() {
+        with_task(1, 2, |task| {
+            let host = |ahead, during| Task { host: HostWork { ahead: Nanos(ahead), during: Nanos(during) }, ..*task };
+            let copies = [Copies { rows: 2, times: 1 }];
+            let looped = |copies, empty_calls| Task { looped: LoopWork { copies, empty_calls }, ..*task };
+            let others = [host(0, 1), looped(&copies, 0), looped(&[], 1)];
+            for other in others {
+                assert_ne!(Signature::of(task), Signature::of(&other));
+            }
+            assert_eq!(Signature::of(task), Signature::of(&host(1, 0)), "the task does not take longer for it");
         });
     }
 

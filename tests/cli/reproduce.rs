@@ -1,6 +1,7 @@
 //! `batchlab reproduce`: the papers' figures by name, and their claims.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -50,10 +51,14 @@ const CLAIMS: [(&str, &str); 37] = [
 
 /// Runs the command where the shipped scenarios are; results go to the desk, and no data is at hand but what is named.
 fn reproduce(desk: &Desk, words: &str) -> Ran {
+    Ran::from(command(desk, words).output().unwrap())
+}
+
+fn command(desk: &Desk, words: &str) -> Command {
     let mut command = program();
     command.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("BATCHLAB_DATA");
-    command.args(["reproduce", "--quiet", "--out"]).arg(desk.path("out"));
-    Ran::from(command.args(words.split_whitespace()).output().unwrap())
+    command.args(["reproduce", "--quiet", "--out"]).arg(desk.path("out")).args(words.split_whitespace());
+    command
 }
 
 fn text<'a>(claim: &'a Value, key: &str) -> &'a str {
@@ -133,6 +138,32 @@ fn table_1_is_counted_where_its_trees_are() {
     assert_eq!((cells["unbatched"].as_u64(), cells["batched"].as_u64()), (Some(17), Some(1 + 3 + 1)));
     assert_eq!(json["claims"][3]["ours"], "5 cells");
     assert_eq!(json["claims"][3]["verdict"], "off");
+}
+
+/// Whoever names a folder wants the table counted, so that a folder without its files is a mistake.
+#[test]
+fn a_folder_of_data_without_its_files_is_refused() {
+    let desk = Desk::new();
+    let folder = desk.path("data").display().to_string();
+    let by_variable = || command(&desk, "jit table1").env("BATCHLAB_DATA", &folder).output().unwrap();
+    let missing = |file: &str, by: &str| {
+        format!(
+            "{folder}/{file}: there is no such file, but {by} names the folder {folder}, which has to hold trees/sick_test.txt, a \
+             line for each tree (batchlab trace import --format parents makes such lines from the public .parents files), and \
+             jit/sick_test_order.csv, the order of the pairs (position,pair); with no folder named, the table is left out"
+        )
+    };
+    for figures in ["jit table1", "all"] {
+        let ran = reproduce(&desk, &format!("{figures} --data {folder}"));
+        ran.failed(2, &missing("trees/sick_test.txt", "--data"));
+    }
+    Ran::from(by_variable()).failed(2, &missing("trees/sick_test.txt", "BATCHLAB_DATA"));
+    fs::create_dir_all(desk.path("data/trees")).unwrap();
+    desk.write("data/trees/sick_test.txt", "1\t0\n1\t2 0\n");
+    Ran::from(by_variable()).failed(2, &missing("jit/sick_test_order.csv", "BATCHLAB_DATA"));
+    assert!(!desk.path("out").exists(), "nothing was run");
+    let unset = command(&desk, "jit table1").env("BATCHLAB_DATA", "").output().unwrap();
+    assert!(Ran::from(unset).ok().stdout.contains("not-run   jit-cell (Table 1)"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use batchlab::policy::cellular::Cellular;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
 use batchlab::policy::immediate::Immediate;
+use batchlab::policy::jit::Jit;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
@@ -87,6 +88,7 @@ pub fn settings(table: &toml::Table) -> Arc<dyn Configured> {
         Some("padded") => read::<Padded>(keys),
         Some("fold") => read::<Fold>(keys),
         Some("ideal") => read::<Ideal>(keys),
+        Some("jit") => read::<Jit>(keys),
         Some("merged") => read::<Merged>(keys),
         Some("immediate") => read::<Immediate>(keys),
         _ => panic!("{kind} is not a kind of policy"),

@@ -158,7 +158,7 @@ impl<'a> Cellular<'a> {
         }
         self.last[worker] = Some(list);
         self.running.push(Running { worker, cell: cell.to_string(), nodes: nodes.clone() });
-        Batch { cells: vec![cell.to_string()], size: nodes.len(), nodes, duration }
+        Batch { cells: vec![cell.to_string()], size: nodes.len(), nodes, duration, ahead: 0 }
     }
 }
 
@@ -188,7 +188,7 @@ impl Scheduler for Cellular<'_> {
     }
 
     /// `Batch`, lines 12 to 23.
-    fn offer(&mut self, worker: usize, _: u64) -> Vec<Batch> {
+    fn offer(&mut self, worker: usize, _: u64, _: u64) -> Vec<Batch> {
         let mut tasks = Vec::new();
         let Some(cell) = self.choose(worker) else { return tasks };
         while tasks.len() < self.max_tasks as usize {

@@ -112,6 +112,14 @@ impl Graph {
         }
     }
 
+    /// Whether two graphs have the same cells and edges, node by node.
+    pub fn looks_like(&self, other: &Graph) -> bool {
+        let same = |ours: &Vec<usize>, theirs: &Vec<usize>| {
+            ours.len() == theirs.len() && ours.iter().all(|need| theirs.contains(need))
+        };
+        self.cells == other.cells && self.needs.iter().zip(&other.needs).all(|(ours, theirs)| same(ours, theirs))
+    }
+
     /// The depth of each node from the leaves: 0 without inputs, else one more than the deepest input.
     pub fn depths(&self) -> Vec<usize> {
         let mut depths = vec![0; self.cells.len()];

@@ -1,11 +1,12 @@
 //! A naive reference of the simulated semantics: plain lists, linear scans and no line of the crate.
 //!
-//! It is written from the text of the design alone, for the reader's eye and not for speed, and is compared with the
-//! crate to the nanosecond (`tests/differential.rs`). Where the text leaves a choice, a comment that begins with
+//! It is written from the text of the design and of the policies' documentation alone, for the reader's eye and not for speed,
+//! and is compared with the crate to the nanosecond (`tests/differential.rs`). Where the text leaves a choice, a comment that begins with
 //! "Choice:" says which one was taken.
 
 mod cellular;
 mod costs;
+mod fold;
 mod graph;
 mod whole;
 
@@ -17,6 +18,8 @@ pub use graph::Graph;
 pub struct Case {
     /// Arrival and shape of each request, arrivals not descending.
     pub trace: Vec<(u64, String)>,
+    /// The model's cell types.
+    pub cells: Vec<String>,
     pub costs: Costs,
     /// The overheads by name that are given as a number.
     pub given: [(&'static str, Option<u64>); 3],
@@ -56,6 +59,21 @@ pub enum Policy {
         max_batch: u32,
     },
     Immediate,
+    /// With the quarters of its work that the host does ahead.
+    Fold {
+        max_batch: u32,
+        construct: u64,
+        quarters: u64,
+        copies: bool,
+    },
+    Ideal {
+        max_batch: u32,
+    },
+    Jit {
+        max_batch: u32,
+        by_graph: bool,
+        analysis: u64,
+    },
 }
 
 /// A line of the request log.
@@ -88,14 +106,17 @@ struct Batch {
     /// All that the task computes, as (request, node), in the order of the batch.
     nodes: Vec<(usize, usize)>,
     duration: u64,
+    /// For how long it can't start yet, because the host works on it; a launch comes on top.
+    ahead: u64,
 }
 
 /// What the event loop asks of a policy.
 trait Scheduler {
     fn arrive(&mut self, request: usize);
     fn complete(&mut self, nodes: &[(usize, usize)]);
-    /// The tasks that a worker with room gets now, in order; none if there is nothing for it.
-    fn offer(&mut self, worker: usize, now: u64) -> Vec<Batch>;
+    /// The tasks that a worker with room gets now, in order; none if there is nothing for it. What it has to do already is done
+    /// at `free`.
+    fn offer(&mut self, worker: usize, now: u64, free: u64) -> Vec<Batch>;
     /// The instants at which the policy has to be asked again although nothing else happens.
     fn wake_ups(&self) -> Vec<u64>;
     /// With up to how many unfinished tasks a worker has room.
@@ -133,6 +154,27 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
         }
         // A request alone takes the sum of its cells at batch 1; nothing is merged, not even within the request.
         Policy::Immediate => Box::new(whole::Immediate { case, graphs: &graphs, waiting: Vec::new() }),
+        Policy::Fold { max_batch, construct, quarters, copies } => Box::new(fold::Fold {
+            case,
+            graphs: &graphs,
+            max_batch: *max_batch as usize,
+            construct: *construct,
+            quarters: *quarters,
+            copies: *copies,
+            waiting: Vec::new(),
+            host: vec![0; case.workers],
+        }),
+        Policy::Ideal { max_batch } => {
+            Box::new(whole::Ideal { case, graphs: &graphs, max_batch: *max_batch as usize, waiting: Vec::new() })
+        }
+        Policy::Jit { max_batch, by_graph, analysis } => Box::new(whole::Jit {
+            case,
+            graphs: &graphs,
+            max_batch: *max_batch as usize,
+            by_graph: *by_graph,
+            analysis: *analysis,
+            waiting: Vec::new(),
+        }),
     };
 
     let mut tasks: Vec<Task> = Vec::new();
@@ -167,8 +209,8 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
                 continue;
             }
             let mut free = own().map(|task| task.row.finish).fold(now, u64::max);
-            for batch in policy.offer(worker, now) {
-                let start = free.max(now + case.overhead("launch", batch.size));
+            for batch in policy.offer(worker, now, free) {
+                let start = free.max(now + batch.ahead + case.overhead("launch", batch.size));
                 let finish = start + batch.duration;
                 let mut cells = batch.cells;
                 cells.sort();

@@ -1,10 +1,10 @@
-//! Policies that run whole requests: padded, merged and immediate. None of them pays for gathering.
+//! Policies that run whole requests: padded, merged, immediate, ideal and jit. None of them pays for gathering.
 
 use super::graph::Graph;
 use super::{Batch, Case, Scheduler};
 
 /// All nodes of these requests.
-fn all_nodes(requests: &[usize], graphs: &[Graph]) -> Vec<(usize, usize)> {
+pub fn all_nodes(requests: &[usize], graphs: &[Graph]) -> Vec<(usize, usize)> {
     let mut nodes = Vec::new();
     for &request in requests {
         for node in 0..graphs[request].cells.len() {
@@ -15,7 +15,7 @@ fn all_nodes(requests: &[usize], graphs: &[Graph]) -> Vec<(usize, usize)> {
 }
 
 /// Takes up to `most` requests from the head of a list.
-fn take(waiting: &mut Vec<usize>, most: usize) -> Vec<usize> {
+pub fn take(waiting: &mut Vec<usize>, most: usize) -> Vec<usize> {
     waiting.drain(..most.min(waiting.len())).collect()
 }
 
@@ -59,7 +59,7 @@ impl Scheduler for Padded<'_> {
 
     fn complete(&mut self, _: &[(usize, usize)]) {}
 
-    fn offer(&mut self, _: usize, now: u64) -> Vec<Batch> {
+    fn offer(&mut self, _: usize, now: u64, _: u64) -> Vec<Batch> {
         // Choice: one pointer serves all workers. From it on, and then once more from the first bucket.
         let buckets = self.waiting.iter().map(|request| self.bucket(*request) + 1).max().unwrap_or(0);
         let Some(bucket) = (self.pointer..buckets).chain(0..buckets).find(|bucket| self.ready(*bucket, now)) else {
@@ -84,7 +84,7 @@ impl Scheduler for Padded<'_> {
             (vec!["lstm".to_string()], steps as u64 * costs.time("lstm", size))
         };
         let nodes = all_nodes(&members, self.graphs);
-        vec![Batch { cells, size, nodes, duration: cost + self.case.overhead("task", size) }]
+        vec![Batch { cells, size, nodes, duration: cost + self.case.overhead("task", size), ahead: 0 }]
     }
 
     fn wake_ups(&self) -> Vec<u64> {
@@ -106,7 +106,7 @@ impl Scheduler for Merged<'_> {
 
     fn complete(&mut self, _: &[(usize, usize)]) {}
 
-    fn offer(&mut self, _: usize, _: u64) -> Vec<Batch> {
+    fn offer(&mut self, _: usize, _: u64, _: u64) -> Vec<Batch> {
         let members = take(&mut self.waiting, self.max_batch);
         if members.is_empty() {
             return vec![];
@@ -129,6 +129,7 @@ impl Scheduler for Merged<'_> {
             size: members.len(),
             nodes: all_nodes(&members, self.graphs),
             duration: cost + self.case.overhead("task", members.len()),
+            ahead: 0,
         }]
     }
 
@@ -150,16 +151,123 @@ impl Scheduler for Immediate<'_> {
 
     fn complete(&mut self, _: &[(usize, usize)]) {}
 
-    fn offer(&mut self, _: usize, _: u64) -> Vec<Batch> {
+    fn offer(&mut self, _: usize, _: u64, _: u64) -> Vec<Batch> {
         let members = take(&mut self.waiting, 1);
         let Some(&request) = members.first() else { return vec![] };
-        let cells = self.graphs[request].cells.clone();
-        let cost: u64 = cells.iter().map(|cell| self.case.costs.time(cell, 1)).sum();
-        let nodes = all_nodes(&members, self.graphs);
-        vec![Batch { cells, size: 1, nodes, duration: cost + self.case.overhead("task", 1) }]
+        vec![cell_after_cell(&[request], self.graphs, self.case, 0)]
     }
 
     fn wake_ups(&self) -> Vec<u64> {
         vec![]
     }
+}
+
+/// A graph made by hand for a shape: all requests that have it, and each of its cells once.
+pub struct Ideal<'a> {
+    pub case: &'a Case,
+    pub graphs: &'a [Graph],
+    pub max_batch: usize,
+    pub waiting: Vec<usize>,
+}
+
+impl Scheduler for Ideal<'_> {
+    fn arrive(&mut self, request: usize) {
+        self.waiting.push(request);
+    }
+
+    fn complete(&mut self, _: &[(usize, usize)]) {}
+
+    fn offer(&mut self, _: usize, _: u64, _: u64) -> Vec<Batch> {
+        let Some(oldest) = self.waiting.first().copied() else { return vec![] };
+        // Choice: a shape is its graph, node by node, so that `chain:3` and `tokens:3` are one.
+        let alike = |request: &usize| self.graphs[*request].looks_like(&self.graphs[oldest]);
+        let mut members: Vec<usize> = self.waiting.iter().copied().filter(alike).collect();
+        members.truncate(self.max_batch);
+        self.waiting.retain(|request| !members.contains(request));
+        vec![cell_after_cell(&members, self.graphs, self.case, 0)]
+    }
+
+    fn wake_ups(&self) -> Vec<u64> {
+        vec![]
+    }
+}
+
+/// Just-in-time batching of what a scope of requests computes.
+pub struct Jit<'a> {
+    pub case: &'a Case,
+    pub graphs: &'a [Graph],
+    pub max_batch: usize,
+    /// Whole requests are looked up, not their cells.
+    pub by_graph: bool,
+    /// What a look-up costs the host, while the worker stands still.
+    pub analysis: u64,
+    pub waiting: Vec<usize>,
+}
+
+impl Jit<'_> {
+    /// A task for each shape, by the first request that has it.
+    fn shapes(&self, members: &[usize]) -> Vec<Batch> {
+        let shape = |request: usize| &self.case.trace[request].1;
+        let mut left = members.to_vec();
+        let mut tasks = Vec::new();
+        while let Some(first) = left.first().copied() {
+            let alike: Vec<usize> = left.iter().copied().filter(|request| shape(*request) == shape(first)).collect();
+            left.retain(|request| !alike.contains(request));
+            tasks.push(cell_after_cell(&alike, self.graphs, self.case, self.analysis * alike.len() as u64));
+        }
+        tasks
+    }
+
+    /// One task: cells of one depth, type and number of inputs run together.
+    fn table(&self, members: &[usize]) -> Batch {
+        let mut slots: Vec<((usize, usize, String), usize)> = Vec::new();
+        for &request in members {
+            let graph = &self.graphs[request];
+            for (node, depth) in graph.depths().into_iter().enumerate() {
+                let key = (depth, graph.needs[node].len(), graph.cells[node].clone());
+                match slots.iter_mut().find(|slot| slot.0 == key) {
+                    Some(slot) => slot.1 += 1,
+                    None => slots.push((key, 1)),
+                }
+            }
+        }
+        let cost: u64 = slots.iter().map(|((.., cell), size)| self.case.costs.time(cell, *size)).sum();
+        let nodes = all_nodes(members, self.graphs);
+        Batch {
+            cells: slots.into_iter().map(|((.., cell), _)| cell).collect(),
+            size: members.len(),
+            duration: cost + self.analysis * nodes.len() as u64 + self.case.overhead("task", members.len()),
+            nodes,
+            ahead: 0,
+        }
+    }
+}
+
+impl Scheduler for Jit<'_> {
+    fn arrive(&mut self, request: usize) {
+        self.waiting.push(request);
+    }
+
+    fn complete(&mut self, _: &[(usize, usize)]) {}
+
+    fn offer(&mut self, _: usize, _: u64, _: u64) -> Vec<Batch> {
+        let members = take(&mut self.waiting, self.max_batch);
+        match (members.is_empty(), self.by_graph) {
+            (true, _) => vec![],
+            (false, true) => self.shapes(&members),
+            (false, false) => vec![self.table(&members)],
+        }
+    }
+
+    fn wake_ups(&self) -> Vec<u64> {
+        vec![]
+    }
+}
+
+/// Requests of one graph, whose cells run one after another, each for all of them; with what the host does meanwhile.
+fn cell_after_cell(members: &[usize], graphs: &[Graph], case: &Case, host: u64) -> Batch {
+    let cells = graphs[members[0]].cells.clone();
+    let cost: u64 = cells.iter().map(|cell| case.costs.time(cell, members.len())).sum();
+    let duration = cost + host + case.overhead("task", members.len());
+    Batch { cells, size: members.len(), nodes: all_nodes(members, graphs), duration, ahead: 0 }
 }

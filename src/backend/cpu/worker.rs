@@ -14,7 +14,7 @@ use super::rows::Rows;
 use super::table::Table;
 use super::whole::StepTime;
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{MemberList, NodeRef, Step, places};
+use crate::backend::{MemberList, NodeRef, Part, Step, places};
 use crate::network::{Network, Scratch};
 use crate::units::{CellId, TaskId, WorkerId};
 
@@ -134,9 +134,20 @@ impl Worker {
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.run_nodes(step, nodes);
             }
-            (MemberList::Nodes(nodes), _) => {
-                nodes.iter().for_each(|node| self.table.fail(node.request, places::NOT_ONE_BATCH.to_string()));
+            (MemberList::Parts(parts), [step]) if parts.len() <= step.batch as usize => self.run_parts(step, parts),
+            (members, _) => {
+                members.requests().for_each(|request| self.table.fail(request, places::NOT_ONE_BATCH.to_string()));
             }
+        }
+    }
+
+    /// Runs parts of chains, node by node. Rows of parts that have ended stay as padding.
+    fn run_parts(&mut self, step: &Step, parts: &[Part]) {
+        let mut nodes = Vec::with_capacity(parts.len());
+        for time in 0..step.times as usize {
+            nodes.clear();
+            nodes.extend(parts.iter().filter_map(|part| part.nodes().nth(time)));
+            self.run_nodes(&Step { times: 1, ..*step }, &nodes);
         }
     }
 
@@ -167,7 +178,7 @@ impl Worker {
                 matches!(&steps[..], [step] if step.cell == cell && step.times == 1 && step.batch as usize == nodes.len())
                     && rows.go_on_with(nodes)
             }
-            Some(Job { members: MemberList::Requests(_), .. }) => false,
+            Some(Job { members: MemberList::Requests(_) | MemberList::Parts(_), .. }) => false,
         };
         if !stay {
             self.put_ahead();

@@ -52,8 +52,8 @@ impl<D: Device> Cuda<'_, D> {
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.queue_nodes(id, step, flight)?;
             }
-            (MemberList::Nodes(nodes), _) => {
-                nodes.iter().for_each(|at| self.states.fail(at.request, places::NOT_ONE_BATCH.to_string()));
+            (members, _) => {
+                members.requests().for_each(|request| self.states.fail(request, places::NOT_ONE_BATCH.to_string()));
                 return Ok(());
             }
         }

@@ -81,7 +81,9 @@ impl Mechanism {
         let place = self.running.iter().position(|(id, _)| *id == task).expect("a task of the mechanism is running");
         let (_, stage) = self.running.swap_remove(place);
         let executor = &mut self.executors[stage.index()];
-        let State::Working(Running { item, .. }) = executor.state() else { panic!("stage {stage} runs a task unknowingly") };
+        let State::Working(Running { item, .. }) = executor.state() else {
+            panic!("stage {stage} runs a task unknowingly")
+        };
         let manner = if self.table.row(item.row).splits { Manner::Serial } else { Manner::Parallel };
         let Running { item, from, into } = executor.finish(manner);
         self.buffers.end(stage, from, into);

@@ -26,6 +26,8 @@ pub mod policy;
 pub mod settings;
 pub mod slicing;
 pub mod table;
+#[cfg(test)]
+mod tests;
 mod window;
 
 /// The number of a stage, from 0.

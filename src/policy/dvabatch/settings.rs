@@ -188,19 +188,23 @@ impl DvaBatch {
             Some(costs) => Ok(Durations::new(Arc::clone(slicing), Arc::clone(costs))),
             None => Err(needs_costs(key)),
         };
-        let load = |threshold| ByLoad { max_batch: self.max_batch, window: self.window.unwrap_or(Nanos::ZERO), threshold };
-        let threshold = || match (self.comp_wait, network) {
-            (Some(threshold), _) => Ok(threshold),
-            (None, Some(_)) => {
-                Ok(Nanos(durations("comp_wait")?.from(super::Stage(0), self.max_batch, tokens).0 / 2))
-            }
-            (None, None) => Ok(durations("comp_wait")?.stage(super::Stage(0), self.max_batch, 0).saturating_mul(4)),
+        let load =
+            |threshold| ByLoad { max_batch: self.max_batch, window: self.window.unwrap_or(Nanos::ZERO), threshold };
+        let threshold = || -> Result<Nanos, String> {
+            Ok(match (self.comp_wait, network) {
+                (Some(threshold), _) => threshold,
+                (None, Some(_)) => Nanos(durations("comp_wait")?.from(super::Stage(0), self.max_batch, tokens).0 / 2),
+                (None, None) => durations("comp_wait")?.stage(super::Stage(0), self.max_batch, 0).saturating_mul(4),
+            })
         };
         let by_operator = |entry| -> Result<ByOperator, String> {
             let stages = match &**slicing {
                 Slicing::Network { stages, .. } => stages.len() as u16,
                 Slicing::Chain { .. } => {
-                    return Err("policy: the steps of a chain are all alike, and prefer the same batch; take input or load".into());
+                    return Err(
+                        "policy: the steps of a chain are all alike, and prefer the same batch; take input or load"
+                            .into(),
+                    );
                 }
             };
             let slack_permille = (self.split_slack * 1000.0).round() as u32;
@@ -241,9 +245,8 @@ impl DvaBatch {
 
 /// The smallest batch at which each operator fills the device, up to a largest, at the most tokens that the network takes.
 fn preferred(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
-    let fills = |cell: CellId, input: u32, batch: u32| {
-        costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE
-    };
+    let fills =
+        |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
     let tokens = slice::most_tokens(network);
     let of_operator = |operator: &dnn::Operator| {
         let input = network.input(operator, tokens);
@@ -277,7 +280,9 @@ mod auto_time {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
         match String::deserialize(deserializer)?.as_str() {
             "auto" => Ok(None),
-            text => Nanos::parse(text).map(Some).map_err(|problem| de::Error::custom(format!("{problem}; or \"auto\""))),
+            text => {
+                Nanos::parse(text).map(Some).map_err(|problem| de::Error::custom(format!("{problem}; or \"auto\"")))
+            }
         }
     }
 }

@@ -155,7 +155,11 @@ impl BatchTable {
     pub fn split(&mut self, id: RowId, behind: Stage, sizes: &[u32], items: &mut Vec<Item>) {
         let row = self.rows.get_mut(&id).expect("a batch that is over can't be split");
         let passed = row.completed(behind) as usize;
-        assert!(row.queries[passed..].iter().all(|query| query.left), "batch {} is split while some of it is behind", id.0);
+        assert!(
+            row.queries[passed..].iter().all(|query| query.left),
+            "batch {} is split while some of it is behind",
+            id.0
+        );
         assert_eq!(row.handed(behind.next()), 0, "batch {} is split while some of it is ahead", id.0);
         assert_eq!(sizes.iter().sum::<u32>(), row.live, "the parts of batch {} are not all of it", id.0);
         row.splits = true;
@@ -168,7 +172,11 @@ impl BatchTable {
                 0 => id,
                 _ => {
                     let new = self.insert(created, line, input, true);
-                    self.rows.get_mut(&new).expect("it was inserted").queries.extend(rest.by_ref().take(*size as usize));
+                    self.rows
+                        .get_mut(&new)
+                        .expect("it was inserted")
+                        .queries
+                        .extend(rest.by_ref().take(*size as usize));
                     new
                 }
             };
@@ -203,7 +211,12 @@ impl BatchTable {
     /// An item is handed to a stage.
     pub fn hand(&mut self, item: &Item, stage: Stage) {
         let row = self.rows.get_mut(&item.row).expect("a batch that goes on is there");
-        assert_eq!(row.handed(stage), item.start, "stage {stage} is handed queries of batch {} out of order", item.row.0);
+        assert_eq!(
+            row.handed(stage),
+            item.start,
+            "stage {stage} is handed queries of batch {} out of order",
+            item.row.0
+        );
         row.hand(stage, item.end());
     }
 

@@ -9,10 +9,15 @@ use crate::backend::cuda::{Cuda, Options, check};
 use crate::conformance::{Promises, check_backend};
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
+use crate::policy::fold::Fold;
+use crate::policy::ideal::Ideal;
 use crate::policy::immediate::Immediate;
+use crate::policy::jit::Jit;
+use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::Padded;
 use crate::policy::registry::{Configured, PerCell};
+use crate::units::Nanos;
 use crate::workload::model::Model;
 use crate::workload::random;
 use crate::workload::trace::Requests;
@@ -36,10 +41,14 @@ fn on_cuda(model: &Model, requests: &Requests, workers: usize, streams: u16, run
 
 #[test]
 fn tasks_keep_the_laws() {
-    let policies: [&dyn Configured; 4] = [
+    let policies: [&dyn Configured; 8] = [
         &Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() },
+        &Late { max_batch: PerCell::All(4), ..Late::default() },
         &Padded { bucket_width: 4, max_batch: 4, ..Padded::default() },
         &Merged { max_batch: 4, ..Merged::default() },
+        &Fold { max_batch: 4, construct_ns: Nanos(100), ..Fold::default() },
+        &Ideal { max_batch: 4 },
+        &Jit { max_batch: 4, ..Jit::default() },
         &Immediate::default(),
     ];
     for policy in policies {

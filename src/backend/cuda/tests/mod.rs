@@ -20,7 +20,11 @@ use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::reference::Output;
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
+use crate::policy::fold::Fold;
+use crate::policy::ideal::Ideal;
 use crate::policy::immediate::Immediate;
+use crate::policy::jit::{Granularity, Jit};
+use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, PerCell, Setup};
@@ -67,14 +71,31 @@ fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
 /// A random policy that serves the model.
 fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Configured> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
-    match rng.random_range(0..if model.takes_trees() { 5 } else { 7 }) {
+    match rng.random_range(0..if model.takes_trees() { 10 } else { 12 }) {
         0..=2 => Box::new(Cellular {
             max_tasks: rng.random_range(1..6),
             max_batch: PerCell::All(max_batch),
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
         }),
-        3 => Box::new(Merged { max_batch, ..Merged::default() }),
-        4 => Box::new(Immediate {}),
+        3..=4 => Box::new(Late {
+            max_batch: PerCell::All(max_batch),
+            min_batch: PerCell::All(rng.random_range(1..=max_batch)),
+            lookahead: rng.random_range(0..=3),
+        }),
+        5 => Box::new(Merged { max_batch, ..Merged::default() }),
+        6 => Box::new(Immediate {}),
+        7 => Box::new(Fold {
+            max_batch,
+            construct_ns: Nanos(rng.random_range(0..5_000)),
+            overlap: rng.random(),
+            copies: rng.random_bool(0.5),
+        }),
+        8 => Box::new(Ideal { max_batch }),
+        9 => Box::new(Jit {
+            granularity: if rng.random_bool(0.5) { Granularity::Cell } else { Granularity::Graph },
+            max_batch,
+            ..Jit::default()
+        }),
         _ => Box::new(Padded {
             bucket_width: rng.random_range(1..6),
             max_batch,
