@@ -1,0 +1,153 @@
+//! Random workloads on random devices.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rand::RngExt as _;
+
+use super::record::{Record, Watched};
+use crate::backend::Backend;
+use crate::backend::sim::Sim;
+use crate::cost::table::{CostTable, Overhead, TableModel};
+use crate::driver::drive;
+use crate::metrics::laws;
+use crate::metrics::recorder::{Keep, Recorder};
+use crate::policy::registry::{Configured, Setup};
+use crate::units::Nanos;
+use crate::workload::arrivals::OpenLoop;
+use crate::workload::graph_model::{GraphModel, Takes};
+use crate::workload::model::Model;
+use crate::workload::operator::Sizes;
+use crate::workload::operator::catalogue::Catalogue;
+use crate::workload::random::{self, Stream};
+use crate::workload::shape::{Shape, Tree};
+use crate::workload::trace::Requests;
+
+/// A random workload on a random device.
+pub(super) struct Case {
+    pub model: Model,
+    pub workers: usize,
+    costs: String,
+    overhead: Overhead,
+    pub requests: Requests,
+    pub arrivals: Vec<Nanos>,
+}
+
+impl Case {
+    pub fn draw(number: u32) -> Case {
+        let rng = &mut random::stream(u64::from(number), 0, "conformance");
+        let model = draw_model(number, rng);
+        let count = rng.random_range(1..=40);
+        let shapes: Arc<[Shape]> = (0..count).map(|_| draw_shape(&model, rng)).collect();
+        let mut clock = 0;
+        let arrivals = (0..count)
+            .map(|_| {
+                // Bursts at one instant, gaps of about a task, and long silences.
+                clock += [0, 0, rng.random_range(0..300), rng.random_range(0..5_000)][rng.random_range(0..4)];
+                Nanos(clock)
+            })
+            .collect();
+        let mut costs = String::from("cell,batch,ns\n");
+        for cell in model.cell_types() {
+            for batch in [1, 4, 16] {
+                let _ = writeln!(costs, "{},{batch},{}", cell.name, rng.random_range(1..100) * (3 + batch));
+            }
+        }
+        let mut nanos = || Some(Nanos(rng.random_range(0..20)));
+        // No launch: during one a worker waits for work that it has, which the law of work conservation takes for idling.
+        let overhead = Overhead { task: nanos(), gather: nanos(), launch: None };
+        let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
+        Case { model, workers: rng.random_range(1..=4), costs, overhead, requests, arrivals }
+    }
+
+    pub fn device(&self) -> TableModel {
+        let operators = Catalogue::new(&self.model, &Sizes::square(8));
+        CostTable::parse(&self.costs, "costs")
+            .and_then(|table| table.device_with(&self.model.cell_types(), &operators, self.overhead))
+            .expect("the table has all of the model's cells")
+    }
+
+    pub fn run(&self, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
+        self.run_on(&mut Sim::new(self.workers, self.device()), policy, setup, watch)
+    }
+
+    pub fn run_on(&self, backend: &mut dyn Backend, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
+        let mut policy = policy.build_policy(setup).expect("it was built before");
+        let mut backend = Watched { inner: backend, watch, tasks: Vec::new() };
+        let mut recorder = Recorder::new(self.requests.len(), self.workers, setup.cells.len(), Keep::default());
+        let mut source = OpenLoop::new(&self.requests, &self.arrivals);
+        let stop = AtomicBool::new(false);
+        drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &stop)
+            .expect("nobody interrupts the run");
+        Record {
+            littles_law: laws::littles_law(&recorder).map_err(|error| format!("Little's law: {error}")),
+            tasks: backend.tasks,
+            start: recorder.start,
+            finish: recorder.finish,
+            rejected: recorder.rejected,
+            busy: recorder.busy,
+        }
+    }
+
+    pub fn describe(&self) -> String {
+        let mut text =
+            format!("model {}, {} workers, {:?}\n{}", self.model.name(), self.workers, self.overhead, self.costs);
+        text.push_str("id,arrival_ns,shape\n");
+        for (id, (arrival, shape)) in self.arrivals.iter().zip(self.requests.shapes.iter()).enumerate() {
+            let _ = writeln!(text, "{id},{},{shape}", arrival.0);
+        }
+        text
+    }
+}
+
+/// Graph models whose subgraphs are cut in different ways: layers that lie on each other, two chains in opposite directions, chains
+/// proper, trees, and graphs one by one, with batch sizes that a batch is padded to.
+const GRAPHS: [&str; 5] = [
+    include_str!("../../scenarios/graphs/two-layers.json"),
+    include_str!("../../scenarios/graphs/bidirectional.json"),
+    include_str!("../../scenarios/graphs/attention.json"),
+    include_str!("../../scenarios/graphs/tree.json"),
+    include_str!("../../scenarios/graphs/explicit.json"),
+];
+
+/// The models take turns; every fifth workload is of a graph model.
+fn draw_model(number: u32, rng: &mut Stream) -> Model {
+    match number % 5 {
+        0 => Model::Lstm,
+        1 => Model::Seq2Seq,
+        // With more children than any node of the trees that are drawn.
+        2 => [Model::TreeLstm, Model::ChildSumByArity(15)][rng.random_range(0..2)].clone(),
+        3 => Model::Dnn("net".into()),
+        _ => {
+            let number = rng.random_range(0..GRAPHS.len());
+            let model = GraphModel::parse("example", Path::new("example"), GRAPHS[number]);
+            Model::Graph(Arc::new(model.expect("the examples are sound")))
+        }
+    }
+}
+
+fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
+    match model {
+        Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
+        Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+            // Each node but the first hangs below one drawn before it, so that any arity and any order of leaves occurs.
+            let nodes = rng.random_range(1..=15u32);
+            let parents: Vec<u32> = (0..nodes).map(|i| if i == 0 { 0 } else { rng.random_range(1..=i) }).collect();
+            Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("parents stand before their children")))
+        }
+        Model::Graph(graph) => match graph.takes() {
+            Takes::Chains => Shape::Chain(rng.random_range(1..=12)),
+            Takes::Pairs => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },
+            Takes::Trees => draw_shape(&Model::TreeLstm, rng),
+            Takes::Graphs => {
+                let graphs = graph.weights().map_or(1, |weights| weights.len() as u32);
+                Shape::Graph(rng.random_range(1..=graphs))
+            }
+        },
+        Model::Dnn(_) if rng.random() => Shape::Tokens(rng.random_range(1..=40)),
+        Model::Dnn(_) => Shape::Fixed,
+    }
+}

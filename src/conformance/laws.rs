@@ -1,0 +1,309 @@
+//! The laws, each read off the record of a run.
+
+use std::collections::BTreeMap;
+
+use super::Promises;
+use super::case::Case;
+use super::record::{Record, Watch};
+use crate::backend::{MemberList, NodeRef};
+use crate::metrics::bounds::Fastest;
+use crate::units::{CellId, Nanos, NodeId, RequestId};
+use crate::workload::cell_graph::{CellGraph, Run};
+
+/// The first law that the run breaks, if there is one.
+pub(super) fn first_broken(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
+    let checks: [&dyn Fn() -> Result<(), String>; 9] = [
+        &|| caps(case, run, promises),
+        &|| conservation(case, run),
+        &|| order(case, run),
+        &|| causality(case, run),
+        &|| busy_time(run),
+        &|| run.littles_law.clone(),
+        &|| if promises.work_conserving { work_conservation(case, run) } else { Ok(()) },
+        &|| if promises.pins { pinning(case, run) } else { Ok(()) },
+        &|| if promises.bounded { bounds(case, run) } else { Ok(()) },
+    ];
+    checks.iter().find_map(|check| check().err())
+}
+
+/// The same of those laws that do not depend on the simulator's exact times.
+pub(super) fn first_broken_by_backend(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
+    caps(case, run, promises)
+        .and_then(|()| conservation(case, run))
+        .and_then(|()| order(case, run))
+        .and_then(|()| causality(case, run))
+        .and_then(|()| busy_time(run))
+        .and_then(|()| if promises.pins { pinning(case, run) } else { Ok(()) })
+        .err()
+}
+
+fn caps(case: &Case, run: &Record, promises: &Promises) -> Result<(), String> {
+    for (id, task) in run.tasks.iter().enumerate() {
+        if task.batch > promises.max_batch || task.batch == 0 {
+            return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, promises.max_batch));
+        }
+        let own: u64 =
+            members(task, case).iter().map(|n| size_of(&case.requests.graphs[n.request.index()], n.node)).sum();
+        if task.useful_cells != own || task.executed_cells < own {
+            return Err(format!(
+                "caps: task {id} executes {} cells, calls {} useful, and its members have {own}",
+                task.executed_cells, task.useful_cells
+            ));
+        }
+        let Some(nodes) = cell_nodes(task) else { continue };
+        let sizes = &case.model.cell_types()[task.cell.index()].batches;
+        let as_many = sizes.iter().copied().find(|size| *size >= task.batch).unwrap_or(task.batch);
+        if nodes.len() != task.batch as usize || task.step_batch != as_many {
+            return Err(format!(
+                "caps: task {id} says {}, runs {} at once and holds {} nodes",
+                task.batch,
+                task.step_batch,
+                nodes.len()
+            ));
+        }
+        if let Some(other) =
+            nodes.iter().find(|n| cell_of(&case.requests.graphs[n.request.index()], n.node) != task.cell)
+        {
+            return Err(format!("caps: task {id} of cell {} holds {other:?} of another cell type", task.cell));
+        }
+    }
+    Ok(())
+}
+
+fn conservation(case: &Case, run: &Record) -> Result<(), String> {
+    let finished = run.finish.iter().filter(|at| **at != Nanos::MAX).count() as u64;
+    if finished + run.rejected != run.finish.len() as u64 {
+        let lost = run.finish.iter().position(|at| *at == Nanos::MAX).unwrap_or(0);
+        return Err(format!("conservation: request {lost} never left"));
+    }
+    let mut runs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|g| vec![0; g.nodes() as usize]).collect();
+    for node in run.tasks.iter().flat_map(|task| members(task, case)) {
+        runs[node.request.index()][node.node.index()] += 1;
+    }
+    for (request, counts) in runs.iter().enumerate() {
+        let expected = u32::from(run.finish[request] != Nanos::MAX);
+        if let Some(node) = counts.iter().position(|count| *count != expected) {
+            return Err(format!("conservation: node {node} of request {request} ran {} times", counts[node]));
+        }
+    }
+    Ok(())
+}
+
+fn order(case: &Case, run: &Record) -> Result<(), String> {
+    let mut times: BTreeMap<NodeRef, (Nanos, Nanos)> = BTreeMap::new();
+    for task in &run.tasks {
+        for node in cell_nodes(task).unwrap_or_default() {
+            times.insert(*node, (task.start, task.finish));
+        }
+    }
+    for (request, graph) in case.requests.graphs.iter().enumerate() {
+        let at = |node| times.get(&NodeRef { request: RequestId(request as u32), node: NodeId(node) });
+        for (from, to) in spell_out(graph).1 {
+            if let (Some(before), Some(after)) = (at(from), at(to))
+                && after.0 < before.1
+            {
+                return Err(format!("order: node {to} of request {request} starts before node {from} is done"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn causality(case: &Case, run: &Record) -> Result<(), String> {
+    let mut last = vec![Nanos::ZERO; run.finish.len()];
+    let mut first = vec![Nanos::MAX; run.finish.len()];
+    for (id, task) in run.tasks.iter().enumerate() {
+        if task.submit > task.start || task.start > task.finish {
+            return Err(format!("causality: task {id} runs before it is submitted, or ends before it starts"));
+        }
+        for node in members(task, case) {
+            let request = node.request.index();
+            if task.submit < case.arrivals[request] {
+                return Err(format!("causality: task {id} holds request {request}, which has not arrived"));
+            }
+            last[request] = last[request].max(task.finish);
+            first[request] = first[request].min(task.start);
+        }
+    }
+    for (request, finish) in run.finish.iter().enumerate().filter(|(_, at)| **at != Nanos::MAX) {
+        if *finish != last[request] {
+            return Err(format!(
+                "causality: request {request} leaves at {finish}, its last node is done at {}",
+                last[request]
+            ));
+        }
+        if run.start[request] != first[request] {
+            return Err(format!(
+                "causality: request {request} is said to start at {}, its first node starts at {}",
+                run.start[request], first[request]
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn busy_time(run: &Record) -> Result<(), String> {
+    for (worker, busy) in run.busy.iter().enumerate() {
+        let mut tasks: Vec<&Watch> = run.tasks.iter().filter(|t| t.worker.index() == worker).collect();
+        tasks.sort_by_key(|t| (t.start, t.finish));
+        if tasks.windows(2).any(|pair| pair[1].start < pair[0].finish) {
+            return Err(format!("work: two tasks of worker {worker} overlap"));
+        }
+        let sum: Nanos = tasks.iter().map(|t| t.finish - t.start).sum();
+        if sum != *busy {
+            return Err(format!("work: worker {worker} was busy for {busy}, its tasks take {sum}"));
+        }
+    }
+    Ok(())
+}
+
+fn work_conservation(case: &Case, run: &Record) -> Result<(), String> {
+    let end = run.finish.iter().filter(|at| **at != Nanos::MAX).max().copied().unwrap_or(Nanos::ZERO);
+    let mut idle: Vec<(Nanos, Nanos)> = Vec::new();
+    for worker in 0..case.workers {
+        let spans = run.tasks.iter().filter(|t| t.worker.index() == worker).map(|t| (t.submit, t.finish));
+        idle.extend(gaps(spans.collect(), Nanos::ZERO, end));
+    }
+    let mut tasks_of: Vec<Vec<(Nanos, Nanos)>> = vec![Vec::new(); run.finish.len()];
+    for task in &run.tasks {
+        for node in members(task, case) {
+            tasks_of[node.request.index()].push((task.submit, task.finish));
+        }
+    }
+    for (request, spans) in tasks_of.into_iter().enumerate().filter(|(r, _)| run.finish[*r] != Nanos::MAX) {
+        for waits in gaps(spans, case.arrivals[request], run.finish[request]) {
+            if let Some(gap) = idle.iter().find(|gap| gap.0.max(waits.0) < gap.1.min(waits.1)) {
+                return Err(format!(
+                    "work conservation: request {request} waits from {} to {}, and a worker idles from {} to {}",
+                    waits.0, waits.1, gap.0, gap.1
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a span that none of the given spans covers.
+fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {
+    spans.sort_unstable();
+    let mut open = Vec::new();
+    let mut covered = from;
+    for (start, end) in spans {
+        if start > covered {
+            open.push((covered, start));
+        }
+        covered = covered.max(end);
+    }
+    if covered < to {
+        open.push((covered, to));
+    }
+    open
+}
+
+fn pinning(case: &Case, run: &Record) -> Result<(), String> {
+    let subgraphs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|graph| spell_out(graph).0).collect();
+    let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&Watch>> = BTreeMap::new();
+    for task in &run.tasks {
+        for node in cell_nodes(task).unwrap_or_default() {
+            let subgraph = subgraphs[node.request.index()][node.node.index()];
+            tasks_of.entry((node.request, subgraph)).or_default().push(task);
+        }
+    }
+    for ((request, subgraph), tasks) in tasks_of {
+        for (i, a) in tasks.iter().enumerate() {
+            if let Some(b) =
+                tasks[i + 1..].iter().find(|b| b.worker != a.worker && b.submit < a.finish && a.submit < b.finish)
+            {
+                return Err(format!(
+                    "pinning: subgraph {subgraph} of request {request} is on workers {} and {} at once",
+                    a.worker, b.worker
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn bounds(case: &Case, run: &Record) -> Result<(), String> {
+    let device = case.device();
+    let nodes: u64 = case.requests.graphs.iter().map(CellGraph::nodes).sum();
+    let largest = vec![nodes as u32; case.model.cell_types().len()];
+    let mut fastest = Fastest::new([&device], largest);
+    let mut work = 0.0;
+    let left = |request: &usize| run.finish[*request] != Nanos::MAX;
+    for request in (0..run.finish.len()).filter(left) {
+        let graph = &case.requests.graphs[request];
+        let (least, took) = (fastest.path(graph), run.finish[request] - case.arrivals[request]);
+        if took < least {
+            return Err(format!("bounds: request {request} takes {took}, and at the best batches {least}"));
+        }
+        work += fastest.work(graph);
+    }
+    // The sum of shares is rounded, unlike times.
+    let busy: Nanos = run.busy.iter().copied().sum();
+    if (busy.0 as f64) < work * (1.0 - 1e-9) {
+        return Err(format!("bounds: workers are busy for {busy}, and at the best batches for {work:.1}ns"));
+    }
+    Ok(())
+}
+
+/// The nodes of a task; `None` for whole graphs, whose inner order is the backend's.
+fn cell_nodes(task: &Watch) -> Option<&[NodeRef]> {
+    match task.members.as_ref().expect("the run was watched") {
+        MemberList::Nodes(nodes) => Some(nodes),
+        MemberList::Requests(_) => None,
+    }
+}
+
+fn members(task: &Watch, case: &Case) -> Vec<NodeRef> {
+    match task.members.as_ref().expect("the run was watched") {
+        MemberList::Nodes(nodes) => nodes.clone(),
+        MemberList::Requests(requests) => requests
+            .iter()
+            .flat_map(|request| {
+                let nodes = case.requests.graphs[request.index()].nodes() as u32;
+                (0..nodes).map(|node| NodeRef { request: *request, node: NodeId(node) })
+            })
+            .collect(),
+    }
+}
+
+fn cell_of(graph: &CellGraph, node: NodeId) -> CellId {
+    match graph {
+        CellGraph::Graph(graph) => graph.cells()[node.index()],
+        CellGraph::Chains(runs) => run_of(runs, node).cell,
+    }
+}
+
+/// As how many cells a node counts: the size of its input, where it has one.
+fn size_of(graph: &CellGraph, node: NodeId) -> u64 {
+    match graph {
+        CellGraph::Graph(_) => 1,
+        CellGraph::Chains(runs) => u64::from(run_of(runs, node).input.max(1)),
+    }
+}
+
+fn run_of(runs: &[Run], node: NodeId) -> Run {
+    let mut behind = 0;
+    let run = runs.iter().find(|run| {
+        behind += run.length;
+        node.0 < behind
+    });
+    *run.expect("a node is in one of the runs")
+}
+
+/// The subgraph of each node and the edges of a request's graph.
+fn spell_out(graph: &CellGraph) -> (Vec<u32>, Vec<(u32, u32)>) {
+    match graph {
+        CellGraph::Graph(graph) => {
+            let edges = (0..graph.len() as u32).flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)));
+            (graph.subgraph_of().to_vec(), edges.collect())
+        }
+        CellGraph::Chains(runs) => {
+            let subgraphs: Vec<u32> =
+                runs.iter().enumerate().flat_map(|(i, run)| vec![i as u32; run.length as usize]).collect();
+            let edges = (1..subgraphs.len() as u32).map(|n| (n - 1, n)).collect();
+            (subgraphs, edges)
+        }
+    }
+}

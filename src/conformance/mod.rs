@@ -1,0 +1,117 @@
+//! The laws that every policy keeps, as a kit: one line in a test checks a policy on random workloads.
+//!
+//! ```
+//! use batchlab::conformance::{Promises, check};
+//! use batchlab::policy::padded::Padded;
+//!
+//! check(&Padded { max_batch: 4, ..Padded::default() }, &Promises { max_batch: 4, ..Promises::default() });
+//! ```
+//!
+//! The laws are read off a record of what the policy submitted and what came of it, never off the policy:
+//!
+//! 1. **Conservation**: every request leaves once, finished or rejected; every node of a finished request runs once.
+//! 2. **Order**: no node starts before the nodes that it needs are done.
+//! 3. **Caps**: no batch is larger than promised; a cell task holds nodes of one cell type; the cells that a task calls
+//!    useful are those of its members, and it executes no fewer.
+//! 4. **Causality**: arrival ≤ submission ≤ start ≤ finish, and a request leaves when its last node is done.
+//! 5. **Work**: the tasks of a worker do not overlap, and its busy time is the sum of theirs.
+//! 6. **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
+//! 7. **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
+//! 8. **Work conservation**, if promised: no worker idles while a request waits of which nothing runs.
+//! 9. **Pinning**, if promised: while a subgraph has unfinished tasks on one worker, none of its nodes goes to another.
+//! 10. **Bounds**, if promised: no request takes less than its critical path at the best batches, and no set of workers serves
+//!     more in a time than at the best batches ([`crate::metrics::bounds`]).
+
+mod case;
+mod laws;
+mod record;
+
+use self::case::Case;
+use crate::backend::Backend;
+use crate::policy::registry::{Configured, Setup};
+use crate::workload::model::Model;
+use crate::workload::trace::Requests;
+
+/// What a policy promises beyond the laws that hold for all.
+#[derive(Clone, Copy, Debug)]
+pub struct Promises {
+    /// The largest batch: nodes of a cell task, requests of a batch of whole graphs.
+    pub max_batch: u32,
+    /// No worker idles while a request waits of which nothing runs. Not so with batch windows.
+    pub work_conserving: bool,
+    /// The nodes of a subgraph with unfinished tasks go to the worker of these tasks.
+    pub pins: bool,
+    /// Every node runs as a cell, for what the cost table says.
+    pub bounded: bool,
+    /// How many random workloads are tried.
+    pub cases: u32,
+}
+
+impl Default for Promises {
+    fn default() -> Self {
+        Promises { max_batch: u32::MAX, work_conserving: true, pins: true, bounded: true, cases: 200 }
+    }
+}
+
+/// Checks a policy on random workloads of every model that it serves.
+///
+/// # Panics
+/// Names the law that is broken, with the workload that shows it; or says that the policy serves no model at all.
+pub fn check(policy: &dyn Configured, promises: &Promises) {
+    let mut served = 0;
+    for number in 0..promises.cases {
+        let case = Case::draw(number);
+        let cells = case.model.cell_types();
+        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers };
+        if policy.build_policy(&setup).is_err() {
+            continue; // A policy may refuse a model, and says why where a user meets it.
+        }
+        served += 1;
+        let watched = case.run(policy, &setup, true);
+        let broken = laws::first_broken(&case, &watched, promises).or_else(|| {
+            let again = case.run(policy, &setup, true);
+            let unwatched = case.run(policy, &setup, false);
+            (again.tasks != watched.tasks || again.finish != watched.finish)
+                .then(|| "repetition: a second run of the same events differs".to_string())
+                .or_else(|| {
+                    (unwatched.finish != watched.finish).then(|| {
+                        "repetition: the schedule depends on whether the backend asks for the nodes".to_string()
+                    })
+                })
+        });
+        if let Some(law) = broken {
+            panic!("{policy:?} breaks a law on case {number}: {law}\n{}", case.describe());
+        }
+    }
+    assert!(served > 0, "{policy:?} serves none of the models in {} cases", promises.cases);
+}
+
+/// Checks a backend with a clock of its own: that what it tells of the runs of a policy keeps those of the laws that do not
+/// depend on the simulator's exact times (conservation, order, caps, causality, work and pinning). `on` is given a workload's model,
+/// its requests and the number of workers, and passes a backend for them to the function, or leaves out what it can't run.
+///
+/// # Panics
+/// Names the law that is broken, with the workload that shows it; or says that no workload was run.
+pub fn check_backend(
+    policy: &dyn Configured,
+    promises: &Promises,
+    mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
+) {
+    let mut served = 0;
+    for number in 0..promises.cases {
+        let case = Case::draw(number);
+        let cells = case.model.cell_types();
+        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers };
+        if policy.runs_operators() || policy.build_policy(&setup).is_err() {
+            continue;
+        }
+        on(&case.model, &case.requests, case.workers, &mut |backend| {
+            served += 1;
+            let run = case.run_on(backend, policy, &setup, true);
+            if let Some(law) = laws::first_broken_by_backend(&case, &run, promises) {
+                panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
+            }
+        });
+    }
+    assert!(served > 0, "none of {} workloads was run", promises.cases);
+}
