@@ -34,7 +34,8 @@ pub struct DyNet {
     /// What is launched next.
     pub by: By,
     /// What building the graph costs the host, for each operator. The default is that of ten trees at hidden size 256, whose graph took
-    /// 1.8 ms: 5,190 operators by the lists here (10 trees of 19.1 leaves with 11 operators and 18.1 inner nodes with 17).
+    /// 1.8 ms: 5,190 operators by the lists here (10 trees of 19.1 leaves with 11 operators and 18.1 inner nodes with 17). Both times are
+    /// recollected from papers on later systems; this project has measured neither.
     pub construct_ns: Nanos,
     /// What putting it in order costs the host, for each operator. The default is that of the same trees: 1.2 ms.
     pub merge_ns: Nanos,
