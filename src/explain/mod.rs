@@ -42,6 +42,8 @@ pub struct Formed {
     pub task: TaskId,
     /// What it runs.
     pub steps: Vec<Step>,
+    /// Its steps are operators of cells.
+    pub operators: bool,
     /// How many of its cells belong to a request.
     pub useful_cells: u64,
     /// Its states had to be brought together.
@@ -53,10 +55,11 @@ pub struct Formed {
 }
 
 impl Formed {
-    fn of(id: TaskId, task: &Task<'_>, members: MemberList) -> Formed {
+    fn of(id: TaskId, task: &Task<'_>, members: MemberList, cells: usize) -> Formed {
         Formed {
             task: id,
             steps: task.steps.to_vec(),
+            operators: task.steps.iter().any(|step| step.cell.index() >= cells),
             useful_cells: task.useful_cells,
             gather: task.gather,
             host: task.host,
@@ -70,8 +73,13 @@ impl Formed {
         self.members.requests().filter(|request| seen.insert(*request)).collect()
     }
 
-    /// The cells that it executes, padding included.
+    /// The cells that it executes, padding included. Operators pad nothing: theirs are the cells that they belong to.
     pub fn cells(&self) -> u64 {
+        if self.operators { self.useful_cells } else { self.runs() }
+    }
+
+    /// How often its steps run a row: its cells, or its operators.
+    pub fn runs(&self) -> u64 {
         self.steps.iter().map(Step::cells).sum()
     }
 
@@ -87,8 +95,8 @@ pub struct Again {
     pub policy: String,
     /// Its load, as in the results folder.
     pub point: String,
-    /// The model's cell types.
-    pub cells: Vec<CellType>,
+    /// The names of what its tasks run: the model's cell types, and their operators where its policy runs those.
+    pub steps: Vec<CellType>,
     /// Its requests.
     pub requests: Arc<Requests>,
     /// What happened, with all tasks and reasons.
@@ -105,12 +113,13 @@ impl Again {
     /// have changed; a subject that is not there, with the range of those that are.
     pub fn run(results: &Results, point: &Point, subject: Subject) -> Result<Again> {
         let mut formed = Vec::new();
+        let cells = results.scenario.workload.model.cell_types().len();
         let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
             let concerned = |members: &&MemberList| match subject {
                 Subject::Task(wanted) => id == wanted,
                 Subject::Request(wanted) => members.requests().any(|request| request == wanted),
             };
-            formed.extend(members.filter(concerned).map(|members| Formed::of(id, task, members.clone())));
+            formed.extend(members.filter(concerned).map(|members| Formed::of(id, task, members.clone(), cells)));
         };
         let watcher = Watcher { members: true, see: &mut see };
         let (prepared, record) = match Recording::is_in(&point.folder) {
@@ -132,7 +141,7 @@ impl Again {
         Ok(Again {
             policy: results.scenario.policies[point.run.policy].label.clone(),
             point: point.run.load.to_string(),
-            cells: prepared.cells().to_vec(),
+            steps: prepared.steps().to_vec(),
             requests,
             record,
             formed,
@@ -151,11 +160,21 @@ impl Again {
         reasons.binary_search_by_key(&task, |(id, _)| *id).ok().map(|place| &reasons[place].1)
     }
 
-    /// The names of a task's cell types, joined as in its log.
+    /// The names of what a task runs, joined as in its log.
     pub fn names(&self, row: &TaskRow) -> String {
         let mut names = String::new();
-        logs::join_names(&mut names, &row.cells, &self.cells);
+        logs::join_names(&mut names, &row.cells, &self.steps);
         names
+    }
+
+    /// The same for a line of text: of more than three the first, and how many more there are.
+    pub fn short_names(&self, row: &TaskRow) -> String {
+        match row.cells.as_slice() {
+            [first, rest @ ..] if rest.len() > 2 => {
+                format!("{} and {} more", self.steps[first.index()].name, rest.len())
+            }
+            _ => self.names(row),
+        }
     }
 
     /// The tasks that a worker's stream was busy with between two instants, in the order of submission.

@@ -129,10 +129,13 @@ impl<'a> Life<'a> {
             let row = stop.row;
             lines.push(vec![
                 row.task.to_string(),
-                self.again.names(row),
+                self.again.short_names(row),
                 nodes_text(&stop.nodes),
                 row.batch.to_string(),
-                format!("{} others", stop.formed.requests().len() - 1),
+                match stop.formed.requests().len() - 1 {
+                    1 => "1 other".into(),
+                    others => format!("{others} others"),
+                },
                 row.worker.to_string(),
                 format!("+{}", milliseconds(row.start.saturating_since(self.arrival()))),
                 span(row.start, row.finish),
@@ -217,7 +220,7 @@ fn row_cells(formed: &Formed) -> Option<u64> {
     let whole = matches!(&formed.members, MemberList::Requests(_));
     let rows = formed.requests().len() as u64;
     let equal = formed.steps.iter().all(|step| u64::from(step.batch) == rows);
-    (whole && equal).then(|| formed.cells() / rows.max(1))
+    (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
 }
 
 /// The request's nodes in a task.

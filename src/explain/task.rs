@@ -47,7 +47,7 @@ impl<'a> Account<'a> {
             row.task,
             again.policy,
             again.point,
-            again.names(row),
+            again.short_names(row),
             row.batch,
             row.worker,
             row.stream
@@ -74,7 +74,7 @@ impl<'a> Account<'a> {
             text += &format!(
                 "  before it on the worker: task {} ({}, {}), done {gap}\n",
                 before.task,
-                again.names(before),
+                again.short_names(before),
                 before.batch
             );
         }
@@ -107,7 +107,12 @@ impl<'a> Account<'a> {
             padding => format!("{padding} of them padding ({:.1} %)", 100.0 * padding as f64 / all as f64),
         };
         let length = self.formed.length();
-        format!("cells: {all}, {padding}; {length} batch{} one behind the other", if length == 1 { "" } else { "es" })
+        let operators = match self.formed.operators {
+            true => format!("{} operators in ", self.formed.runs()),
+            false => String::new(),
+        };
+        let es = if length == 1 { "" } else { "es" };
+        format!("cells: {all}, {padding}; {operators}{length} batch{es} one behind the other")
     }
 
     /// The account for a program: all times are nanoseconds.

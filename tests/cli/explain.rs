@@ -28,8 +28,8 @@ fn a_request_of_a_padded_batch_pays_for_the_longest() {
         \x20 its own cells: 2, 2 of them one behind the other\n\
         \x20 padding: 1 of the cells that its row ran are not its own\n\
         \n\
-        task  cell  nodes  batch      with  worker      start      took    waited  for\n\
-        0     lstm    0-1      2  1 others       0  +0.000 ms  3.300 ms  0.000 ms\n"
+        task  cell  nodes  batch     with  worker      start      took    waited  for\n\
+        0     lstm    0-1      2  1 other       0  +0.000 ms  3.300 ms  0.000 ms\n"
     );
     let ran = desk.run(&["explain", "out/t/P", "request", "2"]).ok();
     let waited = "1.000 ms  2.800 ms  since it arrived; behind task 0; submitted after 2.800 ms\n";
@@ -70,6 +70,24 @@ fn a_request_of_cellular_batching_joins_and_leaves() {
     let json = desk.run(&["explain", "out/t/C", "request", "1", "--format", "json"]).ok().json();
     let needed: Vec<&serde_json::Value> = json["tasks"].as_array().unwrap().iter().map(|t| &t["needed_task"]).collect();
     assert_eq!(needed, [&serde_json::Value::Null, &0.into(), &1.into()]);
+}
+
+/// The two requests that run together have five steps of 15 operators each, on three levels. Those that need no state, the words'
+/// look-ups, run at once for all levels. Of the other 14 DyNet also runs together some that are
+/// alike inside of a cell; JIT's key holds them apart, since they take different results.
+#[test]
+fn operators_are_named_and_are_no_padding() {
+    for (policy, others, launches) in
+        [("kind = \"dynet\"", 9, 1 + 3 * 11), ("kind = \"jit\"\ngranularity = \"operator\"", 14, 1 + 3 * 14)]
+    {
+        let desk = simulated(&format!("{policy}\nlabel = \"O\""));
+        let text = desk.run(&["explain", "out/t/O", "request", "1"]).ok().stdout;
+        let name = format!("\n0     lstm.lookup and {others} more");
+        assert!(text.contains("no padding\n") && text.contains(&name), "{text}");
+        let text = desk.run(&["explain", "out/t/O", "task", "0"]).ok().stdout;
+        let cells = format!("  cells: 5, no padding; 75 operators in {launches} batches one behind the other\n");
+        assert!(text.contains(&cells), "{cells}{text}");
+    }
 }
 
 #[test]
