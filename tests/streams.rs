@@ -61,7 +61,7 @@ impl Settings for Abreast {
         let costs = setup.costs.ok_or("percent: needs device.costs")?;
         let share = Share(Share::WHOLE.0 * u64::from(self.percent) / 100 / u64::from(self.streams));
         Ok(Box::new(AbreastPolicy {
-            max_batch: batch_of(costs, share.min(Share::WHOLE)) as usize,
+            max_batch: batch_of(&**costs, share.min(Share::WHOLE)) as usize,
             busy: vec![vec![false; self.streams.into()]; setup.workers],
             waiting: VecDeque::new(),
         }))

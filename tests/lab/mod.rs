@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::backend::sim;
+use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::cellular::Cellular;
+use batchlab::policy::dvabatch::lazy::Lazy;
+use batchlab::policy::dvabatch::settings::DvaBatch;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
 use batchlab::policy::immediate::Immediate;
@@ -89,6 +92,8 @@ pub fn settings(table: &toml::Table) -> Arc<dyn Configured> {
         Some("fold") => read::<Fold>(keys),
         Some("ideal") => read::<Ideal>(keys),
         Some("jit") => read::<Jit>(keys),
+        Some("dvabatch") => read::<DvaBatch>(keys),
+        Some("lazy") => read::<Lazy>(keys),
         Some("merged") => read::<Merged>(keys),
         Some("immediate") => read::<Immediate>(keys),
         _ => panic!("{kind} is not a kind of policy"),
@@ -152,7 +157,8 @@ impl Device {
 
     /// Serves the requests, which arrive at these times, from an empty system until all are done.
     pub fn run(&self, policy: &dyn Configured, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
-        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&self.costs) };
+        let costs: Arc<dyn CostModel> = Arc::new(self.costs.clone());
+        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&costs) };
         let mut backend = sim::device(self.workers, policy.streams(&setup), self.costs.clone());
         let mut policy = policy.build_policy(&setup).expect("settings that fit the model");
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);

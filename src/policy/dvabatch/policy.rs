@@ -30,6 +30,11 @@ impl Staged {
             now: Nanos::ZERO,
         }
     }
+
+    /// The mechanism of a worker.
+    pub fn mechanism(&self, worker: WorkerId) -> &Mechanism {
+        &self.mechanisms[worker.index()]
+    }
 }
 
 impl Policy for Staged {

@@ -1,19 +1,32 @@
-//! The mechanism and its policies: the laws on random workloads, and what must not happen.
+//! The mechanism and its policies: the paper's example, the laws on random workloads, and what must not happen.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::Stage;
+use super::buffers::{Buffers, Pair, State};
+use super::conditions::{Behind, Conditions, Enter, Entry, Onward};
+use super::executor::{Executor, Item, Manner, Running};
+use super::policy::Staged;
 use super::settings::{Diversity, DvaBatch, Rule, Stages};
+use super::slicing::Slicing;
+use super::table::{BatchTable, Query, RowId};
+use crate::backend::sim;
 use crate::conformance::{Promises, check};
-use crate::units::Nanos;
+use crate::cost::table::{CostTable, Overhead};
+use crate::driver::drive;
+use crate::metrics::recorder::{Keep, Recorder};
+use crate::policy::{Completed, Dispatch, Outcomes, Policy};
+use crate::units::{CellId, Nanos, RequestId, WorkerId};
+use crate::workload::arrivals::OpenLoop;
+use crate::workload::model::Model;
+use crate::workload::shape::Shape;
+use crate::workload::trace::{Request, Requests};
 
 /// Not work-conserving: behind a batch that is served in turn nothing begins, and latecomers are waited for.
 fn laws(policy: &DvaBatch) {
-    let promises = Promises {
-        max_batch: policy.max_batch,
-        work_conserving: false,
-        pins: false,
-        cases: 400,
-        ..Promises::default()
-    };
-    check(policy, &promises);
+    let (max_batch, work_conserving) = (policy.max_batch, false);
+    check(policy, &Promises { max_batch, work_conserving, pins: false, cases: 60, ..Promises::default() });
 }
 
 #[test]
@@ -21,16 +34,14 @@ fn it_keeps_the_laws() {
     for policy in [Diversity::Input, Diversity::Load, Diversity::Auto] {
         for (steps, stages) in [(1, Stages::By(Rule::Operators)), (3, Stages::Count(2)), (4, Stages::Count(1))] {
             for buffer_pairs in [1, 2, 3] {
-                for (window, comp_wait) in
-                    [(Nanos(0), Nanos(0)), (Nanos(300), Nanos(u64::MAX)), (Nanos(0), Nanos(2_000))]
-                {
+                for (window, comp_wait) in [(0, 0), (300, u64::MAX), (0, 2_000)] {
                     laws(&DvaBatch {
                         policy,
                         stages: stages.clone(),
                         steps,
                         max_batch: 6,
-                        window: Some(window),
-                        comp_wait: Some(comp_wait),
+                        window: Some(Nanos(window)),
+                        comp_wait: Some(Nanos(comp_wait)),
                         buffer_pairs,
                         bucket_width: 5,
                         split_slack: 0.0,
@@ -39,4 +50,198 @@ fn it_keeps_the_laws() {
             }
         }
     }
+}
+
+/// Networks alone have operators of their own, which is where batches are split.
+#[test]
+fn it_keeps_the_laws_while_it_splits() {
+    for policy in [Diversity::Operator, Diversity::OperatorLoad] {
+        for stages in [Stages::By(Rule::Operators), Stages::Count(3), Stages::By(Rule::Preferred)] {
+            for (buffer_pairs, split_slack) in [(1, 0.0), (2, 0.3), (3, 1.0)] {
+                let policy = DvaBatch {
+                    policy,
+                    stages: stages.clone(),
+                    max_batch: 9,
+                    comp_wait: Some(Nanos(3_000)),
+                    buffer_pairs,
+                    split_slack,
+                    ..DvaBatch::default()
+                };
+                let promises = Promises { max_batch: 9, work_conserving: false, pins: false, ..Promises::default() };
+                check(&policy, &promises);
+            }
+        }
+    }
+}
+
+/// What figure 8 does: two queries make a batch; two more stretch it while the second stage works on it; behind the third it is split.
+struct Figure8;
+
+impl Conditions for Figure8 {
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        (entry.lines.len(0) == 2).then_some(match entry.stretchable {
+            None => Enter::New { line: 0, count: 2, input: 0 },
+            Some(_) => Enter::Stretch { count: 2 },
+        })
+    }
+
+    fn behind(&mut self, at: &Behind<'_>, onward: &mut Onward) {
+        if at.stage == Stage(2) {
+            onward.parts.extend([2, 2]);
+        }
+    }
+}
+
+/// A policy that is looked at whenever something has happened.
+struct Seen {
+    staged: Staged,
+    snapshots: Vec<String>,
+}
+
+impl Policy for Seen {
+    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
+        self.staged.arrive(request, outcomes);
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        self.staged.complete(completed, outcomes);
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.staged.schedule(dispatch);
+        let mechanism = self.staged.mechanism(WorkerId(0));
+        let mut text = format!("{}:", dispatch.now().0);
+        for (id, row) in mechanism.table().rows() {
+            let completed: Vec<u32> = (0..4).map(|stage| row.completed(Stage(stage))).collect();
+            text += &format!(" batch {} bs {} done {completed:?};", id.0, row.live);
+        }
+        for (stage, executor) in mechanism.executors().iter().enumerate() {
+            let item = |item: &Item| format!("({}, {}, {})", item.row.0, item.start, item.num);
+            match executor.state() {
+                super::executor::State::Working(running) => {
+                    text += &format!(" stage {stage} runs {};", item(&running.item))
+                }
+                super::executor::State::Checking(of) => text += &format!(" stage {stage} checks {};", item(&of)),
+                _ => {}
+            }
+            executor.queue.iter().for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
+        }
+        self.snapshots.push(text.trim_end_matches(';').into());
+    }
+}
+
+#[test]
+fn the_example_of_figure_8() {
+    let model = Model::Lstm;
+    let cells = model.cell_types();
+    let shapes: Arc<[Shape]> = (0..4).map(|_| Shape::Chain(4)).collect();
+    let requests = Requests::unfold(shapes, &model).unwrap();
+    let slicing = Arc::new(Slicing::Chain { cell: CellId(0), steps: 1 });
+    let mut policy = Seen { staged: Staged::new(1, &slicing, 2, Box::new(Figure8)), snapshots: Vec::new() };
+    let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
+    let mut backend = sim::device(1, 4, costs.device(&cells, Overhead::default()).unwrap());
+    let arrivals = [0, 0, 15, 15].map(Nanos);
+    let mut recorder = Recorder::new(4, 1, 1, Keep::default());
+    let mut source = OpenLoop::new(&requests, &arrivals);
+    drive(&mut source, &mut policy, &mut *backend, &mut recorder, 1, &AtomicBool::new(false)).unwrap();
+    assert_eq!(
+        policy.snapshots,
+        [
+            "0: batch 0 bs 2 done [0, 0, 0, 0]; stage 0 runs (0, 0, 2)",
+            "10: batch 0 bs 2 done [2, 0, 0, 0]; stage 1 runs (0, 0, 2)",
+            // Stretched: the second stage will not push its batch on, and the first runs the newcomers.
+            "15: batch 0 bs 4 done [2, 0, 0, 0]; stage 0 runs (0, 2, 2); stage 1 runs (0, 0, 2)",
+            "20: batch 0 bs 4 done [2, 2, 0, 0]; stage 0 runs (0, 2, 2)",
+            "25: batch 0 bs 4 done [4, 2, 0, 0]; stage 1 runs (0, 2, 2)",
+            // They have caught up, and are one batch from here on.
+            "35: batch 0 bs 4 done [4, 4, 0, 0]; stage 2 runs (0, 0, 4)",
+            // Split: both parts go to the last stage, one behind the other.
+            "45: batch 0 bs 2 done [2, 2, 2, 0]; batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (0, 0, 2); queue 3 has (1, 0, 2)",
+            "55: batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (1, 0, 2)",
+            "65:",
+        ]
+    );
+    assert_eq!(recorder.finish, [55, 55, 65, 65].map(Nanos));
+}
+
+/// Figure 10 (a): two stages whose pairs are not those of each other. With the pair that the batch lies in, the stage can't run while that
+/// is in use further down, whatever other pair it has.
+#[test]
+fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
+    let mut buffers = Buffers::new(2);
+    buffers.reach(Stage(2));
+    let (one, other) = (Pair(0), Pair(1));
+    buffers.begin(Stage(0), one, one, false);
+    assert_eq!(buffers.state(Stage(0), one), State::InReading);
+    assert_eq!(buffers.state(Stage(1), one), State::InWriting);
+    assert!(!buffers.legitimate(Stage(1), one, one), "read after write");
+    buffers.end(Stage(0), one, one);
+    buffers.hand_on(Stage(0), one);
+    assert_eq!(buffers.state(Stage(0), one), State::Invalid);
+    assert!(buffers.legitimate(Stage(0), other, other) && !buffers.legitimate(Stage(0), one, one));
+    buffers.begin(Stage(1), one, one, false);
+    assert_eq!(buffers.any(Stage(1), None), Some(other));
+    buffers.end(Stage(1), one, one);
+    buffers.hand_on(Stage(1), one);
+    // The first stage gets its pair back; writing into what the second must not read yet is allowed, reading it is not.
+    buffers.give_back(Stage(0), one);
+    assert_eq!(buffers.state(Stage(1), one), State::Invalid);
+    buffers.begin(Stage(0), one, one, false);
+    buffers.end(Stage(0), one, one);
+    assert!(!buffers.legitimate(Stage(1), one, one), "its output has not been read");
+    buffers.give_back(Stage(1), one);
+    assert!(buffers.legitimate(Stage(1), one, one));
+}
+
+#[test]
+#[should_panic(expected = "write after read: stage 0 would write over a batch that has not been read")]
+fn nothing_is_written_over_what_has_not_been_read() {
+    let mut buffers = Buffers::new(1);
+    buffers.begin(Stage(0), Pair(0), Pair(0), false);
+    buffers.end(Stage(0), Pair(0), Pair(0));
+    buffers.hand_on(Stage(0), Pair(0));
+    // As in figure 10 (b): the stage gets its only pair back before the batch has been taken from it.
+    buffers.give_back(Stage(0), Pair(0));
+    buffers.begin(Stage(0), Pair(0), Pair(0), false);
+}
+
+#[test]
+#[should_panic(expected = "read after write: stage 0 hands on a batch that is still being written")]
+fn nothing_is_handed_on_while_it_is_written() {
+    let mut buffers = Buffers::new(1);
+    buffers.begin(Stage(0), Pair(0), Pair(0), false);
+    buffers.hand_on(Stage(0), Pair(0));
+}
+
+const ITEM: Item = Item { row: RowId(0), start: 0, num: 1, pair: None };
+
+#[test]
+#[should_panic(expected = "the executor of stage 3 can't become inactive while it is active")]
+fn an_executor_ends_only_what_it_runs() {
+    Executor::new(Stage(3)).finish(Manner::Parallel);
+}
+
+#[test]
+#[should_panic(expected = "the executor of stage 0 can't become working while it is active")]
+fn an_executor_checks_before_it_works() {
+    Executor::new(Stage(0)).work(Running { item: ITEM, from: Pair(0), into: Pair(0) });
+}
+
+#[test]
+#[should_panic(expected = "the executor of stage 0 can't become checking while it is checking")]
+fn an_executor_takes_one_batch_at_a_time() {
+    let mut executor = Executor::new(Stage(0));
+    executor.queue.extend([ITEM, ITEM]);
+    executor.pull();
+    executor.pull();
+}
+
+#[test]
+#[should_panic(expected = "batch 0 may be split and can't be stretched")]
+fn what_may_be_split_is_not_stretched() {
+    let query = Query { request: RequestId(0), nodes: 1, input: 0, left: false };
+    let mut table = BatchTable::default();
+    let item = table.new_row([query; 2].into_iter(), Nanos::ZERO, 0, 0);
+    table.will_split(item.row);
+    table.stretch(item.row, [query].into_iter(), 0);
 }
