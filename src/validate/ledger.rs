@@ -371,6 +371,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{Backend, Completion, sim};
     use crate::cost::table::{CostTable, Overhead};
     use crate::metrics::recorder::TaskRow;
     use crate::units::TaskId;
@@ -405,6 +406,57 @@ mod tests {
             signatures.push(with_task(batch, times, Signature::of));
         }
         Durations::of(&real, &signatures, &model)
+    }
+
+    /// Runs tasks of these batches on two streams in turn, one every 70 ns.
+    fn on_two_streams(timing: impl Timing, batches: &[u32]) -> Vec<TaskRow> {
+        let mut backend = sim::device(1, 2, timing);
+        let mut done = Vec::new();
+        for (id, batch) in (0..).zip(batches) {
+            done.extend(std::iter::from_fn(|| backend.wait(Some(Nanos(70 * id)))));
+            let stream = StreamId((id % 2) as u16);
+            with_task(*batch, 1, |task| backend.submit(TaskId(id), &Task { stream, ..*task }, None));
+        }
+        done.extend(std::iter::from_fn(|| backend.wait(None)));
+        done.sort_unstable_by_key(|done| done.task);
+        let row = |(done, batch): (&Completion, &u32)| TaskRow {
+            task: done.task,
+            worker: WorkerId(0),
+            stream: StreamId((done.task.0 % 2) as u16),
+            cells: smallvec::smallvec![CellId(0)],
+            batch: *batch,
+            submit: Nanos(70 * done.task.0),
+            start: done.start,
+            finish: done.finish,
+        };
+        done.iter().zip(batches).map(row).collect()
+    }
+
+    #[test]
+    fn with_recorded_times_tasks_beside_each_other_take_what_they_took() {
+        let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,8,160\nlaunch,1,20\n", "costs").unwrap();
+        let model = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
+        let batches: Vec<u32> = (0..40).map(|id| 1 + id * 5 % 8).collect();
+        let rows = on_two_streams(model.clone(), &batches);
+        let alone = |row: &TaskRow| with_task(row.batch, 1, |task| model.clone().duration(task, None));
+        assert!(rows.iter().any(|row| row.finish - row.start > alone(row)), "some are slowed down");
+
+        let mut real = Recorder::new(0, 1, 1, Keep::default());
+        real.tasks = rows.clone();
+        let recording = Recording {
+            rounds: Vec::new(),
+            delivered: Vec::new(),
+            tasks: Vec::new(),
+            failures: BTreeMap::new(),
+            finished: true,
+        };
+        let signatures: Vec<Signature> = batches.iter().map(|batch| with_task(*batch, 1, Signature::of)).collect();
+        let hybrid = Hybrid {
+            durations: Some(Durations::of(&real, &signatures, &model)),
+            dispatch: Some(Dispatch::of(&real, &recording)),
+            model,
+        };
+        assert_eq!(on_two_streams(hybrid, &batches), rows);
     }
 
     #[test]
