@@ -43,7 +43,7 @@ pub struct Run {
     pub task_ns: Option<u64>,
     pub gather_ns: Option<u64>,
     pub launch_ns: Option<u64>,
-    /// The lines of a cost table.
+    /// The lines of a cost table, with or without a column for the size of the input.
     pub costs: String,
     /// A line for each request: when it arrives, in nanoseconds, and its shape.
     pub trace: String,
@@ -127,7 +127,9 @@ impl Device {
                 (model, cells)
             }
         };
-        let table = CostTable::parse(&format!("cell,batch,ns\n{costs}"), "costs").expect("a cost table");
+        let has_inputs = costs.trim().lines().next().is_some_and(|row| row.split(',').count() == 4);
+        let header = if has_inputs { "cell,batch,ns,input" } else { "cell,batch,ns" };
+        let table = CostTable::parse(&format!("{header}\n{costs}"), "costs").expect("a cost table");
         let costs = table.device(&cells, overhead).expect("costs of each cell");
         Device { model, cells, workers, costs }
     }
