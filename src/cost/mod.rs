@@ -2,16 +2,23 @@
 
 pub mod curve;
 pub mod operators;
+pub mod roofline;
 pub mod table;
 pub mod timing;
 
 use crate::backend::Step;
-use crate::units::{CellId, Nanos};
+use crate::units::{CellId, Nanos, Share};
 
 /// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.
 pub trait CostModel: Send + Sync {
     /// The time of one run of a batched cell; [`Step::times`] plays no part.
     fn cell(&self, step: &Step) -> Nanos;
+
+    /// The share of the device that a run of a batched cell can use: `min(1, batch / preferred batch)`. Runs of several streams stand side by
+    /// side as long as their shares fit (DVABatch, section 3.1).
+    fn demand(&self, _: &Step) -> Share {
+        Share::WHOLE
+    }
 
     /// The batch sizes at which the device runs a cell, ascending; empty where it runs all.
     fn batches(&self, _: CellId) -> &[u32] {

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::CostModel;
 use super::curve::{Best, Curve};
-use super::operators::Share;
+use super::operators;
+use super::roofline::{Kernels, Roofline, preferred};
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
-use crate::units::{CellId, Nanos};
-use crate::workload::model::CellType;
+use crate::units::{CellId, Nanos, Share};
+use crate::workload::dnn::Form;
+use crate::workload::model::{CellType, Model};
+use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
 /// The names under which a table gives what tasks cost beside their cells, by batch size: each task, bringing states
@@ -42,24 +46,75 @@ pub struct CostTable {
     cells: BTreeMap<String, CellCosts>,
 }
 
+/// What a cell takes.
+#[derive(Clone, Debug)]
+enum CellCosts {
+    /// The table has rows for it.
+    Rows(Rows),
+    /// It has none, and the times follow from what the cell computes.
+    Computed(Arc<Kernels>),
+}
+
 /// The curves of one cell by the size of its input, ascending; a cell without sizes has one, at 0.
 #[derive(Clone, Debug)]
-struct CellCosts {
+struct Rows {
     by_input: Vec<(u32, Curve)>,
 }
 
+impl Rows {
+    /// The curves for inputs of at least this size; the last one for larger ones.
+    fn from(&self, input: u32) -> &[(u32, Curve)] {
+        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
+        &self.by_input[fitting..]
+    }
+
+    /// The batches between the smallest and the largest of every curve.
+    fn measured(&self) -> RangeInclusive<u32> {
+        let ranges = || self.by_input.iter().map(|(_, curve)| curve.measured());
+        let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
+        smallest..=ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX)
+    }
+}
+
 impl CellCosts {
-    /// The time of a step of the cell. A smaller input runs padded to the next size that was measured.
+    /// What takes no time.
+    fn nothing() -> CellCosts {
+        CellCosts::Rows(Rows { by_input: vec![(0, Curve::constant(Nanos::ZERO))] })
+    }
+
+    /// The time of a step of the cell. In a table a smaller input runs padded to the next size that was measured.
     fn at(&self, step: &Step) -> Nanos {
-        let fitting = self.by_input.partition_point(|(input, _)| *input < step.input).min(self.by_input.len() - 1);
-        self.by_input[fitting].1.at(step.batch)
+        match self {
+            CellCosts::Rows(rows) => rows.from(step.input)[0].1.at(step.batch),
+            CellCosts::Computed(kernels) => kernels.at(step.batch, step.input),
+        }
+    }
+
+    /// The batch that fills the device, for inputs of this size.
+    fn preferred(&self, input: u32) -> u32 {
+        match self {
+            CellCosts::Rows(rows) => preferred(|batch| rows.from(input)[0].1.at(batch)),
+            CellCosts::Computed(kernels) => kernels.preferred(input),
+        }
     }
 
     /// The least that a step with this input takes. It may run beside a larger one, padded to that.
     fn best(&self, input: u32, largest: u32) -> Best {
-        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
-        let of_each = self.by_input[fitting..].iter().map(|(_, curve)| curve.best(largest));
-        of_each.reduce(Best::or).expect("a cell has a curve")
+        match self {
+            CellCosts::Rows(rows) => {
+                let of_each = rows.from(input).iter().map(|(_, curve)| curve.best(largest));
+                of_each.reduce(Best::or).expect("a cell has a curve")
+            }
+            CellCosts::Computed(kernels) => kernels.best(input, largest),
+        }
+    }
+
+    /// The batches for which the times are not extrapolated.
+    fn measured(&self) -> RangeInclusive<u32> {
+        match self {
+            CellCosts::Rows(rows) => rows.measured(),
+            CellCosts::Computed(_) => 1..=u32::MAX,
+        }
     }
 }
 
@@ -123,15 +178,54 @@ impl CostTable {
             }
             curve.push((row.batch, row.ns));
         }
-        let mut cells: BTreeMap<String, CellCosts> = BTreeMap::new();
+        let mut cells: BTreeMap<String, Rows> = BTreeMap::new();
         for ((cell, input), points) in points {
             let curve = Curve::new(points).map_err(|e| Error::input(format!("{name}: cell \"{cell}\": {e}")))?;
-            cells.entry(cell).or_insert_with(|| CellCosts { by_input: Vec::new() }).by_input.push((input, curve));
+            cells.entry(cell).or_insert_with(|| Rows { by_input: Vec::new() }).by_input.push((input, curve));
         }
         if cells.is_empty() {
             return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
         }
+        let cells = cells.into_iter().map(|(cell, rows)| (cell, CellCosts::Rows(rows))).collect();
         Ok(CostTable { name: name.to_string(), cells })
+    }
+
+    /// A table without rows, for a device whose times are computed.
+    pub fn empty() -> CostTable {
+        CostTable { name: "the cost table".into(), cells: BTreeMap::new() }
+    }
+
+    /// The same, with the times that a device computes for the cells that have no rows.
+    ///
+    /// # Errors
+    /// A cell of which it is not known what it computes.
+    pub fn or_computed(mut self, device: &Arc<Roofline>, model: &Model, sizes: &Sizes) -> Result<CostTable> {
+        // Operators of equal shape share what they have computed.
+        let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
+        let operators = model.operators(sizes);
+        for (place, cell) in model.cell_types().into_iter().enumerate() {
+            if self.rows(&cell.name, "").is_some() {
+                continue;
+            }
+            let kernels = match model.network() {
+                Some(network) => {
+                    let form = &network.distinct()[place].form;
+                    let new = || Arc::new(Kernels::new(Arc::clone(device), vec![form.clone()]));
+                    Arc::clone(known.entry(form).or_insert_with(new))
+                }
+                None => Arc::new(Kernels::of_cell(device, &operators[place], cell.chain).ok_or_else(|| {
+                    Error::input(format!(
+                        "what the cell \"{}\" of {} computes is not known, so that no times follow from the roofline of {}; add rows \
+                         for it to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
+                        cell.name,
+                        model.name(),
+                        device.name()
+                    ))
+                })?),
+            };
+            self.cells.insert(cell.name, CellCosts::Computed(kernels));
+        }
+        Ok(self)
     }
 
     /// The rows of a cell: those of its name or, where the name ends in a number and has none, of the name without the number,
@@ -160,7 +254,7 @@ impl CostTable {
                 })
             })
             .collect::<Result<Vec<CellCosts>>>()?;
-        let nothing = || CellCosts { by_input: vec![(0, Curve::constant(Nanos::ZERO))] };
+        let nothing = CellCosts::nothing;
         let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
         let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
         let switches: Vec<CellCosts> = cells.iter().map(|cell| rows(cell, &switch).unwrap_or_else(nothing)).collect();
@@ -181,7 +275,7 @@ impl CostTable {
             cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
         let (whole_cells, whole_switches) = in_whole.into_iter().unzip();
         let curve = |given: Option<Nanos>, name: &str| match (given, self.cells.get(name)) {
-            (None, Some(costs)) => costs.by_input[0].1.clone(),
+            (None, Some(CellCosts::Rows(rows))) => rows.by_input[0].1.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {
@@ -210,15 +304,21 @@ impl CostTable {
             Some(rows) => OperatorCosts::Own(rows.clone()),
             None => {
                 let list = &operators.operators()[entry.cell.index()].operators;
-                OperatorCosts::Share(Share::of(&entry.operator, entry.cell, list, cells[entry.cell.index()].chain))
+                OperatorCosts::Share(operators::Share::of(
+                    &entry.operator,
+                    entry.cell,
+                    list,
+                    cells[entry.cell.index()].chain,
+                ))
             }
         });
         Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })
     }
 
-    /// The largest input that the table has for a cell; `None` where its time does not depend on it.
+    /// The largest input that the table has for a cell; `None` where its time does not depend on it, or is computed.
     pub fn largest_input(&self, cell: &str) -> Option<u32> {
-        self.cells.get(cell)?.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)
+        let CellCosts::Rows(rows) = self.rows(cell, "")? else { return None };
+        rows.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)
     }
 }
 
@@ -248,7 +348,7 @@ pub struct TableModel {
 #[derive(Clone, Debug)]
 enum OperatorCosts {
     Own(CellCosts),
-    Share(Share),
+    Share(operators::Share),
 }
 
 impl TableModel {
@@ -259,10 +359,8 @@ impl TableModel {
             Some(OperatorCosts::Own(costs)) => (costs, 1),
             Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.rows_of_node),
         };
-        let ranges = || costs.by_input.iter().map(|(_, curve)| curve.measured());
-        let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
-        let largest = ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX);
-        smallest.saturating_mul(scale)..=largest.saturating_mul(scale)
+        let range = costs.measured();
+        range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
     }
 
     /// The costs of a step that is an operator.
@@ -291,6 +389,12 @@ impl TableModel {
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
         self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest))
     }
+
+    /// The batch of a cell that fills the device, for inputs of this size: the smallest power of two whose doubling takes at least half as
+    /// long again. Of operators of cells nothing is said.
+    pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
+        self.cells.get(cell.index()).map(|costs| costs.preferred(input))
+    }
 }
 
 impl CostModel for TableModel {
@@ -299,6 +403,11 @@ impl CostModel for TableModel {
             Some(costs) => self.operator_at(costs, step),
             None => self.cells[step.cell.index()].at(step),
         }
+    }
+
+    fn demand(&self, step: &Step) -> Share {
+        let Some(preferred) = self.preferred(step.cell, step.input) else { return Share::WHOLE };
+        Share(Share::WHOLE.0.min((Share::WHOLE.0 * u64::from(step.batch)).div_ceil(u64::from(preferred))))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

@@ -1,15 +1,15 @@
 //! The device that a target stands for, made ready for a scenario.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::engine::{self, Engine};
 use super::target::{Processor, Target};
+use crate::cost::roofline::Roofline;
 use crate::cost::table::{CostTable, TableModel};
 use crate::error::{Context as _, Error, Result};
 use crate::network::Network;
 use crate::network::spec::Spec;
-use crate::scenario::{PolicyEntry, Scenario};
+use crate::scenario::{Input, PolicyEntry, Scenario};
 use crate::workload::model::CellType;
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
@@ -34,9 +34,13 @@ impl Device {
         match target {
             Target::Sim => {
                 let operators = operators(scenario);
-                let device = |policy: &PolicyEntry| match policy.settings.runs_operators() {
-                    true => table(scenario, policy)?.device_with(cells, &operators, policy.overhead),
-                    false => table(scenario, policy)?.device(cells, policy.overhead),
+                let roofline = roofline(scenario)?;
+                let device = |policy: &PolicyEntry| {
+                    let costs = costs(scenario, policy, roofline.as_ref())?;
+                    match policy.settings.runs_operators() {
+                        true => costs.device_with(cells, &operators, policy.overhead),
+                        false => costs.device(cells, policy.overhead),
+                    }
                 };
                 scenario.policies.iter().map(device).collect::<Result<_>>().map(Device::Simulated)
             }
@@ -63,9 +67,14 @@ impl Device {
 
 /// The operators of the scenario's model, in the sizes of its network.
 pub(super) fn operators(scenario: &Scenario) -> Catalogue {
+    Catalogue::new(&scenario.workload.model, &sizes(scenario))
+}
+
+/// The sizes of the scenario's network.
+fn sizes(scenario: &Scenario) -> Sizes {
     let (hidden, embedding, vocabulary) =
         (scenario.workload.hidden, scenario.workload.embedding, scenario.workload.vocabulary);
-    Catalogue::new(&scenario.workload.model, &Sizes { hidden, embedding, vocabulary })
+    Sizes { hidden, embedding, vocabulary }
 }
 
 /// The network that a scenario describes, on its device.
@@ -90,34 +99,49 @@ pub fn spec(scenario: &Scenario) -> Spec {
     }
 }
 
-/// A policy's cost table, which a simulation needs.
-fn table(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
-    CostTable::read(costs(scenario, policy)?)
+/// The device whose data sheet times follow from, if the scenario names one.
+fn roofline(scenario: &Scenario) -> Result<Option<Arc<Roofline>>> {
+    let read = |file: &Input| Roofline::read(file, scenario.device.gpu.precision).map(Arc::new);
+    scenario.device.roofline.as_ref().map(read).transpose()
 }
 
-fn costs<'a>(scenario: &Scenario, policy: &'a PolicyEntry) -> Result<&'a Path> {
-    policy.costs.as_deref().ok_or_else(|| {
-        Error::input(format!(
-            "{}: device.costs: missing; the simulator takes the times of \"{}\" from a cost table (a CSV file with the \
-             columns cell,batch,ns); add one, or run the scenario for real, which needs none",
-            scenario.file.display(),
-            policy.label
-        ))
-    })
-}
-
-/// A cell whose time depends on the size of its input needs costs for the largest input.
-fn check_inputs(scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
-    let Some(cell) = cells.iter().find(|cell| cell.sized) else { return Ok(()) };
-    let largest = requests.shapes.iter().map(Shape::length).max().unwrap_or(0);
-    for policy in &scenario.policies {
-        if let Some(limit) = table(scenario, policy)?.largest_input(&cell.name).filter(|limit| *limit < largest) {
+/// The costs of a policy's tasks, which a simulation needs: the rows of its cost table, and beside them what the roofline says.
+fn costs(scenario: &Scenario, policy: &PolicyEntry, roofline: Option<&Arc<Roofline>>) -> Result<CostTable> {
+    let table = match &policy.costs {
+        Some(file) => CostTable::read(file)?,
+        None if roofline.is_some() => CostTable::empty(),
+        None => {
             return Err(Error::input(format!(
-                "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
-                 add rows for larger inputs or set workload.max_length = {limit}",
-                costs(scenario, policy)?.display(),
-                cell.name
+                "{}: device.costs: missing; the simulator takes the times of \"{}\" from a cost table (a CSV file with the \
+                 columns cell,batch,ns) or from a device's data sheet (device.roofline); add one, or run the scenario for real, \
+                 which needs none",
+                scenario.file.display(),
+                policy.label
             )));
+        }
+    };
+    match roofline {
+        Some(device) => {
+            table.or_computed(device, &scenario.workload.model, &sizes(scenario)).within(scenario.file.display())
+        }
+        None => Ok(table),
+    }
+}
+
+/// A cell whose time depends on the size of its input, and is measured, needs costs for the largest input.
+fn check_inputs(scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
+    let largest = requests.shapes.iter().map(Shape::length).max().unwrap_or(0);
+    for file in scenario.policies.iter().filter_map(|policy| policy.costs.as_ref()) {
+        let table = CostTable::read(file)?;
+        for cell in cells.iter().filter(|cell| cell.sized) {
+            if let Some(limit) = table.largest_input(&cell.name).filter(|limit| *limit < largest) {
+                return Err(Error::input(format!(
+                    "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
+                     add rows for larger inputs or set workload.max_length = {limit}",
+                    file.display(),
+                    cell.name
+                )));
+            }
         }
     }
     Ok(())

@@ -124,7 +124,7 @@ fn a_scenario_is_read_with_its_defaults() {
                 "dataset": "lengths.csv", "requests": 100_000, "max_length": null,
             },
             "arrivals": { "process": "poisson", "rates": [1000, 2000.5] },
-            "device": { "workers": 1, "costs": "costs.csv", "max_waiting": null,
+            "device": { "workers": 1, "costs": "costs.csv", "roofline": null, "max_waiting": null,
                 "precision": "f32", "signal": "fused", "launch": "graph" },
             "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null },
             "metrics": { "slo": null, "quantile": "p99", "warmup": "auto" },
@@ -291,7 +291,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[device]\nworker = 2",
-            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, max_waiting, precision, signal, launch",
+            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, roofline, max_waiting, precision, signal, launch",
         ),
         (
             "[device]",
@@ -464,7 +464,7 @@ fn bad_overrides_are_named() {
         ),
         (
             "device.wrkers=2",
-            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, max_waiting, precision, signal, launch",
+            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, max_waiting, precision, signal, launch",
         ),
         ("name.x=2", "s.toml: --set name.x=2: name: no table but \"s\", so it has no key \"x\""),
         (
