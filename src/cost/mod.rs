@@ -1,5 +1,6 @@
 //! How long a task takes on the simulated device.
 
+mod cell;
 pub mod curve;
 pub mod operators;
 pub mod roofline;

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::CostModel;
+use super::cell::{CellCosts, Rows};
 use super::curve::{Best, Curve};
 use super::operators;
-use super::roofline::{Kernels, Roofline, preferred};
+use super::roofline::{Kernels, Roofline};
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
 use crate::units::{CellId, Nanos, Share};
@@ -44,78 +45,6 @@ pub const SWITCH: &str = "switch";
 pub struct CostTable {
     name: String,
     cells: BTreeMap<String, CellCosts>,
-}
-
-/// What a cell takes.
-#[derive(Clone, Debug)]
-enum CellCosts {
-    /// The table has rows for it.
-    Rows(Rows),
-    /// It has none, and the times follow from what the cell computes.
-    Computed(Arc<Kernels>),
-}
-
-/// The curves of one cell by the size of its input, ascending; a cell without sizes has one, at 0.
-#[derive(Clone, Debug)]
-struct Rows {
-    by_input: Vec<(u32, Curve)>,
-}
-
-impl Rows {
-    /// The curves for inputs of at least this size; the last one for larger ones.
-    fn from(&self, input: u32) -> &[(u32, Curve)] {
-        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
-        &self.by_input[fitting..]
-    }
-
-    /// The batches between the smallest and the largest of every curve.
-    fn measured(&self) -> RangeInclusive<u32> {
-        let ranges = || self.by_input.iter().map(|(_, curve)| curve.measured());
-        let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
-        smallest..=ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX)
-    }
-}
-
-impl CellCosts {
-    /// What takes no time.
-    fn nothing() -> CellCosts {
-        CellCosts::Rows(Rows { by_input: vec![(0, Curve::constant(Nanos::ZERO))] })
-    }
-
-    /// The time of a step of the cell. In a table a smaller input runs padded to the next size that was measured.
-    fn at(&self, step: &Step) -> Nanos {
-        match self {
-            CellCosts::Rows(rows) => rows.from(step.input)[0].1.at(step.batch),
-            CellCosts::Computed(kernels) => kernels.at(step.batch, step.input),
-        }
-    }
-
-    /// The batch that fills the device, for inputs of this size.
-    fn preferred(&self, input: u32) -> u32 {
-        match self {
-            CellCosts::Rows(rows) => preferred(|batch| rows.from(input)[0].1.at(batch)),
-            CellCosts::Computed(kernels) => kernels.preferred(input),
-        }
-    }
-
-    /// The least that a step with this input takes. It may run beside a larger one, padded to that.
-    fn best(&self, input: u32, largest: u32) -> Best {
-        match self {
-            CellCosts::Rows(rows) => {
-                let of_each = rows.from(input).iter().map(|(_, curve)| curve.best(largest));
-                of_each.reduce(Best::or).expect("a cell has a curve")
-            }
-            CellCosts::Computed(kernels) => kernels.best(input, largest),
-        }
-    }
-
-    /// The batches for which the times are not extrapolated.
-    fn measured(&self) -> RangeInclusive<u32> {
-        match self {
-            CellCosts::Rows(rows) => rows.measured(),
-            CellCosts::Computed(_) => 1..=u32::MAX,
-        }
-    }
 }
 
 /// What tasks cost beside their cells, whatever their batch. Where there is `None`, the table's rows of that name hold,
