@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::metrics::table::aligned;
 use crate::scenario::gpu;
 use crate::units::Nanos;
-use crate::workload::dnn::{Dnn, Kind, Operator, Takes, Work, slice};
+use crate::workload::dnn::{Dnn, Kind, Operator, Work, slice};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 
@@ -75,14 +75,14 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// The tokens of each query; 0 for a network that takes none.
 fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
-    match (network.takes(), args.tokens) {
-        (Takes::Fixed, Some(tokens)) => {
+    match (network.most_tokens(), args.tokens) {
+        (None, Some(tokens)) => {
             Err(Error::input(format!("--tokens {tokens}: {} takes requests of a fixed size", args.network.display())))
         }
-        (Takes::Tokens(most), Some(tokens)) if tokens > most => {
+        (Some(most), Some(tokens)) if tokens > most => {
             Err(Error::input(format!("--tokens {tokens}: {} takes up to {most}", args.network.display())))
         }
-        (_, tokens) => Ok(tokens.unwrap_or(slice::most_tokens(network))),
+        (most, tokens) => Ok(tokens.or(most).unwrap_or(0)),
     }
 }
 
