@@ -173,6 +173,32 @@ fn a_network_runs_under_every_policy_that_takes_chains() {
     assert!(slow.iter().all(|row| row["p50_ms"].parse::<f64>().unwrap() > 1000.0), "{slow:?}");
 }
 
+/// A request alone takes what the command says for the tokens that it is padded to: its own, its bucket's, or as many as the network takes.
+#[test]
+fn padding_reaches_every_operator() {
+    let desk = desk();
+    let bucket = ["--set", "policy.padded.bucket_width=10", "--set", "policy.padded.max_batch=1"];
+    for (length, padded_to) in [(3, 10), (11, 16)] {
+        let dataset = format!("workload.dataset=constant:{length}");
+        let out = format!("out{length}");
+        let sets = ["sim", "t.toml", "-q", "--set", "arrivals.rates=[1]", "--set", &dataset, "--out", &out];
+        desk.run(&[&sets[..], &bucket].concat()).ok();
+        let time = |tokens: u32| {
+            let tokens = tokens.to_string();
+            let options = ["network", "net.csv", "--roofline", "device.toml", "--format", "json", "--tokens", &tokens];
+            desk.run(&options).ok().json()["times_ns"]["1"].as_u64().unwrap()
+        };
+        let least = |policy: &str| {
+            let rows = desk.rows(&format!("{out}/t/{policy}/1/requests.csv"));
+            let ns = |row: &std::collections::BTreeMap<String, String>, key: &str| row[key].parse::<u64>().unwrap();
+            rows.iter().map(|row| ns(row, "finish_ns") - ns(row, "start_ns")).min().unwrap()
+        };
+        assert_eq!(least("No batching"), time(length), "{length}");
+        assert_eq!(least("padded"), time(padded_to), "{length}");
+        assert!(time(length) < time(padded_to));
+    }
+}
+
 #[test]
 fn a_recurrent_network_runs_on_a_device_without_a_table() {
     let desk = desk();
