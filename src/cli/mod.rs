@@ -8,6 +8,7 @@ pub mod devices;
 pub mod explain;
 pub mod find_knee;
 pub mod jit;
+pub mod network;
 pub mod plot;
 pub mod policies;
 pub mod profile;
@@ -54,6 +55,7 @@ enum Command {
     Explain(explain::Args),
     Validate(validate::Args),
     Jit(jit::Args),
+    Network(network::Args),
     Policies(policies::Args),
     Devices(devices::Args),
 }
@@ -73,6 +75,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Explain(args) => explain::run(&args, registry),
         Command::Validate(args) => validate::run(&args, registry),
         Command::Jit(args) => jit::run(&args),
+        Command::Network(args) => network::run(&args),
         Command::Policies(args) => policies::run(&args, registry),
         Command::Devices(args) => devices::run(&args),
     };

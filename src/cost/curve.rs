@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::preferred::preferred;
 use crate::units::Nanos;
 
 /// Time as a function of the batch size: linear between points, flat below the first, and above the last on the line
@@ -51,9 +52,9 @@ impl Curve {
         if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(format!("batch {} is given twice", pair[0].0));
         }
-        let preferred = preferred(&points);
-        let mut curve = Curve { points, small: Vec::new(), preferred };
+        let mut curve = Curve { points, small: Vec::new(), preferred: 1 };
         curve.small = (0..=TABULATED).map(|batch| curve.compute(batch)).collect();
+        curve.preferred = preferred(|batch| curve.at(batch));
         Ok(curve)
     }
 
@@ -67,8 +68,7 @@ impl Curve {
         self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
     }
 
-    /// The preferred batch: the smallest one with a point from which on larger batches gain next to nothing, because they fill the
-    /// device. Its time for each member is within 10 % of the least of all points.
+    /// The [preferred](preferred) batch.
     pub fn preferred(&self) -> u32 {
         self.preferred
     }
@@ -111,16 +111,6 @@ impl Curve {
     }
 }
 
-/// See [`Curve::preferred`]; of points by ascending batch, at least one.
-fn preferred(points: &[(u32, u64)]) -> u32 {
-    // The time of a member at one point, by which it is over another's, with both batches multiplied in.
-    let scaled = |of: &(u32, u64), by: &(u32, u64)| u128::from(of.1) * u128::from(by.0);
-    let best = points.iter().reduce(|best, point| if scaled(point, best) < scaled(best, point) { point } else { best });
-    let best = best.expect("a curve has a point");
-    let near = points.iter().find(|point| 10 * scaled(point, best) <= 11 * scaled(best, point));
-    near.expect("the best is near itself").0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,14 +128,13 @@ mod tests {
     }
 
     #[test]
-    fn the_preferred_batch_is_near_the_best_for_each_member() {
+    fn from_the_preferred_batch_on_twice_as_many_take_half_as_long_again() {
         let preferred = |points: &[(u32, u64)]| Curve::new(points.to_vec()).unwrap().preferred();
-        // 100, 25, 11, 10 and 10.5 ns for each: within 10 % are the last three.
-        assert_eq!(preferred(&[(1, 100), (4, 100), (10, 110), (20, 200), (40, 420)]), 10);
-        assert_eq!(preferred(&[(1, 100), (4, 100), (10, 111), (20, 200), (40, 420)]), 20);
+        assert_eq!(preferred(&[(1, 100), (8, 100), (16, 150), (32, 300)]), 8);
+        assert_eq!(preferred(&[(1, 100), (8, 100), (16, 149), (32, 300)]), 16);
         assert_eq!(preferred(&[(8, 9)]), 8);
         assert_eq!(preferred(&[(1, 0), (8, 0)]), 1);
-        assert_eq!(preferred(&[(1, u64::MAX), (u32::MAX, u64::MAX)]), u32::MAX);
+        assert_eq!(preferred(&[(1, u64::MAX), (u32::MAX, u64::MAX)]), 1024);
     }
 
     #[test]

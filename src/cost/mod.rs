@@ -1,7 +1,10 @@
 //! How long a task takes on the simulated device.
 
+mod cell;
 pub mod curve;
 pub mod operators;
+pub mod preferred;
+pub mod roofline;
 pub mod table;
 pub mod timing;
 

@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::CostModel;
+use super::cell::{CellCosts, Rows};
 use super::curve::{Best, Curve};
-use super::operators::Share;
+use super::operators;
+use super::roofline::{Kernels, Roofline};
 use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
-use crate::units::{self, CellId, Nanos};
-use crate::workload::model::CellType;
+use crate::units::{CellId, Nanos, Share};
+use crate::workload::dnn::Form;
+use crate::workload::model::{CellType, Model};
+use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
 /// The names under which a table gives what tasks cost beside their cells, by batch size: each task, bringing states
@@ -40,37 +45,6 @@ pub const SWITCH: &str = "switch";
 pub struct CostTable {
     name: String,
     cells: BTreeMap<String, CellCosts>,
-}
-
-/// The curves of one cell by the size of its input, ascending; a cell without sizes has one, at 0.
-#[derive(Clone, Debug)]
-struct CellCosts {
-    by_input: Vec<(u32, Curve)>,
-}
-
-impl CellCosts {
-    /// A smaller input runs padded to the next size that was measured.
-    fn curve(&self, input: u32) -> &Curve {
-        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
-        &self.by_input[fitting].1
-    }
-
-    /// The time of a step of the cell.
-    fn at(&self, step: &Step) -> Nanos {
-        self.curve(step.input).at(step.batch)
-    }
-
-    /// The share of the device that a step of the cell can use.
-    fn demand(&self, step: &Step) -> units::Share {
-        units::Share::of(step.batch, self.curve(step.input).preferred())
-    }
-
-    /// The least that a step with this input takes. It may run beside a larger one, padded to that.
-    fn best(&self, input: u32, largest: u32) -> Best {
-        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
-        let of_each = self.by_input[fitting..].iter().map(|(_, curve)| curve.best(largest));
-        of_each.reduce(Best::or).expect("a cell has a curve")
-    }
 }
 
 /// What tasks cost beside their cells, whatever their batch. Where there is `None`, the table's rows of that name hold,
@@ -133,15 +107,54 @@ impl CostTable {
             }
             curve.push((row.batch, row.ns));
         }
-        let mut cells: BTreeMap<String, CellCosts> = BTreeMap::new();
+        let mut cells: BTreeMap<String, Rows> = BTreeMap::new();
         for ((cell, input), points) in points {
             let curve = Curve::new(points).map_err(|e| Error::input(format!("{name}: cell \"{cell}\": {e}")))?;
-            cells.entry(cell).or_insert_with(|| CellCosts { by_input: Vec::new() }).by_input.push((input, curve));
+            cells.entry(cell).or_insert_with(|| Rows { by_input: Vec::new() }).by_input.push((input, curve));
         }
         if cells.is_empty() {
             return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
         }
+        let cells = cells.into_iter().map(|(cell, rows)| (cell, CellCosts::Rows(rows))).collect();
         Ok(CostTable { name: name.to_string(), cells })
+    }
+
+    /// A table without rows, for a device whose times are computed.
+    pub fn empty() -> CostTable {
+        CostTable { name: "the cost table".into(), cells: BTreeMap::new() }
+    }
+
+    /// The same, with the times that a device computes for the cells that have no rows.
+    ///
+    /// # Errors
+    /// A cell of which it is not known what it computes.
+    pub fn or_computed(mut self, device: &Arc<Roofline>, model: &Model, sizes: &Sizes) -> Result<CostTable> {
+        // Operators of equal shape share what they have computed.
+        let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
+        let operators = model.operators(sizes);
+        for (place, cell) in model.cell_types().into_iter().enumerate() {
+            if self.rows(&cell.name, "").is_some() {
+                continue;
+            }
+            let kernels = match model.network() {
+                Some(network) => {
+                    let form = &network.distinct()[place].form;
+                    let new = || Arc::new(Kernels::new(Arc::clone(device), vec![form.clone()]));
+                    Arc::clone(known.entry(form).or_insert_with(new))
+                }
+                None => Arc::new(Kernels::of_cell(device, &operators[place], cell.chain).ok_or_else(|| {
+                    Error::input(format!(
+                        "what the cell \"{}\" of {} computes is not known, so that no times follow from the roofline of {}; add rows \
+                         for it to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
+                        cell.name,
+                        model.name(),
+                        device.name()
+                    ))
+                })?),
+            };
+            self.cells.insert(cell.name, CellCosts::Computed(kernels));
+        }
+        Ok(self)
     }
 
     /// The rows of a cell: those of its name or, where the name ends in a number and has none, of the name without the number,
@@ -170,7 +183,7 @@ impl CostTable {
                 })
             })
             .collect::<Result<Vec<CellCosts>>>()?;
-        let nothing = || CellCosts { by_input: vec![(0, Curve::constant(Nanos::ZERO))] };
+        let nothing = CellCosts::nothing;
         let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
         let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
         let switches: Vec<CellCosts> = cells.iter().map(|cell| rows(cell, &switch).unwrap_or_else(nothing)).collect();
@@ -191,7 +204,7 @@ impl CostTable {
             cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
         let (whole_cells, whole_switches) = in_whole.into_iter().unzip();
         let curve = |given: Option<Nanos>, name: &str| match (given, self.cells.get(name)) {
-            (None, Some(costs)) => costs.by_input[0].1.clone(),
+            (None, Some(CellCosts::Rows(rows))) => rows.by_input[0].1.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {
@@ -220,15 +233,21 @@ impl CostTable {
             Some(rows) => OperatorCosts::Own(rows.clone()),
             None => {
                 let list = &operators.operators()[entry.cell.index()].operators;
-                OperatorCosts::Share(Share::of(&entry.operator, entry.cell, list, cells[entry.cell.index()].chain))
+                OperatorCosts::Share(operators::Share::of(
+                    &entry.operator,
+                    entry.cell,
+                    list,
+                    cells[entry.cell.index()].chain,
+                ))
             }
         });
         Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })
     }
 
-    /// The largest input that the table has for a cell; `None` where its time does not depend on it.
+    /// The largest input that the table has for a cell; `None` where its time does not depend on it, or is computed.
     pub fn largest_input(&self, cell: &str) -> Option<u32> {
-        self.cells.get(cell)?.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)
+        let CellCosts::Rows(rows) = self.rows(cell, "")? else { return None };
+        rows.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)
     }
 }
 
@@ -258,7 +277,7 @@ pub struct TableModel {
 #[derive(Clone, Debug)]
 enum OperatorCosts {
     Own(CellCosts),
-    Share(Share),
+    Share(operators::Share),
 }
 
 impl TableModel {
@@ -269,10 +288,8 @@ impl TableModel {
             Some(OperatorCosts::Own(costs)) => (costs, 1),
             Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.rows_of_node),
         };
-        let ranges = || costs.by_input.iter().map(|(_, curve)| curve.measured());
-        let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
-        let largest = ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX);
-        smallest.saturating_mul(scale)..=largest.saturating_mul(scale)
+        let range = costs.measured();
+        range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
     }
 
     /// The costs of a step that is an operator.
@@ -301,6 +318,12 @@ impl TableModel {
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
         self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest))
     }
+
+    /// The batch of a cell that fills the device, for inputs of this size: the smallest power of two whose doubling takes at least half as
+    /// long again. Of operators of cells nothing is said.
+    pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
+        self.cells.get(cell.index()).map(|costs| costs.preferred(input))
+    }
 }
 
 impl CostModel for TableModel {
@@ -311,15 +334,14 @@ impl CostModel for TableModel {
         }
     }
 
-    /// By the [preferred batch](Curve::preferred) of the cell's own rows, and of an operator without rows by its cell's.
-    fn demand(&self, step: &Step) -> units::Share {
-        match self.operator(step.cell) {
-            None => self.cells[step.cell.index()].demand(step),
-            Some(OperatorCosts::Own(costs)) => costs.demand(step),
-            Some(OperatorCosts::Share(share)) => {
-                self.cells[share.cell.index()].demand(&Step { batch: share.nodes(step.batch), ..*step })
-            }
-        }
+    /// By the preferred batch of the cell, and of an operator without rows of its own by that of its cell.
+    fn demand(&self, step: &Step) -> Share {
+        let (costs, batch) = match self.operator(step.cell) {
+            None => (&self.cells[step.cell.index()], step.batch),
+            Some(OperatorCosts::Own(costs)) => (costs, step.batch),
+            Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.nodes(step.batch)),
+        };
+        Share::of(batch, costs.preferred(step.input))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

@@ -1,6 +1,5 @@
 //! The device that a target stands for, made ready for a scenario.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::engine::{self, Engine};
@@ -9,7 +8,7 @@ use crate::cost::table::{CostTable, TableModel};
 use crate::error::{Context as _, Error, Result};
 use crate::network::Network;
 use crate::network::spec::Spec;
-use crate::scenario::{PolicyEntry, Scenario};
+use crate::scenario::{PolicyEntry, Scenario, known};
 use crate::workload::model::CellType;
 use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::shape::Shape;
@@ -33,9 +32,12 @@ impl Device {
         match target {
             Target::Sim => {
                 let operators = operators(scenario);
-                let device = |policy: &PolicyEntry| match policy.settings.runs_operators() {
-                    true => table(scenario, policy)?.device_with(cells, &operators, policy.overhead),
-                    false => table(scenario, policy)?.device(cells, policy.overhead),
+                let device = |policy: &PolicyEntry| {
+                    let costs = costs(scenario, policy)?;
+                    match policy.settings.runs_operators() {
+                        true => costs.device_with(cells, &operators, policy.overhead),
+                        false => costs.device(cells, policy.overhead),
+                    }
                 };
                 scenario.policies.iter().map(device).collect::<Result<_>>().map(Device::Simulated)
             }
@@ -87,34 +89,35 @@ pub fn spec(scenario: &Scenario) -> Spec {
     }
 }
 
-/// A policy's cost table, which a simulation needs.
-fn table(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
-    CostTable::read(costs(scenario, policy)?)
-}
-
-fn costs<'a>(scenario: &Scenario, policy: &'a PolicyEntry) -> Result<&'a Path> {
-    policy.costs.as_deref().ok_or_else(|| {
+/// The costs of a policy's tasks, which a simulation needs.
+fn costs(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
+    let Scenario { workload, device, file, .. } = scenario;
+    let named = known::named(policy.costs.as_deref(), device, &workload.model, &workload.sizes());
+    named.within(file.display())?.ok_or_else(|| {
         Error::input(format!(
             "{}: device.costs: missing; the simulator takes the times of \"{}\" from a cost table (a CSV file with the \
-             columns cell,batch,ns); add one, or run the scenario for real, which needs none",
-            scenario.file.display(),
+             columns cell,batch,ns) or from a device's data sheet (device.roofline); add one, or run the scenario for real, \
+             which needs none",
+            file.display(),
             policy.label
         ))
     })
 }
 
-/// A cell whose time depends on the size of its input needs costs for the largest input.
+/// A cell whose time depends on the size of its input, and is measured, needs costs for the largest input.
 fn check_inputs(scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
-    let Some(cell) = cells.iter().find(|cell| cell.sized) else { return Ok(()) };
     let largest = requests.shapes.iter().map(Shape::length).max().unwrap_or(0);
-    for policy in &scenario.policies {
-        if let Some(limit) = table(scenario, policy)?.largest_input(&cell.name).filter(|limit| *limit < largest) {
-            return Err(Error::input(format!(
-                "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
-                 add rows for larger inputs or set workload.max_length = {limit}",
-                costs(scenario, policy)?.display(),
-                cell.name
-            )));
+    for file in scenario.policies.iter().filter_map(|policy| policy.costs.as_ref()) {
+        let table = CostTable::read(file)?;
+        for cell in cells.iter().filter(|cell| cell.sized) {
+            if let Some(limit) = table.largest_input(&cell.name).filter(|limit| *limit < largest) {
+                return Err(Error::input(format!(
+                    "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
+                     add rows for larger inputs or set workload.max_length = {limit}",
+                    file.display(),
+                    cell.name
+                )));
+            }
         }
     }
     Ok(())

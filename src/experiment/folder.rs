@@ -305,7 +305,7 @@ fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<Stri
     if target.is_real() {
         root.remove("overhead");
         for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {
-            table.retain(|key, _| !["costs", "overhead"].contains(&key.as_str()));
+            table.retain(|key, _| !["costs", "roofline", "overhead"].contains(&key.as_str()));
         }
     }
     let named = match &scenario.workload.load {
@@ -330,7 +330,9 @@ fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<Stri
         .zip(&scenario.policies)
         .map(|(settings, policy)| {
             let costs = policy.costs.as_deref().filter(|_| !target.is_real());
-            let all = format!("{common} {settings} {}", costs.map_or(Ok(String::new()), hash_of)?);
+            let roofline = scenario.device.roofline.as_deref().filter(|_| !target.is_real());
+            let [costs, roofline] = [costs, roofline].map(|file| file.map_or(Ok(String::new()), hash_of));
+            let all = format!("{common} {settings} {} {}", costs?, roofline?);
             Ok(format!("{:016x}", fnv1a(all.as_bytes())))
         })
         .collect()
@@ -343,8 +345,11 @@ fn inputs(scenario: &Scenario) -> Result<Value> {
         Load::Trace { trace, .. } => trace,
     };
     let costs = scenario.policies.iter().filter_map(|policy| policy.costs.as_ref());
-    let named =
-        std::iter::once(requests).chain(&scenario.workload.weights).chain(costs).filter(|input| input.is_file());
+    let named = std::iter::once(requests)
+        .chain(&scenario.workload.weights)
+        .chain(&scenario.device.roofline)
+        .chain(costs)
+        .filter(|input| input.is_file());
     let named = named.map(|input| (input.given(), input.path()));
     let model = scenario.workload.model.file();
     named.chain(model).map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()

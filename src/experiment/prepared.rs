@@ -127,7 +127,9 @@ impl<'s> Prepared<'s> {
         }
         let shared = Mutex::new(Vec::new());
         let (model, sizes) = (&scenario.workload.model, scenario.workload.sizes());
-        let known = |entry: &PolicyEntry| KnownCosts::read(entry.costs.as_deref(), &*entry.settings, model, &sizes);
+        let known = |entry: &PolicyEntry| {
+            KnownCosts::read(entry.costs.as_deref(), &scenario.device, &*entry.settings, model, &sizes)
+        };
         let known = scenario.policies.iter().map(known).collect();
         let prepared = Prepared { scenario, target, cells, steps, device: None, known, origin, shared };
         for policy in 0..scenario.policies.len() {

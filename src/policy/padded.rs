@@ -13,7 +13,7 @@ use super::{Dispatch, Outcomes, Policy, Reason};
 use crate::backend::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
-use crate::workload::dnn::{Dnn, Takes};
+use crate::workload::dnn::Dnn;
 use crate::workload::trace::Request;
 
 /// `kind = "padded"`.
@@ -73,10 +73,7 @@ impl Settings for Padded {
         Ok(Box::new(PaddedPolicy {
             settings: self.clone(),
             sized: setup.cells.iter().any(|cell| cell.sized),
-            longest: match setup.model.network().map(Dnn::takes) {
-                Some(Takes::Tokens(most)) => most,
-                _ => u32::MAX,
-            },
+            longest: setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX),
             buckets: BTreeMap::new(),
             occupied: BTreeSet::new(),
             pointer: 0,

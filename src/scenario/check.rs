@@ -37,7 +37,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "trace",
     "time_scale",
 ];
-pub(super) const DEVICE: &[&str] = &["workers", "costs", "max_waiting", "precision", "signal", "launch"];
+pub(super) const DEVICE: &[&str] = &["workers", "costs", "roofline", "max_waiting", "precision", "signal", "launch"];
 pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];
@@ -249,6 +249,7 @@ fn device(mut table: Section<'_>) -> Result<Device> {
     Ok(Device {
         workers: table.take("workers").map_or(Ok(1), |workers| workers.whole(1..=MAX_WORKERS))? as usize,
         costs: table.take("costs").map(|costs| file(&costs, "")).transpose()?,
+        roofline: table.take("roofline").map(|device| file(&device, "")).transpose()?,
         max_waiting: table.take("max_waiting").map(|bound| bound.count()).transpose()?,
         gpu: GpuSettings {
             precision: choice(&mut table, "precision", &precisions())?,
@@ -416,7 +417,7 @@ impl PolicyReader<'_> {
             let key = key_at(&rest, &span).map_or(String::new(), |key| format!("{key}: "));
             source.error(span, &name, format!("{key}{}", reworded(error.message())))
         })?;
-        let known = KnownCosts::read(costs.as_deref(), &*settings, self.setup.model, &self.sizes);
+        let known = KnownCosts::read(costs.as_deref(), self.device, &*settings, self.setup.model, &self.sizes);
         known.build(&*settings, self.setup).map_err(|problem| {
             let key = problem.split_once(": ").map_or("", |(key, _)| key);
             source.error(span_of(&rest, key).unwrap_or(table.span.clone()), &name, problem)

@@ -3,30 +3,52 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Device;
 use crate::cost::CostModel;
+use crate::cost::roofline::Roofline;
 use crate::cost::table::{CostTable, Overhead};
+use crate::error::Result;
 use crate::policy::Policy;
 use crate::policy::registry::{Configured, Setup};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
-/// The costs of a policy's table, or why there are none. A real run may do with a table that does not fit, or without one, unless the
+/// The costs of a policy's tasks as a scenario names them: the rows of a cost table, and of cells without rows what follows from the
+/// data sheet of a device. `None` if it names neither. The sizes are those of the model's network.
+///
+/// # Errors
+/// A file that is missing or broken; a cell without rows of which it is not known what it computes.
+pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
+    let table = costs.map(CostTable::read).transpose()?;
+    let Some(file) = &device.roofline else { return Ok(table) };
+    let roofline = Arc::new(Roofline::read(file, device.gpu.precision)?);
+    table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, sizes).map(Some)
+}
+
+/// The costs that a policy is named, or why there are none. A real run may do with a table that does not fit, or without one, unless the
 /// policy asks for it.
-pub struct KnownCosts(Result<Option<Arc<dyn CostModel>>, String>);
+pub struct KnownCosts(std::result::Result<Option<Arc<dyn CostModel>>, String>);
 
 impl KnownCosts {
-    /// Reads a policy's table, if it has one. The sizes are those of the model's network.
-    pub fn read(costs: Option<&Path>, settings: &dyn Configured, model: &Model, sizes: &Sizes) -> KnownCosts {
-        let read = |file| {
-            let (table, cells) = (CostTable::read(file)?, model.cell_types());
+    /// Reads what is [named](named) for a policy.
+    pub fn read(
+        costs: Option<&Path>,
+        device: &Device,
+        settings: &dyn Configured,
+        model: &Model,
+        sizes: &Sizes,
+    ) -> KnownCosts {
+        let made = |table: CostTable| {
+            let cells = model.cell_types();
             match settings.runs_operators() {
                 true => table.device_with(&cells, &Catalogue::new(model, sizes), Overhead::default()),
                 false => table.device(&cells, Overhead::default()),
             }
         };
         let shared = |device| Arc::new(device) as Arc<dyn CostModel>;
-        KnownCosts(costs.map(|file| read(file).map(shared)).transpose().map_err(|error| error.to_string()))
+        let read = || named(costs, device, model, sizes)?.map(|table| made(table).map(shared)).transpose();
+        KnownCosts(read().map_err(|error| error.to_string()))
     }
 
     /// The same setup, with these costs.
@@ -38,7 +60,7 @@ impl KnownCosts {
     ///
     /// # Errors
     /// Those of the policy, with what is wrong with the table, if something is.
-    pub fn build(&self, settings: &dyn Configured, setup: Setup<'_>) -> Result<Box<dyn Policy>, String> {
+    pub fn build(&self, settings: &dyn Configured, setup: Setup<'_>) -> std::result::Result<Box<dyn Policy>, String> {
         settings.build_policy(&self.within(setup)).map_err(|problem| match &self.0 {
             Ok(_) => problem,
             Err(broken) => format!("{problem} (no costs are known: {broken})"),

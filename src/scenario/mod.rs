@@ -163,6 +163,8 @@ pub struct Device {
     pub workers: usize,
     /// The cost table that the simulator takes times from; a real device needs none.
     pub costs: Option<Input>,
+    /// The device, by its data sheet, that the simulator takes the times of cells without rows from.
+    pub roofline: Option<Input>,
     /// How many requests may be in the system; those that arrive beyond are turned away. `None` leaves it to the backend.
     pub max_waiting: Option<u32>,
     /// How GPUs compute; only they use it.

@@ -17,6 +17,7 @@ mod interruption;
 mod jit;
 mod knee;
 mod mistakes;
+mod networks;
 mod options;
 mod plots;
 mod profile;

@@ -167,7 +167,7 @@ impl DvaBatch {
         let count = network.operators().len();
         match &self.stages {
             Stages::Count(stages) => {
-                let times = slice::times(network, costs()?, self.max_batch, slice::most_tokens(network));
+                let times = slice::times(network, costs()?, self.max_batch, network.most_tokens().unwrap_or(0));
                 slice::even(&times, *stages as usize).map_err(|problem| format!("stages: {problem}"))
             }
             Stages::At(names) => {
@@ -183,7 +183,7 @@ impl DvaBatch {
 
     fn conditions(&self, setup: &Setup<'_>, slicing: &Arc<Slicing>) -> Result<Box<dyn Conditions>, String> {
         let network = setup.model.network();
-        let tokens = network.map_or(0, slice::most_tokens);
+        let tokens = network.and_then(Dnn::most_tokens).unwrap_or(0);
         let durations = |key: &str| match setup.costs {
             Some(costs) => Ok(Durations::new(Arc::clone(slicing), Arc::clone(costs))),
             None => Err(needs_costs(key)),
@@ -247,7 +247,7 @@ impl DvaBatch {
 fn preferred(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
     let fills =
         |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
-    let tokens = slice::most_tokens(network);
+    let tokens = network.most_tokens().unwrap_or(0);
     let of_operator = |operator: &dnn::Operator| {
         let input = network.input(operator, tokens);
         let mut sizes = (0..31).map(|power| 1u32 << power).take_while(|batch| *batch < largest);

@@ -182,6 +182,14 @@ impl Dnn {
         self.takes
     }
 
+    /// The most tokens of a request; `None` where requests have a fixed size.
+    pub fn most_tokens(&self) -> Option<u32> {
+        match self.takes {
+            Takes::Tokens(most) => Some(most),
+            Takes::Fixed => None,
+        }
+    }
+
     /// The operators in the order in which they run: the one at place `i` is node `i` of every request.
     pub fn operators(&self) -> impl ExactSizeIterator<Item = &Operator> {
         self.chain.iter().map(|cell| &self.operators[cell.index()])

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Dnn, Operator, Takes};
+use super::{Dnn, Operator};
 use crate::backend::Step;
 use crate::cost::CostModel;
 use crate::units::Nanos;
@@ -13,14 +13,6 @@ pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> V
         costs.cell(&Step { cell: operator.cell, batch, times: 1, input: network.input(operator, tokens) })
     };
     network.operators().map(of_operator).collect()
-}
-
-/// The tokens at which a network is sliced where nothing else is said: as many as it takes.
-pub fn most_tokens(network: &Dnn) -> u32 {
-    match network.takes() {
-        Takes::Tokens(most) => most,
-        Takes::Fixed => 0,
-    }
 }
 
 /// So many stages that are as even in time as they can be: the longest is as short as possible, and among the ways to have that
@@ -114,6 +106,7 @@ fn between(cuts: &[usize], operators: usize) -> Vec<Range<usize>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // a single stage is a list of one range
 mod tests {
     use super::*;
 

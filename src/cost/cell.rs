@@ -1,0 +1,82 @@
+//! What a cell takes: the rows that a cost table has for it, or what follows from its operators.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::curve::{Best, Curve};
+use super::roofline::Kernels;
+use crate::backend::Step;
+use crate::units::Nanos;
+
+/// What a cell takes.
+#[derive(Clone, Debug)]
+pub enum CellCosts {
+    /// The table has rows for it.
+    Rows(Rows),
+    /// It has none, and the times follow from what the cell computes.
+    Computed(Arc<Kernels>),
+}
+
+/// The curves of one cell by the size of its input, ascending; a cell without sizes has one, at 0.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// By ascending input.
+    pub by_input: Vec<(u32, Curve)>,
+}
+
+impl Rows {
+    /// The curves for inputs of at least this size; the last one for larger ones.
+    fn from(&self, input: u32) -> &[(u32, Curve)] {
+        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
+        &self.by_input[fitting..]
+    }
+
+    /// The batches between the smallest and the largest of every curve.
+    pub fn measured(&self) -> RangeInclusive<u32> {
+        let ranges = || self.by_input.iter().map(|(_, curve)| curve.measured());
+        let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
+        smallest..=ranges().map(|range| *range.end()).min().unwrap_or(u32::MAX)
+    }
+}
+
+impl CellCosts {
+    /// What takes no time.
+    pub fn nothing() -> CellCosts {
+        CellCosts::Rows(Rows { by_input: vec![(0, Curve::constant(Nanos::ZERO))] })
+    }
+
+    /// The time of a step of the cell. In a table a smaller input runs padded to the next size that was measured.
+    pub fn at(&self, step: &Step) -> Nanos {
+        match self {
+            CellCosts::Rows(rows) => rows.from(step.input)[0].1.at(step.batch),
+            CellCosts::Computed(kernels) => kernels.at(step.batch, step.input),
+        }
+    }
+
+    /// The batch that fills the device, for inputs of this size.
+    pub fn preferred(&self, input: u32) -> u32 {
+        match self {
+            CellCosts::Rows(rows) => rows.from(input)[0].1.preferred(),
+            CellCosts::Computed(kernels) => kernels.preferred(input),
+        }
+    }
+
+    /// The least that a step with this input takes. It may run beside a larger one, padded to that.
+    pub fn best(&self, input: u32, largest: u32) -> Best {
+        match self {
+            CellCosts::Rows(rows) => {
+                let of_each = rows.from(input).iter().map(|(_, curve)| curve.best(largest));
+                of_each.reduce(Best::or).expect("a cell has a curve")
+            }
+            CellCosts::Computed(kernels) => kernels.best(input, largest),
+        }
+    }
+
+    /// The batches for which the times are not extrapolated.
+    pub fn measured(&self) -> RangeInclusive<u32> {
+        match self {
+            CellCosts::Rows(rows) => rows.measured(),
+            CellCosts::Computed(_) => 1..=u32::MAX,
+        }
+    }
+}

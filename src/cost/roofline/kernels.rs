@@ -1,0 +1,130 @@
+//! The kernels that a cell consists of, with the times that were asked for before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::Roofline;
+use crate::cost::curve::Best;
+use crate::cost::preferred::preferred;
+use crate::units::Nanos;
+use crate::workload::dnn::{Form, Kind, Size};
+use crate::workload::operator::{self, Operator};
+
+/// A cell on a device: its kernels, one behind the other.
+#[derive(Debug)]
+pub struct Kernels {
+    device: Arc<Roofline>,
+    forms: Vec<Form>,
+    /// By input and batch, both from 0 up to what is kept; 0 where the time is not known yet. A time follows from its place alone, so
+    /// it does not matter who writes it.
+    times: Box<[AtomicU64]>,
+    /// The preferred batch by input, likewise.
+    preferred: Box<[AtomicU32]>,
+}
+
+/// The largest batch whose times are kept.
+const MOST_KEPT: u32 = 256;
+const KEPT_BATCHES: usize = MOST_KEPT as usize + 1;
+/// The inputs whose times are kept: those of most networks of text.
+const KEPT_INPUTS: usize = 513;
+
+/// A cell before a node counts as this many where its number is open: the nodes of a binary tree have two children.
+const BEFORE: u32 = 2;
+
+impl Kernels {
+    /// A cell that consists of such kernels.
+    pub fn new(device: Arc<Roofline>, forms: Vec<Form>) -> Kernels {
+        let inputs = if forms.iter().all(Form::is_constant) { 1 } else { KEPT_INPUTS };
+        let times = (0..inputs * KEPT_BATCHES).map(|_| AtomicU64::new(0)).collect();
+        Kernels { device, forms, times, preferred: (0..inputs).map(|_| AtomicU32::new(0)).collect() }
+    }
+
+    /// A cell of a model whose operators are known: each product is a kernel, and all that goes element by element is one more behind them.
+    /// `None` where an operator is a network of which nothing is known. `chain` says that one cell stands before each.
+    pub fn of_cell(device: &Arc<Roofline>, operators: &[Operator], chain: bool) -> Option<Kernels> {
+        let before = if chain { 1 } else { BEFORE };
+        let mut forms = Vec::new();
+        let mut elements = 0;
+        for operator in operators {
+            let rows = u64::from(operator.copies(before) * operator.rows(before));
+            let [gives, takes] = operator.shape.map(u64::from);
+            match operator.kind {
+                operator::Kind::Opaque => return None,
+                operator::Kind::Matmul { .. } | operator::Kind::Affine { .. } => forms.push(Form {
+                    kind: Kind::Matmul,
+                    count: Size::constant(1),
+                    rows: Size::constant(rows),
+                    inner: Size::constant(takes),
+                    columns: Size::constant(gives),
+                    elements: Size::constant(rows * (gives + takes)),
+                }),
+                operator::Kind::Lookup { .. } => elements += rows * 2 * gives,
+                _ => elements += rows * (gives + takes),
+            }
+        }
+        if elements > 0 {
+            let [count, rows, inner, columns] = std::array::from_fn(|_| Size::constant(0));
+            let elements = Size::constant(elements);
+            forms.push(Form { kind: Kind::Memory, count, rows, inner, columns, elements });
+        }
+        Some(Kernels::new(Arc::clone(device), forms))
+    }
+
+    /// The time of a batch with inputs of this size, launches included.
+    pub fn at(&self, batch: u32, input: u32) -> Nanos {
+        let input = if self.preferred.len() == 1 { 0 } else { input };
+        let compute = || Nanos(self.launches().0.saturating_add(self.busy(batch, input).0));
+        let (row, column) = (input as usize, batch as usize);
+        if row >= self.preferred.len() || column >= KEPT_BATCHES {
+            return compute();
+        }
+        let kept = &self.times[row * KEPT_BATCHES + column];
+        match kept.load(Ordering::Relaxed) {
+            0 => {
+                let time = compute();
+                kept.store(time.0, Ordering::Relaxed);
+                time
+            }
+            known => Nanos(known),
+        }
+    }
+
+    /// The batch that fills the device, for inputs of this size.
+    pub fn preferred(&self, input: u32) -> u32 {
+        let input = if self.preferred.len() == 1 { 0 } else { input };
+        let compute = || preferred(|batch| self.busy(batch, input));
+        let Some(kept) = self.preferred.get(input as usize) else { return compute() };
+        match kept.load(Ordering::Relaxed) {
+            0 => {
+                let batch = compute();
+                kept.store(batch, Ordering::Relaxed);
+                batch
+            }
+            known => known,
+        }
+    }
+
+    /// The least that a cell with an input of at least this size takes, in batches up to `largest`. Larger inputs never take less.
+    pub fn best(&self, input: u32, largest: u32) -> Best {
+        let of = |batch: u32| {
+            let time = self.at(batch, input);
+            Best { time, share_ns: time.0 as f64 / f64::from(batch) }
+        };
+        let best = (2..=largest.min(MOST_KEPT)).map(of).fold(of(1), Best::or);
+        if largest <= MOST_KEPT {
+            return best;
+        }
+        // What is not tried has no launches, no waves that are not full and no weights.
+        let share_ns = self.forms.iter().map(|form| self.device.share_ns(&form.at(input))).sum();
+        best.or(Best { time: best.time, share_ns })
+    }
+
+    fn busy(&self, batch: u32, input: u32) -> Nanos {
+        let time = |form: &Form| self.device.busy(&form.at(input), batch);
+        self.forms.iter().map(time).fold(Nanos::ZERO, Nanos::saturating_add)
+    }
+
+    fn launches(&self) -> Nanos {
+        self.device.launch().saturating_mul(self.forms.len() as u64)
+    }
+}

@@ -1,0 +1,257 @@
+//! Networks as lists of operators: the shipped ones, the command that shows them, and scenarios that run them.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::desk::{Desk, program};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// `batchlab network` on a shipped network, as JSON.
+fn shown(name: &str, options: &[&str]) -> Value {
+    let file = format!("scenarios/networks/{name}.csv");
+    let mut command = program();
+    let output = command.current_dir(ROOT).args(["network", &file, "--format", "json"]).args(options).output().unwrap();
+    assert!(output.status.success(), "{name}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const TITAN_RTX: [&str; 2] = ["--roofline", "scenarios/devices/titan-rtx.toml"];
+
+#[test]
+fn shipped_networks_have_the_totals_that_are_well_known() {
+    // Multiply-adds in 10^9 and weights in 10^6, each to within half of the last digit. Weights are those of products alone.
+    for (name, tokens, macs, weights, within) in [
+        ("vgg19", None, 19.63, 143.65, 0.005),
+        ("resnet152", None, 11.51, 60.04, 0.005),
+        ("linknet", None, 0.67, 11.5, 0.05),
+        ("unet", None, 1.95, 24.4, 0.05),
+        // 12 layers of 12 · 768² weights, and 2 · tokens² · 768 multiply-adds of attention.
+        ("bert-base", Some("128"), 11.17, 85.5, 0.05),
+        ("bert-large", Some("128"), 39.47, 303.0, 0.05),
+    ] {
+        let tokens = tokens.map_or(vec![], |tokens| vec!["--tokens", tokens]);
+        let network = shown(name, &tokens);
+        let off = |key: &str, known: f64, unit: f64| (network[key].as_f64().unwrap() / unit - known).abs();
+        assert!(off("multiply_adds", macs, 1e9) < within, "{name}: {}", network["multiply_adds"]);
+        assert!(off("weights", weights, 1e6) < within, "{name}: {}", network["weights"]);
+    }
+}
+
+#[test]
+fn shipped_networks_are_what_their_layers_give() {
+    let check = Command::new("python3").current_dir(ROOT).args(["scripts/networks/networks.py", "--check"]).output();
+    match check {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
+        Err(cause) => eprintln!("not checked without python3: {cause}"),
+    }
+}
+
+/// DVABatch, Figure 6: the operators of U-Net's former part gain from large batches, those of its latter part from small ones alone.
+#[test]
+fn the_former_part_of_unet_prefers_larger_batches_than_the_latter() {
+    let unet = shown("unet", &TITAN_RTX);
+    let operators = unet["operators"].as_array().unwrap();
+    let preferred = |name: &str| -> Vec<u64> {
+        let of_part = operators.iter().filter(|operator| operator["name"].as_str().unwrap().starts_with(name));
+        of_part
+            .filter(|operator| operator["kind"] == "matmul")
+            .map(|o| o["preferred_batch"].as_u64().unwrap())
+            .collect()
+    };
+    // From stage to stage of the encoder a quarter of the pixels and twice the channels: twice the batch.
+    for (stage, batch) in [("enc1", 4), ("enc2_2", 8), ("enc3_2", 16), ("enc4_2", 32)] {
+        assert!(preferred(stage).iter().all(|preferred| *preferred == batch), "{stage}: {:?}", preferred(stage));
+    }
+    for (level, batch) in [("dec1", 16), ("dec2", 8), ("dec3", 4), ("dec4", 2), ("dec5", 1), ("head", 1)] {
+        assert!(preferred(level).iter().all(|preferred| *preferred == batch), "{level}: {:?}", preferred(level));
+    }
+    // So it is sliced behind the encoder and behind the decoder's first level, which is as small as the encoder's last stages.
+    let stages = shown("unet", &[&TITAN_RTX[..], &["--preferred", "8"]].concat())["stages"].clone();
+    let ends: Vec<&str> = stages.as_array().unwrap().iter().map(|stage| stage["to"].as_str().unwrap()).collect();
+    assert_eq!(ends, ["enc4_3b", "dec1b", "head"]);
+}
+
+#[test]
+fn stages_hold_every_operator_once_and_times_add_up() {
+    let net = shown("resnet152", &[&TITAN_RTX[..], &["--stages", "4", "--batch", "1,64"]].concat());
+    let stages = net["stages"].as_array().unwrap();
+    let sum = |key: &dyn Fn(&Value) -> u64| stages.iter().map(key).sum::<u64>();
+    assert_eq!(sum(&|stage| stage["operators"].as_u64().unwrap()), net["operators"].as_array().unwrap().len() as u64);
+    for batch in ["1", "64"] {
+        assert_eq!(sum(&|stage| stage["times_ns"][batch].as_u64().unwrap()), net["times_ns"][batch].as_u64().unwrap());
+    }
+    let at_64: Vec<u64> = stages.iter().map(|stage| stage["times_ns"]["64"].as_u64().unwrap()).collect();
+    let (least, most) = (at_64.iter().min().unwrap(), at_64.iter().max().unwrap());
+    assert!(most - least < most / 10, "{at_64:?}");
+    assert_eq!((&stages[0]["from"], &stages[3]["to"]), (&"conv1".into(), &"fc".into()));
+}
+
+#[test]
+fn a_network_is_shown_with_and_without_a_device() {
+    let desk = desk();
+    let plain = desk.run(&["network", "net.csv"]).ok().stdout;
+    assert!(
+        plain.starts_with(
+            "operator    kind     for one query  MMAC  elements\na         matmul  [16, 4] x [4, 8]  0.00       192\n"
+        ),
+        "{plain}"
+    );
+    assert!(plain.ends_with("\n2 operators, 0.000 G multiply-adds for 16 tokens, 0.000 M weights\n"), "{plain}");
+    let options = ["--roofline", "device.toml", "--batch", "1,2", "--tokens", "4", "--at", "b"];
+    let timed = desk.run(&[&["network", "net.csv"][..], &options].concat()).ok().stdout;
+    assert!(timed.contains("preferred  µs at 1  µs at 2"), "{timed}");
+    assert!(timed.contains("stage  operators  from  to  µs at 1  µs at 2\n1              1     a   a"), "{timed}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let desk = desk();
+    for (options, message) in [
+        (&["network", "none.csv"][..], "none.csv: cannot be read"),
+        (&["network", "net.csv", "--tokens", "17"], "--tokens 17: net.csv takes up to 16"),
+        (&["network", "net.csv", "--stages", "2"], "--stages: needs the times of operators; name a device"),
+        (
+            &["network", "net.csv", "--roofline", "device.toml", "--stages", "3"],
+            "--stages: 3 stages of 2 operators; from 1 to 2",
+        ),
+        (&["network", "net.csv", "--at", "c"], "--at: no operator \"c\" in net.csv; it has: a, b"),
+        (&["network", "net.csv", "--roofline", "device.toml", "--precision", "f16"], "device.toml: no table [f16], "),
+        (&["network", "net.csv", "--costs", "costs.csv"], "costs.csv: no rows for the cell \"a\""),
+        (
+            &["sim", "t.toml", "--set", "device.roofline=gone.toml"],
+            "t.toml: --set device.roofline=gone.toml: device.roofline: no such file",
+        ),
+        (&["sim", "t.toml", "--set", "device.precision=f16"], "device.toml: no table [f16], "),
+        (
+            &["sim", "t.toml", "--set", "workload.model=dnn:net"],
+            "t.toml: what the cell \"net\" of dnn:net computes is not known",
+        ),
+        (
+            &["sim", "t.toml", "--set", "workload.dataset=constant:17"],
+            "constant:17: a request has 17 tokens, and net.csv takes up to 16",
+        ),
+        (
+            &["sim", "t.toml", "--set", "workload.dataset=constant:fixed"],
+            "constant:fixed: the model dnn:net.csv takes no fixed shapes",
+        ),
+        (
+            &["real", "t.toml"],
+            "t.toml: workload: model: dnn:net.csv describes operators, and has no weights to compute with; ",
+        ),
+        (
+            &["profile", "--model", "dnn:net.csv"],
+            "error: invalid value 'dnn:net.csv' for '--model <MODEL>': dnn:net.csv describes a model",
+        ),
+    ] {
+        let ran = desk.run(options);
+        assert_eq!(ran.code, Some(2), "{options:?}: {ran:?}");
+        assert!(ran.stderr.trim_start_matches("batchlab: ").starts_with(message), "{options:?}: {}", ran.stderr);
+    }
+    desk.write("net.csv", desk.read("net.csv").replace("tokens,4,8", "tokens,four,8"));
+    desk.refuses(&[], "t.toml:3: workload.model: net.csv: line 3: inner: \"four\" is not a sum of products");
+}
+
+#[test]
+fn a_network_runs_under_every_policy_that_takes_chains() {
+    let desk = desk();
+    desk.run(&["sim", "t.toml", "-q"]).ok();
+    let rows = desk.rows("results/sim/t/summary.csv");
+    assert_eq!(rows.len(), 2 * 6);
+    assert!(rows.iter().all(|row| row["completed"] == "200"), "{rows:?}");
+    // Both operators of a request alone, one behind the other: 2 launches, 16 tokens of 48 operations each at most.
+    let latencies = desk.column("results/sim/t/No batching/100/requests.csv", "finish_ns");
+    assert_eq!(latencies.len(), 200);
+    let inputs = serde_json::from_str::<Value>(&desk.read("results/sim/t/run.json")).unwrap()["inputs"].clone();
+    assert!(inputs["net.csv"].is_string() && inputs["device.toml"].is_string(), "{inputs}");
+    // The table's rows stand before the roofline: a second for each a.
+    desk.write("rows.csv", "cell,batch,ns\na,1,1000000000\n");
+    desk.run(&["sim", "t.toml", "-q", "--set", "device.costs=rows.csv", "--out", "slow"]).ok();
+    let slow = desk.rows("slow/t/summary.csv");
+    assert!(slow.iter().all(|row| row["p50_ms"].parse::<f64>().unwrap() > 1000.0), "{slow:?}");
+}
+
+/// A request alone takes what the command says for the tokens that it is padded to: its own, its bucket's, or as many as the network takes.
+#[test]
+fn padding_reaches_every_operator() {
+    let desk = desk();
+    let bucket = ["--set", "policy.padded.bucket_width=10", "--set", "policy.padded.max_batch=1"];
+    for (length, padded_to) in [(3, 10), (11, 16)] {
+        let dataset = format!("workload.dataset=constant:{length}");
+        let out = format!("out{length}");
+        let sets = ["sim", "t.toml", "-q", "--set", "arrivals.rates=[1]", "--set", &dataset, "--out", &out];
+        desk.run(&[&sets[..], &bucket].concat()).ok();
+        let time = |tokens: u32| {
+            let tokens = tokens.to_string();
+            let options = ["network", "net.csv", "--roofline", "device.toml", "--format", "json", "--tokens", &tokens];
+            desk.run(&options).ok().json()["times_ns"]["1"].as_u64().unwrap()
+        };
+        let least = |policy: &str| {
+            let rows = desk.rows(&format!("{out}/t/{policy}/1/requests.csv"));
+            let ns = |row: &std::collections::BTreeMap<String, String>, key: &str| row[key].parse::<u64>().unwrap();
+            rows.iter().map(|row| ns(row, "finish_ns") - ns(row, "start_ns")).min().unwrap()
+        };
+        assert_eq!(least("No batching"), time(length), "{length}");
+        assert_eq!(least("padded"), time(padded_to), "{length}");
+        assert!(time(length) < time(padded_to));
+    }
+}
+
+#[test]
+fn a_recurrent_network_runs_on_a_device_without_a_table() {
+    let desk = desk();
+    let lstm = ["workload.model=lstm", "workload.hidden=8", "workload.dataset=constant:3"];
+    let overrides: Vec<&str> = lstm.iter().flat_map(|set| ["--set", set]).collect();
+    desk.run(&[&["sim", "t.toml", "-q"][..], &overrides].concat()).ok();
+    assert!(desk.rows("results/sim/t/summary.csv").iter().all(|row| row["completed"] == "200"));
+}
+
+/// A scenario of a network of two operators on a small device.
+fn desk() -> Desk {
+    let desk = Desk::new();
+    desk.write(
+        "net.csv",
+        "shape,tokens,16\nname,kind,rows,inner,columns,elements\na,matmul,tokens,4,8,12*tokens\nb,memory,,,,8*tokens\n",
+    );
+    desk.write(
+        "device.toml",
+        "name = \"small\"\nmultiprocessors = 2\nbandwidth_mb_s = 4000\nlaunch_ns = 1000\nlatency_ns = 100\n\
+         [f32]\npeak_gflops = 8\nbytes = 4\ntiles = [{ rows = 4, columns = 4, efficiency = 50 }]\n",
+    );
+    desk.write("lengths.csv", "length,count\n3,5\n16,2\n");
+    let policies: String = [
+        "kind = \"cellular\"",
+        "kind = \"late\"",
+        "kind = \"padded\"",
+        "kind = \"merged\"\nmax_batch = 8",
+        "kind = \"ideal\"",
+        "kind = \"immediate\"\nlabel = \"No batching\"",
+    ]
+    .map(|policy| format!("[[policy]]\n{policy}\n"))
+    .concat();
+    let scenario = desk
+        .read("t.toml")
+        .replace("\"lstm\"", "\"dnn:net.csv\"")
+        .replace("costs = \"costs.csv\"", "roofline = \"device.toml\"");
+    let (head, _) = scenario.split_once("[[policy]]").unwrap();
+    desk.write("t.toml", format!("{head}{policies}"));
+    desk
+}
+
+#[test]
+fn the_shipped_scenario_runs() {
+    let desk = Desk::new();
+    let mut command = program();
+    let output = command
+        .current_dir(ROOT)
+        .args(["sim", "scenarios/dvabatch/bert-base.toml", "-q", "--set", "workload.requests=500", "--out"])
+        .arg(desk.path("out"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let rows = desk.rows("out/bert-base/summary.csv");
+    assert!(rows.iter().all(|row| row["completed"] == "500"), "{rows:?}");
+    assert!(Path::new(&desk.path("out/bert-base/latency-throughput.svg")).is_file());
+}
