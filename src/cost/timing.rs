@@ -106,7 +106,7 @@ mod tests {
     fn a_task_demands_the_mean_of_its_steps_for_their_time() {
         // Batches of 4 fill the device with the first cell, and of 2 with the other.
         let rows =
-            "cell,batch,ns\ndecoder,1,10\ndecoder,4,20\nencoder,1,100\nencoder,2,100\nencoder.whole,1,0\ntask,1,999\n";
+            "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
         let table = CostTable::parse(rows, "costs").unwrap();
         let mut model = table.device(&Model::Seq2Seq.cell_types(), Overhead::default()).unwrap();
         let decoder = |batch, times| Step { cell: CellId(0), batch, times, input: 0 };

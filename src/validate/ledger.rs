@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn with_recorded_times_tasks_beside_each_other_take_what_they_took() {
-        let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,8,160\nlaunch,1,20\n", "costs").unwrap();
+        let table = CostTable::parse("cell,batch,ns\nlstm,4,100\nlstm,8,160\nlaunch,1,20\n", "costs").unwrap();
         let model = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
         let batches: Vec<u32> = (0..40).map(|id| 1 + id * 5 % 8).collect();
         let rows = on_two_streams(model.clone(), &batches);
