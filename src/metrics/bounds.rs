@@ -4,7 +4,7 @@
 //! whatever its host does. The floor has each request alone on an idle device, on its critical path; the ceiling has every
 //! batch at the size with the most cells per second, on workers that are never idle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::summary::Times;
 use crate::cost::curve::Best;
 use crate::cost::table::TableModel;
 use crate::units::{CellId, Nanos};
-use crate::workload::cell_graph::{CellGraph, Graph};
+use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::trace::Requests;
 
 /// The bounds of a scenario, as `bounds.json` has them.
@@ -29,8 +29,17 @@ pub struct Bounds {
 impl Bounds {
     /// The bounds of a mix of requests.
     pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
-        let mut paths: Vec<u64> = requests.graphs.iter().map(|graph| fastest.path(graph).0).collect();
-        let work: f64 = requests.graphs.iter().map(|graph| fastest.work(graph)).sum();
+        // Requests that share their chain have the same; looked up, never iterated.
+        let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
+        let mut of_each = |graph: &CellGraph| match graph {
+            CellGraph::Chains(runs) if runs.is_shared() => {
+                *shared.entry(runs.as_ptr()).or_insert_with(|| (fastest.path(graph), fastest.work(graph)))
+            }
+            _ => (fastest.path(graph), fastest.work(graph)),
+        };
+        let least: Vec<(Nanos, f64)> = requests.graphs.iter().map(&mut of_each).collect();
+        let mut paths: Vec<u64> = least.iter().map(|(path, _)| path.0).collect();
+        let work: f64 = least.iter().map(|(_, work)| work).sum();
         let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
         Bounds { workers, floor: Times::of(&mut paths), ceiling_rps: ceiling.is_finite().then_some(ceiling) }
     }
