@@ -233,7 +233,7 @@ fn bounds(case: &Case, run: &Record) -> Result<(), String> {
     let device = case.device();
     let nodes: u64 = case.requests.graphs.iter().map(CellGraph::nodes).sum();
     let largest = vec![nodes as u32; case.model.cell_types().len()];
-    let mut fastest = Fastest::new([&device], largest);
+    let mut fastest = Fastest::new([&device], largest, run.streams);
     let mut work = 0.0;
     let left = |request: &usize| run.finish[*request] != Nanos::MAX;
     for request in (0..run.finish.len()).filter(left) {
@@ -244,9 +244,9 @@ fn bounds(case: &Case, run: &Record) -> Result<(), String> {
         }
         work += fastest.work(graph);
     }
-    // A worker does no more than one for each of its streams. The sum of shares is rounded, unlike times.
+    // The sum of shares is rounded, unlike times.
     let busy: Nanos = run.busy.iter().copied().sum();
-    if busy.0 as f64 * f64::from(run.streams) < work * (1.0 - 1e-9) {
+    if (busy.0 as f64) < work * (1.0 - 1e-9) {
         return Err(format!("bounds: workers are busy for {busy}, and at the best batches for {work:.1}ns"));
     }
     Ok(())

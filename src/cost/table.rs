@@ -34,7 +34,7 @@ pub const WHOLE: &str = "whole";
 pub const COPY: &str = "copy";
 /// See [`COPY`].
 pub const EMPTY: &str = "empty";
-/// The least time of a launch of operators, by its rows (see [`operators`](super::operators)).
+/// The least time of a launch of operators, by its rows (see [`operators`]).
 pub const KERNEL: &str = "kernel";
 /// Behind the name of a cell, or of its steps inside of tasks of whole requests: how much longer it takes behind a cell of
 /// another type.

@@ -337,7 +337,7 @@ impl<'s> Prepared<'s> {
             let larger = largest.iter_mut().zip(&of_policy).zip(&all);
             larger.for_each(|((largest, of_policy), all)| *largest = (*of_policy).min(*all).max(*largest));
         }
-        Ok(Some(Bounds::of(&requests, &mut Fastest::new(devices, largest), self.workers(), streams)))
+        Ok(Some(Bounds::of(&requests, &mut Fastest::new(devices, largest, streams), self.workers())))
     }
 
     /// Compares what requests came to in a run with the same requests run alone.

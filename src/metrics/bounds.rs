@@ -2,9 +2,10 @@
 //!
 //! Both take every cell at its best batch and leave out all that a policy may cost: gathering, launching, padding, switches,
 //! whatever its host does. The floor has each request alone on an idle device, on its critical path; the ceiling has every
-//! batch at the size with the most cells per second, on workers that are never idle.
+//! batch at the size with the most cells per second, on workers that are never idle. Where a worker has several streams, a batch takes up
+//! no more of it than it can use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use super::summary::Times;
 use crate::cost::curve::Best;
 use crate::cost::table::TableModel;
 use crate::units::{CellId, Nanos};
-use crate::workload::cell_graph::{CellGraph, Graph};
+use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::trace::Requests;
 
 /// The bounds of a scenario, as `bounds.json` has them.
@@ -27,12 +28,20 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of a mix of requests. Tasks of several streams take no less beside each other than alone, so that a worker can't do more
-    /// than one for each of its streams.
-    pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize, streams: u16) -> Bounds {
-        let mut paths: Vec<u64> = requests.graphs.iter().map(|graph| fastest.path(graph).0).collect();
-        let work: f64 = requests.graphs.iter().map(|graph| fastest.work(graph)).sum();
-        let ceiling = requests.len() as f64 * workers as f64 * f64::from(streams) * 1e9 / work;
+    /// The bounds of a mix of requests.
+    pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
+        // Requests that share their chain have the same; looked up, never iterated.
+        let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
+        let mut of_each = |graph: &CellGraph| match graph {
+            CellGraph::Chains(runs) if runs.is_shared() => {
+                *shared.entry(runs.as_ptr()).or_insert_with(|| (fastest.path(graph), fastest.work(graph)))
+            }
+            _ => (fastest.path(graph), fastest.work(graph)),
+        };
+        let least: Vec<(Nanos, f64)> = requests.graphs.iter().map(&mut of_each).collect();
+        let mut paths: Vec<u64> = least.iter().map(|(path, _)| path.0).collect();
+        let work: f64 = least.iter().map(|(_, work)| work).sum();
+        let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
         Bounds { workers, floor: Times::of(&mut paths), ceiling_rps: ceiling.is_finite().then_some(ceiling) }
     }
 }
@@ -42,20 +51,27 @@ pub struct Fastest<'a> {
     devices: Vec<&'a TableModel>,
     /// For each cell type the largest batch that may be met. Those of the tables are tried in any case.
     largest: Vec<u32>,
+    /// The most streams of a worker.
+    streams: u16,
     /// By cell and the size of its input.
     known: BTreeMap<(CellId, u32), Best>,
 }
 
 impl<'a> Fastest<'a> {
-    /// The best of these devices at batches up to those given for each cell type, and up to the largest of the tables.
-    pub fn new(devices: impl IntoIterator<Item = &'a TableModel>, largest: Vec<u32>) -> Self {
-        Fastest { devices: devices.into_iter().collect(), largest, known: BTreeMap::new() }
+    /// The best of these devices at batches up to those given for each cell type, and up to the largest of the tables, where a policy uses
+    /// so many streams of a worker.
+    pub fn new(devices: impl IntoIterator<Item = &'a TableModel>, largest: Vec<u32>, streams: u16) -> Self {
+        Fastest { devices: devices.into_iter().collect(), largest, streams, known: BTreeMap::new() }
     }
 
     fn best(&mut self, cell: CellId, input: u32) -> Best {
-        let Fastest { devices, largest, known } = self;
+        let Fastest { devices, largest, streams, known } = self;
         *known.entry((cell, input)).or_insert_with(|| {
-            let of_each = devices.iter().map(|device| device.best(cell, input, largest[cell.index()]));
+            let of_each = devices.iter().map(|device| {
+                let alone = device.best(cell, input, largest[cell.index()]);
+                let preferred = device.preferred(cell, input).unwrap_or(1);
+                Best { share_ns: beside_others(&alone, preferred, *streams), ..alone }
+            });
             of_each.reduce(Best::or).expect("a scenario has a policy")
         })
     }
@@ -98,6 +114,13 @@ impl<'a> Fastest<'a> {
     }
 }
 
+/// The least that one member takes up of a worker with so many streams. A batch of b members takes up its time times the share of the device
+/// that it can use, b over the preferred batch and at most 1, or more where there are too few streams to use the rest.
+fn beside_others(alone: &Best, preferred: u32, streams: u16) -> f64 {
+    let below = alone.time.0 as f64 / f64::from(preferred);
+    below.min(alone.share_ns).max(alone.share_ns / f64::from(streams))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,7 +135,7 @@ mod tests {
         let devices: Vec<TableModel> = tables.iter().map(|rows| device(rows).unwrap()).collect();
         let shapes = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
         let requests = Requests::unfold(shapes, model).unwrap();
-        Bounds::of(&requests, &mut Fastest::new(&devices, vec![largest; cells.len()]), workers, 1)
+        Bounds::of(&requests, &mut Fastest::new(&devices, vec![largest; cells.len()], 1), workers)
     }
 
     #[test]
@@ -148,5 +171,14 @@ mod tests {
     #[test]
     fn cells_that_take_no_time_have_no_ceiling() {
         assert_eq!(bounds(&Model::Lstm, &["lstm,1,0\n"], &["chain:3"], 4, 1).ceiling_rps, None);
+    }
+
+    #[test]
+    fn streams_use_what_small_batches_leave() {
+        // Alone: 25 ns for each of eight. Batches of one take 100 ns and an eighth of the device; four streams of them leave half of it.
+        let alone = Best { time: Nanos(100), share_ns: 25.0 };
+        assert_eq!([1, 2, 4].map(|streams| beside_others(&alone, 8, streams)), [25.0, 12.5, 12.5]);
+        // What fills the device does not gain.
+        assert_eq!(beside_others(&alone, 1, 4), 25.0);
     }
 }

@@ -61,6 +61,13 @@ impl From<&[Run]> for Runs {
     }
 }
 
+impl Runs {
+    /// Whether they are many, and stand in one place for all that share them.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.0, Stored::Shared(_))
+    }
+}
+
 impl Deref for Runs {
     type Target = [Run];
     fn deref(&self) -> &[Run] {

@@ -12,7 +12,7 @@ workload = { model = "lstm", dataset = "constant:24" }
 arrivals = { process = "poisson", rates = [1000, 2000] }
 device = { costs = "scenarios/costs/v100.csv" }
 policy = [{ kind = "cellular" }, { kind = "late" }, { kind = "padded" }, { kind = "merged" }, { kind = "fold" }, { kind = "ideal" },
-          { kind = "immediate" }, { kind = "dynet" }, { kind = "jit" }]
+          { kind = "immediate" }, { kind = "dynet" }, { kind = "jit" }, { kind = "dvabatch" }, { kind = "lazy" }]
 "#;
 
 /// The reference lies in a folder with the files that it names, so that nothing depends on where tests run.

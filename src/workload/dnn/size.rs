@@ -66,7 +66,7 @@ impl Size {
         value.filter(|value| *value <= MAX_SIZE)
     }
 
-    /// The size for so many tokens, at most [`MAX_SIZE`].
+    /// The size for so many tokens, at most 2^40, beyond which no file is read.
     pub fn at(&self, tokens: u32) -> u64 {
         self.checked_at(tokens).unwrap_or(MAX_SIZE)
     }
