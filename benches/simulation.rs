@@ -4,11 +4,13 @@
 
 mod common;
 
+use std::path::Path;
 use std::time::Duration;
 
 use batchlab::metrics::summary::{Measure, summarize};
 use batchlab::metrics::warmup::Warmup;
 use batchlab::policy::cellular::Cellular;
+use batchlab::policy::dvabatch::settings::DvaBatch;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Configured, PerCell};
@@ -21,6 +23,15 @@ const REQUESTS: usize = 100_000;
 const CELLS_PER_SECOND: f64 = 512.0 / 901e-6;
 /// The mean length of the Europarl sentences.
 const MEAN_LENGTH: f64 = 24.6;
+
+/// What DVABatch serves of ResNet152 at most in a second, by `scenarios/devices/titan-rtx.toml`: an offline run's throughput.
+const RESNET_PEAK: f64 = 584.4;
+
+/// A network of the repository.
+fn network(name: &str) -> Model {
+    let in_repository = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+    Model::open(name, &in_repository).expect("the network is there")
+}
 
 /// One bench: what is simulated, and the hash of what has to come out.
 struct Bench {
@@ -75,6 +86,15 @@ fn benches() -> Vec<Bench> {
             model: Model::Seq2Seq,
             dataset: "traces/europarl-de-en.csv",
             ..lstm("seq2seq", 1, 4500.0, Box::new(seq2seq), 0x954c_9f01_7275_8b37)
+        },
+        Bench {
+            name: "dvabatch, four stages",
+            model: network("dnn:scenarios/networks/resnet152.csv"),
+            dataset: "constant:fixed",
+            workers: 1,
+            rate: 0.9 * RESNET_PEAK,
+            policy: Box::<DvaBatch>::default(),
+            expected: 0,
         },
         tree(
             "trees",

@@ -1,9 +1,13 @@
 //! Workloads that are ready to be simulated: what the benches have in common.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use batchlab::backend::sim::Sim;
+use batchlab::backend::cuda::gpu::Precision;
+use batchlab::backend::{Backend, sim};
+use batchlab::cost::CostModel;
+use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -13,6 +17,7 @@ use batchlab::units::{Nanos, Rate};
 use batchlab::workload::arrivals::{ClosedLoop, OpenLoop, Process, Source, Think};
 use batchlab::workload::dataset::Dataset;
 use batchlab::workload::model::{CellType, Model};
+use batchlab::workload::operator::Sizes;
 use batchlab::workload::random;
 use batchlab::workload::trace::Requests;
 
@@ -29,16 +34,22 @@ pub struct Case<'p> {
 /// What one run needs and uses up.
 pub struct Ready {
     policy: Box<dyn Policy>,
-    backend: Sim<TableModel>,
+    backend: Box<dyn Backend>,
     record: Recorder,
 }
 
 impl<'p> Case<'p> {
-    /// Requests from a dataset of the repository on workers that are as fast as `scenarios/costs/v100.csv` says.
+    /// Requests from a dataset of the repository on workers that are as fast as `scenarios/costs/v100.csv` says; those of networks of
+    /// operators on a Titan RTX, as its data sheet says.
     pub fn new(model: Model, dataset: &str, requests: usize, workers: usize, policy: &'p dyn Configured) -> Self {
         let in_repository = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
         let cells = model.cell_types();
-        let costs = CostTable::read(Path::new(&in_repository("scenarios/costs/v100.csv"))).expect("the table is there");
+        let costs = match model.network() {
+            None => CostTable::read(Path::new(&in_repository("scenarios/costs/v100.csv"))),
+            Some(_) => Roofline::read(&in_repository("scenarios/devices/titan-rtx.toml"), Precision::F32)
+                .and_then(|device| CostTable::empty().or_computed(&Arc::new(device), &model, &Sizes::square(1024))),
+        };
+        let costs = costs.expect("the times are there");
         let device = costs.device(&cells, Overhead::default()).expect("the table has the model's cells");
         let dataset = Dataset::open(dataset, &model, &in_repository).expect("the dataset is there");
         let shapes = dataset.sample(requests, None, &mut random::stream(1, 0, "shapes")).expect("nothing is too long");
@@ -54,10 +65,11 @@ impl<'p> Case<'p> {
 
     /// A fresh policy, device and record.
     pub fn ready(&self) -> Ready {
-        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: None };
+        let costs: Arc<dyn CostModel> = Arc::new(self.device.clone());
+        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&costs) };
         Ready {
             policy: self.policy.build_policy(&setup).expect("the policy serves the model"),
-            backend: Sim::new(self.workers, self.device.clone()),
+            backend: sim::device(self.workers, self.policy.streams(&setup), self.device.clone()),
             record: Recorder::new(self.requests.len(), self.workers, self.cells.len(), Keep::default()),
         }
     }
@@ -76,7 +88,7 @@ impl<'p> Case<'p> {
     }
 
     fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> Recorder {
-        let (policy, backend, record) = (&mut *ready.policy, &mut ready.backend, &mut ready.record);
+        let (policy, backend, record) = (&mut *ready.policy, &mut *ready.backend, &mut ready.record);
         drive(source, policy, backend, record, self.workers, &AtomicBool::new(false)).expect("nobody interrupts");
         ready.record
     }

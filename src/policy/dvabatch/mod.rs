@@ -15,13 +15,13 @@ use std::fmt;
 
 pub mod buffers;
 pub mod conditions;
-mod durations;
+pub mod durations;
 pub mod executor;
-mod input;
+pub mod input;
 pub mod lazy;
-mod load;
+pub mod load;
 pub mod mechanism;
-mod operator;
+pub mod operator;
 pub mod policy;
 pub mod settings;
 pub mod slicing;

@@ -146,7 +146,10 @@ impl DvaBatch {
     }
 
     /// The stages of the scenario's model.
-    fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
+    ///
+    /// # Errors
+    /// A model that has none; stages that it can't be cut into, or that need costs which nobody knows.
+    pub fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
         if let Some(network) = setup.model.network() {
             let ranges = self.ranges(network, setup.costs)?;
             let operators: Vec<(CellId, bool)> =

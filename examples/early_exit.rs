@@ -1,0 +1,153 @@
+//! Early exit on DVABatch's mechanism, as its section 9.2 proposes: a condition of one's own, outside of the crate.
+//!
+//! Networks with early exits have a small classifier behind some of their stages; a query whose answer is certain enough leaves there. On the
+//! mechanism that is one function, `behind`: it names the queries that leave, and the batch goes on without them. What a
+//! classifier would find is drawn here, for each query and stage once and for all; a server would look at its results instead.
+//!
+//!     cargo run --release --example early_exit -- sim examples/early_exit.toml
+//!     cargo test --example early_exit
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use batchlab::policy::Policy;
+use batchlab::policy::dvabatch::Stage;
+use batchlab::policy::dvabatch::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward};
+use batchlab::policy::dvabatch::load::ByLoad;
+use batchlab::policy::dvabatch::policy::Staged;
+use batchlab::policy::dvabatch::settings::{DvaBatch, Stages};
+use batchlab::policy::registry::{Registry, Settings, Setup, time_with_unit};
+use batchlab::units::{Nanos, RequestId};
+use serde::{Deserialize, Serialize};
+
+fn main() -> ExitCode {
+    batchlab::cli::main(&Registry::standard().with::<EarlyExit>())
+}
+
+/// `kind = "early-exit"`: the keys of its `[[policy]]` table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct EarlyExit {
+    /// How many stages the network is cut into.
+    stages: u32,
+    /// The most queries in a batch.
+    max_batch: u32,
+    /// The age up to which a batch takes in others.
+    #[serde(with = "time_with_unit")]
+    comp_wait: Nanos,
+    /// The share of the queries that leave behind each stage, of those that have come so far.
+    exit_share: f64,
+}
+
+impl Default for EarlyExit {
+    fn default() -> Self {
+        EarlyExit { stages: 4, max_batch: 64, comp_wait: Nanos::ZERO, exit_share: 0.25 }
+    }
+}
+
+impl Settings for EarlyExit {
+    const KIND: &'static str = "early-exit";
+    const ABOUT: &'static str = "networks in stages, behind which some queries leave for good";
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        if !(0.0..=1.0).contains(&self.exit_share) {
+            return Err(format!("exit_share: {} is no share; from 0 to 1", self.exit_share));
+        }
+        if self.max_batch == 0 {
+            return Err("max_batch: 0 is too small; at least 1".into());
+        }
+        let slicing = Arc::new(self.staged().slicing(setup)?);
+        let entry = ByLoad { max_batch: self.max_batch, window: Nanos::ZERO, threshold: self.comp_wait };
+        let conditions = Certain { entry, exit_share: self.exit_share };
+        Ok(Box::new(Staged::new(setup.workers, &slicing, 2, Box::new(conditions))))
+    }
+
+    fn streams(&self, setup: &Setup<'_>) -> u16 {
+        self.staged().streams(setup)
+    }
+}
+
+impl EarlyExit {
+    fn staged(&self) -> DvaBatch {
+        DvaBatch { stages: Stages::Count(self.stages), max_batch: self.max_batch, ..DvaBatch::default() }
+    }
+}
+
+/// Requests come in as load diversity has it, and leave when their answer is certain.
+struct Certain {
+    entry: ByLoad,
+    exit_share: f64,
+}
+
+impl Conditions for Certain {
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        self.entry.enter(entry)
+    }
+
+    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+        self.entry.wake_at(lines, now)
+    }
+
+    fn behind(&mut self, at: &Behind<'_>, onward: &mut Onward) {
+        let leaves = |request: RequestId| certainty(request, at.stage) < self.exit_share;
+        let live = (0..).zip(&at.row.queries).filter(|(_, query)| !query.left);
+        onward.exits.extend(live.filter(|(_, query)| leaves(query.request)).map(|(place, _)| place));
+    }
+}
+
+/// What the classifier behind a stage finds for a query: evenly spread from 0 to 1, and always the same.
+fn certainty(request: RequestId, stage: Stage) -> f64 {
+    // Multiples of an odd number visit all 64-bit numbers; the shifts mix what is left of the order.
+    let mixed = (u64::from(request.0) << 16 | u64::from(stage.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (mixed >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+
+    use batchlab::backend::sim;
+    use batchlab::cost::CostModel;
+    use batchlab::cost::table::{CostTable, Overhead};
+    use batchlab::driver::drive;
+    use batchlab::metrics::recorder::{Keep, Recorder};
+    use batchlab::workload::arrivals::OpenLoop;
+    use batchlab::workload::model::Model;
+    use batchlab::workload::shape::Shape;
+    use batchlab::workload::trace::Requests;
+
+    use super::*;
+
+    /// Requests far apart: each is alone, and leaves behind the stage that its certainty names.
+    #[test]
+    fn each_query_leaves_where_it_is_certain() {
+        let beside_the_crate = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+        let model = Model::open("dnn:tests/schedules/four-fixed-operators.csv", &beside_the_crate).unwrap();
+        let cells = model.cell_types();
+        let table = CostTable::parse("cell,batch,ns\nA,1,10\nB,1,10\nC,1,10\nD,1,10\n", "costs").unwrap();
+        let device = table.device(&cells, Overhead::default()).unwrap();
+        let costs: Arc<dyn CostModel> = Arc::new(device.clone());
+        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs) };
+        let settings = EarlyExit::default();
+        let mut policy = settings.build(&setup).unwrap();
+        let requests = Requests::unfold((0..1000).map(|_| Shape::Fixed).collect(), &model).unwrap();
+        let arrivals: Vec<Nanos> = (0..1000).map(|number| Nanos(1000 * number)).collect();
+        let mut recorder = Recorder::new(1000, 1, cells.len(), Keep::default());
+        let mut backend = sim::device(1, settings.streams(&setup), device);
+        let mut source = OpenLoop::new(&requests, &arrivals);
+        drive(&mut source, &mut *policy, &mut *backend, &mut recorder, 1, &AtomicBool::new(false)).unwrap();
+        let mut left = [0; 4];
+        for request in 0..1000 {
+            let certain = |stage: &u16| certainty(RequestId(request), Stage(*stage)) < settings.exit_share;
+            let stage = (0..3).find(certain).unwrap_or(3);
+            left[usize::from(stage)] += 1;
+            let latency = recorder.finish[request as usize] - arrivals[request as usize];
+            assert_eq!(latency, Nanos(10 * (u64::from(stage) + 1)), "request {request}");
+        }
+        // A quarter, a quarter of the rest and so on: 250, 188, 141 and 422, within three standard deviations.
+        let expected = [(250, 42), (188, 38), (141, 33), (422, 47)];
+        assert!(left.iter().zip(expected).all(|(left, (mean, spread))| i32::abs(left - mean) <= spread), "{left:?}");
+    }
+}
