@@ -113,10 +113,13 @@ impl<'a> Life<'a> {
         text + "\n" + &self.table()
     }
 
-    /// The cells that its rows in batches of whole requests ran beside its own.
+    /// The cells that its rows in batches of whole requests, or of parts of them, ran beside its own.
     fn padding(&self) -> u64 {
-        let own = self.again.requests.graphs[self.request.index()].nodes();
-        self.stops.iter().map(|stop| row_cells(stop.formed).map_or(0, |cells| cells.saturating_sub(own))).sum()
+        let graph = &self.again.requests.graphs[self.request.index()];
+        let of_stop = |stop: &Stop<'_>| {
+            row_cells(stop.formed).map_or(0, |cells| cells.saturating_sub(own_cells(graph, &stop.nodes)))
+        };
+        self.stops.iter().map(of_stop).sum()
     }
 
     fn table(&self) -> String {
@@ -217,10 +220,22 @@ impl Stop<'_> {
 
 /// The cells that each row of a padded batch runs; `None` where a batch's rows are not as long as its steps.
 fn row_cells(formed: &Formed) -> Option<u64> {
-    let whole = matches!(&formed.members, MemberList::Requests(_));
+    let whole = matches!(&formed.members, MemberList::Requests(_) | MemberList::Parts(_));
     let rows = formed.requests().len() as u64;
     let equal = formed.steps.iter().all(|step| u64::from(step.batch) == rows);
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
+}
+
+/// As how many cells these nodes of a request count; one with an input as often as that is.
+fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
+    let CellGraph::Chains(runs) = graph else { return nodes.len() as u64 };
+    let mut ends = 0;
+    let inputs = runs.iter().map(|run| {
+        ends += run.length;
+        (ends, u64::from(run.input.max(1)))
+    });
+    let inputs: Vec<(u32, u64)> = inputs.collect();
+    nodes.iter().map(|node| inputs[inputs.partition_point(|(end, _)| *end <= node.0)].1).sum()
 }
 
 /// The request's nodes in a task.

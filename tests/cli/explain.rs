@@ -90,6 +90,32 @@ fn operators_are_named_and_are_no_padding() {
     }
 }
 
+/// Two queries of 10 and 20 tokens in stages, padded to 32, which are eight operators of which one does not depend on them.
+#[test]
+fn parts_of_requests_pay_for_padding() {
+    let desk = Desk::new();
+    desk.write("two.csv", "id,arrival_ns,shape\n0,0,tokens:10\n1,0,tokens:20\n");
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/networks/example.csv");
+    let device = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/devices/titan-rtx.toml");
+    desk.write(
+        "t.toml",
+        format!(
+            "name = \"t\"\n[workload]\nmodel = \"dnn:{network}\"\ntrace = \"two.csv\"\n[device]\nroofline = \"{device}\"\n\
+             [[policy]]\nkind = \"dvabatch\"\nstages = 2\nwindow = \"0ns\"\n"
+        ),
+    );
+    desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    let json = desk.run(&["explain", "out/t/dvabatch", "request", "0", "--format", "json"]).ok().json();
+    assert_eq!(json["padding_cells"], 7 * (32 - 10));
+    let tasks = json["tasks"].as_array().expect("two stages");
+    let nodes: Vec<u64> =
+        tasks.iter().flat_map(|task| task["nodes"].as_array().unwrap()).map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!((tasks.len(), nodes), (2, (0..8).collect()));
+    let text = desk.run(&["explain", "out/t/dvabatch", "task", "1"]).ok().stdout;
+    assert!(text.contains("  why this: stage 1, from batch 0 of the table\n"), "{text}");
+    assert!(text.contains("  parts (request:first-last node): 0:"), "{text}");
+}
+
 #[test]
 fn a_recorded_run_is_explained_by_its_recording() {
     let desk = Desk::new();
