@@ -99,6 +99,31 @@ fn on_single_cells_cellular_and_padded_are_the_same() {
 }
 
 /// Every time seven times as long, overheads and windows too: every latency seven times as long.
+/// With one stage and one set of buffers nobody joins and nothing is split: DVABatch is a dynamic batcher with its window.
+#[test]
+fn a_network_in_one_stage_is_batched_as_a_whole() {
+    let lstm = Device::new("lstm", 2, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
+    let rows = "A,1,70\nA,4,100\nB,1,40\nB,4,160\nC,1,10\nC,4,30\nD,1,20\nD,4,20";
+    let network = Device::new("dnn:tests/schedules/four-fixed-operators.csv", 2, rows, Overhead::default());
+    for seed in 0..50 {
+        let mut rng = stream(seed, 0, "shapes");
+        let chains: Vec<Shape> = (0..200).map(|_| Shape::Chain(rng.random_range(1..=40))).collect();
+        let window = [0, 300, 20_000][rng.random_range(0..3)];
+        let staged = "kind = 'dvabatch'\npolicy = 'load'\nmax_batch = 4\ncomp_wait = '0ns'\nbuffer_pairs = 1";
+        for (device, shapes, stages, longest) in
+            [(&lstm, chains, "steps = 40", 20_000), (&network, vec![Shape::Fixed; 200], "stages = 1", 150)]
+        {
+            let requests = device.requests(shapes.into_iter());
+            let arrivals = random_arrivals(seed, 200, longest);
+            let run = |text: &str| device.run(&*policy(text), &requests, &arrivals, Keep::default());
+            let whole = run(&format!("{PADDED}\nwindow = '{window}ns'"));
+            let staged = run(&format!("{staged}\n{stages}\nwindow = '{window}ns'"));
+            assert_eq!((&staged.start, &staged.finish), (&whole.start, &whole.finish), "seed {seed}, {stages}");
+            assert_eq!((staged.end, staged.executed_cells), (whole.end, whole.executed_cells), "seed {seed}, {stages}");
+        }
+    }
+}
+
 #[test]
 fn scaling_all_times_scales_all_latencies() {
     for (model, kind) in [

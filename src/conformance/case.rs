@@ -121,9 +121,6 @@ const GRAPHS: [&str; 5] = [
     include_str!("../../scenarios/graphs/explicit.json"),
 ];
 
-/// A network whose operators depend on the tokens, but for the last.
-const NETWORK: &str = include_str!("../../scenarios/networks/example.csv");
-
 /// The models take turns; every fifth workload is of a graph model, every tenth of a network.
 fn draw_model(number: u32, rng: &mut Stream) -> Model {
     match number % 5 {
@@ -132,8 +129,8 @@ fn draw_model(number: u32, rng: &mut Stream) -> Model {
         // With more children than any node of the trees that are drawn.
         2 => [Model::TreeLstm, Model::ChildSumByArity(15)][rng.random_range(0..2)].clone(),
         3 if number % 10 == 3 => {
-            let network = Dnn::parse("example.csv", Path::new("example.csv"), NETWORK);
-            Model::Network(Arc::new(network.expect("the example is sound")))
+            let network = Dnn::parse("random.csv", Path::new("random.csv"), &draw_network(rng));
+            Model::Network(Arc::new(network.expect("the network is sound")))
         }
         3 => Model::Dnn("net".into()),
         _ => {
@@ -142,6 +139,21 @@ fn draw_model(number: u32, rng: &mut Stream) -> Model {
             Model::Graph(Arc::new(model.expect("the examples are sound")))
         }
     }
+}
+
+/// A network of up to twelve operators, for tokens or not, some of which stand at several places.
+fn draw_network(rng: &mut Stream) -> String {
+    let tokens = rng.random_range(0..3) > 0;
+    let mut text = String::from(if tokens { "shape,tokens,40\n" } else { "shape,fixed\n" });
+    text.push_str("name,kind,count,rows,inner,columns,elements\n");
+    let sized: Vec<bool> = (0..rng.random_range(1..=9)).map(|_| tokens && rng.random_range(0..4) > 0).collect();
+    let mut operators: Vec<usize> = (0..sized.len()).collect();
+    operators.extend((0..rng.random_range(0..=3)).map(|_| rng.random_range(0..sized.len())));
+    for operator in operators {
+        let rows = if sized[operator] { "tokens" } else { "4" };
+        let _ = writeln!(text, "o{operator},matmul,,{rows},8,8,16*{rows}");
+    }
+    text
 }
 
 fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
@@ -163,6 +175,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
                 Shape::Graph(rng.random_range(1..=graphs))
             }
         },
+        Model::Network(network) if network.most_tokens().is_none() => Shape::Fixed,
         Model::Network(_) => Shape::Tokens(rng.random_range(1..=40)),
         Model::Dnn(_) if rng.random() => Shape::Tokens(rng.random_range(1..=40)),
         Model::Dnn(_) => Shape::Fixed,
