@@ -140,14 +140,14 @@ fn table(scenario: &str, objective: &Objective, knees: &[Knee]) -> String {
     text
 }
 
-fn quantile(name: &str) -> Result<Quantile, String> {
+pub(super) fn quantile(name: &str) -> Result<Quantile, String> {
     Quantile::ALL.into_iter().find(|quantile| quantile.name() == name).ok_or_else(|| {
         let known = Quantile::ALL.map(Quantile::name).join(", ");
         format!("unknown quantile; known: {known}")
     })
 }
 
-fn tolerance(text: &str) -> Result<f64, String> {
+pub(super) fn tolerance(text: &str) -> Result<f64, String> {
     let allowed = "a number from 0.0001 to 0.5";
     let value: f64 = text.parse().map_err(|_| format!("not a number; {allowed}"))?;
     if (0.0001..=0.5).contains(&value) { Ok(value) } else { Err(format!("out of range; {allowed}")) }

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod devices;
 pub mod explain;
 pub mod find_knee;
+pub mod find_window;
 pub mod jit;
 pub mod network;
 pub mod plot;
@@ -46,6 +47,7 @@ enum Command {
     Sim(sim::Args),
     Real(real::Args),
     FindKnee(find_knee::Args),
+    FindWindow(find_window::Args),
     Plot(plot::Args),
     Compare(compare::Args),
     Profile(profile::Args),
@@ -66,6 +68,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Sim(args) => sim::run(&args, registry),
         Command::Real(args) => real::run(&args, registry),
         Command::FindKnee(args) => find_knee::run(&args, registry),
+        Command::FindWindow(args) => find_window::run(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
         Command::Profile(args) => profile::run(&args, registry),
@@ -132,7 +135,15 @@ impl Common {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn scenario(&self, path: &std::path::Path, registry: &Registry) -> Result<Scenario> {
-        let mut scenario = Scenario::load(path, &self.overrides, registry)?;
+        self.scenario_with(path, &[], registry)
+    }
+
+    /// The same, with more overrides, behind the user's.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn scenario_with(&self, path: &std::path::Path, more: &[String], registry: &Registry) -> Result<Scenario> {
+        let mut scenario = Scenario::load(path, &[&self.overrides, more].concat(), registry)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         Ok(scenario)
     }

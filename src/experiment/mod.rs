@@ -14,6 +14,7 @@ pub mod prepared;
 pub mod target;
 mod tolerance;
 pub mod verify;
+pub mod window;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

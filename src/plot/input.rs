@@ -371,6 +371,14 @@ impl<'a> Series<'a> {
         Ok(matches!((offered, served), (Some(offered), Some(served)) if served < 0.95 * offered))
     }
 
+    /// The name of a row's point.
+    ///
+    /// # Errors
+    /// A summary without the column `point`.
+    pub fn point<'r>(&self, row: Row<'r>) -> Result<&'r str> {
+        Ok(row.text(self.folder.summary.column("point")?))
+    }
+
     /// The row of a point.
     ///
     /// # Errors

@@ -4,12 +4,14 @@
 //! ([`render`]). A kind is one file and one line in [`KINDS`].
 
 pub mod axis;
+pub mod bars;
 pub mod canvas;
 pub mod cdf;
 pub mod compared_cdf;
 pub mod font;
 pub mod input;
 pub mod panel;
+mod panels;
 pub mod render;
 pub mod style;
 pub mod table;
@@ -19,6 +21,7 @@ mod by_rate;
 mod gantt;
 mod goodput;
 mod latency_rate;
+mod latency_steps;
 mod latency_throughput;
 mod length_cdf;
 mod request_cdf;
@@ -64,12 +67,16 @@ pub enum Kind {
     LengthCdf,
     /// Share of the executed cells by batch size.
     BatchHistogram,
+    /// Mean latency by load in groups of bars, with whiskers to the 99th percentile (DVABatch, Figures 14 and 16).
+    Bars,
+    /// Latency in the order of the requests under a stepping load (DVABatch, Figure 15).
+    LatencySteps,
     /// The schedule: a row for each request and each worker (BatchMaker, Figure 5).
     Gantt,
 }
 
 /// The kinds and their names, in the order in which they are drawn when none is asked for.
-pub const KINDS: [(Kind, &str); 12] = [
+pub const KINDS: [(Kind, &str); 14] = [
     (Kind::LatencyThroughput, "latency-throughput"),
     (Kind::P50Throughput, "p50-throughput"),
     (Kind::P99Throughput, "p99-throughput"),
@@ -81,6 +88,8 @@ pub const KINDS: [(Kind, &str); 12] = [
     (Kind::LatencyCdf, "latency-cdf"),
     (Kind::LengthCdf, "length-cdf"),
     (Kind::BatchHistogram, "batch-histogram"),
+    (Kind::Bars, "bars"),
+    (Kind::LatencySteps, "latency-steps"),
     (Kind::Gantt, "gantt"),
 ];
 
@@ -228,11 +237,17 @@ fn drawing(kind: Kind, inputs: &Inputs, options: &Options) -> Drawing {
         Kind::LatencyCdf => request_cdf::figure(request_cdf::Span::Latency, inputs, options),
         Kind::LengthCdf => length_cdf::figure(inputs, options),
         Kind::BatchHistogram => batch_histogram::figure(inputs, options),
+        Kind::Bars => bars::figure(inputs, options),
+        Kind::LatencySteps => latency_steps::figure(inputs, options),
         Kind::Gantt => gantt::figure(inputs, options),
     }
 }
 
-fn write(canvas: &Canvas, formats: &[Format], stem: &Path) -> Result<Vec<PathBuf>> {
+/// Writes a drawing as `STEM.svg` and `STEM.png`, or in the formats that are asked for. Gives the files.
+///
+/// # Errors
+/// A file that can't be written.
+pub fn write(canvas: &Canvas, formats: &[Format], stem: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for format in formats {
         let (extension, bytes) = match format {

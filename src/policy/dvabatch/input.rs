@@ -1,9 +1,9 @@
 //! Policy I (DVABatch, section 7.2): queries of similar length share a batch, batches run side by side.
 
 use super::conditions::{Conditions, Enter, Entry, Lines};
-use super::durations::Durations;
+use super::room::Room;
 use super::table::Query;
-use super::{Stage, window};
+use super::window;
 use crate::units::Nanos;
 
 /// For input diversity. Queries wait in lines by length, and each batch is padded to the upper end of its line.
@@ -14,10 +14,11 @@ pub struct ByInput {
     pub longest: Option<u32>,
     /// The most queries in a batch, and in all of the worker's batches.
     pub max_batch: u32,
-    /// How long the first of a line waits for others. `None`: what the first stage takes for the largest batch of that line.
-    pub window: Option<Nanos>,
-    /// What stages take, for that.
-    pub durations: Option<Durations>,
+    /// How long the first of a line waits for others, even if the device has room.
+    pub window: Nanos,
+    /// Whether there is room for a new batch beside those that are under way. It need not fit whole: short queries that run beside long
+    /// ones overtake them.
+    pub room: Room,
 }
 
 impl ByInput {
@@ -25,17 +26,6 @@ impl ByInput {
     fn end(&self, line: u32) -> u32 {
         let end = line.saturating_add(1).saturating_mul(self.width);
         self.longest.map_or(end, |longest| end.min(longest))
-    }
-
-    fn window(&self, line: u32) -> Nanos {
-        match (self.window, &self.durations) {
-            (Some(window), _) => window,
-            // Steps of chains take the same at every length.
-            (None, Some(durations)) => {
-                durations.stage(Stage(0), self.max_batch, self.longest.map_or(0, |_| self.end(line)))
-            }
-            (None, None) => Nanos::ZERO,
-        }
     }
 }
 
@@ -45,19 +35,19 @@ impl Conditions for ByInput {
     }
 
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
-        let room = self.max_batch.saturating_sub(entry.table.active()) as usize;
-        if room == 0 {
+        let most = self.max_batch.saturating_sub(entry.table.active()) as usize;
+        if most == 0 || !self.room.is_left(entry.table) {
             return None;
         }
-        let due = |(line, length, arrival): &(u32, usize, Nanos)| {
-            *length >= self.max_batch as usize || arrival.saturating_add(self.window(*line)) <= entry.now
+        let due = |(_, length, arrival): &(u32, usize, Nanos)| {
+            *length >= self.max_batch as usize || arrival.saturating_add(self.window) <= entry.now
         };
         let (line, length, _) = entry.lines.iter().filter(due).min_by_key(|(line, _, arrival)| (*arrival, *line))?;
         let input = self.longest.map_or(0, |_| self.end(line));
-        Some(Enter::New { line, count: length.min(room), input })
+        Some(Enter::New { line, count: length.min(most), input })
     }
 
     fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
-        window::next(lines.iter().map(|(line, _, arrival)| arrival.saturating_add(self.window(line))), now)
+        window::next(lines.iter().map(|(_, _, arrival)| arrival.saturating_add(self.window)), now)
     }
 }

@@ -31,7 +31,7 @@ impl Lazy {
             stages: Stages::By(Rule::Operators),
             steps: 1,
             max_batch: self.max_batch,
-            window: Some(Nanos::ZERO),
+            window: Nanos::ZERO,
             comp_wait: Some(self.comp_wait),
             ..DvaBatch::default()
         }

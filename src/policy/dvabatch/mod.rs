@@ -9,6 +9,7 @@
 //! | `mechanism` | all of these together, for one worker |
 //! | `conditions` | what a user decides (section 7.2, figure 12), and the way in |
 //! | `input`, `operator`, `load`, `combined` | the paper's policies I, II, III and II with III |
+//! | `room` | whether the device has room for one more batch |
 //! | `slicing`, `durations` | what stages run, and how long they take |
 
 use std::fmt;
@@ -23,6 +24,7 @@ pub mod load;
 pub mod mechanism;
 pub mod operator;
 pub mod policy;
+mod room;
 pub mod settings;
 pub mod slicing;
 pub mod table;

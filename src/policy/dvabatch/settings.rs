@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::conditions::Conditions;
 use super::durations::Durations;
 use super::input::ByInput;
-use super::load::ByLoad;
+use super::load::{ByLoad, CompWait};
 use super::mechanism::STREAMS;
 use super::operator::ByOperator;
 use super::policy::Staged;
+use super::room::Room;
 use super::slicing::Slicing;
 use crate::backend::Step;
 use crate::cost::CostModel;
@@ -33,19 +34,20 @@ pub struct DvaBatch {
     pub steps: u32,
     /// The most queries in a batch; where batches run side by side, in all of them.
     pub max_batch: u32,
-    /// How long the first request of a batch waits for others. By the paper's rule for input diversity this is what the first stage
-    /// takes for the largest batch, and otherwise nothing.
-    #[serde(with = "auto_time")]
-    pub window: Option<Nanos>,
-    /// The age up to which a batch is stretched: T_comp_wait, for which the paper gives no figure. The default is half of what the whole
-    /// network takes for the largest batch; of a chain four stages.
+    /// How long the first request of a batch waits for others, even if the device has room. The paper takes what the first stage takes for
+    /// the largest batch; at low load that alone is several times what a request takes.
+    #[serde(with = "time_with_unit")]
+    pub window: Nanos,
+    /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no figure. Without one, a batch is stretched while
+    /// the device has no room for another, and while the newcomers gain as much as it loses.
     #[serde(with = "auto_time")]
     pub comp_wait: Option<Nanos>,
     /// The sets of buffers: with one, stages work one after the other.
     pub buffer_pairs: u8,
     /// The range of lengths that share a batch under input diversity.
     pub bucket_width: u32,
-    /// How much longer than a batch its halves may take together, as a share; the paper splits at 0.
+    /// How much longer than a batch its halves may take together, as a share. The paper splits at 0; where each kernel's launch costs time,
+    /// halves always take longer.
     pub split_slack: f64,
 }
 
@@ -70,7 +72,8 @@ pub enum Diversity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Stages {
-    /// Into so many, as even in time as they can be.
+    /// Into so many, as even in time as they can be for a batch in the middle: at the root of `max_batch`. At the largest, what takes the same
+    /// for all smaller ones would stand in one stage, and that stage would hold up the others.
     Count(u32),
     /// Before each of these operators.
     At(Vec<String>),
@@ -95,11 +98,11 @@ impl Default for DvaBatch {
             stages: Stages::Count(4),
             steps: 10,
             max_batch: 64,
-            window: None,
+            window: Nanos::ZERO,
             comp_wait: None,
             buffer_pairs: 2,
             bucket_width: 32,
-            split_slack: 0.0,
+            split_slack: 0.03,
         }
     }
 }
@@ -170,7 +173,7 @@ impl DvaBatch {
         let count = network.operators().len();
         match &self.stages {
             Stages::Count(stages) => {
-                let times = slice::times(network, costs()?, self.max_batch, network.most_tokens().unwrap_or(0));
+                let times = slice::times(network, costs()?, self.max_batch.isqrt(), network.most_tokens().unwrap_or(0));
                 slice::even(&times, *stages as usize).map_err(|problem| format!("stages: {problem}"))
             }
             Stages::At(names) => {
@@ -191,13 +194,18 @@ impl DvaBatch {
             Some(costs) => Ok(Durations::new(Arc::clone(slicing), Arc::clone(costs))),
             None => Err(needs_costs(key)),
         };
-        let load =
-            |threshold| ByLoad { max_batch: self.max_batch, window: self.window.unwrap_or(Nanos::ZERO), threshold };
-        let threshold = || -> Result<Nanos, String> {
-            Ok(match (self.comp_wait, network) {
-                (Some(threshold), _) => threshold,
-                (None, Some(_)) => Nanos(durations("comp_wait")?.from(super::Stage(0), self.max_batch, tokens).0 / 2),
-                (None, None) => durations("comp_wait")?.stage(super::Stage(0), self.max_batch, 0).saturating_mul(4),
+        // Without costs nothing is known of the room, and newcomers need not wait for it.
+        let room = || Room(durations("").ok());
+        let load = |comp_wait| ByLoad {
+            max_batch: self.max_batch,
+            window: self.window,
+            comp_wait,
+            room: room(),
+        };
+        let comp_wait = || -> Result<CompWait, String> {
+            Ok(match self.comp_wait {
+                Some(time) => CompWait::Age(time),
+                None => CompWait::Gain(durations("comp_wait")?),
             })
         };
         let by_operator = |entry| -> Result<ByOperator, String> {
@@ -219,14 +227,11 @@ impl DvaBatch {
                 longest: network.map(|_| tokens),
                 max_batch: self.max_batch,
                 window: self.window,
-                durations: match self.window {
-                    Some(_) => None,
-                    None => Some(durations("window")?),
-                },
+                room: room(),
             }),
-            Diversity::Operator => Box::new(by_operator(load(Nanos::ZERO))?),
-            Diversity::Load => Box::new(load(threshold()?)),
-            Diversity::OperatorLoad => Box::new(by_operator(load(threshold()?))?),
+            Diversity::Operator => Box::new(by_operator(load(CompWait::Age(Nanos::ZERO)))?),
+            Diversity::Load => Box::new(load(comp_wait()?)),
+            Diversity::OperatorLoad => Box::new(by_operator(load(comp_wait()?))?),
         })
     }
 

@@ -40,7 +40,7 @@ fn it_keeps_the_laws() {
                         stages: stages.clone(),
                         steps,
                         max_batch: 6,
-                        window: Some(Nanos(window)),
+                        window: Nanos(window),
                         comp_wait: Some(Nanos(comp_wait)),
                         buffer_pairs,
                         bucket_width: 5,
