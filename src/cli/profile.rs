@@ -89,7 +89,7 @@ pub struct Args {
     #[arg(long, default_value = "graph", conflicts_with = "scenario", value_parser = |name: &str| parse(&LAUNCHES, name))]
     pub launch: LaunchBy,
 
-    /// Batch sizes, with commas between them [default: some fifty from 1 to 512, by the device]
+    /// Batch sizes, with commas between them [default: some fifty from 1 to 512, by the device; of a network that a file lists 1, 2, 4, 8 and 16]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
 
@@ -151,14 +151,14 @@ impl Order {
     /// # Errors
     /// A dataset or trace that can't be read.
     pub fn of_scenario(scenario: &Scenario, processor: Processor, output: &Path, quiet: bool) -> Result<Order> {
+        let wanted = vec![Wanted::of_scenario(scenario, &[])?];
         let settings = Settings {
-            batches: grid::batches(processor).to_vec(),
+            batches: grid::batches_of(processor, wanted.iter().map(|one| &one.model)).to_vec(),
             repeats: REPEATS,
             workers: scenario.device.workers,
             processor,
             gpu: scenario.device.gpu,
         };
-        let wanted = vec![Wanted::of_scenario(scenario, &[])?];
         Ok(Order { wanted, settings, output: Some(output.to_path_buf()), quiet })
     }
 
@@ -176,13 +176,20 @@ impl Order {
                 (wanted(args)?, usize::from(args.workers), GpuSettings { precision, signal, launch })
             }
         };
-        if !args.inputs.is_empty() && !wanted.iter().any(|one| matches!(one.model, Model::Dnn(_))) {
+        let takes_tokens = |model: &Model| match model {
+            Model::Dnn(_) => true,
+            other => other.network().is_some_and(|network| network.most_tokens().is_some()),
+        };
+        if !args.inputs.is_empty() && !wanted.iter().any(|one| takes_tokens(&one.model)) {
             return Err(Error::input(
                 "--inputs: the time of these cells does not depend on the size of an input; only that of feed-forward cells \
-                 does (dnn:NAME)",
+                 does (dnn:NAME, and dnn:FILE.csv that takes tokens)",
             ));
         }
-        let given = if args.batches.is_empty() { grid::batches(processor) } else { &args.batches };
+        let given = match &args.batches[..] {
+            [] => grid::batches_of(processor, wanted.iter().map(|one| &one.model)),
+            given => given,
+        };
         let batches: BTreeSet<u32> = given.iter().copied().collect();
         let batches = batches.into_iter().collect();
         let settings = Settings { batches, repeats: args.repeats, workers, processor, gpu };

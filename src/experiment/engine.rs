@@ -6,13 +6,14 @@ use std::sync::mpsc::Sender;
 use super::target::{Processor, this_processor};
 use super::verify::Answer;
 use crate::backend::Backend;
-use crate::backend::cpu::{Cpu, StepTime};
+use crate::backend::cpu::{self, Cpu, StepTime};
 use crate::backend::cuda::gpu::about::{Libraries, Library};
 use crate::backend::cuda::gpu::{Gpus, Precision, Settings, libraries};
 use crate::backend::cuda::{Cuda, Options};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::units::{RequestId, WorkerId};
+use crate::workload::model::Model;
 use crate::workload::trace::Requests;
 
 /// A network that is ready to be started on its device. What takes long (weights, kernels) is done once, here.
@@ -115,7 +116,10 @@ impl Engine {
     pub fn start<'e>(&'e mut self, requests: &Requests, options: &Options) -> Result<Box<dyn Running + 'e>> {
         let network = Arc::clone(&self.network);
         Ok(match &mut self.place {
-            Place::Cpu => Box::new(Cpu::new(network, requests, self.workers)?),
+            Place::Cpu => {
+                let lanes = cpu::lanes(self.workers, options.streams);
+                Box::new(Cpu::with_lanes(network, requests, self.workers, lanes)?)
+            }
             Place::Gpus(gpus) => Box::new(Cuda::new(&mut **gpus, network, requests, self.workers, options)?),
         })
     }
@@ -132,12 +136,14 @@ fn of_gpus(gpus: &Gpus, workers: usize, precision: Precision) -> String {
     format!("{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {precision}", names.join(" + "))
 }
 
-/// Whether a device computes as these settings ask for.
+/// Whether a device computes a model as these settings ask for.
 ///
 /// # Errors
 /// What it can't, and what can.
-pub fn check(processor: Processor, settings: &Settings) -> Result<()> {
+pub fn check(processor: Processor, model: &Model, settings: &Settings) -> Result<()> {
     match (processor, settings.precision) {
+        // Before weights are drawn that nobody multiplies with.
+        (Processor::Cuda, _) if model.network().is_some() => crate::backend::cuda::check(model),
         (Processor::Cpu, precision) if precision != Precision::F32 => Err(Error::input(format!(
             "device.precision: the CPU computes in f32 alone, not in {precision}; leave it out, or use --backend cuda",
         ))),

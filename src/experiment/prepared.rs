@@ -317,7 +317,12 @@ impl<'s> Prepared<'s> {
         let batches = self.scenario.policies[run.policy].settings.largest_batches(&self.setup(run.policy));
         let whole = matches!(batches, Some(Batches::Requests(_)));
         let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, self.cells.len()));
-        cuda::Options { keep: Vec::new(), materialise: (0..).map(CellId).zip(largest).collect(), whole }
+        cuda::Options {
+            keep: Vec::new(),
+            materialise: (0..).map(CellId).zip(largest).collect(),
+            whole,
+            streams: self.streams(run.policy),
+        }
     }
 
     /// What no policy of the scenario can beat, on the requests of the first replication; `None` where nothing is simulated.

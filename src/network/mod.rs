@@ -3,11 +3,12 @@
 //! A [`Cell`] turns the states of earlier nodes and a node's tokens into the state that the node leaves behind, for many
 //! rows at once. It knows neither requests nor batches that come and go: those are the backend's. Every row of a result
 //! has the same bits whatever rows stand beside it, which is what lets a test compare a batched request with the same
-//! request run alone.
+//! request run alone. A network that a file lists has [`Operators`] in place of cells, of which the same holds.
 
 pub mod cells;
 mod elementwise;
 mod huge_pages;
+pub mod operators;
 mod product;
 pub mod reference;
 pub mod spec;
@@ -19,6 +20,7 @@ pub mod weights;
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::operators::Operators;
 pub use self::spec::Spec;
 use self::weights::Weights;
 use crate::error::{Error, Result};
@@ -33,6 +35,8 @@ pub struct Network {
     spec: Spec,
     cells: Vec<Box<dyn Cell>>,
     state: usize,
+    /// What computes a network that a file lists, in place of cells.
+    operators: Option<Operators>,
 }
 
 /// A cell type with its weights.
@@ -144,13 +148,18 @@ impl Network {
         spec.check(model)?;
         let weights = Weights::open(model, spec)?;
         let cells = cells::of_model(model, spec, &weights);
-        Ok(Network::of_cells(model, spec, cells, cells::state(model, spec)))
+        let network = Network::of_cells(model, spec, cells, cells::state(model, spec));
+        let operators = match model {
+            Model::Network(listed) => Some(Operators::new(listed, spec, &weights)),
+            _ => None,
+        };
+        Ok(Network { operators, ..network })
     }
 
     /// A network of cells of one's own in place of a model's, in the order of their [`CellId`]s, all of whose states are
     /// `state` numbers wide. The specification gives the words that requests consist of.
     pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Box<dyn Cell>>, state: usize) -> Network {
-        Network { model: model.clone(), spec: spec.clone(), cells, state }
+        Network { model: model.clone(), spec: spec.clone(), cells, state, operators: None }
     }
 
     /// The model that it computes.
@@ -173,7 +182,13 @@ impl Network {
         &*self.cells[cell.index()]
     }
 
-    /// The numbers in the state that a node leaves behind, the same for all of its cells.
+    /// What computes it in place of cells, if a file lists its operators.
+    pub fn operators(&self) -> Option<&Operators> {
+        self.operators.as_ref()
+    }
+
+    /// The numbers in the state that a node leaves behind, the same for all of its cells; 0 for a network that a file lists, whose
+    /// activations have the sizes that its operators and the requests give them.
     pub fn state(&self) -> usize {
         self.state
     }

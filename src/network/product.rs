@@ -113,6 +113,28 @@ impl Panel {
     }
 }
 
+/// Multiplies two matrices that are met once: rows of so many inputs from the left, `right` with as many rows from the right. With two
+/// rows or more, an element has the same bits whatever stands beside it, and zeros at the end of the inner dimension do not change
+/// them: the kernel adds up in blocks of a fixed depth, from the first to the last.
+pub fn multiply<'a>(
+    left: Rows<'_>,
+    inputs: usize,
+    right: &[f32],
+    columns: usize,
+    result: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    debug_assert!(left.count > 1, "a single row is multiplied in another way");
+    let result = first(result, left.count * columns);
+    let used = (left.count - 1) * left.stride + inputs;
+    let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
+        .expect("the rows were cut to what the strides reach");
+    let right = NdTensorView::from_data([inputs, columns], right);
+    GemmExecutor::<f32>::new()
+        .gemm(result, GemmInputA::Unpacked(left), GemmInputB::Unpacked(right), GemmOptions::default())
+        .expect("the operands have the sizes that go together");
+    result
+}
+
 impl fmt::Debug for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outputs: usize = self.panels.iter().map(|panel| panel.weights.cols()).sum();
@@ -179,6 +201,31 @@ mod tests {
 
     fn same_bits(a: &[f32], b: &[f32]) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+    }
+
+    #[test]
+    fn zeros_around_two_matrices_change_no_bit() {
+        for (rows, inner, columns) in
+            [(2, 1, 1), (3, 7, 5), (5, 40, 17), (40, 16, 40), (9, 255, 3), (64, 257, 33), (2, 600, 70)]
+        {
+            let (left, right) = (draw(rows * inner, "left"), draw(inner * columns, "right"));
+            let mut memory = Vec::new();
+            let own = multiply(Rows { data: &left, stride: inner, count: rows }, inner, &right, columns, &mut memory);
+            let own = own.to_vec();
+            for more in [1, 3, 30, 300] {
+                let padded = |numbers: &[f32], width: usize| -> Vec<f32> {
+                    let rows = numbers.chunks_exact(width).flat_map(|row| row.iter().copied().chain(vec![0.0; more]));
+                    rows.chain(vec![0.0; more * (width + more)]).collect()
+                };
+                let (left, right) = (padded(&left, inner), padded(&right, columns));
+                let left = Rows { data: &left, stride: inner + more, count: rows + more };
+                let mut memory = vec![f32::NAN; 3];
+                let result = multiply(left, inner + more, &right, columns + more, &mut memory);
+                for (result, own) in result.chunks_exact(columns + more).zip(own.chunks_exact(columns)) {
+                    assert!(same_bits(&result[..columns], own), "{rows} x {inner} x {columns}, {more} more");
+                }
+            }
+        }
     }
 
     #[test]

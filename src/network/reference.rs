@@ -42,6 +42,10 @@ impl Network {
     /// The same, but each cell that writes a word leaves the next of these in its place, as long as there are any. So the
     /// request goes the way of someone else's words, and each of them can be judged by the scores that it had on this way.
     pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
+        if let Some(operators) = self.operators() {
+            let output = Output { state: operators.alone(request, graph), words: Vec::new() };
+            return Followed { output, shortfalls: Vec::new() };
+        }
         let token = |place| self.token(request, place);
         let mut scratch = Scratch::default();
         match graph {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::operators;
 use crate::error::{Error, Result};
 use crate::workload::model::Model;
 
@@ -27,19 +28,22 @@ const MAX_WIDTH: u32 = 1 << 16;
 pub const MAX_VOCABULARY: u32 = 1 << 24;
 
 impl Spec {
-    /// Whether the sizes are in range, and fit the model. Memory is not looked at.
+    /// Whether the sizes are in range, and fit the model. Memory is looked at for a network that a file lists alone, whose sizes are the
+    /// file's.
     ///
     /// # Errors
-    /// Begins with what is at fault: `model` for one that is a description without weights, or the size: `hidden`, `embedding` or
+    /// Begins with what is at fault: `model` for one that is a description without weights or too large, or the size: `hidden`, `embedding` or
     /// `vocabulary`.
     pub fn check(&self, model: &Model) -> Result<()> {
-        if model.file().is_some() {
+        if model.graph_model().is_some() {
             return Err(Error::input(format!(
-                "model: {} describes {}, and has no weights to compute with; run it with batchlab sim, or take lstm, \
-                 gru, seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME",
-                model.name(),
-                if model.network().is_some() { "operators" } else { "cells and graphs" },
+                "model: {} describes cells and graphs, and has no weights to compute with; run it with batchlab sim, or \
+                 take lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME or dnn:FILE.csv",
+                model.name()
             )));
+        }
+        if let Some(network) = model.network() {
+            return operators::check(network);
         }
         for (key, value, most) in [
             ("hidden", self.hidden, MAX_WIDTH),

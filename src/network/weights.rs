@@ -7,7 +7,7 @@ use std::path::Path;
 use rand::Rng;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, View, serialize};
 
-use super::Spec;
+use super::{Spec, operators};
 use crate::error::{Context, Error, Result};
 use crate::files;
 use crate::workload::model::Model;
@@ -28,9 +28,13 @@ impl Tensor {
     }
 }
 
-/// All tensors of a model, in the order of their names' cells.
+/// All tensors of a model, in the order of their cells' names.
 pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
     let (h, e, v) = (spec.hidden as usize, spec.embedding as usize, spec.vocabulary as usize);
+    if let Some(network) = model.network() {
+        let tensors = network.distinct().iter().filter_map(operators::tensor);
+        return tensors.map(|(name, shape)| Tensor { name, shape: shape.to_vec() }).collect();
+    }
     let mut tensors = vec![("embedding.weight".to_string(), vec![v, e])];
     let mut add = |cell: &str, of_cell: &[(&str, &[usize])]| {
         tensors.extend(of_cell.iter().map(|(name, shape)| (format!("{cell}.{name}"), shape.to_vec())));
@@ -91,6 +95,8 @@ impl Weights {
     pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
         let tensors = tensors(model, spec);
         let source = match &spec.weights {
+            // The sums of listed operators are scaled by themselves.
+            None if model.network().is_some() => Source::Seed { seed: spec.seed, bound: 1.0 },
             // PyTorch draws the weights of its recurrent layers from the same range.
             None => Source::Seed { seed: spec.seed, bound: 1.0 / (spec.hidden as f32).sqrt() },
             Some(path) => {

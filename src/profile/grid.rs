@@ -1,6 +1,7 @@
 //! The batch sizes that are measured unless others are asked for.
 
 use crate::experiment::target::Processor;
+use crate::workload::model::Model;
 
 /// On the CPU the product's kernel takes six rows at a time, so that a step's time climbs in stairs: up to 24 every size is
 /// measured, up to 64 both sides of each step, and above a step is a few percent.
@@ -17,12 +18,21 @@ const CUDA: [u32; 62] = [
     384, 385, 416, 448, 449, 464, 480, 496, 512,
 ];
 
+/// A query of a network that a file lists has many rows, so that times are nearly straight lines from a few queries on, and a batch takes
+/// seconds.
+const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
+
 /// The batch sizes for a device, ascending.
 pub fn batches(processor: Processor) -> &'static [u32] {
     match processor {
         Processor::Cpu => &CPU,
         Processor::Cuda => &CUDA,
     }
+}
+
+/// Those for some models on it.
+pub fn batches_of<'a>(processor: Processor, mut models: impl Iterator<Item = &'a Model>) -> &'static [u32] {
+    if models.any(|model| model.network().is_some()) { &LISTED } else { batches(processor) }
 }
 
 #[cfg(test)]

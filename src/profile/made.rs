@@ -61,7 +61,7 @@ pub fn make(
 /// The network of a measurement on its device.
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Engine> {
     let Settings { processor, gpu, workers, .. } = settings;
-    engine::check(*processor, gpu)?;
+    engine::check(*processor, &wanted.model, gpu)?;
     let engine = Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, *workers)?;
     let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
     for (number, tree) in trees.graphs.iter().enumerate() {

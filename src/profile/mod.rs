@@ -11,6 +11,8 @@
 //!   rarely fit a core's own cache, and states go back to their requests.
 //! - **whole**: the same for steps inside of tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), as padded, merged and
 //!   immediate batching submit them, and what such a task takes beside its steps.
+//! - Operators of **networks that a file lists**, in tasks of whole requests, whose steps they are: at each batch size and, where they depend
+//!   on it, number of tokens.
 //! - **task**: from the finish of a task to the start of the next that waits behind it.
 //! - **launch**: from the finish of a task with nothing behind it to the start of the one that the policy decides upon.
 //!
@@ -26,6 +28,7 @@
 mod flights;
 pub mod grid;
 mod launch;
+mod listed;
 mod made;
 mod report;
 mod samples;
@@ -167,6 +170,10 @@ pub fn measure(
         }
         if subject.wanted.model.takes_trees() {
             trees::measure(subject, settings, &batches, stop, &mut profile, &go_on)?;
+        }
+        if subject.wanted.model.network().is_some() {
+            listed::measure(subject, settings, &batches, stop, &mut profile, &go_on)?;
+            continue;
         }
         for bench in supply::benches(subject.wanted) {
             flights::measure(&bench, subject, settings, &batches, &mut profile, &go_on)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Settings, supply};
+use super::{Settings, listed, supply};
 use crate::backend::cuda::gpu::Precision;
 use crate::error::Result;
 use crate::experiment::device;
@@ -80,15 +80,16 @@ impl Wanted {
                     scenario.name
                 );
             }
-            Model::Dnn(_) if !inputs.is_empty() => wanted.inputs = inputs.to_vec(),
-            Model::Dnn(_) => {
+            Model::Network(network) if network.most_tokens().is_none() => {}
+            Model::Dnn(_) | Model::Network(_) if !inputs.is_empty() => wanted.inputs = inputs.to_vec(),
+            Model::Dnn(_) | Model::Network(_) => {
                 let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
                 if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
                     wanted.inputs = (3..31).map(|power| 1 << power).take_while(|size| *size < longest).collect();
                     wanted.inputs.push(longest);
                 }
             }
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Graph(_) | Model::Network(_) => {}
+            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Graph(_) => {}
         }
         Ok(wanted)
     }
@@ -104,6 +105,9 @@ impl Wanted {
 
     /// How often a measurement of it calls `progress`.
     pub fn steps(&self, settings: &Settings) -> usize {
+        if self.model.network().is_some() {
+            return settings.repeats as usize * listed::inputs(self).len() * settings.batches.len();
+        }
         let turns = supply::benches(self).len() + usize::from(self.model.takes_trees());
         let whole = super::whole::sizes(self, settings).len();
         settings.repeats as usize * (turns * settings.batches.len() + whole + super::launch::batches(settings).len())

@@ -98,6 +98,11 @@ impl Whole {
         found
     }
 
+    /// A task of so many requests has taken so long beside its steps.
+    pub fn add_outside(&mut self, requests: u32, outside: Nanos) {
+        self.tasks.push(TaskTime { requests, outside, others: Vec::new() });
+    }
+
     /// All samples of steps, those of each cell, batch and place together.
     pub fn samples(&self) -> impl Iterator<Item = &Samples> {
         [&self.steps, &self.turns].into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
@@ -132,7 +137,7 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
             let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
             sizes.truncate(enough + 1);
         }
-        // A task of theirs is one step, which was measured by itself.
+        // A task of theirs is one step, which was measured by itself; those of listed networks have a file of their own.
         Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => sizes.clear(),
     }
     sizes

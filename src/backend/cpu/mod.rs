@@ -1,10 +1,11 @@
 //! The CPU backend: real networks in real time.
 //!
-//! A worker is a thread with a queue of its own. Jobs to it and reports from it travel in queues without locks; the
-//! states of requests stand in a table with a lock for each request, which is held for copies alone. A worker keeps the
-//! rows of a batch in place as long as its members stay.
+//! A worker is a thread with a queue of its own, or several, each of which has some of its streams. Jobs to a thread and reports from
+//! it travel in queues without locks; the states of requests stand in a table with a lock for each request, which is held for
+//! copies alone. A thread keeps the rows of a batch in place as long as its members stay.
 
 mod pin;
+mod queries;
 mod queue;
 mod rows;
 mod table;
@@ -15,6 +16,7 @@ mod worker;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -38,8 +40,10 @@ use crate::workload::trace::Requests;
 pub struct Cpu {
     epoch: Instant,
     table: Arc<Table>,
-    /// A queue for each worker.
+    /// A queue for each thread, those of one worker behind each other.
     jobs: Vec<Sender<Job>>,
+    /// The threads of a worker.
+    lanes: usize,
     reports: Receiver<Report>,
     /// Reports that have come and were not passed on, by finish, those of one instant by submission.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
@@ -55,6 +59,12 @@ pub struct Cpu {
     _pinned: Option<Pinned>,
 }
 
+/// The threads of each of so many workers that have so many streams: one for each stream, but together no more than there are cores.
+pub fn lanes(workers: usize, streams: u16) -> usize {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    usize::from(streams).min(cores / workers.max(1)).max(1)
+}
+
 impl Cpu {
     /// Starts the workers; the clock starts when they are ready. `requests` are those of the run, by their ids. The
     /// calling thread is taken for the driver's: where there are more cores than workers it keeps to one of them until
@@ -63,7 +73,16 @@ impl Cpu {
     /// # Errors
     /// A thread that can't be started.
     pub fn new(network: Arc<Network>, requests: &Requests, workers: usize) -> Result<Cpu> {
-        Cpu::start(network, requests, workers, None)
+        Cpu::start(network, requests, [workers, 1], None)
+    }
+
+    /// The same with so many threads for each worker, which its streams share in turn: the tasks of one stream run in order, those
+    /// of streams on different threads side by side.
+    ///
+    /// # Errors
+    /// Those of [`Cpu::new`].
+    pub fn with_lanes(network: Arc<Network>, requests: &Requests, workers: usize, lanes: usize) -> Result<Cpu> {
+        Cpu::start(network, requests, [workers, lanes.max(1)], None)
     }
 
     /// The same with workers that tell `log` of each step that they run inside of tasks of whole requests, in order. A
@@ -72,31 +91,38 @@ impl Cpu {
     /// # Errors
     /// Those of [`Cpu::new`].
     pub fn logging(network: Arc<Network>, requests: &Requests, workers: usize, log: Sender<StepTime>) -> Result<Cpu> {
-        Cpu::start(network, requests, workers, Some(log))
+        Cpu::start(network, requests, [workers, 1], Some(log))
     }
 
-    fn start(network: Arc<Network>, requests: &Requests, workers: usize, log: Option<Sender<StepTime>>) -> Result<Cpu> {
-        let mut cores = Cores::share(workers);
+    fn start(
+        network: Arc<Network>,
+        requests: &Requests,
+        [workers, lanes]: [usize; 2],
+        log: Option<Sender<StepTime>>,
+    ) -> Result<Cpu> {
+        let threads = workers * lanes;
+        let mut cores = Cores::share(threads);
         let (reporter, reports) = channel();
         let mut cpu = Cpu {
             epoch: Instant::now(),
             table: Arc::new(Table::new(Arc::clone(&requests.graphs), Arc::clone(&network))),
-            jobs: Vec::with_capacity(workers),
+            jobs: Vec::with_capacity(threads),
+            lanes,
             reports,
             due: BinaryHeap::new(),
             spare: Vec::new(),
             unfinished: 0,
             spins: cores.spare,
             stop: Arc::new(AtomicBool::new(false)),
-            threads: Vec::with_capacity(workers),
+            threads: Vec::with_capacity(threads),
             _pinned: None,
         };
         // Nothing is sent: the queue closes when each worker has dropped its end.
         let (setting_up, ready) = channel::<std::convert::Infallible>();
-        for id in 0..workers as u16 {
+        for (id, lane) in (0..workers as u16).flat_map(|id| (0..lanes).map(move |lane| (id, lane))) {
             let (sender, jobs) = channel();
             let worker = Worker::new(WorkerId(id), Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop))
-                .alone(workers == 1)
+                .alone(threads == 1)
                 .spinning(cores.spare)
                 .logging(log.clone());
             let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
@@ -108,7 +134,7 @@ impl Cpu {
                 drop(setting_up);
                 worker.serve(&jobs, &reporter);
             };
-            let thread = thread::Builder::new().name(format!("worker {id}")).spawn(serve);
+            let thread = thread::Builder::new().name(format!("worker {id}.{lane}")).spawn(serve);
             cpu.threads.push(thread.map_err(|cause| Error::failed(format!("worker {id} can't be started: {cause}")))?);
             cpu.jobs.push(sender);
         }
@@ -170,7 +196,8 @@ impl Backend for Cpu {
         let members = members.expect("the driver lists the members for a backend that wants them");
         self.unfinished += 1;
         // A worker outlives its queue: it breaks off in no task.
-        let _ = self.jobs[task.worker.index()].send(Job { id, steps: SmallVec::from_slice(task.steps), members });
+        let thread = task.worker.index() * self.lanes + task.stream.index() % self.lanes;
+        let _ = self.jobs[thread].send(Job { id, steps: SmallVec::from_slice(task.steps), members });
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {

@@ -156,6 +156,13 @@ impl Table {
         }
     }
 
+    /// The same for what a query of a network that a file lists has come to behind a node.
+    pub fn put_activation(&self, at: NodeRef, activation: &[f32]) {
+        if let Some((cell, _)) = places::find(self.graph(at.request), at.node) {
+            self.put(at, cell, activation, &[]);
+        }
+    }
+
     /// Makes a request fail, unless it is done or has failed before.
     pub fn fail(&self, request: RequestId, reason: String) {
         self.slot(request).fail(reason);

@@ -42,6 +42,7 @@ impl Worker {
                 }
             }
         }
+        self.put_ahead();
         self.batches.iter_mut().for_each(|rows| rows.dismiss_all(&self.table, |_| ()));
         requests.iter().for_each(|request| self.table.expect_done(*request));
         self.batches.iter_mut().for_each(Rows::clear);
@@ -51,6 +52,13 @@ impl Worker {
     /// padding while the step is as large as before. Says whether rows stayed and none ended.
     fn run_step(&mut self, step: &Step) -> bool {
         let size = step.batch as usize;
+        if let Some(operators) = self.network.operators() {
+            self.nodes.clear();
+            self.list.take(step.cell, size, &mut self.nodes);
+            let stayed = self.queries.run(step, &self.nodes, operators, &self.table, &mut self.scratch);
+            self.nodes.iter().for_each(|node| self.list.ran(*node, self.table.graphs()));
+            return stayed;
+        }
         self.make_room(step.cell);
         let Worker { network, table, batches, list, nodes, scratch, .. } = self;
         let rows = &mut batches[step.cell.index()];

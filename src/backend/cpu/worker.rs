@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::queries::Queries;
 use super::queue;
 use super::rows::Rows;
 use super::table::Table;
@@ -54,6 +55,8 @@ pub struct Worker {
     pub(super) stop: Arc<AtomicBool>,
     /// The rows of each cell type.
     pub(super) batches: Vec<Rows>,
+    /// The queries in place, of a network that a file lists: it has these in place of rows.
+    pub(super) queries: Queries,
     /// The cell type whose rows are ahead of the table, if one is.
     ahead: Option<CellId>,
     pub(super) scratch: Scratch,
@@ -75,6 +78,7 @@ impl Worker {
             table,
             stop,
             batches: Vec::new(),
+            queries: Queries::default(),
             ahead: None,
             scratch: Scratch::default(),
             list: ReadyList::default(),
@@ -134,24 +138,33 @@ impl Worker {
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.run_nodes(step, nodes);
             }
-            (MemberList::Parts(parts), [step]) if parts.len() <= step.batch as usize => self.run_parts(step, parts),
+            (MemberList::Parts(parts), steps) if fit(parts, steps) => self.run_parts(steps, parts),
             (members, _) => {
                 members.requests().for_each(|request| self.table.fail(request, places::NOT_ONE_BATCH.to_string()));
             }
         }
     }
 
-    /// Runs parts of chains, node by node. Rows of parts that have ended stay as padding.
-    fn run_parts(&mut self, step: &Step, parts: &[Part]) {
+    /// Runs parts of chains, node by node. Rows of parts that have ended stay as padding. The steps say how each cell runs, and the
+    /// parts in which order.
+    fn run_parts(&mut self, steps: &[Step], parts: &[Part]) {
         let mut nodes = Vec::with_capacity(parts.len());
-        for time in 0..step.times as usize {
+        for time in 0..longest(parts) {
             nodes.clear();
             nodes.extend(parts.iter().filter_map(|part| part.nodes().nth(time)));
-            self.run_nodes(&Step { times: 1, ..*step }, &nodes);
+            let cell = nodes.first().and_then(|at| places::find(self.table.graph(at.request), at.node));
+            match steps.iter().find(|step| cell.is_some_and(|(cell, _)| step.cell == cell)) {
+                Some(step) => self.run_nodes(&Step { times: 1, ..*step }, &nodes),
+                None => nodes.iter().for_each(|at| self.table.fail(at.request, places::NOT_ONE_BATCH.to_string())),
+            }
         }
     }
 
     fn run_nodes(&mut self, step: &Step, nodes: &[NodeRef]) {
+        if let Some(operators) = self.network.operators() {
+            self.queries.run(step, nodes, operators, &self.table, &mut self.scratch);
+            return;
+        }
         self.make_room(step.cell);
         let stay = step.batch as usize == nodes.len() && self.batches[step.cell.index()].go_on_with(nodes);
         if !stay || self.ahead != Some(step.cell) {
@@ -170,6 +183,18 @@ impl Worker {
     /// Puts the states that are ahead into the table, unless the next job goes on with exactly these rows. While there is no
     /// next job, a worker that is alone waits for it, if no request ends.
     pub fn settle(&mut self, next: Option<&Job>) {
+        if let Some(operators) = self.network.operators() {
+            let stay = match next {
+                Some(Job { steps, members: MemberList::Nodes(nodes), .. }) => {
+                    matches!(&steps[..], [step] if step.times == 1 && self.queries.go_on_with(operators, step, nodes))
+                }
+                _ => false,
+            };
+            if !stay {
+                self.queries.put(&self.table);
+            }
+            return;
+        }
         let Some(cell) = self.ahead else { return };
         let rows = &self.batches[cell.index()];
         let stay = match next {
@@ -185,7 +210,8 @@ impl Worker {
         }
     }
 
-    fn put_ahead(&mut self) {
+    pub(super) fn put_ahead(&mut self) {
+        self.queries.put(&self.table);
         if let Some(cell) = self.ahead.take() {
             self.batches[cell.index()].put_all(&self.table);
         }
@@ -207,7 +233,19 @@ impl Worker {
             self.table.fail(request, format!("worker {} broke off in task {}: {message}", self.id, job.id));
         }
         self.batches.clear();
+        self.queries.clear();
         self.ahead = None;
         self.scratch = Scratch::default();
     }
+}
+
+/// The nodes of the longest part.
+fn longest(parts: &[Part]) -> usize {
+    parts.iter().map(|part| part.nodes().count()).max().unwrap_or(0)
+}
+
+/// Whether the steps hold all parts, and run as often as the longest has nodes.
+fn fit(parts: &[Part], steps: &[Step]) -> bool {
+    let times: usize = steps.iter().map(|step| step.times as usize).sum();
+    steps.iter().all(|step| parts.len() <= step.batch as usize) && times == longest(parts)
 }

@@ -55,6 +55,9 @@ pub struct Options {
     pub materialise: Vec<(CellId, u32)>,
     /// The policy's tasks are whole requests, whose launches do not signal one by one: what is made ready is of that kind.
     pub whole: bool,
+    /// The streams of each worker that the policy submits to; 0 where that is not known. Threads take them side by side, and GPUs
+    /// make a lane for each when they meet it.
+    pub streams: u16,
 }
 
 /// Workers that are GPUs, on the monotonic clock.

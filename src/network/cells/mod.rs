@@ -35,7 +35,7 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Box
             cells.push(Box::new(childsum::Leaf::new(spec, weights)));
             cells
         }
-        // A description, for which `Spec::check` makes no network.
+        // A description, for which `Spec::check` makes no network; a list, which has operators in place of cells.
         Model::Graph(_) | Model::Network(_) => Vec::new(),
         Model::Dnn(_) => vec![Box::new(dense::Dense::new(spec, weights))],
     }
@@ -48,7 +48,8 @@ pub fn state(model: &Model, spec: &Spec) -> usize {
     match model {
         Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => 2 * hidden,
         Model::Seq2Seq => 2 * hidden + 1,
-        Model::Gru | Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => hidden,
+        Model::Gru | Model::Dnn(_) => hidden,
+        Model::Graph(_) | Model::Network(_) => 0,
     }
 }
 

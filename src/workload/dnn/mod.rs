@@ -17,7 +17,7 @@ pub use self::size::Size;
 use super::cell_graph::{CellGraph, Run};
 use super::model::CellType;
 use super::shape::Shape;
-use crate::units::CellId;
+use crate::units::{CellId, NodeId};
 
 /// A network that a file lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,6 +193,11 @@ impl Dnn {
     /// The operators in the order in which they run: the one at place `i` is node `i` of every request.
     pub fn operators(&self) -> impl ExactSizeIterator<Item = &Operator> {
         self.chain.iter().map(|cell| &self.operators[cell.index()])
+    }
+
+    /// The cell type of a node, if requests have so many.
+    pub fn cell_at(&self, node: NodeId) -> Option<CellId> {
+        self.chain.get(node.index()).copied()
     }
 
     /// Each operator once, in the order of the names and so of the cell types.

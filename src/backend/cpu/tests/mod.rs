@@ -1,6 +1,7 @@
 //! Requests under any policy come to what they come to alone; what breaks off fails, and nothing else does.
 
 mod failures;
+mod listed;
 mod staying;
 mod toy;
 
@@ -11,6 +12,7 @@ use rand::RngExt;
 
 use self::toy::Kind;
 use super::Cpu;
+use crate::backend::{Backend as _, MemberList, Part, Step, Task};
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::{Network, Spec};
@@ -23,7 +25,7 @@ use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, PerCell, Setup};
-use crate::units::{Nanos, RequestId};
+use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;
 use crate::workload::random::{self, Stream};
@@ -38,6 +40,8 @@ fn serve(
     policy: &dyn Configured,
     rng: &mut Stream,
 ) -> (Vec<Option<u64>>, Recorder) {
+    // Threads side by side also where there are fewer cores.
+    let lanes = usize::from(policy.streams(setup)).min(3);
     let mut policy = policy.build_policy(setup).expect("settings that fit");
     let mut at = Nanos::ZERO;
     let gap = rng.random_range(1..20_000);
@@ -49,11 +53,18 @@ fn serve(
         .collect();
     let mut recorder = Recorder::new(requests.len(), setup.workers, setup.cells.len(), Keep::default());
     let mut source = OpenLoop::new(requests, &arrivals);
-    let mut backend = Cpu::new(Arc::clone(network), requests, setup.workers).expect("threads");
+    let mut backend = Cpu::with_lanes(Arc::clone(network), requests, setup.workers, lanes).expect("threads");
     drive(&mut source, &mut *policy, &mut backend, &mut recorder, setup.workers, &AtomicBool::new(false))
         .expect("nobody stops this run");
     let digests = (0..requests.len() as u32).map(|request| backend.digest(RequestId(request))).collect();
     (digests, recorder)
+}
+
+/// Runs a task of parts and waits for it.
+fn submit_parts(cpu: &mut Cpu, steps: &[Step], parts: &[Part]) {
+    let task = Task::whole_requests(WorkerId(0), steps, &[], 1);
+    cpu.submit(TaskId(0), &task, Some(MemberList::Parts(parts.to_vec())));
+    cpu.wait(None).expect("a task runs");
 }
 
 /// A random policy; one that pads takes sequences alone.
@@ -124,7 +135,7 @@ fn the_cells_of_every_model_come_to_the_same_bits() {
             match &model {
                 Model::Lstm | Model::Gru | Model::Dnn(_) => format!("tokens:{length}"),
                 Model::Seq2Seq => format!("seq2seq:{length}>{target}"),
-                Model::Graph(_) | Model::Network(_) => unreachable!("none of the models has no weights"),
+                Model::Graph(_) | Model::Network(_) => unreachable!("none of the models is from a file"),
                 Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
                     format!("tree:{}", trees[length % trees.len()])
                 }

@@ -1,0 +1,95 @@
+//! The queries of a batch of a network that a file lists: what they have come to stays in place from operator to operator, and is
+//! brought together from the table, and put there, only when the members change or the task is over.
+
+use super::table::Table;
+use crate::backend::{NodeRef, Step};
+use crate::network::Scratch;
+use crate::network::operators::{Activations, Operators};
+use crate::units::NodeId;
+
+/// The queries that stand on one thread.
+#[derive(Debug, Default)]
+pub struct Queries {
+    /// The node that each has passed last; padding is nobody's.
+    members: Vec<Option<NodeRef>>,
+    /// What they have come to.
+    passed: Activations,
+    /// Room for what they come to next.
+    next: Activations,
+    /// The table does not have it yet.
+    ahead: bool,
+}
+
+impl Queries {
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        *self = Queries::default();
+    }
+
+    /// Whether these nodes are the next of all queries, in this order, and of this step's cell.
+    pub fn go_on_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
+        let is_next = |(member, node): (&Option<NodeRef>, &NodeRef)| {
+            member.is_some_and(|NodeRef { request, node: at }| *node == NodeRef { request, node: NodeId(at.0 + 1) })
+                && operators.network().cell_at(node.node) == Some(step.cell)
+        };
+        self.members.len() == nodes.len()
+            && step.batch as usize <= nodes.len()
+            && self.members.iter().zip(nodes).all(is_next)
+    }
+
+    /// Runs these nodes as one batch, padded to the step's size. Says whether the queries were in place.
+    pub fn run(
+        &mut self,
+        step: &Step,
+        nodes: &[NodeRef],
+        operators: &Operators,
+        table: &Table,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let stay = self.go_on_with(operators, step, nodes);
+        if stay {
+            self.members.iter_mut().flatten().for_each(|member| member.node.0 += 1);
+        } else {
+            self.put(table);
+            self.gather(step, nodes, operators, table);
+        }
+        operators.run(step.cell, step.input, &self.passed, &mut self.next, scratch);
+        std::mem::swap(&mut self.passed, &mut self.next);
+        self.ahead = true;
+        stay
+    }
+
+    /// Brings together what these nodes take. A node that can't run makes its request fail and is padding from then on.
+    fn gather(&mut self, step: &Step, nodes: &[NodeRef], operators: &Operators, table: &Table) {
+        self.members.clear();
+        self.passed.clear();
+        for &at in nodes {
+            let placed = table.place(at, step.cell);
+            self.members.push(placed.is_ok().then_some(at));
+            self.passed.push(Operators::tokens(table.graph(at.request)), |numbers| match placed {
+                Ok(_) => {
+                    table.take(at, numbers);
+                    if at.node == NodeId(0) {
+                        operators.draw(at.request, Operators::tokens(table.graph(at.request)), numbers);
+                    }
+                }
+                Err(reason) => table.fail(at.request, reason),
+            });
+        }
+        let size = nodes.len().max(step.batch as usize);
+        self.members.resize(size, None);
+        self.passed.pad(size);
+    }
+
+    /// Puts what the queries have come to into the table, unless it is there. They stay.
+    pub fn put(&mut self, table: &Table) {
+        if !std::mem::take(&mut self.ahead) {
+            return;
+        }
+        for (place, member) in self.members.iter().enumerate() {
+            if let Some(at) = member {
+                table.put_activation(*at, self.passed.of(place));
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Networks that a file lists, and parts of requests: the same bits under every policy, on one thread and on several.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rand::RngExt as _;
+use smallvec::smallvec;
+
+use super::{serve, submit_parts};
+use crate::backend::cpu::Cpu;
+use crate::backend::cpu::table::Table;
+use crate::backend::cpu::worker::{Job, Worker};
+use crate::backend::{Backend, MemberList, NodeRef, Part, Step};
+use crate::conformance::{Promises, check_backend};
+use crate::cost::CostModel;
+use crate::cost::table::{CostTable, Overhead};
+use crate::network::{Network, Spec};
+use crate::policy::cellular::Cellular;
+use crate::policy::dvabatch::lazy::Lazy;
+use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages};
+use crate::policy::ideal::Ideal;
+use crate::policy::immediate::Immediate;
+use crate::policy::jit::{Granularity, Jit};
+use crate::policy::merged::Merged;
+use crate::policy::padded::{PadTo, Padded};
+use crate::policy::registry::{Configured, PerCell, Setup};
+use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
+use crate::workload::dnn::Dnn;
+use crate::workload::model::{Model, Unfolder};
+use crate::workload::random;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Requests;
+
+const EXAMPLE: &str = include_str!("../../../../scenarios/networks/example.csv");
+
+/// An operator at two places, one after the other and again later, so that a stage may have it more than once.
+const REPEATED: &str = "shape,fixed\nname,kind,rows,inner,columns,elements\na,matmul,3,5,7,1\nb,memory,,,,40\na,matmul,3,5,7,1\n\
+                        a,matmul,3,5,7,1\nc,matmul,9,20,6,1\nb,memory,,,,40\n";
+
+fn listed(text: &str) -> Model {
+    Model::Network(Arc::new(Dnn::parse("n.csv", Path::new("n.csv"), text).expect("a network")))
+}
+
+fn network(model: &Model) -> Arc<Network> {
+    let spec = Spec { hidden: 6, embedding: 6, vocabulary: 20, seed: 4, weights: None };
+    Arc::new(Network::new(model, &spec).expect("weights from the seed"))
+}
+
+/// Costs by which larger batches are worth their while.
+fn costs(model: &Model) -> Arc<dyn CostModel> {
+    let cells = model.cell_types();
+    let rows = cells.iter().map(|cell| format!("{0},1,1000\n{0},8,3000\n", cell.name)).collect::<String>();
+    let table = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "costs").expect("a table");
+    Arc::new(table.device(&cells, Overhead::default()).expect("all cells have rows"))
+}
+
+fn staged(policy: Diversity, stages: Stages, buffer_pairs: u8) -> Box<DvaBatch> {
+    let (window, comp_wait) = (Some(Nanos(20_000)), Some(Nanos(200_000)));
+    Box::new(DvaBatch {
+        policy,
+        stages,
+        steps: 2,
+        max_batch: 4,
+        window,
+        comp_wait,
+        buffer_pairs,
+        ..DvaBatch::default()
+    })
+}
+
+#[test]
+fn requests_come_to_the_same_bits_in_stages_and_whole_and_node_by_node() {
+    for (case, name) in (0..).zip(["example", "repeated", "lstm", "gru"]) {
+        let mut rng = random::stream(case, 0, "cpu listed");
+        let model = match name {
+            "example" => listed(EXAMPLE),
+            "repeated" => listed(REPEATED),
+            other => Model::parse(other).expect("a model"),
+        };
+        let shape = |rng: &mut random::Stream| match name {
+            "example" => Shape::Tokens(rng.random_range(1..=40)),
+            "repeated" => Shape::Fixed,
+            _ => Shape::Chain(rng.random_range(1..=9)),
+        };
+        let shapes: Vec<Shape> = (0..30).map(|_| shape(&mut rng)).collect();
+        let requests = Requests::unfold(shapes.into(), &model).expect("shapes of the model");
+        let (network, cells, costs) = (network(&model), model.cell_types(), costs(&model));
+        let alone: Vec<u64> =
+            (0..).zip(requests.graphs.iter()).map(|(id, graph)| network.alone(RequestId(id), graph).digest()).collect();
+        for workers in 1..=2 {
+            let setup = Setup { model: &model, cells: &cells, workers, costs: Some(&costs) };
+            let mut policies: Vec<Box<dyn Configured>> = vec![
+                staged(Diversity::Auto, Stages::Count(3), 2),
+                staged(Diversity::Input, Stages::Count(2), 1),
+                staged(Diversity::Load, Stages::By(Rule::Operators), 3),
+                Box::new(Lazy { max_batch: 4, comp_wait: Nanos(300_000) }),
+                Box::new(Cellular { max_batch: PerCell::All(4), ..Cellular::default() }),
+                Box::new(Merged { max_batch: 4, ..Merged::default() }),
+                Box::new(Ideal { max_batch: 4 }),
+                Box::new(Immediate {}),
+                Box::new(Jit { max_batch: 4, ..Jit::default() }),
+                Box::new(Jit { granularity: Granularity::Graph, max_batch: 4, ..Jit::default() }),
+                Box::new(Padded { max_batch: 4, bucket_width: 16, pad_to: PadTo::Bucket, ..Padded::default() }),
+                Box::new(Padded { max_batch: 4, pad_to: PadTo::Longest, ..Padded::default() }),
+            ];
+            if model.network().is_some() {
+                policies.push(staged(Diversity::OperatorLoad, Stages::Count(3), 2));
+            }
+            for policy in policies {
+                let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
+                assert_eq!(record.failures, [], "{name} by {policy:?}");
+                let wrong = alone.iter().zip(&digests).position(|(alone, found)| *found != Some(*alone));
+                assert_eq!(wrong, None, "{name} by {policy:?} on {workers} workers");
+            }
+        }
+    }
+}
+
+#[test]
+fn stages_side_by_side_keep_the_laws() {
+    let policies: [Box<dyn Configured>; 5] = [
+        staged(Diversity::Auto, Stages::Count(3), 2),
+        staged(Diversity::Load, Stages::By(Rule::Operators), 1),
+        Box::new(Lazy { max_batch: 4, comp_wait: Nanos(3_000) }),
+        Box::new(Padded { bucket_width: 4, max_batch: 4, ..Padded::default() }),
+        Box::new(Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() }),
+    ];
+    for policy in policies {
+        let pins = policy.kind() == "cellular";
+        let promises = Promises { max_batch: 4, work_conserving: false, pins, cases: 60, ..Promises::default() };
+        check_backend(&*policy, &promises, |model, requests, workers, run| {
+            // The others have tests of their own, and no stages.
+            if !matches!(model, Model::Network(_) | Model::Lstm) {
+                return;
+            }
+            run(&mut Cpu::with_lanes(network(model), requests, workers, 2).expect("threads"));
+        });
+    }
+}
+
+#[test]
+fn queries_stay_from_operator_to_operator() {
+    let model = listed(EXAMPLE);
+    let network = network(&model);
+    let graph = Unfolder::new(&model).unfold(&Shape::Tokens(5)).expect("a graph");
+    let table = Arc::new(Table::new(vec![graph.clone(); 3].into(), Arc::clone(&network)));
+    let mut worker = Worker::new(WorkerId(0), Arc::clone(&network), Arc::clone(&table), Arc::default());
+    let listed = model.network().expect("a network");
+    let job = |requests: &[u32], node: u32| {
+        let cell = listed.cell_at(NodeId(node)).expect("an operator");
+        let nodes = requests.iter().map(|id| NodeRef { request: RequestId(*id), node: NodeId(node) }).collect();
+        let step = Step { cell, batch: requests.len() as u32, times: 1, input: 9 };
+        Job { id: TaskId(0), steps: smallvec![step], members: MemberList::Nodes(nodes) }
+    };
+    let last = graph.nodes() as u32 - 1;
+    for node in 0..=last {
+        worker.run(&job(&[1, 0], node));
+        let next = job(&[1, 0], (node + 1).min(last));
+        worker.settle((node < last).then_some(&next));
+        assert_eq!(table.is_fresh(RequestId(0)), node < last, "node {node}");
+    }
+    // Another takes the place of one: what both have come to is in the table then.
+    let jobs = [job(&[2], 0), job(&[2], 1)];
+    worker.run(&jobs[0]);
+    worker.settle(Some(&job(&[2, 0], 1)));
+    assert!(!table.is_fresh(RequestId(2)));
+    for node in 1..=last {
+        worker.run(&job(&[2], node));
+    }
+    worker.settle(None);
+    for request in (0..3).map(RequestId) {
+        assert_eq!(table.failure(request), None);
+        assert_eq!(table.digest(request), Some(network.alone(request, &graph).digest()));
+    }
+}
+
+#[test]
+fn parts_out_of_order_are_told() {
+    let model = listed(REPEATED);
+    let network = network(&model);
+    let part = |from, to| Part { request: RequestId(0), from: NodeId(from), to: NodeId(to) };
+    let step = |cell, times| Step { cell: CellId(cell), batch: 1, times, input: 0 };
+    let not_one_batch = "the policy's task lists nodes, but its steps are not one batch that holds them";
+    let cases: [(&[Step], &[Part], &str); 5] = [
+        (&[step(0, 1)], &[part(2, 3)], "the policy ran node 2 before node 1, whose state it needs"),
+        (&[step(0, 1)], &[part(0, 1), part(0, 1)], not_one_batch),
+        (&[step(0, 1), step(1, 1)], &[part(0, 3)], not_one_batch),
+        (&[step(0, 2), step(2, 1)], &[part(0, 3)], not_one_batch),
+        (&[step(0, 1), step(1, 1), step(0, 1)], &[part(0, 9)], not_one_batch),
+    ];
+    for (steps, parts, reason) in cases {
+        let graph = Unfolder::new(&model).unfold(&Shape::Fixed).expect("a graph");
+        let requests = Requests { shapes: vec![Shape::Fixed].into(), graphs: vec![graph].into() };
+        let mut cpu = Cpu::with_lanes(Arc::clone(&network), &requests, 1, 2).expect("threads");
+        submit_parts(&mut cpu, steps, parts);
+        assert_eq!(cpu.failure(RequestId(0)).as_deref(), Some(reason));
+        assert_eq!(cpu.digest(RequestId(0)), None);
+    }
+}
+
+#[test]
+fn a_worker_has_no_more_threads_than_streams_or_cores() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(crate::backend::cpu::lanes(1, 1), 1);
+    assert_eq!(crate::backend::cpu::lanes(1, u16::MAX), cores.min(usize::from(u16::MAX)));
+    assert_eq!(crate::backend::cpu::lanes(cores + 1, 4), 1);
+    assert_eq!(crate::backend::cpu::lanes(1, 0), 1, "a policy that says nothing has one stream");
+}

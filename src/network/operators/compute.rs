@@ -1,0 +1,191 @@
+//! What each kind of operator computes on a batch.
+//!
+//! Every number of a query is added up and squashed in one way, whatever batch it is in and however far it is padded: products with
+//! weights have them packed once; products of two matrices of a query are padded with zeros, which are added up behind its own
+//! numbers and change nothing.
+
+use rten_simd::Isa;
+use rten_simd::ops::{BitOps, NumOps};
+
+use super::activations::{Activations, cycle};
+use crate::network::elementwise::{Formula, apply, tanh};
+use crate::network::product::{Product, Rows, multiply};
+use crate::network::{Scratch, first};
+use crate::workload::dnn::{Form, Kind, Work};
+
+/// What an operator's sums are multiplied with before the hyperbolic tangent, so that numbers neither fade nor all come to the
+/// bounds over a hundred operators.
+const GAIN: f32 = 5.0 / 3.0;
+
+/// The rows that are multiplied at once: more would only take more memory.
+const BLOCK: usize = 256;
+
+/// y = tanh(a x).
+#[derive(Clone, Copy)]
+struct Squash(f32);
+
+impl Squash {
+    /// For sums of so many products of two numbers between -1 and 1, a third of whose squares they have on average.
+    fn sums_of(inner: usize) -> Squash {
+        Squash(GAIN * (3.0 / inner as f32).sqrt())
+    }
+
+    fn put(self, sums: &[f32], into: &mut [f32]) {
+        apply(self, [sums], [into]);
+    }
+}
+
+impl Formula<1, 1> for Squash {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
+        let ops = isa.f32();
+        [tanh(isa, ops.mul(x, ops.splat(self.0)))]
+    }
+}
+
+/// The numbers that an operator reads of a query, from the beginning of its activation on.
+pub fn reads(work: &Work) -> u64 {
+    let left = work.count * work.rows * work.inner;
+    match work.kind {
+        Kind::Matmul => left,
+        Kind::BatchedMatmul => left + work.count * work.inner * work.columns,
+        Kind::Memory => half(work) as u64,
+    }
+}
+
+/// The numbers that an operator writes of a query.
+pub fn writes(work: &Work) -> u64 {
+    match work.kind {
+        Kind::Memory => half(work) as u64,
+        _ => work.count * work.rows * work.columns,
+    }
+}
+
+/// Half of what a memory operator moves is what it reads, half what it writes.
+fn half(work: &Work) -> usize {
+    work.elements.div_ceil(2).max(1) as usize
+}
+
+/// The rows of all queries, below each other, times the weights of each group. A row has the inputs of one group behind those of the
+/// other, and so have its results.
+pub fn matmul(
+    form: &Form,
+    padded: &Work,
+    groups: &[Product],
+    x: &Activations,
+    y: &mut Activations,
+    scratch: &mut Scratch,
+) {
+    let (rows, inner, columns) = (padded.rows as usize, padded.inner as usize, padded.columns as usize);
+    let (wide, out) = (groups.len() * inner, groups.len() * columns);
+    let own_rows = |tokens: u32| form.at(tokens).rows as usize;
+    let y = y.lay_out(x, rows * out, |tokens| own_rows(tokens) * out);
+    let as_they_stand = x.as_slots(rows * wide, |tokens| own_rows(tokens) * wide);
+    let squash = Squash::sums_of(inner);
+    let total = x.len() * rows;
+    for begin in (0..total).step_by(BLOCK) {
+        let count = BLOCK.min(total - begin);
+        let operand = match as_they_stand {
+            Some(numbers) => &numbers[begin * wide..(begin + count) * wide],
+            None => brought_together(x, rows, wide, begin, first(&mut scratch.operand, count * wide)),
+        };
+        let y = &mut y[begin * out..(begin + count) * out];
+        for (group, product) in groups.iter().enumerate() {
+            for panel in product.panels() {
+                let left = Rows { data: &operand[group * inner..], stride: wide, count };
+                let sums = panel.multiply(left, &mut scratch.product);
+                let units = panel.units();
+                if units.len() == out {
+                    squash.put(sums, y);
+                    continue;
+                }
+                let place = group * columns + units.start;
+                for (sums, y) in sums.chunks_exact(units.len()).zip(y.chunks_exact_mut(out)) {
+                    squash.put(sums, &mut y[place..place + units.len()]);
+                }
+            }
+        }
+    }
+}
+
+/// The rows from `begin` on of the left matrix, of which each query has so many.
+fn brought_together<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &'a mut [f32]) -> &'a [f32] {
+    let end = begin + into.len() / wide;
+    for query in begin / rows..end.div_ceil(rows) {
+        let (from, to) = (begin.max(query * rows), end.min((query + 1) * rows));
+        let part = &mut into[(from - begin) * wide..(to - begin) * wide];
+        cycle(x.of(query), (from - query * rows) * wide, part);
+    }
+    into
+}
+
+/// For each query and each of its products two matrices of its own numbers: all left ones stand behind each other, and behind them
+/// the right ones. Both are padded with zeros.
+pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
+    // A product of one row would go another way through the library, and come to other bits.
+    let (rows, inner, columns) = (padded.rows.max(2) as usize, padded.inner as usize, padded.columns as usize);
+    let slot = writes(padded) as usize;
+    let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
+    let Scratch { operand, more, product } = scratch;
+    for (query, y) in (0..x.len()).zip(y.chunks_exact_mut(slot)) {
+        let numbers = x.of(query);
+        let own = form.at(x.tokens(query));
+        let (own_count, own_rows) = (own.count as usize, own.rows as usize);
+        let (own_inner, own_columns) = (own.inner as usize, own.columns as usize);
+        let squash = Squash::sums_of(own_inner);
+        let (left_size, right_size) = (own_rows * own_inner, own_inner * own_columns);
+        for place in 0..padded.count as usize {
+            let is_own = !numbers.is_empty() && place < own_count;
+            let left = Matrix { size: [rows, inner], own: if is_own { [own_rows, own_inner] } else { [0, 0] } };
+            let right = Matrix { size: [inner, columns], own: if is_own { [own_inner, own_columns] } else { [0, 0] } };
+            let left = left.of(numbers, place * left_size, operand);
+            let right = right.of(numbers, own_count * left_size + place * right_size, more);
+            let sums = multiply(Rows { data: left, stride: inner, count: rows }, inner, right, columns, product);
+            if is_own {
+                let size = own_rows * own_columns;
+                let y = y[place * size..(place + 1) * size].chunks_exact_mut(own_columns);
+                sums.chunks_exact(columns).zip(y).for_each(|(sums, y)| squash.put(&sums[..own_columns], y));
+            }
+        }
+    }
+}
+
+/// A matrix of a query's numbers, padded with zeros to a size.
+struct Matrix {
+    size: [usize; 2],
+    own: [usize; 2],
+}
+
+impl Matrix {
+    /// Where it stands, or brought together in `memory`.
+    fn of<'a>(&self, numbers: &'a [f32], from: usize, memory: &'a mut Vec<f32>) -> &'a [f32] {
+        let Matrix { size: [rows, columns], own: [own_rows, own_columns] } = *self;
+        let whole = from..from + rows * columns;
+        if self.size == self.own && whole.end <= numbers.len() {
+            return &numbers[whole];
+        }
+        let matrix = first(memory, rows * columns);
+        matrix.fill(0.0);
+        for (row, matrix) in matrix.chunks_exact_mut(columns).take(own_rows).enumerate() {
+            cycle(numbers, from + row * own_columns, &mut matrix[..own_columns]);
+        }
+        matrix
+    }
+}
+
+/// Half of the elements are read, squashed and written.
+pub fn memory(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
+    let slot = half(padded);
+    let y = y.lay_out(x, slot, |tokens| half(&form.at(tokens)));
+    for (query, y) in (0..x.len()).zip(y.chunks_exact_mut(slot)) {
+        let numbers = x.of(query);
+        let read = if slot <= numbers.len() {
+            &numbers[..slot]
+        } else {
+            let read = first(&mut scratch.operand, slot);
+            cycle(numbers, 0, read);
+            read
+        };
+        Squash(GAIN).put(read, y);
+    }
+}
