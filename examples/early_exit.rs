@@ -13,8 +13,9 @@ use std::sync::Arc;
 use batchlab::policy::Policy;
 use batchlab::policy::dvabatch::Stage;
 use batchlab::policy::dvabatch::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward};
-use batchlab::policy::dvabatch::load::ByLoad;
+use batchlab::policy::dvabatch::load::{ByLoad, CompWait};
 use batchlab::policy::dvabatch::policy::Staged;
+use batchlab::policy::dvabatch::room::Room;
 use batchlab::policy::dvabatch::settings::{DvaBatch, Stages};
 use batchlab::policy::registry::{Registry, Settings, Setup, time_with_unit};
 use batchlab::units::{Nanos, RequestId};
@@ -57,7 +58,8 @@ impl Settings for EarlyExit {
             return Err("max_batch: 0 is too small; at least 1".into());
         }
         let slicing = Arc::new(self.staged().slicing(setup)?);
-        let entry = ByLoad { max_batch: self.max_batch, window: Nanos::ZERO, threshold: self.comp_wait };
+        let comp_wait = CompWait::Age(self.comp_wait);
+        let entry = ByLoad { max_batch: self.max_batch, window: Nanos::ZERO, comp_wait, room: Room(None) };
         let conditions = Certain { entry, exit_share: self.exit_share };
         Ok(Box::new(Staged::new(setup.workers, &slicing, 2, Box::new(conditions))))
     }

@@ -113,7 +113,7 @@ fn a_network_in_one_stage_is_batched_as_a_whole() {
         for (device, shapes, stages, longest) in
             [(&lstm, chains, "steps = 40", 20_000), (&network, vec![Shape::Fixed; 200], "stages = 1", 150)]
         {
-            let requests = device.requests(shapes.into_iter());
+            let requests = device.requests(shapes);
             let arrivals = random_arrivals(seed, 200, longest);
             let run = |text: &str| device.run(&*policy(text), &requests, &arrivals, Keep::default());
             let whole = run(&format!("{PADDED}\nwindow = '{window}ns'"));

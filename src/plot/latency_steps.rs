@@ -38,17 +38,16 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         }
         fields.push((folder.name.clone(), curves));
     }
-    let mut legend: Vec<Entry> = (0..)
-        .zip(&policies)
-        .map(|(i, label)| Entry { label: label.to_string(), key: Key::Line(plain(i)) })
-        .collect();
+    let mut legend: Vec<Entry> =
+        (0..).zip(&policies).map(|(i, label)| Entry { label: label.to_string(), key: Key::Line(plain(i)) }).collect();
     legend.push(Entry { label: "load".into(), key: Key::Rule });
     let content = |(name, curves): &(String, Vec<(usize, Course)>)| {
         let all = || curves.iter().flat_map(|(_, course)| course);
         let last = all().map(|(last, ..)| *last).fold(1.0, f64::max);
         let lowest = all().map(|(_, ms, _)| *ms).fold(f64::INFINITY, f64::min);
         let highest = all().map(|(_, ms, _)| *ms).fold(0.0, f64::max).max(lowest * 10.0);
-        let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
+        let ticks =
+            [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
         let x = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
         Content { heading: name.clone(), x, y: Axis::log("", lowest, highest, HEIGHT, |_| SMALL + 12.0) }
     };

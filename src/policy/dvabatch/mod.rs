@@ -24,7 +24,7 @@ pub mod load;
 pub mod mechanism;
 pub mod operator;
 pub mod policy;
-mod room;
+pub mod room;
 pub mod settings;
 pub mod slicing;
 pub mod table;

@@ -55,7 +55,7 @@ fn costs(model: &Model) -> Arc<dyn CostModel> {
 }
 
 fn staged(policy: Diversity, stages: Stages, buffer_pairs: u8) -> Box<DvaBatch> {
-    let (window, comp_wait) = (Some(Nanos(20_000)), Some(Nanos(200_000)));
+    let (window, comp_wait) = (Nanos(20_000), Some(Nanos(200_000)));
     Box::new(DvaBatch {
         policy,
         stages,
