@@ -68,7 +68,7 @@ impl Curve {
         self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
     }
 
-    /// The [preferred](preferred) batch.
+    /// The [preferred batch](fn@preferred).
     pub fn preferred(&self) -> u32 {
         self.preferred
     }

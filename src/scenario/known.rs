@@ -31,7 +31,7 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
 pub struct KnownCosts(std::result::Result<Option<Arc<dyn CostModel>>, String>);
 
 impl KnownCosts {
-    /// Reads what is [named](named) for a policy.
+    /// Reads what is [`named`] for a policy.
     pub fn read(
         costs: Option<&Path>,
         device: &Device,
