@@ -169,7 +169,7 @@ fn mistakes_are_named() {
                 "--set",
                 "policy.padded.kind=lazy",
             ],
-            "t.toml: policy \"padded\": kind \"lazy\" runs parts of requests, which GPUs do not; run it with --backend cpu",
+            "t.toml: policy \"lazy\": kind \"lazy\" runs parts of requests, which GPUs do not; run it with --backend cpu",
         ),
         (
             &["profile", "--model", "dnn:net.csv"],
