@@ -204,6 +204,9 @@ fn a_network_computes_under_every_policy_that_takes_chains() {
         assert!(said.contains("verified: 480 requests came to the same bits as alone\n"), "{more:?}: {said}");
     };
     verified(&[]);
+    // Two stages on two streams, and the policy's decisions are those of the recording.
+    let replayed = desk.run(&["replay", "results/cpu/t"]).ok().stdout;
+    assert_eq!(replayed.lines().filter(|line| line.trim_end().ends_with("yes")).count(), 8, "{replayed}");
     verified(&[
         "--set",
         "device.workers=2",
