@@ -186,6 +186,13 @@ impl Order {
                  does (dnn:NAME, and dnn:FILE.csv that takes tokens)",
             ));
         }
+        for network in wanted.iter().filter_map(|one| one.model.network()) {
+            let most = network.most_tokens().unwrap_or(0);
+            if let Some(beyond) = args.inputs.iter().find(|tokens| **tokens > most) {
+                let file = network.path().display();
+                return Err(Error::input(format!("--inputs: {beyond} tokens, and {file} takes up to {most}")));
+            }
+        }
         let given = match &args.batches[..] {
             [] => grid::batches_of(processor, wanted.iter().map(|one| &one.model)),
             given => given,

@@ -149,7 +149,7 @@ impl WeightsFile {
     }
 
     fn check(&self, tensor: &Tensor, model: &Model, spec: &Spec) -> Result<()> {
-        let (name, shape, model) = (&tensor.name, &tensor.shape, model.name());
+        let (name, shape, listed, model) = (&tensor.name, &tensor.shape, model.network().is_some(), model.name());
         let Some(found) = self.metadata.info(name) else {
             return Err(Error::input(format!(
                 "has no tensor \"{name}\", which the model {model} needs as float32 of shape {shape:?}; it has: {}",
@@ -163,10 +163,14 @@ impl WeightsFile {
             )));
         }
         if found.shape != *shape {
+            let Spec { hidden, embedding, vocabulary, .. } = spec;
+            let sizes = match listed {
+                true => String::new(),
+                false => format!(" with hidden = {hidden}, embedding = {embedding} and vocabulary = {vocabulary}"),
+            };
             return Err(Error::input(format!(
-                "the tensor \"{name}\" has the shape {:?}, but the model {model} with hidden = {}, embedding = {} and \
-                 vocabulary = {} needs {shape:?}, a row for each output",
-                found.shape, spec.hidden, spec.embedding, spec.vocabulary
+                "the tensor \"{name}\" has the shape {:?}, but the model {model}{sizes} needs {shape:?}, a row for each output",
+                found.shape
             )));
         }
         Ok(())

@@ -65,24 +65,38 @@ pub fn header(sized: bool) -> &'static str {
     if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" }
 }
 
+/// The operators of a network can be many, each at several sizes: beyond so many a line stands for them all.
+const MOST_LINES: usize = 16;
+
 /// What a reader of the table should know of a profile, a line each: how well lines between the points hold, and what
 /// decisions took.
 pub fn about(profile: &Profile) -> Vec<String> {
-    let mut lines: Vec<String> = profile
-        .cells
-        .iter()
-        .filter_map(|((cell, input), batches)| {
-            let errors = leave_one_out(batches);
-            let (batch, largest) = errors.largest()?;
-            Some(format!(
-                "interpolation of {}: leaving out each inner batch, the line through its neighbours is off by {:.2} % on \
-                 average and at most by {:+.2} %, at {batch}",
-                named(cell, *input),
-                100.0 * errors.mean()?,
-                100.0 * largest
-            ))
-        })
-        .collect();
+    let errors = profile.cells.iter().filter_map(|((cell, input), batches)| {
+        let errors = leave_one_out(batches);
+        let (batch, largest) = errors.largest()?;
+        Some((named(cell, *input), errors.mean()?, largest, batch))
+    });
+    let errors: Vec<(String, f64, f64, u32)> = errors.collect();
+    let mut lines: Vec<String> = match errors.iter().max_by(|a, b| a.2.abs().total_cmp(&b.2.abs())) {
+        Some((worst, _, largest, batch)) if errors.len() > MOST_LINES => vec![format!(
+            "interpolation of {} cells: leaving out each inner batch, the line through its neighbours is off by {:.2} % on average \
+             and at most by {:+.2} %, at {batch} of {worst}",
+            errors.len(),
+            100.0 * errors.iter().map(|(_, mean, ..)| mean).sum::<f64>() / errors.len() as f64,
+            100.0 * largest
+        )],
+        _ => {
+            let line = |(cell, mean, largest, batch): &(String, f64, f64, u32)| {
+                format!(
+                    "interpolation of {cell}: leaving out each inner batch, the line through its neighbours is off by {:.2} % on \
+                     average and at most by {:+.2} %, at {batch}",
+                    100.0 * mean,
+                    100.0 * largest
+                )
+            };
+            errors.iter().map(line).collect()
+        }
+    };
     lines.push(format!(
         "ns of cells: the median times {:.4}, by which the mean of all samples is above the medians of their batches, because \
          the machine takes time for itself",

@@ -61,7 +61,7 @@ impl Wanted {
     }
 
     /// All cells of a scenario's model on trees from its dataset. Sizes of inputs that are not given double up to the longest
-    /// request, since the simulator takes a smaller input for the next size.
+    /// request, or grow by a quarter if the model is a network in a file, since the simulator takes a smaller input for the next size.
     ///
     /// # Errors
     /// A dataset or trace that can't be read.
@@ -85,7 +85,10 @@ impl Wanted {
             Model::Dnn(_) | Model::Network(_) => {
                 let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
                 if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
-                    wanted.inputs = (3..31).map(|power| 1 << power).take_while(|size| *size < longest).collect();
+                    // The cells of a network are all there is of it, so that they are measured closer together.
+                    let next = |size: &u32| size + if model.network().is_some() { (size / 4).max(8) } else { *size };
+                    let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
+                    wanted.inputs = sizes.take_while(|size| *size < longest).collect();
                     wanted.inputs.push(longest);
                 }
             }
@@ -115,6 +118,9 @@ impl Wanted {
 
     /// What it is, in words.
     pub fn described(&self, precision: Precision) -> String {
+        if self.model.network().is_some() {
+            return format!("the operators of {}, {precision}", self.model.name());
+        }
         let Spec { hidden, embedding, vocabulary, .. } = self.spec;
         let from = if self.trees_from.is_empty() { String::new() } else { format!("; {}", self.trees_from) };
         format!(

@@ -174,8 +174,7 @@ impl Model {
         }
     }
 
-    /// The file that describes it, as the user named it and where it was found; `None` for a model that needs none. What a file
-    /// describes has costs, but no weights.
+    /// The file that describes it, as the user named it and where it was found; `None` for a model that needs none.
     pub fn file(&self) -> Option<(&str, &Path)> {
         match self {
             Model::Graph(graph) => Some((graph.given(), graph.path())),

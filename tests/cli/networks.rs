@@ -109,6 +109,9 @@ fn a_network_is_shown_with_and_without_a_device() {
 #[test]
 fn mistakes_are_named() {
     let desk = desk();
+    let header = "shape,tokens,16\nname,kind,rows,inner,columns,elements\n";
+    desk.write("sized.csv", format!("{header}a,matmul,1,tokens,4,1\n"));
+    desk.write("huge.csv", format!("{header}a,matmul,1,1048576,1048576,1\n"));
     for (options, message) in [
         (&["network", "none.csv"][..], "none.csv: cannot be read"),
         (&["network", "net.csv", "--tokens", "17"], "--tokens 17: net.csv takes up to 16"),
@@ -124,7 +127,7 @@ fn mistakes_are_named() {
             &["sim", "t.toml", "--set", "device.roofline=gone.toml"],
             "t.toml: --set device.roofline=gone.toml: device.roofline: no such file",
         ),
-        (&["sim", "t.toml", "--set", "device.precision=f16"], "device.toml: no table [f16], "),
+        (&["sim", "t.toml", "--set", "device.precision=f16"], "t.toml: device.toml: no table [f16], "),
         (
             &["sim", "t.toml", "--set", "workload.model=dnn:net"],
             "t.toml: what the cell \"net\" of dnn:net computes is not known",
@@ -138,8 +141,35 @@ fn mistakes_are_named() {
             "constant:fixed: the model dnn:net.csv takes no fixed shapes",
         ),
         (
-            &["real", "t.toml"],
-            "t.toml: workload: model: dnn:net.csv describes operators, and has no weights to compute with; ",
+            &["real", "t.toml", "--backend", "cuda"],
+            "t.toml: the model dnn:net.csv has no cells for GPUs; run it with --backend cpu, ",
+        ),
+        (
+            &["real", "t.toml", "--set", "workload.model=dnn:sized.csv"],
+            "t.toml: workload: model: dnn:sized.csv: inner of the matmul \"a\" depends on tokens, and with it the size of its weights",
+        ),
+        (
+            &["real", "t.toml", "--set", "workload.model=dnn:huge.csv"],
+            "t.toml: workload: model: dnn:huge.csv needs 8192.0 GiB for its weights and 0.0 GiB for a query, and ",
+        ),
+        (
+            &["real", "t.toml", "--set", "workload.weights=net.csv"],
+            "t.toml: workload: net.csv: is not a safetensors file",
+        ),
+        (&["profile", "--scenario", "t.toml", "--inputs", "17"], "--inputs: 17 tokens, and net.csv takes up to 16"),
+        (&["profile", "--scenario", "t.toml", "--backend", "cuda"], "the model dnn:net.csv has no cells for GPUs"),
+        (
+            &[
+                "real",
+                "t.toml",
+                "--backend",
+                "cuda",
+                "--set",
+                "workload.model=lstm",
+                "--set",
+                "policy.padded.kind=lazy",
+            ],
+            "t.toml: policy \"lazy\": kind \"lazy\" runs parts of requests, which GPUs do not; run it with --backend cpu",
         ),
         (
             &["profile", "--model", "dnn:net.csv"],
@@ -152,6 +182,76 @@ fn mistakes_are_named() {
     }
     desk.write("net.csv", desk.read("net.csv").replace("tokens,4,8", "tokens,four,8"));
     desk.refuses(&[], "t.toml:3: workload.model: net.csv: line 3: inner: \"four\" is not a sum of products");
+}
+
+#[test]
+fn a_network_computes_under_every_policy_that_takes_chains() {
+    let desk = desk();
+    let staged = "[[policy]]\nkind = \"dvabatch\"\nstages = 2\n[[policy]]\nkind = \"lazy\"\n";
+    desk.write("t.toml", desk.read("t.toml") + staged);
+    let fixed = [
+        "real",
+        "t.toml",
+        "--verify",
+        "all",
+        "--set",
+        "arrivals={ process = 'offline' }",
+        "--set",
+        "workload.requests=60",
+    ];
+    let verified = |more: &[&str]| {
+        let said = desk.run(&[&fixed[..], more].concat()).ok().stderr;
+        assert!(said.contains("verified: 480 requests came to the same bits as alone\n"), "{more:?}: {said}");
+    };
+    verified(&[]);
+    // Two stages on two streams, and the policy's decisions are those of the recording.
+    let replayed = desk.run(&["replay", "results/cpu/t"]).ok().stdout;
+    assert_eq!(replayed.lines().filter(|line| line.trim_end().ends_with("yes")).count(), 8, "{replayed}");
+    verified(&[
+        "--set",
+        "device.workers=2",
+        "--set",
+        "policy.dvabatch.policy=load",
+        "--set",
+        "policy.padded.pad_to=bucket",
+    ]);
+}
+
+#[test]
+fn what_is_measured_of_a_network_is_its_table() {
+    let desk = desk();
+    desk.write("t.toml", desk.read("t.toml") + "[[policy]]\nkind = \"dvabatch\"\nstages = 2\n");
+    let options = ["--batches", "1,3", "--repeats", "1", "-o", "costs.csv"];
+    desk.run(&[&["profile", "--scenario", "t.toml"][..], &options].concat()).ok();
+    let text = desk.read("costs.csv");
+    let rows = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    // Tokens double up to the longest request; what a table says beside its cells is there for each batch.
+    assert_eq!(["a,1,", "a,3,", "b,1,", "launch,", "whole,"].map(rows), [2, 2, 2, 2, 2], "{text}");
+    assert!(text.lines().any(|line| line.starts_with("a,3,") && line.ends_with(",16")), "{text}");
+    // The table is enough for a simulation, and for a policy that has to know costs in a real run.
+    desk.write("t.toml", desk.read("t.toml").replace("roofline = \"device.toml\"", "costs = \"costs.csv\""));
+    desk.run(&["sim", "t.toml", "-q"]).ok();
+    desk.run(&["real", "t.toml", "-q", "--set", "arrivals={ process = 'offline' }", "--set", "workload.requests=20"])
+        .ok();
+    desk.write("net.csv", "shape,fixed\nname,kind,rows,inner,columns,elements\na,matmul,3,4,8,12\nb,memory,,,,8\n");
+    let more = ["--set", "workload.dataset=constant:fixed"];
+    desk.run(&[&["profile", "--scenario", "t.toml"][..], &options, &more].concat()).ok();
+    assert!(desk.read("costs.csv").contains("\ncell,batch,ns,stddev_ns\n"));
+}
+
+#[test]
+fn the_shipped_real_scenario_has_right_answers() {
+    let desk = Desk::new();
+    let mut command = program();
+    let output = command
+        .current_dir(ROOT)
+        .args(["real", "scenarios/dvabatch/real.toml", "--verify", "all", "--set", "workload.requests=50", "--out"])
+        .arg(desk.path("out"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("verified: 300 requests came to the same bits as alone\n"), "{said}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Activations {
     }
 
     /// The number of queries, padding included.
-    pub fn len(&self) -> usize {
+    pub fn queries(&self) -> usize {
         self.queries.len()
     }
 
@@ -70,7 +70,7 @@ impl Activations {
             query.from == place * size && query.len > 0 && own(query.tokens) <= query.len
         };
         let all = self.queries.iter().enumerate().all(fits);
-        all.then(|| self.numbers.get(..self.len() * size)).flatten()
+        all.then(|| self.numbers.get(..self.queries() * size)).flatten()
     }
 
     /// Room for the same queries with slots of this size, of which `own` says how much is a query's own for its tokens. It holds
@@ -81,7 +81,7 @@ impl Activations {
             let len = if query.len == 0 { 0 } else { own(query.tokens) };
             Query { from: place * size, len, tokens: query.tokens }
         }));
-        super::super::first(&mut self.numbers, like.len() * size)
+        super::super::first(&mut self.numbers, like.queries() * size)
     }
 }
 
@@ -137,6 +137,6 @@ mod tests {
         let mut made = Activations::default();
         made.lay_out(&taken, 3, |tokens| tokens as usize).fill(7.0);
         assert_eq!((made.of(0), made.of(1), made.of(2)), (&[7.0; 2][..], &[7.0; 2][..], &[][..]));
-        assert_eq!((made.len(), made.longest(), made.tokens(1)), (3, 2, 2));
+        assert_eq!((made.queries(), made.longest(), made.tokens(1)), (3, 2, 2));
     }
 }

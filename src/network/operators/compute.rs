@@ -82,7 +82,7 @@ pub fn matmul(
     let y = y.lay_out(x, rows * out, |tokens| own_rows(tokens) * out);
     let as_they_stand = x.as_slots(rows * wide, |tokens| own_rows(tokens) * wide);
     let squash = Squash::sums_of(inner);
-    let total = x.len() * rows;
+    let total = x.queries() * rows;
     for begin in (0..total).step_by(BLOCK) {
         let count = BLOCK.min(total - begin);
         let operand = match as_they_stand {
@@ -127,7 +127,7 @@ pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activ
     let slot = writes(padded) as usize;
     let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
     let Scratch { operand, more, product } = scratch;
-    for (query, y) in (0..x.len()).zip(y.chunks_exact_mut(slot)) {
+    for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
         let numbers = x.of(query);
         let own = form.at(x.tokens(query));
         let (own_count, own_rows) = (own.count as usize, own.rows as usize);
@@ -177,7 +177,7 @@ impl Matrix {
 pub fn memory(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
     let slot = half(padded);
     let y = y.lay_out(x, slot, |tokens| half(&form.at(tokens)));
-    for (query, y) in (0..x.len()).zip(y.chunks_exact_mut(slot)) {
+    for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
         let numbers = x.of(query);
         let read = if slot <= numbers.len() {
             &numbers[..slot]

@@ -152,6 +152,27 @@ fn numbers_neither_fade_nor_all_reach_the_bounds() {
 }
 
 #[test]
+fn weights_come_from_a_file_as_well() {
+    let text = "shape,fixed\nname,kind,count,rows,inner,columns,elements\nb,matmul,2,3,4,5,1\na,memory,,,,,9\n";
+    let drawn = network(text, 9);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.safetensors");
+    Weights::open(drawn.model(), drawn.spec()).unwrap().write(&path).unwrap();
+    // The seed still draws what the first operator reads.
+    let read = Network::new(drawn.model(), &Spec { weights: Some(path.clone()), ..drawn.spec().clone() }).unwrap();
+    let fixed = Unfolder::new(drawn.model()).unfold(&Shape::Fixed).unwrap();
+    assert_eq!(read.alone(RequestId(1), &fixed), drawn.alone(RequestId(1), &fixed));
+    let other = network(&text.replace("4,5,1", "4,6,1"), 9);
+    let refused = Network::new(other.model(), &Spec { weights: Some(path), ..other.spec().clone() }).unwrap_err();
+    assert!(
+        refused.to_string().ends_with(
+            "the tensor \"b.weight\" has the shape [10, 4], but the model dnn:n.csv needs [12, 4], a row for each output"
+        ),
+        "{refused}"
+    );
+}
+
+#[test]
 fn weights_of_listed_operators_have_names_and_shapes() {
     let text = "shape,fixed\nname,kind,count,rows,inner,columns,elements\nb,matmul,2,3,4,5,1\na,memory,,,,,1\n";
     let network = network(text, 1);

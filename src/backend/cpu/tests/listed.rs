@@ -2,19 +2,21 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
 use smallvec::smallvec;
 
-use super::{serve, submit_parts};
+use super::{serve, submit_parts, toy};
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::table::Table;
 use crate::backend::cpu::worker::{Job, Worker};
-use crate::backend::{Backend, MemberList, NodeRef, Part, Step};
+use crate::backend::{Backend, MemberList, NodeRef, Part, Step, Task};
 use crate::conformance::{Promises, check_backend};
 use crate::cost::CostModel;
 use crate::cost::table::{CostTable, Overhead};
-use crate::network::{Network, Spec};
+use crate::network::{Batch, Cell, Network, Scratch, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
 use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages};
@@ -24,7 +26,8 @@ use crate::policy::jit::{Granularity, Jit};
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, PerCell, Setup};
-use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
+use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::dnn::Dnn;
 use crate::workload::model::{Model, Unfolder};
 use crate::workload::random;
@@ -196,6 +199,44 @@ fn parts_out_of_order_are_told() {
         assert_eq!(cpu.failure(RequestId(0)).as_deref(), Some(reason));
         assert_eq!(cpu.digest(RequestId(0)), None);
     }
+}
+
+/// Waits until as many of it run at the same time as there are to be, or gives up.
+#[derive(Debug)]
+struct Meeting {
+    there: AtomicUsize,
+    expected: usize,
+}
+
+impl Cell for Meeting {
+    fn run(&self, _: &Batch<'_>, out: &mut [f32], _: &mut Scratch) {
+        self.there.fetch_add(1, Ordering::SeqCst);
+        let given_up = Instant::now() + Duration::from_secs(20);
+        while self.there.load(Ordering::SeqCst) < self.expected {
+            assert!(Instant::now() < given_up, "the others never came");
+            std::thread::yield_now();
+        }
+        out.fill(1.0);
+    }
+}
+
+#[test]
+fn streams_of_a_worker_run_side_by_side() {
+    let expected = 3;
+    let network = toy::of_cells(vec![Box::new(Meeting { there: AtomicUsize::new(0), expected })]);
+    let graphs = vec![CellGraph::chain(CellId(0), 1); expected];
+    let requests = Requests { shapes: vec![Shape::Chain(1); expected].into(), graphs: graphs.into() };
+    let mut cpu = Cpu::with_lanes(network, &requests, 1, expected).expect("threads");
+    let steps = [Step { cell: CellId(0), batch: 1, times: 1, input: 0 }];
+    for request in (0..expected as u32).map(RequestId) {
+        // Streams beyond the threads share them in turn.
+        let stream = StreamId(request.0 as u16 + expected as u16);
+        let task = Task { stream, ..Task::whole_requests(WorkerId(0), &steps, &[], 1) };
+        let part = Part { request, from: NodeId(0), to: NodeId(1) };
+        cpu.submit(TaskId(request.0.into()), &task, Some(MemberList::Parts(vec![part])));
+    }
+    (0..expected).for_each(|_| assert!(cpu.wait(None).is_some()));
+    (0..expected as u32).for_each(|request| assert_eq!(cpu.failure(RequestId(request)), None));
 }
 
 #[test]
