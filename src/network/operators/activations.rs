@@ -43,11 +43,6 @@ impl Activations {
         self.queries.len()
     }
 
-    /// There is no query.
-    pub fn is_empty(&self) -> bool {
-        self.queries.is_empty()
-    }
-
     /// A query's own numbers.
     pub fn of(&self, query: usize) -> &[f32] {
         let Query { from, len, .. } = self.queries[query];
