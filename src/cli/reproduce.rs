@@ -214,7 +214,8 @@ fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Ch
         if let Some(study) = found.and_then(|found| found.studied(exhibit.name)) {
             let numbers = study.numbers.as_ref().and_then(|file| file.strip_prefix(out).ok());
             let numbers = numbers.map(|path| path.display().to_string());
-            shown.push(Shown { paper, exhibit, pictures: documents(&study.pictures)?, text: None, numbers });
+            let text = Some(study.note.clone()).filter(|note| !note.is_empty());
+            shown.push(Shown { paper, exhibit, pictures: documents(&study.pictures)?, text, numbers });
             continue;
         }
         let Some(report) = found.and_then(|found| found.report(exhibit.name)) else {

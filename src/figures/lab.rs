@@ -26,6 +26,8 @@ pub struct Study {
     pub pictures: Vec<PathBuf>,
     /// The numbers as a file.
     pub numbers: Option<PathBuf>,
+    /// What a reader should know beside; empty if there is nothing.
+    pub note: String,
 }
 
 impl Study {
@@ -44,7 +46,9 @@ impl Study {
 
     /// Its numbers as a table for a reader.
     pub fn table(&self) -> String {
-        self.bars.iter().map(|bars| format!("{}\n{}", bars.value, aligned(&lines(bars)))).collect::<Vec<_>>().join("\n")
+        let tables = self.bars.iter().map(|bars| format!("{}\n{}", bars.value, aligned(&lines(bars))));
+        let tables: Vec<String> = tables.chain((!self.note.is_empty()).then(|| self.note.clone())).collect();
+        tables.join("\n")
     }
 
     /// Its numbers for a program.

@@ -46,7 +46,13 @@ fn at_loads(
 pub fn by_load(exhibit: &str, lab: &Lab<'_>) -> Result<Study> {
     let policies = [ZERO, DELAY, DVA];
     let fields = each(&NETWORKS, |name| at_loads(exhibit, lab, name, |_| Ok(()), &policies))?;
-    Ok(latencies("Figure 14: mean latency, Titan RTX", &policies, fields))
+    let tuned = |(file, name): &(&str, &str)| {
+        let (window, peak) = lab.tuned(file, DELAY)?;
+        Ok(format!("{name} {window} ({peak:.0} requests/s)"))
+    };
+    let windows = NETWORKS.iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
+    let note = format!("{DELAY}'s windows, and its peaks with them: {windows}\n");
+    Ok(Study { note, ..latencies("Figure 14: mean latency, Titan RTX", &policies, fields) })
 }
 
 /// Figure 16: the ends of figure 14's whiskers.

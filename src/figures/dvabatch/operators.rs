@@ -31,7 +31,7 @@ pub fn cases(lab: &Lab<'_>) -> Result<Study> {
         study.pictures.extend(report.figures);
     }
     study.bars.push(Bars {
-        title: Some("Figure 3: mean latency in the three cases".into()),
+        title: Some("Figure 3: the three cases".into()),
         across: "Case".into(),
         value: "Mean latency (T)".into(),
         series: vec![PLAIN.into(), DVA.into()],
@@ -51,7 +51,7 @@ pub fn products(lab: &Lab<'_>) -> Result<Study> {
         };
         Ok(all.iter().map(|operator| (name(operator), vec![operator.clone()])).collect())
     };
-    by_batch("Figure 5: time of two products for each query, Titan RTX", &scenario, parts)
+    by_batch("Figure 5: time of two products, Titan RTX", &scenario, parts)
 }
 
 /// Figure 6: U-Net in four parts of even time.
@@ -65,7 +65,7 @@ pub fn unet(lab: &Lab<'_>) -> Result<Study> {
         };
         Ok(ranges.iter().map(part).collect())
     };
-    by_batch("Figure 6: time of U-Net's operators for each query, Titan RTX", &scenario, parts)
+    by_batch("Figure 6: time of U-Net's operators, Titan RTX", &scenario, parts)
 }
 
 type Parts = Vec<(String, Vec<Operator>)>;
@@ -92,7 +92,7 @@ fn by_batch(title: &str, scenario: &Scenario, cut: impl Fn(&[Operator], &[Nanos]
         bars: vec![Bars {
             title: Some(title.into()),
             across: "Batch".into(),
-            value: "Time a query (% of batch 1)".into(),
+            value: "Time a query (%)".into(),
             series: parts.iter().map(|(name, _)| name.clone()).collect(),
             fields: vec![Field { groups: BATCHES.iter().map(group).collect(), ..Field::default() }],
             ..Bars::default()

@@ -49,19 +49,20 @@ pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
     let folders: Vec<_> = NETWORKS.iter().map(|(file, _)| lab.out.join("fig15").join(file)).collect();
     let options = plot::Options {
         title: Some("Figure 15: latency under a stepping load, Titan RTX".into()),
+        slo: lab.scenario(NETWORKS[0].0, &[])?.metrics.slo,
         ..plot::Options::default()
     };
     let stem = lab.out.join("fig15").join(Kind::LatencySteps.to_string());
     let pictures = plot::draw(Kind::LatencySteps, &Inputs::open(&folders)?, &options, &stem)?;
     let bars = Bars {
-        title: Some("Peak load with a p99 of at most 200 ms, Titan RTX".into()),
+        title: Some("Peak load with a p99 of at most 200 ms".into()),
         across: "Policy".into(),
         value: "Peak (requests/s)".into(),
         series: policies.map(String::from).to_vec(),
         fields,
         ..Bars::default()
     };
-    Ok(Study { bars: vec![bars], pictures, numbers: None })
+    Ok(Study { bars: vec![bars], pictures, ..Study::default() })
 }
 
 /// Figure 17: the peaks of both BERTs with the lengths of each task.
@@ -76,7 +77,7 @@ pub fn by_task(lab: &Lab<'_>) -> Result<Study> {
         Ok(Field { groups: TASKS.iter().map(group).collect::<Result<_>>()?, ..Field::default() })
     })?;
     let bars = Bars {
-        title: Some("Figure 17: peak load by task of GLUE, Titan RTX".into()),
+        title: Some("Figure 17: peak load by task of GLUE".into()),
         across: "Task".into(),
         value: "Peak (requests/s)".into(),
         series: [DELAY, DVA].map(String::from).to_vec(),
@@ -122,8 +123,8 @@ pub fn by_stages(lab: &Lab<'_>) -> Result<Study> {
     };
     Ok(Study {
         bars: vec![
-            bars("Figure 20: peak load by the number of stages, Titan RTX", "Peak (requests/s)", all),
-            bars("Figure 20: mean latency by the number of stages, Titan RTX", "Mean latency (ms)", means),
+            bars("Figure 20: peak by the number of stages", "Peak (requests/s)", all),
+            bars("Figure 20: latency by the number of stages", "Mean latency (ms)", means),
         ],
         ..Study::default()
     })
