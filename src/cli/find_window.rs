@@ -57,7 +57,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     if !scenario.policies.iter().any(|entry| entry.label == args.policy) {
         let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
         let (file, known) = (scenario.file.display(), known.join(", "));
-        return Err(Error::input(format!("{file}: --policy: no policy is labelled \"{}\"; there are {known}", args.policy)));
+        return Err(Error::input(format!(
+            "{file}: --policy: no policy is labelled \"{}\"; there are {known}",
+            args.policy
+        )));
     }
     let slo = args.slo.or(scenario.metrics.slo).ok_or_else(|| {
         Error::input(format!("{}: metrics.slo: missing; add it or give --slo 200ms", scenario.file.display()))

@@ -106,9 +106,8 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
     bar.finish_and_clear();
     if let Some(Item { paper, .. }) = studies.first() {
         let folder = args.scenarios.join(paper.name());
-        let load = |name: &str, sets: &[String]| {
-            common.scenario_with(&folder.join(format!("{name}.toml")), sets, registry)
-        };
+        let load =
+            |name: &str, sets: &[String]| common.scenario_with(&folder.join(format!("{name}.toml")), sets, registry);
         // How many runs a search takes is not known before.
         let bar = common.progress(studies.len(), "");
         let tick = || bar.tick();

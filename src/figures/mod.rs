@@ -54,7 +54,9 @@ impl Paper {
             Paper::BatchMaker => "BatchMaker: Low Latency RNN Inference with Cellular Batching (EuroSys 2018)",
             Paper::Late => "Late Batching: Low Latency Model Serving with Late Batching (AISys 2017)",
             Paper::Jit => "JIT dynamic batching: Just-in-Time Dynamic-Batching (2019)",
-            Paper::DvaBatch => "DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for DNN Services on GPUs (ATC 2022)",
+            Paper::DvaBatch => {
+                "DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for DNN Services on GPUs (ATC 2022)"
+            }
         }
     }
 

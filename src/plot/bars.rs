@@ -60,10 +60,8 @@ pub struct Bar {
 
 /// Draws bars.
 pub fn drawn(bars: &Bars) -> Canvas {
-    let mut legend: Vec<Entry> = (0..)
-        .zip(&bars.series)
-        .map(|(i, label)| Entry { label: label.clone(), key: Key::Bar(Style::of(i)) })
-        .collect();
+    let mut legend: Vec<Entry> =
+        (0..).zip(&bars.series).map(|(i, label)| Entry { label: label.clone(), key: Key::Bar(Style::of(i)) }).collect();
     if bars.series.len() == 1 {
         legend.clear();
     }
@@ -177,7 +175,10 @@ mod tests {
         let heights = |canvas: &Canvas| -> Vec<f64> {
             let area = |mark: &Mark| {
                 let Mark::Area(points, _) = mark else { return None };
-                Some(points.iter().map(|p| p.1).fold(f64::MIN, f64::max) - points.iter().map(|p| p.1).fold(f64::MAX, f64::min))
+                Some(
+                    points.iter().map(|p| p.1).fold(f64::MIN, f64::max)
+                        - points.iter().map(|p| p.1).fold(f64::MAX, f64::min),
+                )
             };
             canvas.marks.iter().filter_map(area).collect()
         };

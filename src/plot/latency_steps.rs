@@ -58,7 +58,8 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
         let most = options.slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
         let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
-        let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
+        let ticks =
+            [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
         let x = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
         Content { heading: name.clone(), x, y: Axis::log("", lowest, highest, HEIGHT, |_| SMALL + 12.0) }
     };

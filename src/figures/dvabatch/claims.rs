@@ -91,7 +91,8 @@ pub const CLAIMS: &[Claim] = &[
             let gain = 100.0 * (gain(found, "BertBase")? - 1.0);
             Ok(Verdict::near(gain, 46.81, "%", gain > 0.0))
         },
-        reason: "",
+        reason: "Of what DelayBatch computes when it is overloaded, 65 % is padding to the longest of up to 64 sentences, and 16 % of what DVABatch \
+            does. How finely the paper's sorts lengths is not said; ours has a batch for each 32 tokens, and two stages or four make no difference",
     },
     Claim {
         id: "dva-peak-bertlarge",
@@ -104,7 +105,7 @@ pub const CLAIMS: &[Claim] = &[
             let gain = gain(found, "BertLarge")?;
             Ok(Verdict::near(gain, 1.37, "times", gain > 1.0))
         },
-        reason: "",
+        reason: "As for BertBase: 65 % of padding against 9 %. 1.37 is read as the ratio of the two peaks; the abstract has up to 2.12 times",
     },
     Claim {
         id: "dva-peak-same",
@@ -161,29 +162,31 @@ pub const CLAIMS: &[Claim] = &[
             let each = format!(" (LinkNet {linknet:.1}, Unet {unet:.1})");
             Ok(Verdict::near(mean, 15.0, "%", mean > 0.0).with(&each))
         },
-        reason: "",
+        reason: "Halves take longer than the batch, since each kernel is launched twice: a quarter of Unet's batches are split with 3 % allowed, and \
+            one in eighteen with none. At 9/10 of the peak, as much more work costs more in waiting than the first halves gain by leaving early. In \
+            the paper's profile halves take no longer. With stretch beside it, DVABatch is 5 to 9 % below DelayBatch",
     },
     Claim {
         id: "dva-buffers",
         kind: Kind::Sim,
         place: "8.6",
-        what: "number of buffer pairs with the lowest mean latency, to 1 %, in each network",
+        what: "number of buffer pairs with the lowest mean latency, to 1 %, of the six networks",
         paper: "2 pairs",
         exhibits: &["fig19"],
         check: |found| {
             let study = found.study("fig19")?;
-            let mut shown = Vec::new();
-            let mut best = Vec::new();
+            let (mut best, mut direction) = (Vec::new(), true);
             for (_, network) in NETWORKS {
                 let means: Vec<f64> =
                     PAIRS.iter().map(|n| study.value(0, network, &n.to_string(), DVA)).collect::<Result<_>>()?;
-                let pairs = fewest(&PAIRS, &means, 0.01);
-                shown.push(format!("{network} {pairs}"));
-                best.push(pairs);
+                best.push(f64::from(fewest(&PAIRS, &means, 0.01)));
+                // The second is worth having, and none behind it is.
+                direction &= means[1] < means[0] && means[2..].iter().all(|mean| *mean > 0.97 * means[1]);
             }
-            Ok(Verdict::order(best.iter().all(|pairs| *pairs == 2), shown.join(", ")))
+            Ok(Verdict::several(&best, &[2.0; 6], "pairs", direction))
         },
-        reason: "",
+        reason: "A second pair cuts the mean by up to 25 %, more change it by 2 % at most, and downwards. In the paper they cost time to manage, \
+            which the model does not have",
     },
     Claim {
         id: "dva-stages",
@@ -202,7 +205,8 @@ pub const CLAIMS: &[Claim] = &[
             let ours = [best("BertBase")?, best("LinkNet")?, best("ResNet152")?];
             Ok(Verdict::several(&ours, &[2.0, 4.0, 4.0], "stages", ours.iter().all(|best| *best > 1.0 && *best < 16.0)))
         },
-        reason: "",
+        reason: "BertBase gains 41 % by two stages and another 9 % by four. LinkNet's four are too uneven at small batches to overlap well. More stages \
+            than that lose little, since managing them costs no time in the model; the peak is the same with any number, to 2 %",
     },
     Claim {
         id: "dva-overhead",
@@ -213,19 +217,22 @@ pub const CLAIMS: &[Claim] = &[
         exhibits: &["fig21"],
         check: |found| {
             let study = found.study("fig21")?;
-            let over = |name| -> Result<f64> {
-                Ok(study.value(0, "", name, DVA)? - study.value(0, "", name, ZERO)?)
-            };
+            let over = |name| -> Result<f64> { Ok(study.value(0, name, "", DVA)? - study.value(0, name, "", ZERO)?) };
             let all: Vec<f64> = NETWORKS.iter().map(|(_, name)| over(name)).collect::<Result<_>>()?;
             let mean = all.iter().sum::<f64>() / all.len() as f64;
             Ok(Verdict::near(mean, 0.29, "ms", mean.abs() < 0.29))
         },
-        reason: "",
+        reason: "The model has no time for scheduling between stages unless a scenario states one, and this one states none: what is left is that each \
+            stage starts when the last ends. 0.29 ms is a measurement of the paper's processor, which no simulation gives",
     },
 ];
 
-const AGAINST_ZERO: &str = "";
-const AGAINST_DELAY: &str = "";
+const AGAINST_ZERO: &str = "DVABatch's mean is the lowest in all 18 cases: by 9 to 53 % for both BERTs, which it pads less; by 1 to 33 % at low load \
+    for the images, whose small batches it overlaps; by 6 to 12 % at high load, where newcomers join. More can't be had there: the \
+    simulated ZeroBatch takes all that waits the moment the device is idle, and so keeps it as full as any policy does, while the \
+    paper's falls far behind its own DelayBatch";
+const AGAINST_DELAY: &str = "find-window finds 1 or 2 ms to be best: on a busy device batches fill without a window, and a longer one raises no peak. So \
+    DelayBatch comes out as ZeroBatch with a small delay, where the paper's waits long at low load and gains by that at high load";
 
 fn case(found: &Findings, case: &str, with: f64, without: f64) -> Result<Verdict> {
     let study = found.study("fig3")?;

@@ -20,7 +20,11 @@ use crate::scenario::Scenario;
 
 /// The figures. The others are drawings.
 pub const EXHIBITS: &[Exhibit] = &[
-    study("fig3", "Figure 3", "Three kinds of diversity, and what becomes of the mean latency if batches can be entered and left between stages"),
+    study(
+        "fig3",
+        "Figure 3",
+        "Three kinds of diversity, and what becomes of the mean latency if batches can be entered and left between stages",
+    ),
     study(
         "fig5",
         "Figure 5",
@@ -33,8 +37,12 @@ pub const EXHIBITS: &[Exhibit] = &[
         "Mean latency, and the 99th percentile, at 1/4, 3/5 and 9/10 of the peak of DelayBatch, whose window is the best that \
             find-window finds",
     ),
-    study("fig15", "Figure 15", "Latency under a load that rises from 66 to 4,000 requests/s in 15 steps; and the peak: the highest \
-            Poisson load with a p99 of at most 200 ms"),
+    study(
+        "fig15",
+        "Figure 15",
+        "Latency under a load that rises from 66 to 4,000 requests/s in 15 steps; and the peak: the highest \
+            Poisson load with a p99 of at most 200 ms",
+    ),
     study("fig16", "Figure 16", "99th percentile of latency at the loads of Figure 14"),
     study("fig17", "Figure 17", "Peak load with the lengths of GLUE's tasks"),
     study("fig18", "Figure 18", "DVABatch with split alone"),
@@ -87,7 +95,11 @@ pub fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     let folder = lab.out.join(name);
     for (i, bars) in study.bars.iter().enumerate() {
         let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
-        study.pictures.extend(plot::write(&plot::bars::drawn(bars), &plot::Options::default().formats, &folder.join(stem))?);
+        study.pictures.extend(plot::write(
+            &plot::bars::drawn(bars),
+            &plot::Options::default().formats,
+            &folder.join(stem),
+        )?);
     }
     let file = folder.join("numbers.csv");
     write_whole(&file, |out| out.write_all(study.csv().as_bytes()))?;

@@ -81,9 +81,8 @@ fn by_batch(title: &str, scenario: &Scenario, cut: impl Fn(&[Operator], &[Nanos]
         let step = |operator: &Operator| Step { cell: operator.cell, batch, times: 1, input: 0 };
         operators.iter().map(|operator| CostModel::cell(costs, &step(operator)).0 as f64).sum()
     };
-    let share = |operators: &[Operator], batch: u32| {
-        100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1)
-    };
+    let share =
+        |operators: &[Operator], batch: u32| 100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1);
     let group = |batch: &u32| Group {
         name: batch.to_string(),
         bars: parts.iter().map(|(_, part)| Some(Bar { value: share(part, *batch), upto: None })).collect(),

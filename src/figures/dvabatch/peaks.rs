@@ -31,12 +31,9 @@ fn bar(value: f64) -> Option<Bar> {
 /// apart, and VGG19 serves little more.
 pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
     let policies = [DELAY, DVA];
-    let sets = [
-        "arrivals={process=\"stepping\",from=66,to=4000,steps=15}",
-        "workload.requests=30000",
-        "output.requests=true",
-    ]
-    .map(String::from);
+    let sets =
+        ["arrivals={process=\"stepping\",from=66,to=4000,steps=15}", "workload.requests=30000", "output.requests=true"]
+            .map(String::from);
     let fields = each(&NETWORKS, |name| {
         let (mut scenario, _) = network(lab, name, &sets)?;
         scenario.policies.retain(|entry| entry.label != ZERO);

@@ -192,12 +192,7 @@ impl DvaBatch {
         };
         // Without costs nothing is known of the room, and newcomers need not wait for it.
         let room = || Room(durations("").ok());
-        let load = |comp_wait| ByLoad {
-            max_batch: self.max_batch,
-            window: self.window,
-            comp_wait,
-            room: room(),
-        };
+        let load = |comp_wait| ByLoad { max_batch: self.max_batch, window: self.window, comp_wait, room: room() };
         let comp_wait = || -> Result<CompWait, String> {
             Ok(match self.comp_wait {
                 Some(time) => CompWait::Age(time),
