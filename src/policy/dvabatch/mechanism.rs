@@ -154,7 +154,8 @@ impl Mechanism {
         outcomes: &mut Outcomes,
     ) {
         let mut onward = std::mem::take(&mut self.onward);
-        (onward.exits.clear(), onward.parts.clear());
+        onward.exits.clear();
+        onward.parts.clear();
         conditions.behind(&Behind { stage, row: self.table.row(item.row), now }, &mut onward);
         for exit in &onward.exits {
             let one = Item { start: *exit, num: 1, ..item };
