@@ -13,8 +13,9 @@ use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::target::Target;
 use crate::experiment::{self, Options, Report};
+use crate::figures::lab::{Lab, Study};
 use crate::figures::page::{self, Shown};
-use crate::figures::{Checked, Findings, Launches, Made, Paper, check, not_at_hand, report};
+use crate::figures::{Checked, Findings, Launches, Made, Paper, carry_out, check, not_at_hand, report};
 use crate::files::write_whole;
 use crate::metrics::table;
 use crate::policy::registry::Registry;
@@ -28,7 +29,7 @@ use crate::scenario::Scenario;
 /// where the scenarios are.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// batchmaker, late or jit, then names of figures, list, claims or all
+    /// batchmaker, late, jit or dvabatch, then names of figures, list, claims or all
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 
@@ -75,9 +76,10 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
     let common = &args.common;
     let file = |item: &Item| args.scenarios.join(item.paper.name()).join(format!("{}.toml", item.exhibit.name));
     let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
-    let mut scenarios = Vec::new();
+    let (mut scenarios, mut studies) = (Vec::new(), Vec::new());
     for item in items {
         match item.exhibit.made {
+            Made::Study => studies.push(*item),
             Made::Scenario => scenarios.push((*item, common.scenario(&file(item), registry)?)),
             Made::Count => {
                 let launches = Launches::of(args.data.as_deref())?;
@@ -102,6 +104,22 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         findings.entry(paper).or_default().add(exhibit.name, scenario, report);
     }
     bar.finish_and_clear();
+    if let Some(Item { paper, .. }) = studies.first() {
+        let folder = args.scenarios.join(paper.name());
+        let load =
+            |name: &str, sets: &[String]| common.scenario_with(&folder.join(format!("{name}.toml")), sets, registry);
+        // How many runs a search takes is not known before.
+        let bar = common.progress(studies.len(), "");
+        let tick = || bar.tick();
+        let lab = Lab::new(&load, out.join(paper.name()), stop, &tick);
+        for Item { paper, exhibit } in &studies {
+            bar.set_message(format!("{} {}", paper.name(), exhibit.name));
+            let study = common.on_threads(|| carry_out(exhibit, &lab))?;
+            findings.entry(*paper).or_default().add_study(exhibit.name, study);
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+    }
     Ok(findings)
 }
 
@@ -113,7 +131,9 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
         let own: Vec<Checked> = checked.iter().filter(own).cloned().collect();
         let name = format!("{} {}", paper.name(), exhibit.name);
         let found = findings.get(paper);
+        let study = found.and_then(|found| found.studied(exhibit.name));
         let results = match found.and_then(|found| found.report(exhibit.name)) {
+            None if study.is_some() => study.map(studied).expect("it is one"),
             Some(Report { rows, folder, .. }) => Results {
                 text: format!("{}\nresults in {}\n", table::table(rows), folder.path().display()),
                 json: table::to_json(&name, rows),
@@ -142,6 +162,12 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
         }
     }
     if format == Format::Json { print_json(documents) } else { Ok(()) }
+}
+
+/// What a study came to.
+fn studied(study: &Study) -> Results {
+    let numbers = study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
+    Results { text: format!("{}\n{numbers}", study.table()), json: study.to_json() }
 }
 
 /// What a figure came to, for a reader and for a program.
@@ -173,20 +199,30 @@ fn listed(paper: Paper) -> String {
     text
 }
 
+/// The SVG documents among pictures.
+fn documents(pictures: &[PathBuf]) -> Result<Vec<String>> {
+    let svg = pictures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg"));
+    svg.map(|file| fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))).collect()
+}
+
 /// Writes the page into the folder of the results.
 fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
     let mut shown = Vec::new();
     for Item { paper, exhibit } in order.on_page() {
         let found = findings.get(&paper);
+        if let Some(study) = found.and_then(|found| found.studied(exhibit.name)) {
+            let numbers = study.numbers.as_ref().and_then(|file| file.strip_prefix(out).ok());
+            let numbers = numbers.map(|path| path.display().to_string());
+            let text = Some(study.note.clone()).filter(|note| !note.is_empty());
+            shown.push(Shown { paper, exhibit, pictures: documents(&study.pictures)?, text, numbers });
+            continue;
+        }
         let Some(report) = found.and_then(|found| found.report(exhibit.name)) else {
             let text = counted(found.and_then(|found| found.launches(exhibit.name)))?.text;
             shown.push(Shown { paper, exhibit, pictures: Vec::new(), text: Some(text), numbers: None });
             continue;
         };
-        let mut pictures = Vec::new();
-        for file in report.figures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg")) {
-            pictures.push(fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))?);
-        }
+        let pictures = documents(&report.figures)?;
         let text = (!report.undrawn.is_empty()).then(|| report.undrawn.join("\n"));
         let summary = report.folder.summary();
         let numbers = summary.strip_prefix(out).ok().map(|path| path.display().to_string());

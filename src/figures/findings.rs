@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Launches;
+use super::lab::Study;
 use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::metrics::combined::Row;
@@ -16,6 +17,7 @@ pub struct Findings {
     runs: BTreeMap<String, (Scenario, Report)>,
     /// `None` where the trees are not at hand.
     launches: BTreeMap<String, Option<Launches>>,
+    studies: BTreeMap<String, Study>,
 }
 
 /// The points of one policy in one scenario.
@@ -35,9 +37,27 @@ impl Findings {
         self.launches.insert(figure.to_string(), launches);
     }
 
-    /// Whether a figure's scenario has been run, or its count tried.
+    /// Takes in a study.
+    pub fn add_study(&mut self, figure: &str, study: Study) {
+        self.studies.insert(figure.to_string(), study);
+    }
+
+    /// Whether a figure's scenario has been run, its count tried, or its study carried out.
     pub fn has(&self, figure: &str) -> bool {
-        self.runs.contains_key(figure) || self.launches.contains_key(figure)
+        self.runs.contains_key(figure) || self.launches.contains_key(figure) || self.studies.contains_key(figure)
+    }
+
+    /// The study of a figure.
+    ///
+    /// # Errors
+    /// One that has not been carried out.
+    pub fn study(&self, figure: &str) -> Result<&Study> {
+        self.studied(figure).ok_or_else(|| Error::input(format!("{figure}: no results")))
+    }
+
+    /// The study of a figure, if it is one and has been carried out.
+    pub fn studied(&self, figure: &str) -> Option<&Study> {
+        self.studies.get(figure)
     }
 
     /// The launches that were counted, if the trees were at hand.

@@ -6,8 +6,10 @@
 //! a table was made from a paper's figure, that figure is said to be [derived](verdict::Word::Derived) and counts for nothing.
 
 mod batchmaker;
+mod dvabatch;
 mod findings;
 mod jit;
+pub mod lab;
 mod late;
 pub mod page;
 pub mod report;
@@ -28,11 +30,13 @@ pub enum Paper {
     Late,
     /// *Just-in-Time Dynamic-Batching*, 2019.
     Jit,
+    /// *DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching*, ATC 2022.
+    DvaBatch,
 }
 
 impl Paper {
     /// All papers, in the order in which they are shown.
-    pub const ALL: [Paper; 3] = [Paper::BatchMaker, Paper::Late, Paper::Jit];
+    pub const ALL: [Paper; 4] = [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch];
 
     /// Its name on the command line, and that of the folder of its scenarios.
     pub fn name(self) -> &'static str {
@@ -40,6 +44,7 @@ impl Paper {
             Paper::BatchMaker => "batchmaker",
             Paper::Late => "late",
             Paper::Jit => "jit",
+            Paper::DvaBatch => "dvabatch",
         }
     }
 
@@ -49,6 +54,9 @@ impl Paper {
             Paper::BatchMaker => "BatchMaker: Low Latency RNN Inference with Cellular Batching (EuroSys 2018)",
             Paper::Late => "Late Batching: Low Latency Model Serving with Late Batching (AISys 2017)",
             Paper::Jit => "JIT dynamic batching: Just-in-Time Dynamic-Batching (2019)",
+            Paper::DvaBatch => {
+                "DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for DNN Services on GPUs (ATC 2022)"
+            }
         }
     }
 
@@ -58,6 +66,7 @@ impl Paper {
             Paper::BatchMaker => batchmaker::EXHIBITS,
             Paper::Late => late::EXHIBITS,
             Paper::Jit => jit::EXHIBITS,
+            Paper::DvaBatch => dvabatch::EXHIBITS,
         }
     }
 
@@ -67,6 +76,7 @@ impl Paper {
             Paper::BatchMaker => batchmaker::claims().collect(),
             Paper::Late => late::CLAIMS.iter().collect(),
             Paper::Jit => jit::CLAIMS.iter().collect(),
+            Paper::DvaBatch => dvabatch::CLAIMS.iter().collect(),
         }
     }
 
@@ -94,8 +104,18 @@ pub struct Exhibit {
 pub enum Made {
     /// The scenario `scenarios/PAPER/NAME.toml`, run and drawn.
     Scenario,
+    /// Runs of several of the paper's scenarios, with searches before them.
+    Study,
     /// A count of launches on the trees of SICK's test split, which people have to get themselves.
     Count,
+}
+
+/// Carries out the study of an exhibit.
+///
+/// # Errors
+/// A scenario that is not there or wrong; a file that can't be written; Ctrl-C.
+pub fn carry_out(exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<lab::Study> {
+    dvabatch::carry_out(exhibit.name, lab)
 }
 
 /// What a claim rests on.

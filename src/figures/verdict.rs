@@ -70,6 +70,13 @@ impl Verdict {
         Verdict::ends(text, &[(ours.0, paper.0), (ours.1, paper.1)], direction)
     }
 
+    /// Several numbers, each against the paper's.
+    pub(super) fn several(ours: &[f64], paper: &[f64], unit: &str, direction: bool) -> Verdict {
+        let list: Vec<String> = ours.iter().map(|value| format!("{}", (value * 10.0).round() / 10.0)).collect();
+        let pairs: Vec<(f64, f64)> = ours.iter().copied().zip(paper.iter().copied()).collect();
+        Verdict::ends(format!("{} {unit}", list.join("; ")), &pairs, direction)
+    }
+
     /// A number that the paper bounds from below.
     pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
         let word = if ours > bound { Word::Holds } else { Word::Off };

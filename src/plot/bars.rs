@@ -10,7 +10,9 @@ use super::style::{INK, Style};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 use crate::error::Result;
 
+/// The height of one of several panels, and of a single one.
 const HEIGHT: f64 = 120.0;
+const ALONE: f64 = 210.0;
 
 /// A figure of bars.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +73,7 @@ pub fn drawn(bars: &Bars) -> Canvas {
         y: &bars.value,
         right: 0.0,
         y_right: None,
-        height: HEIGHT,
+        height: if bars.fields.len() > 1 { HEIGHT } else { ALONE },
     };
     let content = |field: &Field| {
         let all = field.groups.iter().flat_map(|group| group.bars.iter().flatten());

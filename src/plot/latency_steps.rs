@@ -10,12 +10,21 @@ use super::style::{INK, REFERENCE, SMALL, Style};
 use super::{Drawing, Inputs, Nothing, Options, or_nothing};
 use crate::error::Result;
 
-const HEIGHT: f64 = 130.0;
+const HEIGHT: f64 = 90.0;
 /// A figure has the mean latency of so many groups of requests, each as many as come one behind the other.
 const GROUPS: usize = 150;
+/// And the rate of so many.
+const STEPS: usize = 15;
+/// Latencies are drawn up to so many times the objective: beyond, the queue grows as long as the load lasts.
+const MOST: f64 = 5.0;
 
-/// Requests in groups: the number of the last, the mean latency of each, and the rate at which they came.
-type Course = Vec<(f64, f64, f64)>;
+/// What one policy did.
+struct Course {
+    /// The number of the last request of each group, and their mean latency in ms.
+    latency: Vec<(f64, f64)>,
+    /// The rate at which requests came, as a line of steps.
+    load: Vec<(f64, f64)>,
+}
 
 pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let series = or_nothing!(inputs.series(options)?);
@@ -38,14 +47,17 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         }
         fields.push((folder.name.clone(), curves));
     }
-    let mut legend: Vec<Entry> =
-        (0..).zip(&policies).map(|(i, label)| Entry { label: label.to_string(), key: Key::Line(plain(i)) }).collect();
+    let mut legend: Vec<Entry> = (0..)
+        .zip(&policies)
+        .map(|(i, label)| Entry { label: label.to_string(), key: Key::Area(Style::of(i).color) })
+        .collect();
     legend.push(Entry { label: "load".into(), key: Key::Rule });
     let content = |(name, curves): &(String, Vec<(usize, Course)>)| {
-        let all = || curves.iter().flat_map(|(_, course)| course);
-        let last = all().map(|(last, ..)| *last).fold(1.0, f64::max);
-        let lowest = all().map(|(_, ms, _)| *ms).fold(f64::INFINITY, f64::min);
-        let highest = all().map(|(_, ms, _)| *ms).fold(0.0, f64::max).max(lowest * 10.0);
+        let all = || curves.iter().flat_map(|(_, course)| &course.latency);
+        let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
+        let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
+        let most = options.slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
+        let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
         let ticks =
             [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
         let x = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
@@ -63,15 +75,12 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let (mut canvas, panels) = lay_out(&around, fields.iter().map(content).collect());
     for ((_, curves), panel) in fields.iter().zip(&panels) {
         let Some((_, first)) = curves.first() else { continue };
-        let fastest = first.iter().map(|(.., rate)| *rate).fold(0.0, f64::max);
+        let fastest = first.load.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         let mut loads = panel.clone();
         loads.y = Axis::linear_to_tick("", 0.0, fastest, 4);
-        let steps: Vec<(f64, f64)> = first.iter().map(|(last, _, rate)| (*last, *rate)).collect();
-        loads.rule(&mut canvas, &steps);
+        loads.rule(&mut canvas, &first.load);
         for (place, course) in curves {
-            let values: Vec<(f64, f64)> = course.iter().map(|(last, ms, _)| (*last, *ms)).collect();
-            let style = plain(*place);
-            panel.line(&mut canvas, &values, Stroke { color: style.color, width: LINE, dash: style.dash });
+            panel.line(&mut canvas, &course.latency, Stroke::solid(Style::of(*place).color, LINE));
         }
         panel.axes(&mut canvas);
         for tick in &loads.y.ticks {
@@ -85,10 +94,6 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     Ok(Ok(canvas))
 }
 
-fn plain(series: usize) -> Style {
-    Style { dash: &[], ..Style::of(series) }
-}
-
 /// The course of a run under the stepping load; nothing if its requests were not written down.
 fn course(series: &Series<'_>) -> Result<Option<Course>> {
     let Some(mut log) = series.open_log("stepping", "requests.csv")? else { return Ok(None) };
@@ -99,12 +104,19 @@ fn course(series: &Series<'_>) -> Result<Option<Course>> {
             requests.push((arrival, finish));
         }
     }
-    let each = requests.len().div_ceil(GROUPS).max(2);
-    let groups = requests.chunks(each).enumerate().filter(|(_, group)| group.len() == each).map(|(i, group)| {
-        let latency = group.iter().map(|(arrival, finish)| (finish - arrival) as f64).sum::<f64>();
-        let span = (group[each - 1].0 - group[0].0).max(1) as f64;
-        (((i + 1) * each) as f64, latency / each as f64 / 1e6, (each - 1) as f64 / span * 1e9)
-    });
-    let course: Course = groups.collect();
-    Ok((!course.is_empty()).then_some(course))
+    let of = |groups: usize| requests.len().div_ceil(groups).max(2);
+    let latency = |(i, group): (usize, &[(u64, u64)])| {
+        let sum = group.iter().map(|(arrival, finish)| (finish - arrival) as f64).sum::<f64>();
+        ((i * of(GROUPS) + group.len()) as f64, sum / group.len() as f64 / 1e6)
+    };
+    let load = |(i, step): (usize, &[(u64, u64)])| {
+        let rate = (step.len() - 1) as f64 * 1e9 / (step[step.len() - 1].0 - step[0].0).max(1) as f64;
+        let from = (i * of(STEPS)) as f64;
+        [(from, rate), (from + step.len() as f64, rate)]
+    };
+    let course = Course {
+        latency: requests.chunks(of(GROUPS)).enumerate().map(latency).collect(),
+        load: requests.chunks(of(STEPS)).filter(|step| step.len() > 1).enumerate().flat_map(load).collect(),
+    };
+    Ok((!requests.is_empty()).then_some(course))
 }

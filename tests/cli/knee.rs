@@ -1,4 +1,4 @@
-//! `batchlab find-knee`.
+//! `batchlab find-knee` and `batchlab find-window`.
 
 use crate::desk::{Desk, SCENARIO};
 
@@ -96,4 +96,36 @@ fn searches_that_lead_nowhere_are_refused() {
         &["--slo", "100s", "--quantile", "p50", "--set", "policy.0.kind=merged", "--set", "policy.0.max_batch=4096"],
         "t.toml: workload.requests: \"merged\" keeps p50 within 100s even when all of them arrive at once; draw more, or",
     );
+}
+
+/// A batch of one is full at once, so that no window makes a difference, and the shortest is the best.
+#[test]
+fn the_shortest_of_equal_windows_is_found() {
+    let desk = deterministic();
+    let scenario =
+        desk.read("t.toml").replace("kind = \"immediate\"", "kind = \"padded\"\nmax_batch = 1\nbucket_width = 1");
+    desk.write("t.toml", scenario);
+    let find = |more: &[&str]| {
+        let words = ["find-window", "t.toml", "-q", "--slo", "2ms", "--set", "workload.requests=5000", "--set"];
+        let arrivals = ["arrivals={ process = 'uniform', rates = [3] }"];
+        desk.run(&[&words[..], &arrivals, more].concat())
+    };
+    let found = find(&["--policy", "padded", "--windows", "5ms,1ms", "--format", "json"]).ok().json();
+    assert_eq!(found["best_ms"], 1.0);
+    for row in found["rows"].as_array().unwrap() {
+        let knee = row["knee_rps"].as_f64().unwrap();
+        assert!((985.0..1000.3).contains(&knee), "{row}");
+    }
+    let told = find(&["--policy", "padded", "--windows", "5ms,1ms"]).ok().stdout;
+    assert!(
+        told.lines().any(|line| line.starts_with("  window 1ms") && line.ends_with("the shortest of the best")),
+        "{told}"
+    );
+
+    find(&["--policy", "nobody"]).failed(2, "t.toml: --policy: no policy is labelled \"nobody\"; there are padded");
+    desk.write(
+        "t.toml",
+        desk.read("t.toml").replace("padded", "immediate").replace("max_batch = 1\nbucket_width = 1", ""),
+    );
+    find(&["--policy", "immediate"]).failed(2, "window: unknown key");
 }

@@ -353,5 +353,5 @@ fn the_shipped_scenario_runs() {
     assert!(output.status.success(), "{output:?}");
     let rows = desk.rows("out/bert-base/summary.csv");
     assert!(rows.iter().all(|row| row["completed"] == "500"), "{rows:?}");
-    assert!(Path::new(&desk.path("out/bert-base/latency-throughput.svg")).is_file());
+    assert!(Path::new(&desk.path("out/bert-base/bars.svg")).is_file());
 }

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::desk::{Desk, Ran, program};
 
-/// The claims of kind exact, sim and input of the three papers, and JIT's of kind magnitude and cpu, in the order of the list
+/// The claims of kind exact, sim and input of the four papers, and JIT's of kind magnitude and cpu, in the order of the list
 /// of all claims that the project keeps.
-const CLAIMS: [(&str, &str); 37] = [
+const CLAIMS: [(&str, &str); 52] = [
     ("bm-fig5-graph", "exact"),
     ("bm-fig5-cell", "exact"),
     ("bm-v100-64", "input"),
@@ -47,6 +47,21 @@ const CLAIMS: [(&str, &str); 37] = [
     ("jit-cell-none", "exact"),
     ("jit-cell", "exact"),
     ("jit-infer", "cpu"),
+    ("dva-case1", "exact"),
+    ("dva-case2", "exact"),
+    ("dva-case3", "exact"),
+    ("dva-avg-zero", "sim"),
+    ("dva-avg-delay", "sim"),
+    ("dva-p99-zero", "sim"),
+    ("dva-p99-delay", "sim"),
+    ("dva-peak-bertbase", "sim"),
+    ("dva-peak-bertlarge", "sim"),
+    ("dva-peak-same", "sim"),
+    ("dva-glue", "sim"),
+    ("dva-split", "sim"),
+    ("dva-buffers", "sim"),
+    ("dva-stages", "sim"),
+    ("dva-overhead", "sim"),
 ];
 
 /// Runs the command where the shipped scenarios are; results go to the desk, and no data is at hand but what is named.
@@ -92,7 +107,7 @@ fn every_claim_is_checked_and_shown_on_a_page() {
     }
     let figures = reproduce(&desk, "list").ok().stdout;
     let figures: Vec<&str> = figures.lines().filter_map(|line| line.strip_prefix("  ")).collect();
-    assert_eq!(figures.len(), 20, "{figures:?}");
+    assert_eq!(figures.len(), 31, "{figures:?}");
     for figure in &figures {
         let name: Vec<&str> = figure.split_whitespace().take(2).collect();
         assert!(page.contains(&format!("<article id=\"{}\">", name.join("-"))), "{figure}");
@@ -117,6 +132,24 @@ fn a_figure_is_drawn_with_its_claims() {
     let json = reproduce(&desk, "batchmaker fig5 --format json").ok().json();
     assert_eq!(json["figure"], "batchmaker fig5");
     assert_eq!(json["claims"].as_array().unwrap().len(), 2);
+}
+
+/// A figure of several runs: figure 3 of DVABatch, whose means are exact.
+#[test]
+fn a_study_has_its_schedules_its_numbers_and_its_claims() {
+    let desk = Desk::new();
+    let told = reproduce(&desk, "dvabatch fig3").ok().stdout;
+    for id in ["dva-case1", "dva-case2", "dva-case3"] {
+        assert!(told.contains(&format!("holds     {id} (Fig. 3)")), "{told}");
+    }
+    for file in ["case1/gantt.svg", "case2/gantt.png", "case3/summary.csv", "bars.svg", "bars.png", "numbers.csv"] {
+        assert!(desk.path("out/dvabatch/fig3").join(file).is_file(), "{file}");
+    }
+    let json = reproduce(&desk, "dvabatch fig3 --format json").ok().json();
+    let values: Vec<f64> =
+        json["results"].as_array().unwrap().iter().map(|bar| bar["value"].as_f64().unwrap()).collect();
+    assert_eq!(values, [4.0, 2.5, 4.0, 2.875, 8.0, 5.25]);
+    reproduce(&desk, "dvabatch fig3 --scenarios nowhere").failed(2, "nowhere/dvabatch/case1.toml");
 }
 
 /// Two pairs, in a folder as `--data` takes it: a leaf and a chain of two; two leaves under a root, twice.
@@ -170,7 +203,8 @@ fn a_folder_of_data_without_its_files_is_refused() {
 fn mistakes_are_told_before_anything_is_run() {
     let desk = Desk::new();
     reproduce(&desk, "batchmaker fig7").failed(2, "unknown figure \"fig7\"; known: batchmaker fig3, fig5, fig7a, ");
-    reproduce(&desk, "fig3").failed(2, "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3");
+    reproduce(&desk, "fig3")
+        .failed(2, "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3");
     reproduce(&desk, "late").failed(2, "late: name what of it; known: late fig3, ");
     reproduce(&desk, "batchmaker fig5 --scenarios nowhere").failed(2, "nowhere/batchmaker/fig5.toml");
     assert!(!desk.path("out").exists());

@@ -171,7 +171,11 @@ mod tests {
     fn mistakes_are_answered_with_what_is_known() {
         let error = |words| parse(words).unwrap_err().to_string();
         assert!(error("batchmaker fig99").starts_with("unknown figure \"fig99\"; known: batchmaker fig3, fig5, "));
-        assert!(error("fig3").starts_with("\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3"));
+        assert!(
+            error("fig3").starts_with(
+                "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3"
+            )
+        );
         assert!(error("late").starts_with("late: name what of it; known: late fig3, "));
         assert!(parse("fig13a").is_ok(), "only one paper has it");
     }

@@ -6,12 +6,12 @@ use super::table::Query;
 use super::window;
 use crate::units::Nanos;
 
-/// For input diversity. Queries wait in lines by length, and each batch is padded to the upper end of its line.
+/// For input diversity. Queries wait in lines by length, and each batch is padded to its longest.
 pub struct ByInput {
     /// The range of lengths that share a line.
     pub width: u32,
-    /// The longest input that the network takes; lengths of chains have no bound.
-    pub longest: Option<u32>,
+    /// The length of a query is the size of its input; that of a chain is the number of its steps.
+    pub sized: bool,
     /// The most queries in a batch, and in all of the worker's batches.
     pub max_batch: u32,
     /// How long the first of a line waits for others, even if the device has room.
@@ -21,17 +21,9 @@ pub struct ByInput {
     pub room: Room,
 }
 
-impl ByInput {
-    /// The upper end of a line's lengths.
-    fn end(&self, line: u32) -> u32 {
-        let end = line.saturating_add(1).saturating_mul(self.width);
-        self.longest.map_or(end, |longest| end.min(longest))
-    }
-}
-
 impl Conditions for ByInput {
     fn line(&self, query: &Query) -> u32 {
-        (if self.longest.is_some() { query.input } else { query.nodes }.max(1) - 1) / self.width
+        (if self.sized { query.input } else { query.nodes }.max(1) - 1) / self.width
     }
 
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
@@ -43,8 +35,9 @@ impl Conditions for ByInput {
             *length >= self.max_batch as usize || arrival.saturating_add(self.window) <= entry.now
         };
         let (line, length, _) = entry.lines.iter().filter(due).min_by_key(|(line, _, arrival)| (*arrival, *line))?;
-        let input = self.longest.map_or(0, |_| self.end(line));
-        Some(Enter::New { line, count: length.min(most), input })
+        let count = length.min(most);
+        let input = entry.lines.first(line, count).map(|query| query.input).max().unwrap_or(0);
+        Some(Enter::New { line, count, input })
     }
 
     fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {

@@ -193,7 +193,6 @@ impl DvaBatch {
 
     fn conditions(&self, setup: &Setup<'_>, slicing: &Arc<Slicing>) -> Result<Box<dyn Conditions>, String> {
         let network = setup.model.network();
-        let tokens = network.and_then(Dnn::most_tokens).unwrap_or(0);
         let durations = |key: &str| match setup.costs {
             Some(costs) => Ok(Durations::new(Arc::clone(slicing), Arc::clone(costs))),
             None => Err(needs_costs(key)),
@@ -223,7 +222,7 @@ impl DvaBatch {
         Ok(match self.diversity(network, setup.costs)? {
             Diversity::Input | Diversity::Auto => Box::new(ByInput {
                 width: self.bucket_width,
-                longest: network.map(|_| tokens),
+                sized: network.is_some(),
                 max_batch: self.max_batch,
                 window: self.window,
                 room: room(),

@@ -1,0 +1,101 @@
+//! Figures 3, 5 and 6: what diversity there is, and what it costs.
+
+use super::super::lab::{Lab, Study};
+use super::{DVA, values};
+use crate::backend::Step;
+use crate::cost::CostModel;
+use crate::error::{Error, Result};
+use crate::experiment::prepared::Prepared;
+use crate::experiment::target::Target;
+use crate::metrics::figure::Figure;
+use crate::plot::bars::{Bar, Bars, Field, Group};
+use crate::scenario::Scenario;
+use crate::units::Nanos;
+use crate::workload::dnn::{Operator, slice};
+
+/// The batches of figures 5 and 6.
+const BATCHES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// What batches do that can't be entered and left between stages.
+pub const PLAIN: &str = "Single-entry single-exit";
+
+/// Figure 3: the schedules of the three cases, and their mean latencies. T is a millisecond.
+pub fn cases(lab: &Lab<'_>) -> Result<Study> {
+    let mut study = Study::default();
+    let mut groups = Vec::new();
+    for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
+        let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
+        let mean = |policy| values(&report, policy, Figure::Mean).first().copied().flatten();
+        let bar = |policy| mean(policy).map(|value| Bar { value, upto: None });
+        groups.push(Group { name: name.into(), bars: vec![bar(PLAIN), bar(DVA)] });
+        study.pictures.extend(report.figures);
+    }
+    study.bars.push(Bars {
+        title: Some("Figure 3: the three cases".into()),
+        across: "Case".into(),
+        value: "Mean latency (T)".into(),
+        series: vec![PLAIN.into(), DVA.into()],
+        fields: vec![Field { groups, ..Field::default() }],
+        ..Bars::default()
+    });
+    Ok(study)
+}
+
+/// Figure 5: two products.
+pub fn products(lab: &Lab<'_>) -> Result<Study> {
+    let scenario = lab.scenario("products", &[])?;
+    let parts = |all: &[Operator], _: &[Nanos]| {
+        let name = |operator: &Operator| match operator.name.as_str() {
+            "wide" => "[n·3136×576]×[576×64]".to_string(),
+            _ => "[n·49×576]×[576×512]".to_string(),
+        };
+        Ok(all.iter().map(|operator| (name(operator), vec![operator.clone()])).collect())
+    };
+    by_batch("Figure 5: time of two products, Titan RTX", &scenario, parts)
+}
+
+/// Figure 6: U-Net in four parts of even time.
+pub fn unet(lab: &Lab<'_>) -> Result<Study> {
+    let scenario = lab.scenario("unet", &[])?;
+    let parts = |all: &[Operator], times: &[Nanos]| {
+        let ranges = slice::even(times, 4).map_err(Error::failed)?;
+        let part = |range: &std::ops::Range<usize>| {
+            let (first, last) = (&all[range.start].name, &all[range.end - 1].name);
+            (format!("{first} to {last}"), all[range.clone()].to_vec())
+        };
+        Ok(ranges.iter().map(part).collect())
+    };
+    by_batch("Figure 6: time of U-Net's operators, Titan RTX", &scenario, parts)
+}
+
+type Parts = Vec<(String, Vec<Operator>)>;
+
+/// What parts of a network take for each query of a batch, in percent of what they take for a single one.
+fn by_batch(title: &str, scenario: &Scenario, cut: impl Fn(&[Operator], &[Nanos]) -> Result<Parts>) -> Result<Study> {
+    let prepared = Prepared::new(scenario, Target::Sim)?;
+    let costs = prepared.device(0).expect("a simulated run has costs");
+    let network = scenario.workload.model.network().expect("the scenario's model is a network in a file");
+    let all: Vec<Operator> = network.operators().cloned().collect();
+    let parts = cut(&all, &slice::times(network, costs, 64, 0))?;
+    let takes = |operators: &[Operator], batch: u32| -> f64 {
+        let step = |operator: &Operator| Step { cell: operator.cell, batch, times: 1, input: 0 };
+        operators.iter().map(|operator| CostModel::cell(costs, &step(operator)).0 as f64).sum()
+    };
+    let share =
+        |operators: &[Operator], batch: u32| 100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1);
+    let group = |batch: &u32| Group {
+        name: batch.to_string(),
+        bars: parts.iter().map(|(_, part)| Some(Bar { value: share(part, *batch), upto: None })).collect(),
+    };
+    Ok(Study {
+        bars: vec![Bars {
+            title: Some(title.into()),
+            across: "Batch".into(),
+            value: "Time a query (%)".into(),
+            series: parts.iter().map(|(name, _)| name.clone()).collect(),
+            fields: vec![Field { groups: BATCHES.iter().map(group).collect(), ..Field::default() }],
+            ..Bars::default()
+        }],
+        ..Study::default()
+    })
+}

@@ -1,0 +1,204 @@
+//! Where studies are carried out: figures that need a search first, or many runs of a network that differ in a key.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::experiment::knee::{self, Objective};
+use crate::experiment::target::Target;
+use crate::experiment::window::{self, WINDOWS};
+use crate::experiment::{self, Options, Report};
+use crate::metrics::table::aligned;
+use crate::plot::bars::Bars;
+use crate::scenario::{Quantile, Scenario};
+use crate::units::{Nanos, Rate};
+
+/// A study's bars by panel, group and series, and its pictures.
+#[derive(Clone, Debug, Default)]
+pub struct Study {
+    /// The drawings of bars, which hold its numbers.
+    pub bars: Vec<Bars>,
+    /// All pictures that were written.
+    pub pictures: Vec<PathBuf>,
+    /// The numbers as a file.
+    pub numbers: Option<PathBuf>,
+    /// What a reader should know beside; empty if there is nothing.
+    pub note: String,
+}
+
+impl Study {
+    /// The value of a bar of the drawing with this number.
+    ///
+    /// # Errors
+    /// A bar that is not there.
+    pub fn value(&self, drawing: usize, panel: &str, group: &str, series: &str) -> Result<f64> {
+        let missing = || Error::failed(format!("no bar {series} of {group} in {panel}"));
+        let bars = self.bars.get(drawing).ok_or_else(missing)?;
+        let field = bars.fields.iter().find(|field| field.name == panel).ok_or_else(missing)?;
+        let group = field.groups.iter().find(|known| known.name == group).ok_or_else(missing)?;
+        let place = bars.series.iter().position(|known| known == series).ok_or_else(missing)?;
+        group.bars.get(place).copied().flatten().map(|bar| bar.value).ok_or_else(missing)
+    }
+
+    /// Its numbers as a table for a reader.
+    pub fn table(&self) -> String {
+        let tables = self.bars.iter().map(|bars| format!("{}\n{}", bars.value, aligned(&lines(bars))));
+        let tables: Vec<String> = tables.chain((!self.note.is_empty()).then(|| self.note.clone())).collect();
+        tables.join("\n")
+    }
+
+    /// Its numbers for a program.
+    pub fn to_json(&self) -> Value {
+        let bars = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
+        let groups = bars.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
+        groups
+            .flat_map(|(bars, field, group)| {
+                bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| {
+                    let bar = (*bar)?;
+                    Some(json!({
+                        "value_of": bars.value,
+                        "panel": field.name,
+                        "group": group.name,
+                        "series": series,
+                        "value": bar.value,
+                        "p99": bar.upto,
+                    }))
+                })
+            })
+            .collect()
+    }
+
+    /// Its numbers as lines of a CSV file.
+    pub fn csv(&self) -> String {
+        let line = |line: Vec<String>| line.join(",") + "\n";
+        let head = ["figure", "panel", "group", "series", "value", "p99"].map(String::from).to_vec();
+        let mut text = line(head);
+        for bars in &self.bars {
+            for field in &bars.fields {
+                for group in &field.groups {
+                    for (series, bar) in bars.series.iter().zip(&group.bars) {
+                        let Some(bar) = bar else { continue };
+                        let upto = bar.upto.map_or(String::new(), |upto| format!("{upto}"));
+                        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+                        text += &line(vec![
+                            quoted(&bars.value),
+                            quoted(&field.name),
+                            quoted(&group.name),
+                            quoted(series),
+                            format!("{}", bar.value),
+                            upto,
+                        ]);
+                    }
+                }
+            }
+        }
+        text
+    }
+}
+
+/// A heading and a line for each group.
+fn lines(bars: &Bars) -> Vec<Vec<String>> {
+    let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
+    for field in &bars.fields {
+        for group in &field.groups {
+            let bar = |bar: &Option<crate::plot::bars::Bar>| match bar {
+                None => "-".to_string(),
+                Some(bar) => match bar.upto {
+                    None => format!("{:.2}", bar.value),
+                    Some(upto) => format!("{:.2} ({upto:.2})", bar.value),
+                },
+            };
+            let names = [field.name.clone(), group.name.clone()];
+            lines.push(names.into_iter().chain(group.bars.iter().map(bar)).collect());
+        }
+    }
+    lines
+}
+
+/// A place to read scenarios and run them.
+pub struct Lab<'a> {
+    /// Reads a scenario of the paper by the name of its file, with overrides.
+    pub load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
+    /// The folder of the paper's results.
+    pub out: PathBuf,
+    /// Set when the user has enough.
+    pub stop: &'a AtomicBool,
+    /// Called now and then, as work is done.
+    pub progress: &'a (dyn Fn() + Sync),
+    /// What several figures rest on is found once: the best window of each network's DelayBatch, and its peak with that.
+    tuned: Mutex<BTreeMap<String, (Nanos, f64)>>,
+}
+
+/// How close searches go.
+const TOLERANCE: f64 = 0.01;
+
+impl<'a> Lab<'a> {
+    /// With nothing in it.
+    pub fn new(
+        load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
+        out: PathBuf,
+        stop: &'a AtomicBool,
+        progress: &'a (dyn Fn() + Sync),
+    ) -> Lab<'a> {
+        Lab { load, out, stop, progress, tuned: Mutex::default() }
+    }
+
+    /// Reads a scenario with overrides.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn scenario(&self, name: &str, sets: &[String]) -> Result<Scenario> {
+        (self.load)(name, sets)
+    }
+
+    fn objective(scenario: &Scenario) -> Result<Objective> {
+        let slo = scenario.metrics.slo;
+        let slo = slo.ok_or_else(|| Error::input(format!("{}: metrics.slo: missing", scenario.file.display())))?;
+        let quantile = Quantile::ALL.into_iter().find(|quantile| quantile.name() == "p99").expect("summaries have it");
+        Ok(Objective { slo, quantile, tolerance: TOLERANCE, replications: 1 })
+    }
+
+    /// The peak of each policy of a scenario: the highest rate at which the 99th percentile holds the scenario's objective. 0 if no rate
+    /// does.
+    ///
+    /// # Errors
+    /// Those of [`knee::find`].
+    pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
+        let knees = knee::find(scenario, &Lab::objective(scenario)?, self.stop, &|| ())?;
+        (self.progress)();
+        Ok(knees.iter().map(|knee| knee.mean().map_or(0.0, |Rate(rate)| rate)).collect())
+    }
+
+    /// The window with which a network's policy has the highest peak, and that peak.
+    ///
+    /// # Errors
+    /// Those of [`window::find`]; a policy without a peak.
+    pub fn tuned(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
+        let known = || self.tuned.lock().expect("nobody panics while holding it");
+        if let Some(found) = known().get(network) {
+            return Ok(*found);
+        }
+        let load = |set: &str| self.scenario(network, &[set.to_string()]);
+        let objective = Lab::objective(&self.scenario(network, &[])?)?;
+        let tried = window::find(&load, policy, &WINDOWS, &objective, self.stop, self.progress)?;
+        let best = window::best(&tried, TOLERANCE).and_then(|best| Some((best.window, best.rate?.0)));
+        let best = best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))?;
+        known().insert(network.to_string(), best);
+        Ok(best)
+    }
+
+    /// Runs a scenario into the folder of an exhibit.
+    ///
+    /// # Errors
+    /// Those of [`experiment::run`]; Ctrl-C.
+    pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<Report> {
+        let out = self.out.join(exhibit);
+        let options = Options { target: Target::Sim, out, replications: 1, resume: false };
+        let report = experiment::run(scenario, &options, self.stop, self.progress)?;
+        if report.interrupted() { Err(Error::Interrupted) } else { Ok(report) }
+    }
+}
