@@ -185,6 +185,31 @@ fn mistakes_are_named() {
 }
 
 #[test]
+fn mistakes_of_staged_policies_are_named() {
+    let desk = desk();
+    desk.write("t.toml", desk.read("t.toml") + "[[policy]]\nkind = \"dvabatch\"\n");
+    for (option, message) in [
+        ("stages=0", "stages: 0 stages of 2 operators; from 1 to 2"),
+        ("stages=[\"c\"]", "stages: no operator \"c\" in net.csv; it has: a, b"),
+        (
+            "stages=\"fancy\"",
+            "stages: must be a number of stages, a list of operators before which a stage begins, \"operators\" or",
+        ),
+        ("window=5", "window: must be a time with its unit in quotes, such as \"2ms\", not 5"),
+        ("buffer_pairs=0", "buffer_pairs: 0 is too small; at least 1"),
+        ("split_slack=2", "split_slack: 2 is no share; from 0 to 1"),
+        ("comp_wait=\"soon\"", "comp_wait: unknown unit \"soon\" in \"soon\"; known: ns, us, ms, s; or \"auto\""),
+    ] {
+        let ran = desk.run(&["sim", "t.toml", "--set", &format!("policy.dvabatch.{option}")]);
+        assert!(ran.code == Some(2) && ran.stderr.contains(message), "{option}: {ran:?}");
+    }
+    desk.write("t.toml", desk.read("t.toml").replace("roofline = \"device.toml\"", ""));
+    let ran = desk.run(&["sim", "t.toml"]);
+    let message = "stages: can't be worked out, since no costs are known of the device; name a cost table (device.costs) or a data";
+    assert!(ran.code == Some(2) && ran.stderr.contains(message), "{ran:?}");
+}
+
+#[test]
 fn a_network_computes_under_every_policy_that_takes_chains() {
     let desk = desk();
     let staged = "[[policy]]\nkind = \"dvabatch\"\nstages = 2\n[[policy]]\nkind = \"lazy\"\n";

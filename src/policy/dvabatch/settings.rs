@@ -70,7 +70,10 @@ pub enum Diversity {
 
 /// How a network is cut into stages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be a number of stages, a list of operators before which a stage begins, \"operators\" or \"preferred\""
+)]
 pub enum Stages {
     /// Into so many, as even in time as they can be for a batch in the middle: at the root of `max_batch`. At the largest, what takes the same
     /// for all smaller ones would stand in one stage, and that stage would hold up the others.
@@ -264,8 +267,8 @@ fn preferred(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
 
 fn needs_costs(key: &str) -> String {
     format!(
-        "{key}: not given, and it can't be worked out, since no costs are known of the device; name a cost table (device.costs) or a \
-         device (device.roofline), or give the key"
+        "{key}: can't be worked out, since no costs are known of the device; name a cost table (device.costs) or a data sheet \
+         (device.roofline), or say it outright"
     )
 }
 
