@@ -5,17 +5,17 @@ use std::fs;
 use super::*;
 
 const HEADER: &str =
-    "policy,backend,offered_rps,throughput_rps,goodput_rps,p50_ms,p90_ms,p99_ms,point,saturated,warmup";
+    "policy,backend,offered_rps,throughput_rps,goodput_rps,mean_ms,p50_ms,p90_ms,p99_ms,point,saturated,warmup";
 
 /// Two policies at two rates, one of which saturates the second policy, whose median is missing there.
 fn results() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let summary = [
         HEADER,
-        "cellular,sim,1000,1000,1000,2,3,5,1000,false,1",
-        "cellular,sim,2000,1990,1900,3,5,9,2000,false,1",
-        "padded (bw=10),sim,1000,1000,900,9,20,60,1000,false,1",
-        "padded (bw=10),sim,2000,1500,10,,9000,12000,2000,true,1",
+        "cellular,sim,1000,1000,1000,2.5,2,3,5,1000,false,1",
+        "cellular,sim,2000,1990,1900,3.5,3,5,9,2000,false,1",
+        "padded (bw=10),sim,1000,1000,900,12,9,20,60,1000,false,1",
+        "padded (bw=10),sim,2000,1500,10,6000,,9000,12000,2000,true,1",
     ];
     fs::write(folder.path().join("summary.csv"), summary.join("\n")).unwrap();
     for policy in ["cellular", "padded (bw=10)"] {
@@ -73,12 +73,32 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
         files.iter().map(|file| (name(file), fs::read(file).unwrap())).collect::<Vec<_>>()
     };
     let both = drawn(&[Format::Svg, Format::Png]);
-    let names: Vec<String> =
-        KINDS.iter().flat_map(|(_, name)| [format!("{name}.svg"), format!("{name}.png")]).collect();
+    // That one needs a load that rises step by step.
+    let kinds = KINDS.iter().filter(|(kind, _)| *kind != Kind::LatencySteps);
+    let names: Vec<String> = kinds.flat_map(|(_, name)| [format!("{name}.svg"), format!("{name}.png")]).collect();
     assert_eq!(both.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
     // That a drawing gives the same PNG twice is tested where PNGs are made; here, that a figure gives the same drawing.
     let again = drawn(&[Format::Svg]);
     assert!(both.into_iter().filter(|(name, _)| name.ends_with("svg")).eq(again));
+}
+
+#[test]
+fn a_rising_load_is_drawn_beside_latencies() {
+    let results = results();
+    let drawn = || svg(Kind::LatencySteps, &Inputs::open(&[results.path()]).unwrap(), &svg_options());
+    assert!(drawn().unwrap_err().to_string().contains("set output.requests and the arrival process stepping"));
+    for policy in ["cellular", "padded (bw=10)"] {
+        let logs = results.path().join(policy).join("stepping");
+        fs::create_dir_all(&logs).unwrap();
+        let request = |i: u64| format!("{i},{0},{0},{1}\n", i * 1_000_000, (i + 4) * 1_000_000);
+        let requests: String = (0..60).map(request).collect();
+        fs::write(logs.join("requests.csv"), format!("id,arrival_ns,start_ns,finish_ns\n{requests}")).unwrap();
+    }
+    // One a millisecond, each of which takes four.
+    let text = drawn().unwrap();
+    for label in ["Latency (ms)", "Load (requests/s)", "1,000", "60"] {
+        assert!(text.lines().any(|line| line.trim() == label), "{label}: {text}");
+    }
 }
 
 #[test]
@@ -282,9 +302,9 @@ fn errors_say_what_is_wrong_and_what_there_is() {
     };
     says(summary(HEADER), "summary.csv: has no rows");
     says(summary("policy,throughput_rps\ncellular,5\n"), "no column \"offered_rps\"; there are policy, throughput_rps");
-    let row = "cellular,sim,1000,fast,1000,2,3,5,1000,false,1";
+    let row = "cellular,sim,1000,fast,1000,2.5,2,3,5,1000,false,1";
     says(summary(&format!("{HEADER}\n{row}")), "summary.csv: line 2: throughput_rps: \"fast\" is not a number");
-    let row = "cellular,sim,1000,1000,,,,,1000,maybe,1";
+    let row = "cellular,sim,1000,1000,,,,,,1000,maybe,1";
     says(
         summary(&format!("{HEADER}\n{row}")),
         "latency-throughput: summary.csv has no row with throughput_rps and p90_ms",
