@@ -90,7 +90,7 @@ fn operators_are_named_and_are_no_padding() {
     }
 }
 
-/// Two queries of 10 and 20 tokens in stages, padded to 32, which are eight operators of which one does not depend on them.
+/// Two queries of 10 and 20 tokens in stages, which are eight operators, of which one does not depend on them: the short one is padded to the long one.
 #[test]
 fn parts_of_requests_pay_for_padding() {
     let desk = Desk::new();
@@ -106,7 +106,7 @@ fn parts_of_requests_pay_for_padding() {
     );
     desk.run(&["sim", "t.toml", "--out", "out"]).ok();
     let json = desk.run(&["explain", "out/t/dvabatch", "request", "0", "--format", "json"]).ok().json();
-    assert_eq!(json["padding_cells"], 7 * (32 - 10));
+    assert_eq!(json["padding_cells"], 7 * (20 - 10));
     let tasks = json["tasks"].as_array().expect("two stages");
     let nodes: Vec<u64> =
         tasks.iter().flat_map(|task| task["nodes"].as_array().unwrap()).map(|n| n.as_u64().unwrap()).collect();
