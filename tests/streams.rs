@@ -205,9 +205,9 @@ fn files_and_figures_have_a_lane_for_each_stream() {
     let again = Again::run(&results, point, Subject::Task(TaskId(1))).unwrap();
     assert_eq!(again.record.busy, [Nanos(610)]);
     assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
-    // Nothing serves more than two streams, each like a worker: 4 of 100 · 3 ns at a time, of which the overhead is no part.
+    // Two streams serve no more than one of full batches: 4 of 100 · 3 ns at a time, of which the overhead is no part.
     let bounds: serde_json::Value = serde_json::from_slice(&fs::read(path.join("bounds.json")).unwrap()).unwrap();
-    assert_eq!(bounds["ceiling_rps"], 2.0 * 4e9 / 300.0);
+    assert_eq!(bounds["ceiling_rps"], 4e9 / 300.0);
 }
 
 #[test]
