@@ -39,7 +39,7 @@ pub struct DvaBatch {
     #[serde(with = "time_with_unit")]
     pub window: Nanos,
     /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no figure. Without one, a batch is stretched while
-    /// the device has no room for another, and while the newcomers gain as much as it loses.
+    /// the device has no room for another, and while the newcomers gain as much as it loses; and never in a chain, where the next always begins at once.
     #[serde(with = "auto_time")]
     pub comp_wait: Option<Nanos>,
     /// The sets of buffers: with one, stages work one after the other.
@@ -200,8 +200,9 @@ impl DvaBatch {
             Some(costs) => Ok(Durations::new(Arc::clone(slicing), Arc::clone(costs))),
             None => Err(needs_costs(key)),
         };
-        // Without costs nothing is known of the room, and newcomers need not wait for it.
-        let room = || Room(durations("").ok());
+        // Newcomers need not wait for room where nothing is known of costs; nor in a chain, whose batches shrink as requests end, so that
+        // those of the next would wait for the few that are left.
+        let room = || Room(network.and_then(|_| durations("").ok()));
         let load = |comp_wait| ByLoad { max_batch: self.max_batch, window: self.window, comp_wait, room: room() };
         let comp_wait = || -> Result<CompWait, String> {
             Ok(match self.comp_wait {
