@@ -8,9 +8,11 @@
 //! | `executor` | a stage's queue and states (section 6.2, figure 11) |
 //! | `mechanism` | all of these together, for one worker |
 //! | `conditions` | what a user decides (section 7.2, figure 12), and the way in |
-//! | `input`, `operator`, `load`, `combined` | the paper's policies I, II, III and II with III |
+//! | `input`, `operator`, `load` | the paper's policies I, II and III; II has III at its entry where both are wanted |
 //! | `room` | whether the device has room for one more batch |
 //! | `slicing`, `durations` | what stages run, and how long they take |
+//! | `policy`, `settings` | the whole as a policy, and what scenarios say of it |
+//! | `lazy` | LazyBatch, which is a part of it |
 
 use std::fmt;
 
