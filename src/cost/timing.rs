@@ -45,6 +45,24 @@ impl Start {
     }
 }
 
+/// The mean of the demands of steps, each for the time that the step takes, rounded up; `whole` says that they are inside of a task of whole
+/// requests.
+pub fn mean_demand<'s>(
+    costs: &(impl CostModel + ?Sized),
+    steps: impl IntoIterator<Item = &'s Step>,
+    whole: bool,
+) -> Share {
+    let (mut used, mut time) = (0, 0);
+    for step in steps {
+        let run = if whole { costs.cell_of_whole(step) } else { costs.cell(step) };
+        let took = u128::from(run.saturating_mul(u64::from(step.times)).0);
+        used += took * u128::from(costs.demand(step).min(Share::WHOLE).0);
+        time += took;
+    }
+    // No more than the largest demand, which is a u64. Steps without any time use next to nothing.
+    Share((used.div_ceil(time.max(1)) as u64).max(1))
+}
+
 impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
         let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch));
@@ -54,16 +72,7 @@ impl<C: CostModel> Timing for C {
     /// The mean of its steps' demands, each for the time that the step takes, rounded up. What a task takes beside its steps uses as much
     /// as these do.
     fn demand(&mut self, task: &Task<'_>) -> Share {
-        let whole = matches!(task.members, Members::Requests);
-        let (mut used, mut time) = (0, 0);
-        for step in task.steps {
-            let run = if whole { self.cell_of_whole(step) } else { self.cell(step) };
-            let took = u128::from(run.saturating_mul(u64::from(step.times)).0);
-            used += took * u128::from(CostModel::demand(self, step).min(Share::WHOLE).0);
-            time += took;
-        }
-        // No more than the largest demand, which is a u64. Steps without any time use next to nothing.
-        Share((used.div_ceil(time.max(1)) as u64).max(1))
+        mean_demand(self, task.steps, matches!(task.members, Members::Requests))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {

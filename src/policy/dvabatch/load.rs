@@ -35,7 +35,7 @@ impl CompWait {
             CompWait::Age(most) => entry.now.saturating_since(row.created) < *most,
             CompWait::Gain(durations) => {
                 let furthest = row.furthest();
-                let rest = durations.behind(furthest, row.live, row.input, row.longest());
+                let rest = durations.from(furthest.next(), row.live, row.input);
                 let catch_up = durations.through(furthest, newcomers, row.input);
                 !room.fits(newcomers, row.input, entry.table)
                     && u128::from(rest.0) * u128::from(newcomers) >= u128::from(catch_up.0) * u128::from(row.live)

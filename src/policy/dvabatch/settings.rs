@@ -205,9 +205,10 @@ impl DvaBatch {
         let room = || Room(network.and_then(|_| durations("").ok()));
         let load = |comp_wait| ByLoad { max_batch: self.max_batch, window: self.window, comp_wait, room: room() };
         let comp_wait = || -> Result<CompWait, String> {
-            Ok(match self.comp_wait {
-                Some(time) => CompWait::Age(time),
-                None => CompWait::Gain(durations("comp_wait")?),
+            Ok(match (self.comp_wait, network) {
+                (Some(time), _) => CompWait::Age(time),
+                (None, Some(_)) => CompWait::Gain(durations("comp_wait")?),
+                (None, None) => CompWait::Age(Nanos::ZERO),
             })
         };
         let by_operator = |entry| -> Result<ByOperator, String> {
