@@ -218,6 +218,13 @@ impl Lanes {
         queue.flying.push_back(flight);
     }
 
+    /// A task comes to a lane whose worker is lost: nothing of it is queued, and it is over when those before it are.
+    pub fn push_lost(&mut self, id: LaneId, flight: Flight) {
+        self.push(id, flight);
+        // The lane may be met for the first time.
+        self.queue_mut(id).done = LOST;
+    }
+
     /// Keeps a finished task's lists for their memory.
     pub fn recycle(&mut self, mut ends: Vec<RequestId>, mut carried: Carried) {
         ends.clear();

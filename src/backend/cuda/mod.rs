@@ -257,8 +257,10 @@ impl<D: Device> Backend for Cuda<'_, D> {
             let reason = lost(task.worker, reason);
             members.requests().for_each(|request| self.states.fail(request, reason.clone()));
             self.states.retire(&self.lanes, self.device);
-            self.spare.push(members);
-            self.due.push(Reverse((submitted, id, submitted)));
+            // It comes behind those before it on its lane, which may still wait for other workers.
+            let lane = self.lanes.open(Lane { worker: task.worker, stream: task.stream });
+            let flight = self.lanes.flight(id, submitted, members);
+            self.lanes.push_lost(lane, flight);
             return;
         }
         let lane = self.lanes.open(Lane { worker: task.worker, stream: task.stream });
