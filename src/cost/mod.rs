@@ -2,6 +2,7 @@
 
 mod cell;
 pub mod curve;
+pub mod grnn;
 pub mod operators;
 pub mod preferred;
 pub mod roofline;
