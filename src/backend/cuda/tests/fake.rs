@@ -208,6 +208,11 @@ impl Fake {
         }
     }
 
+    /// Runs what is queued in another order.
+    pub fn shuffle(&mut self, rng: Stream) {
+        self.engine.get_mut().rng = rng;
+    }
+
     /// How many plans are held.
     pub fn plans(&self) -> usize {
         self.plans.iter().flatten().count()
