@@ -8,7 +8,7 @@ use super::buffers::{Buffers, Pair, State};
 use super::conditions::{Behind, Conditions, Enter, Entry, Onward, Skip};
 use super::executor::{Executor, Item, Manner, Running};
 use super::policy::Staged;
-use super::settings::{Diversity, DvaBatch, Rule, Stages};
+use super::settings::{Diversity, DvaBatch, RoomFor, Rule, Stages, Window};
 use super::slicing::Slicing;
 use super::table::{BatchTable, Query, RowId};
 use crate::backend::sim;
@@ -16,6 +16,7 @@ use crate::conformance::{Promises, check};
 use crate::cost::table::{CostTable, Overhead};
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
+use crate::policy::padded::PadTo;
 use crate::policy::{Completed, Dispatch, Outcomes, Policy};
 use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
@@ -40,11 +41,12 @@ fn it_keeps_the_laws() {
                         stages: stages.clone(),
                         steps,
                         max_batch: 6,
-                        window: Nanos(window),
+                        window: Window::Time(Nanos(window)),
                         comp_wait: Some(Nanos(comp_wait)),
                         buffer_pairs,
                         bucket_width: 5,
                         split_slack: 0.0,
+                        ..DvaBatch::default()
                     });
                 }
             }
@@ -71,6 +73,24 @@ fn it_keeps_the_laws_while_it_splits() {
                 check(&policy, &promises);
             }
         }
+    }
+}
+
+#[test]
+fn it_keeps_the_laws_by_the_papers_own_rules() {
+    for policy in [Diversity::Load, Diversity::Auto] {
+        let by_the_paper = DvaBatch {
+            policy,
+            max_batch: 6,
+            window: Window::FirstStage,
+            comp_wait: Some(Nanos(2_000)),
+            room: RoomFor::Any,
+            bucket_width: 5,
+            ..DvaBatch::default()
+        };
+        laws(&by_the_paper);
+        let promises = Promises { max_batch: 6, work_conserving: false, pins: false, ..Promises::default() };
+        check(&DvaBatch { pad_to: PadTo::Bucket, ..by_the_paper }, &promises);
     }
 }
 
