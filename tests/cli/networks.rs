@@ -184,6 +184,39 @@ fn mistakes_are_named() {
     desk.refuses(&[], "t.toml:3: workload.model: net.csv: line 3: inner: \"four\" is not a sum of products");
 }
 
+/// DVABatch, section 8.1: which diversities the paper finds in each network. The shipped scenarios say it; `auto` finds it by itself.
+#[test]
+fn the_paper_and_auto_see_the_same_diversities() {
+    for name in ["bert-base", "bert-large", "unet", "linknet", "vgg19", "resnet152"] {
+        let (desk, scenario) = (Desk::new(), format!("scenarios/dvabatch/{name}.toml"));
+        let served = |policy: &str| {
+            let mut command = program();
+            command.current_dir(ROOT).args(["sim", &scenario, "--out"]).arg(desk.path("results"));
+            command.args([
+                "--set",
+                "output.requests=true",
+                "--set",
+                "output.plots=[]",
+                "--set",
+                "workload.requests=300",
+            ]);
+            command.args(["--set", &format!("policy.DVABatch.policy=\"{policy}\"")]);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{name}: {output:?}");
+            let served = desk.files("results").into_iter();
+            served.filter(|(name, _)| name.contains("DVABatch") && name.ends_with("requests.csv")).collect::<Vec<_>>()
+        };
+        let text = std::fs::read_to_string(Path::new(ROOT).join(&scenario)).unwrap();
+        let known = text.lines().find_map(|line| line.strip_prefix("policy ")?.split('"').nth(1)).unwrap();
+        let auto = served("auto");
+        assert!(!auto.is_empty());
+        assert!(auto == served(known), "{name} is not served by {known}");
+        // Where nothing is split, which U-Net alone is, `operator-load` and `load` come to the same.
+        let other = if matches!(name, "linknet" | "vgg19" | "resnet152") { "input" } else { "load" };
+        assert!(auto != served(other), "{name} is served by {other} just the same");
+    }
+}
+
 #[test]
 fn mistakes_of_staged_policies_are_named() {
     let desk = desk();

@@ -19,6 +19,7 @@ use super::room::Room;
 use super::slicing::Slicing;
 use crate::backend::Step;
 use crate::cost::CostModel;
+use crate::cost::preferred::preferred;
 use crate::policy::Policy;
 use crate::policy::padded::PadTo;
 use crate::policy::registry::{Batches, Settings, Setup, time_with_unit};
@@ -62,8 +63,8 @@ pub struct DvaBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// What the network asks for: `input` where requests differ in length, else `operator-load` where its operators prefer different batches,
-    /// else `load`.
+    /// What the network asks for: `input` where requests differ in length, else `operator-load` where one stage prefers an eighth of `max_batch`
+    /// or less and another half of it or more, else `load`. Batches are split between stages, so that it is these that count.
     Auto,
     /// Policy I.
     Input,
@@ -218,7 +219,7 @@ impl DvaBatch {
             }
             Stages::By(Rule::Operators) => Ok((0..count).map(|place| place..place + 1).collect()),
             Stages::By(Rule::Preferred) => {
-                Ok(slice::by_preferred(&preferred(network, costs()?, self.max_batch), self.max_batch / 8))
+                Ok(slice::by_preferred(&preferred_by_operator(network, costs()?, self.max_batch), self.max_batch / 8))
             }
         }
     }
@@ -242,7 +243,7 @@ impl DvaBatch {
                 (None, None) => CompWait::Age(Nanos::ZERO),
             })
         };
-        let by_operator = |entry| -> Result<ByOperator, String> {
+        let splitting = |entry| -> Result<ByOperator, String> {
             let stages = match &**slicing {
                 Slicing::Network { stages, .. } => stages.len() as u16,
                 Slicing::Chain { .. } => {
@@ -255,7 +256,7 @@ impl DvaBatch {
             let slack_permille = (self.split_slack * 1000.0).round() as u32;
             Ok(ByOperator { entry, durations: durations("policy")?, stages, slack_permille })
         };
-        Ok(match self.diversity(network, setup.costs)? {
+        Ok(match self.diversity(setup, slicing)? {
             Diversity::Input | Diversity::Auto => Box::new(ByInput {
                 width: self.bucket_width,
                 sized: network.is_some(),
@@ -264,9 +265,9 @@ impl DvaBatch {
                 window,
                 room: room(),
             }),
-            Diversity::Operator => Box::new(by_operator(load(CompWait::Age(Nanos::ZERO)))?),
+            Diversity::Operator => Box::new(splitting(load(CompWait::Age(Nanos::ZERO)))?),
             Diversity::Load => Box::new(load(comp_wait()?)),
-            Diversity::OperatorLoad => Box::new(by_operator(load(comp_wait()?))?),
+            Diversity::OperatorLoad => Box::new(splitting(load(comp_wait()?))?),
         })
     }
 
@@ -277,10 +278,7 @@ impl DvaBatch {
             Window::FirstStage => {
                 let costs = setup.costs.ok_or_else(|| needs_costs("window"))?;
                 let input = setup.model.network().and_then(Dnn::most_tokens).unwrap_or(0);
-                let mut steps = Vec::new();
-                slicing.steps(Stage(0), self.max_batch, self.steps, input, &mut steps);
-                let times = steps.iter().map(|step| costs.cell(step).saturating_mul(u64::from(step.times)));
-                Ok(times.fold(Nanos::ZERO, Nanos::saturating_add))
+                Ok(time_of(slicing, Stage(0), self.max_batch, input, &**costs))
             }
         }
     }
@@ -297,14 +295,20 @@ impl DvaBatch {
     }
 
     /// The policy that is followed.
-    fn diversity(&self, network: Option<&Dnn>, costs: Option<&Arc<dyn CostModel>>) -> Result<Diversity, String> {
-        Ok(match (self.policy, network) {
+    fn diversity(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Diversity, String> {
+        let costs = setup.costs;
+        Ok(match (self.policy, setup.model.network()) {
             (Diversity::Auto, None) => Diversity::Input,
             (Diversity::Auto, Some(network)) if matches!(network.takes(), dnn::Takes::Tokens(_)) => Diversity::Input,
             (Diversity::Auto, Some(network)) => {
-                let preferred = preferred(network, &**costs.ok_or_else(|| needs_costs("policy"))?, self.max_batch);
-                let small = preferred.iter().any(|batch| *batch <= self.max_batch / 8);
-                let large = preferred.iter().any(|batch| *batch > self.max_batch / 2);
+                let costs = &**costs.ok_or_else(|| needs_costs("policy"))?;
+                let prefers = |stage| {
+                    let tokens = network.most_tokens().unwrap_or(0);
+                    preferred(|batch| time_of(slicing, stage, batch, tokens, costs)).min(self.max_batch)
+                };
+                let stages: Vec<u32> = (0..slicing.stages(0) as u16).map(|stage| prefers(Stage(stage))).collect();
+                let small = stages.iter().any(|batch| *batch <= self.max_batch / 8);
+                let large = stages.iter().any(|batch| *batch >= self.max_batch / 2);
                 if small && large { Diversity::OperatorLoad } else { Diversity::Load }
             }
             (chosen, _) => chosen,
@@ -312,8 +316,16 @@ impl DvaBatch {
     }
 }
 
+/// What a stage takes alone; of a chain, a stage of all its steps.
+fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
+    let mut steps = Vec::new();
+    slicing.steps(stage, batch, u32::MAX, input, &mut steps);
+    let times = steps.iter().map(|step| costs.cell(step).saturating_mul(u64::from(step.times)));
+    times.fold(Nanos::ZERO, Nanos::saturating_add)
+}
+
 /// The smallest batch at which each operator fills the device, up to a largest, at the most tokens that the network takes.
-fn preferred(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
+fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
     let fills =
         |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
     let tokens = network.most_tokens().unwrap_or(0);
