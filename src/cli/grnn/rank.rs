@@ -26,7 +26,7 @@ pub struct Args {
     /// The sequences that run together
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
-    /// A device by name (titan-v), or a file with a table [grnn]
+    /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a table [grnn]
     #[arg(long, default_value = "titan-v")]
     device: String,
     /// How many are printed
@@ -118,8 +118,22 @@ fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
 
 fn table(cell: Cell, ranked: &[Ranked], args: &Args) -> String {
     let mut text = format!(
-        "{:>4}{:>5}{:>5}{:>8}{:>6}{:>6}{:>5}{:>9}{:>8}{:>9}{:>10}{:>6}{:>11}{:>10}{:>12}\n",
-        "rank", "TW", "TH", "groups", "size", "sync", "sub", "threads", "blocks", "weights", "GC", "SC", "RC", "PC", "cost"
+        "{:>4}{:>5}{:>5}{:>8}{:>6}{:>6}{:>5}{:>9}{:>8}{:>9}{:>10}{:>5}{:>13}{:>10}{:>14}\n",
+        "rank",
+        "TW",
+        "TH",
+        "groups",
+        "size",
+        "sync",
+        "sub",
+        "threads",
+        "blocks",
+        "weights",
+        "GC",
+        "SC",
+        "RC",
+        "PC",
+        "cost"
     );
     for (place, one) in (1..).zip(ranked) {
         let Ranked { rnn, mapping, cost } = one;
@@ -132,8 +146,8 @@ fn table(cell: Cell, ranked: &[Ranked], args: &Args) -> String {
         let Cost { memory, synchronisation, reduction, product } = cost;
         writeln!(
             text,
-            "{place:>4}{tile_width:>5}{tile_height:>5}{groups:>8}{group_size:>6}{sync:>6}{:>5}{:>9}{:>8}{:>9}{memory:>10.2}{synchronisation:>6}\
-             {reduction:>11.6}{product:>10.2}{:>12.6}",
+            "{place:>4}{tile_width:>5}{tile_height:>5}{groups:>8}{group_size:>6}{sync:>6}{:>5}{:>9}{:>8}{:>9}{memory:>10.2}{synchronisation:>5}\
+             {reduction:>13.6}{product:>10.2}{:>14.6}",
             mapping.sub_tile_width(*rnn),
             mapping.threads(),
             mapping.blocks(&sizes),

@@ -102,7 +102,9 @@ mod tests {
 
     #[test]
     fn halves_go_to_the_even_digit() {
-        for (number, rounded) in [(0.125, 0.12), (0.375, 0.38), (2.625, 2.62), (1.005, 1.0), (2.675, 2.67), (24.0, 24.0)] {
+        for (number, rounded) in
+            [(0.125, 0.12), (0.375, 0.38), (2.625, 2.62), (1.005, 1.0), (2.675, 2.67), (24.0, 24.0)]
+        {
             assert_eq!(hundredths(number), rounded, "{number}");
         }
     }

@@ -92,7 +92,12 @@ struct File {
 const MAX: u32 = 1 << 24;
 
 /// The devices that are known by name: the files that come with batchlab and have the table.
-const NAMED: &[(&str, &str)] = &[("titan-v", include_str!("../../../scenarios/devices/titan-v.toml"))];
+const NAMED: &[(&str, &str)] = &[
+    ("titan-v", include_str!("../../../scenarios/devices/titan-v.toml")),
+    ("v100", include_str!("../../../scenarios/devices/v100.toml")),
+    ("titan-rtx", include_str!("../../../scenarios/devices/titan-rtx.toml")),
+    ("h200", include_str!("../../../scenarios/devices/h200.toml")),
+];
 
 impl Device {
     /// The device of this name, or the one that a file describes.
