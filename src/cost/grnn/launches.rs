@@ -37,11 +37,15 @@ impl Launches {
         u32::try_from(self.kernels.len()).ok().filter(|largest| *largest > 0)
     }
 
-    /// The launches for a batch, one behind the other: the batch of each, padding included, and its mapping. None where the weights do not fit.
-    pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
+    /// The sequences in each launch for a batch. None where the weights do not fit.
+    pub fn sizes(&self, batch: u32) -> impl Iterator<Item = u32> + use<> {
         let count = self.largest().map_or(0, |largest| batch.div_ceil(largest));
         // The first ones have one sequence more, where they can't all have as many.
-        let size = move |launch: u32| batch / count + u32::from(launch < batch % count);
-        (0..count).map(move |launch| &self.kernels[size(launch) as usize - 1])
+        (0..count).map(move |launch| batch / count + u32::from(launch < batch % count))
+    }
+
+    /// The launches for a batch, one behind the other: the batch that each runs as, and its mapping.
+    pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
+        self.sizes(batch).map(|size| &self.kernels[size as usize - 1])
     }
 }

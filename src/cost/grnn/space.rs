@@ -32,13 +32,17 @@ impl Space {
     /// Hands each valid mapping on, in the order of tile width, tile height, work groups and their size.
     pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
         let heights: Vec<u32> = divisors(sizes.batch).collect();
+        let mut counts = Vec::new();
         for tile_width in 1..=self.widest {
-            let counts: Vec<u32> = divisors(sizes.rnn.gates() * tile_width).collect();
+            counts.clear();
             for &tile_height in &heights {
                 // Most mappings need too many blocks, or have tiles that no work group can hold; groups and their sizes change nothing in that.
                 let tile = Mapping { tile_width, tile_height, groups: 1, group_size: 1 };
                 if tile.blocks(sizes) > device.multiprocessors || tile_height > GROUP_SIZES[5] {
                     continue;
+                }
+                if counts.is_empty() {
+                    counts.extend(divisors(sizes.rnn.gates() * tile_width));
                 }
                 for &groups in &counts {
                     for group_size in GROUP_SIZES {
