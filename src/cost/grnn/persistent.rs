@@ -42,13 +42,15 @@ impl Persistent {
     /// The time of so many steps of a batch: one launch, or several where the batch is larger than the largest that there is a kernel for.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
-        let each = sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps.into())));
+        let each =
+            sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps.into())));
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
-    /// The least that a step takes, launches apart.
-    pub fn best(&self) -> Best {
+    /// The least that a step takes in batches of up to so many, launches apart.
+    pub fn best(&self, largest: u32) -> Best {
         let of = |(batch, time): (u32, &Nanos)| Best { time: *time, share_ns: time.0 as f64 / f64::from(batch) };
-        (1..).zip(&self.steps).map(of).reduce(Best::or).expect("there is a kernel for some batch")
+        let batches = (1..=largest.max(1)).zip(&self.steps);
+        batches.map(of).reduce(Best::or).expect("there is a kernel for some batch")
     }
 }
