@@ -54,7 +54,7 @@ impl Study {
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
             let formats = &plot::Options::default().formats;
-            self.pictures.extend(plot::write(&bars::drawn(bars), formats, &folder.join(stem))?);
+            self.pictures.extend(plot::write(&bars::drawn(&with_values(bars)), formats, &folder.join(stem))?);
         }
         let file = folder.join("numbers.csv");
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;
@@ -116,6 +116,19 @@ impl Study {
         }
         text
     }
+}
+
+/// Bars without the series that have no value anywhere: a table shows their empty columns, a picture has nothing to show.
+fn with_values(bars: &Bars) -> Bars {
+    let groups = || bars.fields.iter().flat_map(|field| &field.groups);
+    let has = |place: &usize| groups().any(|group| group.bars.get(*place).is_some_and(Option::is_some));
+    let kept: Vec<usize> = (0..bars.series.len()).filter(has).collect();
+    let mut bars = bars.clone();
+    bars.series = kept.iter().map(|place| bars.series[*place].clone()).collect();
+    for group in bars.fields.iter_mut().flat_map(|field| &mut field.groups) {
+        group.bars = kept.iter().map(|place| group.bars.get(*place).copied().flatten()).collect();
+    }
+    bars
 }
 
 /// A heading and a line for each group.

@@ -52,8 +52,7 @@ fn a_size_without_valid_mappings_says_what_runs_instead() {
 #[test]
 fn mistakes_are_named() {
     let desk = Desk::new();
-    let device =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/devices/titan-v.toml")).unwrap();
+    let device = titan_v();
     desk.write("plain.toml", device.split("[grnn]").next().unwrap());
     desk.write("slow.toml", device.replace("shuffle = 7", "shuffle = -7"));
     desk.write("steep.toml", device.replace("warps = 1.6", "warps = 0"));
@@ -68,4 +67,62 @@ fn mistakes_are_named() {
     }
     let ran = desk.run(&["grnn", "rank", "--cell", "lstm", "--hidden", "0", "--batch", "20"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+/// A scenario on persistent kernels alone; what takes no part in it is left out.
+const SCENARIO: &str = r#"name = "t"
+[workload]
+model = "lstm"
+hidden = 256
+dataset = "constant:20"
+requests = 200
+[arrivals]
+process = "poisson"
+rates = [100]
+[device]
+grnn = "titan-v.toml"
+[[policy]]
+kind = "cellular"
+chunk = 8
+[[policy]]
+kind = "padded"
+"#;
+
+#[test]
+fn a_scenario_runs_on_persistent_kernels() {
+    let desk = Desk::new();
+    desk.write("titan-v.toml", titan_v());
+    desk.write("t.toml", SCENARIO);
+    let json = desk.sim(&["--format", "json"]).ok().json();
+    let p50 = |row: usize| json["rows"][row]["p50_ms"].as_f64().unwrap_or_else(|| panic!("{json}"));
+    // Alone, three launches against one.
+    assert!(p50(0) > p50(1) + 0.1 && p50(1) > 0.054, "{json}");
+    for (set, message) in [
+        ("workload.model=seq2seq", "device.grnn: persistent kernels run lstm and gru, and the model is seq2seq"),
+        ("workload.hidden=4096", "no persistent kernel runs lstm with hidden 4096 on the Titan V"),
+        ("device.grnn=plain.toml", "plain.toml: no table [grnn]"),
+        ("device.grnn=timeless.toml", "timeless.toml: no table [grnn.time] for the Titan V"),
+        (
+            "policy.cellular.chunk=0",
+            "t.toml: --set policy.cellular.chunk=0: policy[0] (cellular): chunk: 0 is too small; at least 1",
+        ),
+    ] {
+        desk.write("plain.toml", titan_v().split("[grnn]").next().unwrap());
+        desk.write("timeless.toml", titan_v().split("[grnn.time]").next().unwrap());
+        desk.sim(&["--set", set]).failed(2, message);
+    }
+}
+
+#[test]
+fn chunks_are_of_chains() {
+    let desk = Desk::new();
+    let trees =
+        SCENARIO.replace("lstm", "tree-lstm").replace("constant:20", "complete-tree:4").replace("grnn", "roofline");
+    desk.write("titan-v.toml", titan_v());
+    desk.write("t.toml", trees);
+    desk.sim(&[]).failed(2, "chunk: 8 steps are of chains, and subgraphs of the cell \"internal\" are none");
+}
+
+fn titan_v() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/devices/titan-v.toml")).unwrap()
 }
