@@ -17,7 +17,6 @@ use batchlab::workload::shape::Shape;
 use grnn_naive::{Configuration, naive};
 use lab::policy;
 use proptest::prelude::*;
-use rand::RngExt as _;
 
 fn titan_v() -> Device {
     Device::open("titan-v").unwrap()

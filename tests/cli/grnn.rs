@@ -19,7 +19,8 @@ fn mappings_are_ranked_with_the_terms_of_their_costs() {
 
     let json = desk.run(&[&RANK[..], &["--loose", "--max-tile-width", "256", "--format", "json"]].concat()).ok().json();
     assert_eq!((&json["space"], &json["top"].as_array().unwrap().len()), (&111_888.into(), &5));
-    assert!(json["valid"].as_u64() > Some(456), "the rule is looser and tiles are wider: {}", json["valid"]);
+    // No wider tile is valid, but threads may be any number.
+    assert_eq!(json["valid"], 456);
     assert_eq!(json["top"][0]["cost"]["memory"], 24.0);
 }
 
@@ -60,7 +61,7 @@ fn mistakes_are_named() {
         ("titan-z", "unknown device \"titan-z\"; known: titan-v, v100, titan-rtx, h200, or a file such as"),
         ("none.toml", "none.toml: cannot be read"),
         ("plain.toml", "plain.toml: no table [grnn]"),
-        ("slow.toml", "slow.toml:47: invalid value: integer `-7`, expected u32"),
+        ("slow.toml", "slow.toml:49: invalid value: integer `-7`, expected u32"),
         ("steep.toml", "steep.toml: grnn.products.warps: 0 is out of range; a number from 0.001 to 1000"),
     ] {
         desk.run(&[&RANK[..], &["--device", name]].concat()).failed(2, message);
