@@ -21,8 +21,17 @@ fn cellular_keeps_the_laws() {
 
 #[test]
 fn cellular_keeps_the_laws_with_a_smallest_batch() {
-    let policy = Cellular { max_tasks: 4, max_batch: PerCell::All(6), min_batch: PerCell::All(3) };
+    let policy =
+        Cellular { max_tasks: 4, max_batch: PerCell::All(6), min_batch: PerCell::All(3), ..Cellular::default() };
     check(&policy, &Promises { max_batch: 6, ..Promises::default() });
+}
+
+#[test]
+fn chunks_keep_the_laws() {
+    for (max_tasks, max_batch, chunk) in [(1, 4, 3), (3, 5, 2), (1, 8, u32::MAX)] {
+        let policy = Cellular { max_tasks, max_batch: PerCell::All(max_batch), chunk, ..Cellular::default() };
+        check(&policy, &Promises { max_batch, ..Promises::default() });
+    }
 }
 
 #[test]
