@@ -26,7 +26,7 @@ pub struct Args {
     /// The sequences that run together
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
-    /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a table [grnn]
+    /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a `grnn` table
     #[arg(long, default_value = "titan-v")]
     device: String,
     /// How many are printed
