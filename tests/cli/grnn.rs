@@ -56,12 +56,14 @@ fn mistakes_are_named() {
     let device = titan_v();
     desk.write("plain.toml", device.split("[grnn]").next().unwrap());
     desk.write("slow.toml", device.replace("shuffle = 7", "shuffle = -7"));
+    desk.write("huge.toml", device.replace("multiprocessors = 80", "multiprocessors = 80000"));
     desk.write("steep.toml", device.replace("warps = 1.6", "warps = 0"));
     for (name, message) in [
         ("titan-z", "unknown device \"titan-z\"; known: titan-v, v100, titan-rtx, h200, or a file such as"),
         ("none.toml", "none.toml: cannot be read"),
         ("plain.toml", "plain.toml: no table [grnn]"),
         ("slow.toml", "slow.toml:49: invalid value: integer `-7`, expected u32"),
+        ("huge.toml", "huge.toml: multiprocessors: 80000 is out of range; a whole number from 1 to 4096"),
         ("steep.toml", "steep.toml: grnn.products.warps: 0 is out of range; a number from 0.001 to 1000"),
     ] {
         desk.run(&[&RANK[..], &["--device", name]].concat()).failed(2, message);
