@@ -72,6 +72,23 @@ pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<Requ
     }
 }
 
+/// The most numbers that a device keeps of a run for a comparison: 2 GiB of the host's memory.
+const MOST_KEPT: u64 = 1 << 29;
+
+/// The first of these requests whose results a device can keep at once, at least one. Of a network that a file lists all activations are
+/// kept, since each operator is judged by itself.
+pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> Vec<RequestId> {
+    let Some(operators) = network.operators() else { return all };
+    let mut numbers = 0;
+    let fits = |request: &RequestId| {
+        numbers += operators.lengths(&requests.graphs[request.index()]).sum::<u64>();
+        numbers <= MOST_KEPT
+    };
+    let fitting = all.iter().map(fits).take_while(|fits| *fits).count();
+    all.truncate(fitting.max(1));
+    all
+}
+
 /// Runs each request alone and compares.
 ///
 /// # Errors
@@ -117,11 +134,20 @@ fn near(
     tolerance: &Tolerance,
 ) -> Result<Largest, String> {
     let mut largest = Largest::default();
+    if let Some(operators) = network.operators() {
+        let judged =
+            operators.follow(request, graph, &found.state, |passed| tolerance.check_operator(passed, &mut largest));
+        return judged.map(|()| largest).map_err(not_rounding);
+    }
     let expected = network.follow(request, graph, &found.words);
     match tolerance.check(found, &expected, graph.depth(), network.state(), &mut largest) {
         Ok(()) => Ok(largest),
-        Err(wrong) => Err(format!("a result that rounding does not explain: {wrong}")),
+        Err(wrong) => Err(not_rounding(wrong)),
     }
+}
+
+fn not_rounding(wrong: String) -> String {
+    format!("a result that rounding does not explain: {wrong}")
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use super::device::{Device, Fault, Plan, Shape};
 /// How many plans beside those that were made ready ahead are held.
 pub const ROOM: usize = 1024;
 
+/// The same for a network that a file lists: nothing of them is captured, and there is one for each operator, batch and length.
+pub const ROOM_OF_OPERATORS: usize = 1 << 15;
+
 /// Plans by their shapes.
 #[derive(Debug)]
 pub struct Plans {
