@@ -179,6 +179,27 @@ fn listed_networks_have_right_answers_in_stages_and_whole_and_by_operators() {
 }
 
 #[test]
+fn operators_are_profiled_and_simulated() {
+    let Some(host) = Host::new() else { return };
+    listed(&host);
+    let dataset = ["--set", "workload.dataset=lengths.csv", "--set", "workload.max_length=12"];
+    let fixed = ["profile", "--scenario", "t.toml", "--backend", "cuda", "--output", "gpu.csv", "-q"];
+    host.run(&[&fixed[..], &dataset, &["--batches", "1,4", "--inputs", "4,12", "--repeats", "1"]].concat()).ok();
+    let costs = host.desk.read("gpu.csv");
+    for (cell, input) in [("project", "4"), ("project", "12"), ("scores", "12"), ("classify", ""), ("whole", "")] {
+        for batch in [1, 4] {
+            let there =
+                |line: &str| line.starts_with(&format!("{cell},{batch},")) && line.ends_with(&format!(",{input}"));
+            assert!(costs.lines().any(there), "{cell} {input}: {costs}");
+        }
+    }
+    // A table tells the policies what operators take, and the simulator.
+    let costs = ["--set", "device.costs=gpu.csv"];
+    assert_eq!(host.verified(&[&dataset[..], &costs, &["--set", "policy.A.stages=2"]].concat()), 320);
+    host.desk.run(&[&["sim", "t.toml", "-q", "--out", "simulated"][..], &dataset, &costs].concat()).ok();
+}
+
+#[test]
 fn chains_in_stages_have_right_answers() {
     let Some(host) = Host::new() else { return };
     let stages = ["policy.A.kind=dvabatch", "policy.A.steps=2", "policy.A.policy=input", "policy.A.comp_wait=20ms"];
