@@ -105,7 +105,7 @@ pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box
 
 /// The numbers of a state in the pool, whichever node of the model it is behind.
 pub(super) fn state(model: &Model, spec: &Spec) -> usize {
-    model.network().map_or_else(|| crate::network::cells::state(model, spec), |network| listed::state(network))
+    model.network().map_or_else(|| crate::network::cells::state(model, spec), listed::state)
 }
 
 /// How far states are apart in the pool, in numbers: so that each begins where four numbers can be read at once.
