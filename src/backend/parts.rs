@@ -2,11 +2,16 @@
 
 use super::places::{self, NOT_ONE_BATCH};
 use super::{NodeRef, Part, Step};
+use crate::units::NodeId;
 use crate::workload::cell_graph::CellGraph;
 
 /// The nodes of the longest part.
 pub fn longest(parts: &[Part]) -> usize {
-    parts.iter().map(|part| part.to.0.saturating_sub(part.from.0) as usize).max().unwrap_or(0)
+    parts.iter().map(length).max().unwrap_or(0)
+}
+
+fn length(part: &Part) -> usize {
+    part.to.0.saturating_sub(part.from.0) as usize
 }
 
 /// Whether the steps hold all parts, and run as often as the longest has nodes.
@@ -28,7 +33,8 @@ pub fn nodes_at(
     nodes: &mut Vec<NodeRef>,
 ) -> Result<Step, String> {
     nodes.clear();
-    nodes.extend(parts.iter().filter_map(|part| part.nodes().nth(place)));
+    let at = |part: &Part| NodeRef { request: part.request, node: NodeId(part.from.0 + place as u32) };
+    nodes.extend(parts.iter().filter(|part| place < length(part)).map(at));
     let cell = nodes.first().and_then(|at| places::find(&graphs[at.request.index()], at.node));
     let step = steps.iter().find(|step| cell.is_some_and(|(cell, _)| step.cell == cell));
     step.map(|step| Step { times: 1, ..*step }).ok_or_else(|| NOT_ONE_BATCH.to_string())

@@ -16,6 +16,8 @@ pub struct Kept {
     /// Ascending.
     requests: Vec<Request>,
     writes: Vec<bool>,
+    /// Some cell writes.
+    has_words: bool,
     network: Arc<Network>,
 }
 
@@ -39,9 +41,11 @@ impl Kept {
         network: &Arc<Network>,
         cells: &[Cell],
     ) -> Result<(Kept, Needs)> {
-        let nodes = |graph: &CellGraph| if cells.iter().any(|cell| cell.writes) { graph.nodes() } else { 0 };
-        let writes = cells.iter().map(|cell| cell.writes).collect();
-        let mut kept = Kept { requests: Vec::with_capacity(keep.len()), writes, network: Arc::clone(network) };
+        let writes: Vec<bool> = cells.iter().map(|cell| cell.writes).collect();
+        let has_words = writes.contains(&true);
+        let requests = Vec::with_capacity(keep.len());
+        let mut kept = Kept { requests, writes, has_words, network: Arc::clone(network) };
+        let nodes = |graph: &CellGraph| if has_words { graph.nodes() } else { 0 };
         // Words that nobody asks for are written to the same places by all.
         let mut words = graphs.iter().map(nodes).max().unwrap_or(0);
         let (mut states, mut numbers) = (0, 0);
@@ -72,7 +76,7 @@ impl Kept {
 
     /// Where the words of a request begin.
     pub fn words(&self, request: RequestId) -> u32 {
-        let kept = if self.writes.contains(&true) { self.find(request) } else { None };
+        let kept = if self.has_words { self.find(request) } else { None };
         kept.map_or(0, |kept| kept.words)
     }
 
@@ -89,7 +93,7 @@ impl Kept {
         Some(Output {
             state: self.places(kept, graph).flat_map(|(_, place)| device.fetched(place).iter().copied()).collect(),
             words: nodes
-                .filter(|node| self.writes.contains(&true) && self.writes[cell(graph, *node).index()])
+                .filter(|node| self.has_words && self.writes[cell(graph, *node).index()])
                 .map(|node| device.word(kept.words + node))
                 .collect(),
         })

@@ -55,6 +55,8 @@ use crate::workload::model::Model;
 pub struct Gpus {
     /// By their numbers; none where a plan was given up.
     plans: Vec<Option<PlanState>>,
+    /// The numbers of plans that were given up; some of them may have been used again.
+    vacant: Vec<usize>,
     /// The plan of each shape. Looked up, never iterated.
     of_shape: HashMap<Shape, Plan>,
     workers: Vec<Worker>,
@@ -113,6 +115,7 @@ impl Gpus {
         }
         Ok(Gpus {
             plans: Vec::new(),
+            vacant: Vec::new(),
             of_shape: HashMap::new(),
             workers: opened,
             words: Mapped::new(&gpus[0], 0, "words").map_err(failed)?,
@@ -196,6 +199,7 @@ impl Gpus {
         for (place, plan) in self.plans.iter_mut().enumerate() {
             if let Some(plan) = plan.take_if(|plan| which(&plan.shape)) {
                 self.of_shape.remove(&plan.shape);
+                self.vacant.push(place);
                 given_up.push((place, plan.shape));
             }
         }
@@ -292,7 +296,8 @@ impl Device for Gpus {
         }
         let made = self.make(shape);
         let made = self.workers[shape.lane.worker.index()].noted(made)?;
-        let place = self.plans.iter().position(Option::is_none).unwrap_or(self.plans.len());
+        let vacant = std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
+        let place = vacant.unwrap_or(self.plans.len());
         if place == self.plans.len() {
             self.plans.push(None);
         }
@@ -303,8 +308,10 @@ impl Device for Gpus {
     }
 
     fn release(&mut self, plan: Plan) {
-        if let Some(plan) = self.plans.get_mut(plan.0 as usize).and_then(Option::take) {
+        let place = plan.0 as usize;
+        if let Some(plan) = self.plans.get_mut(place).and_then(Option::take) {
             self.of_shape.remove(&plan.shape);
+            self.vacant.push(place);
         }
     }
 
