@@ -56,6 +56,8 @@ struct Row {
   u32 state;
   // Where the words that its request writes begin.
   u32 words;
+  // The tokens of its request, in a network that a file lists.
+  u32 tokens;
   // Where its input slots end in the table of all rows' inputs; they begin where those of the row before end.
   u32 inputs_end;
 };

@@ -111,6 +111,7 @@ fn mistakes_are_named() {
     let desk = desk();
     let header = "shape,tokens,16\nname,kind,rows,inner,columns,elements\n";
     desk.write("sized.csv", format!("{header}a,matmul,1,tokens,4,1\n"));
+    desk.write("long.csv", format!("{header}a,memory,,,,4000000000\n"));
     desk.write("huge.csv", format!("{header}a,matmul,1,1048576,1048576,1\n"));
     for (options, message) in [
         (&["network", "none.csv"][..], "none.csv: cannot be read"),
@@ -141,8 +142,12 @@ fn mistakes_are_named() {
             "constant:fixed: the model dnn:net.csv takes no fixed shapes",
         ),
         (
-            &["real", "t.toml", "--backend", "cuda"],
-            "t.toml: the model dnn:net.csv has no cells for GPUs; run it with --backend cpu, ",
+            &["real", "t.toml", "--backend", "cuda", "--set", "workload.model=dnn:net"],
+            "t.toml: the model dnn:net has no cells for GPUs; run it with --backend cpu, ",
+        ),
+        (
+            &["real", "t.toml", "--backend", "cuda", "--set", "workload.model=dnn:long.csv"],
+            "t.toml: the model dnn:long.csv: the operator \"a\" has 2000000000 numbers of a query, and GPUs count up to 1073741824;",
         ),
         (
             &["real", "t.toml", "--set", "workload.model=dnn:sized.csv"],
@@ -157,20 +162,6 @@ fn mistakes_are_named() {
             "t.toml: workload: net.csv: is not a safetensors file",
         ),
         (&["profile", "--scenario", "t.toml", "--inputs", "17"], "--inputs: 17 tokens, and net.csv takes up to 16"),
-        (&["profile", "--scenario", "t.toml", "--backend", "cuda"], "the model dnn:net.csv has no cells for GPUs"),
-        (
-            &[
-                "real",
-                "t.toml",
-                "--backend",
-                "cuda",
-                "--set",
-                "workload.model=lstm",
-                "--set",
-                "policy.padded.kind=lazy",
-            ],
-            "t.toml: policy \"lazy\": kind \"lazy\" runs parts of requests, which GPUs do not; run it with --backend cpu",
-        ),
         (
             &["profile", "--model", "dnn:net.csv"],
             "error: invalid value 'dnn:net.csv' for '--model <MODEL>': dnn:net.csv describes a model",

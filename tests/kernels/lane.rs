@@ -22,6 +22,7 @@ pub struct Row {
     pub last: u32,
     pub state: u32,
     pub words: u32,
+    pub tokens: u32,
     pub inputs_end: u32,
 }
 
@@ -118,7 +119,7 @@ impl Lane {
 
     pub fn station(&self, kind: Kind, size: usize, children_size: usize) -> Station {
         let (h, e) = (self.spec.hidden as usize, self.spec.embedding as usize);
-        let nothing = Row { request: 9, node: 9, last: 9, state: 9, words: 9, inputs_end: 9 };
+        let nothing = Row { request: 9, node: 9, last: 9, state: 9, words: 9, tokens: 0, inputs_end: 9 };
         let mut station = Station {
             kind,
             layer: Layer::new(kind, &self.spec, self.element),

@@ -17,6 +17,7 @@ mod equations;
 mod faults;
 mod lane;
 mod layer;
+mod listed;
 mod memory;
 mod requests;
 mod signals;

@@ -30,13 +30,14 @@ macro_rules! file {
 }
 
 /// All kernels, file by file.
-const FILES: [File; 7] = [
-    file!("gather": GatherChain, GatherLeaf, GatherPair, GatherSum),
+const FILES: [File; 8] = [
+    file!("gather": GatherChain, GatherLeaf, GatherPair, GatherSum, GatherQueries),
     file!("lstm": StepLstm),
     file!("argmax": DecoderWord),
     file!("gru": GruReset, GruUpdate),
     file!("tree": StepLeaf, StepPair),
     file!("childsum": StepSum),
+    file!("listed": OperandRows, OperandPairs, CopyNumbers, Squash),
     file!("signal": Signal),
 ];
 
@@ -51,6 +52,7 @@ pub(super) enum Kernel {
     GatherLeaf,
     GatherPair,
     GatherSum,
+    GatherQueries,
     StepLstm,
     DecoderWord,
     GruReset,
@@ -58,6 +60,10 @@ pub(super) enum Kernel {
     StepLeaf,
     StepPair,
     StepSum,
+    OperandRows,
+    OperandPairs,
+    CopyNumbers,
+    Squash,
     Signal,
 }
 
@@ -72,6 +78,7 @@ impl Kernel {
             Kernel::GatherLeaf => "gather_leaf",
             Kernel::GatherPair => "gather_pair",
             Kernel::GatherSum => "gather_sum",
+            Kernel::GatherQueries => "gather_queries",
             Kernel::StepLstm => "step_lstm",
             Kernel::DecoderWord => "decoder_word",
             Kernel::GruReset => "gru_reset",
@@ -79,6 +86,10 @@ impl Kernel {
             Kernel::StepLeaf => "step_leaf",
             Kernel::StepPair => "step_pair",
             Kernel::StepSum => "step_sum",
+            Kernel::OperandRows => "operand_rows",
+            Kernel::OperandPairs => "operand_pairs",
+            Kernel::CopyNumbers => "copy_numbers",
+            Kernel::Squash => "squash",
             Kernel::Signal => "signal",
         }
     }
