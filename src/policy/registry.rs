@@ -66,6 +66,11 @@ pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 's
     fn runs_operators(&self) -> bool {
         false
     }
+
+    /// Whether its tasks run parts of requests ([`Members::Parts`](crate::backend::Members::Parts)), whose steps a device may have in one launch.
+    fn runs_parts(&self) -> bool {
+        false
+    }
 }
 
 /// The largest batches of a policy.
@@ -97,6 +102,9 @@ pub trait Configured: Send + Sync + fmt::Debug {
     /// As [`Settings::runs_operators`].
     fn runs_operators(&self) -> bool;
 
+    /// As [`Settings::runs_parts`].
+    fn runs_parts(&self) -> bool;
+
     /// Every key with its effective value, defaults included, in the order of the struct's fields.
     fn values(&self) -> serde_json::Map<String, serde_json::Value>;
 }
@@ -120,6 +128,10 @@ impl<S: Settings> Configured for S {
 
     fn runs_operators(&self) -> bool {
         Settings::runs_operators(self)
+    }
+
+    fn runs_parts(&self) -> bool {
+        Settings::runs_parts(self)
     }
 
     fn values(&self) -> serde_json::Map<String, serde_json::Value> {

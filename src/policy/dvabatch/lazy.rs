@@ -52,4 +52,8 @@ impl Settings for Lazy {
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
         self.settings().largest_batches(setup)
     }
+
+    fn runs_parts(&self) -> bool {
+        true
+    }
 }

@@ -161,6 +161,10 @@ impl Settings for DvaBatch {
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
         Some(Batches::Nodes(vec![self.max_batch; setup.cells.len()]))
     }
+
+    fn runs_parts(&self) -> bool {
+        true
+    }
 }
 
 impl DvaBatch {

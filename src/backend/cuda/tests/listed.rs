@@ -17,7 +17,7 @@ use crate::network::reference::Output;
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
-use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages};
+use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Window};
 use crate::policy::padded::Padded;
 use crate::policy::registry::{Configured, PerCell};
 use crate::units::{CellId, Nanos, NodeId, RequestId, WorkerId};
@@ -75,7 +75,7 @@ fn staged(rng: &mut Stream) -> Box<dyn Configured> {
         stages,
         steps: rng.random_range(1..=3),
         max_batch,
-        window: Nanos(rng.random_range(0..50_000)),
+        window: Window::Time(Nanos(rng.random_range(0..50_000))),
         comp_wait: Some(Nanos(rng.random_range(0..3_000_000))),
         buffer_pairs: rng.random_range(1..=3),
         ..DvaBatch::default()
