@@ -56,7 +56,7 @@ FULL = Scale(
 QUICK = Scale(
     verified_hidden=128, verified_vocabulary=500, verified_requests=100, precisions=("f32", "bf16"),
     hidden=1024, vocabulary=30000, batches=(1, 16, 64, 256, 512), step_precisions=("f32", "bf16"), repeats=2,
-    full_batch=512, small_batch=64, length=24, full_rounds=20, networks=("example", "bert-base", "resnet152"),
+    full_batch=512, small_batch=64, length=24, full_rounds=20, networks=("example", "bert-base", "linknet"),
     network_requests=48, network_batch=8, network_tokens=64, requests=8000, seconds=0.4, validation_repeats=2,
     loads=(50, 90), validated=("chains",), patience=120, profiled=(1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512),
 )

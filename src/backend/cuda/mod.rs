@@ -57,7 +57,7 @@ pub struct Options {
     /// The policy's tasks are whole requests, whose launches do not signal one by one: what is made ready is of that kind.
     pub whole: bool,
     /// The streams of each worker that the policy submits to; 0 where that is not known. Threads take them side by side, and GPUs
-    /// make a lane for each when they meet it.
+    /// make a lane for each when they meet it, or, for a network that a file lists, ahead.
     pub streams: u16,
 }
 
