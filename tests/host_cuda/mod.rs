@@ -68,6 +68,7 @@ type Launch = unsafe extern "C" fn(
     usize,
     *mut *mut c_void,
     c_ulonglong,
+    c_int,
     *mut c_char,
     usize,
 ) -> c_int;
@@ -128,6 +129,8 @@ pub struct Grid {
     pub shared: usize,
     /// 0: threads run in the order of their numbers; anything else is the seed of a random order.
     pub seed: u64,
+    /// Whether all blocks are there from the beginning, as in a cooperative launch.
+    pub together: bool,
 }
 
 /// What is wrong with a launch, in the shim's words.
@@ -201,6 +204,7 @@ impl Kernel<'_> {
                 grid.shared,
                 arguments.as_mut_ptr(),
                 grid.seed,
+                grid.together.into(),
                 message.as_mut_ptr(),
                 message.len(),
             )
