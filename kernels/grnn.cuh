@@ -36,8 +36,8 @@ static_assert(GROUP_SIZE <= WARP && (GROUP_SIZE & (GROUP_SIZE - 1)) == 0, "a gro
 static_assert(THREADS <= 1024, "a block has no more threads");
 static_assert(TILE_WIDTH * TILE_HEIGHT <= THREADS, "an element of the tile has a thread of its own");
 
-// A block takes a multiprocessor to itself.
-#define PERSISTENT extern "C" __global__ void __launch_bounds__(THREADS, 1)
+// A block takes a multiprocessor to itself. How many registers a thread may have is an option of the compilation.
+#define PERSISTENT extern "C" __global__ void
 
 // ---- Waiting ----
 
@@ -79,10 +79,7 @@ struct Rows {
   }
 
   // Where the tile's rows begin in a matrix that is as wide as a state.
-  template <class T>
-  __device__ __forceinline__ T *of(T *matrix) const {
-    return matrix + static_cast<size_t>(first) * HIDDEN;
-  }
+  __device__ __forceinline__ u32 begin() const { return first * HIDDEN; }
 };
 
 __device__ __forceinline__ void clear(float *numbers, u32 count) {
@@ -111,7 +108,8 @@ __device__ __forceinline__ void take_states(float *tile, const float *states, u3
   }
 }
 
-// The element of the tile that a thread has to itself between the dot products.
+// The element of the tile that a thread has to itself between the dot products. What the thread knows of it from one product to
+// the next waits in shared memory, since registers are for weights.
 struct Own {
   // Its sequence and its element of the state, in the tile.
   u32 row;
@@ -130,14 +128,12 @@ struct Own {
   }
 
   // Where it is in a matrix with a state for each sequence.
-  __device__ __forceinline__ size_t at() const { return static_cast<size_t>(sequence) * HIDDEN + unit; }
+  __device__ __forceinline__ u32 at() const { return sequence * HIDDEN + unit; }
 };
 
-// A gate of what a step takes from its input, [sequences, gates, HIDDEN], and its bias.
-__device__ __forceinline__ float given(const float *inputs, const float *bias, u32 gates, u32 gate, u32 sequence,
-                                       u32 unit) {
-  return inputs[(static_cast<size_t>(sequence) * gates + gate) * HIDDEN + unit] + bias[gate * HIDDEN + unit];
-}
+// Where the states of a step are, [steps, batch, HIDDEN]. All numbers of a launch can be counted in 32 bits, which spares
+// registers.
+__device__ __forceinline__ u32 of_step(u32 step, u32 batch) { return step * batch * HIDDEN; }
 
 // ---- Dot products ----
 

@@ -14,11 +14,16 @@
 #error "define SYNCHRONISATIONS: 1 or 2"
 #endif
 
-// Of the matrices and biases.
+// In matrices and inputs.
 constexpr u32 RESET = 0;
 constexpr u32 UPDATE = 1;
 constexpr u32 CANDIDATE = 2;
 constexpr u32 GATES = 3;
+
+// What a gate of an element takes from an input; so many inputs of the batch's sequences stand before it.
+__device__ __forceinline__ float of_input(const float *inputs, u32 before, u32 gate, u32 unit) {
+  return inputs[(before * GATES + gate) * HIDDEN + unit];
+}
 
 // The gates whose products groups compute together.
 constexpr u32 TOGETHER = 2;
@@ -31,13 +36,13 @@ __device__ __forceinline__ float updated(float h, float z, float n) {
   return fresh + z * (h - fresh);
 }
 
-// `inputs` are the products of all steps' inputs with their weights, [steps, batch, 3, HIDDEN], with the gates r, z, n. `hidden`,
-// [steps + 1, batch, HIDDEN], has the h that the sequences begin with in front; each step writes its own behind that of the step
+// `inputs` are the products of all steps' inputs with their weights, biases included, [steps, batch, 3, HIDDEN], with the gates
+// r, z, n. `hidden`, [steps + 1, batch, HIDDEN], has the h that the sequences begin with in front; each step writes its own behind that of the step
 // before, so that no address is written twice. A sequence that is over keeps its state. `exchanged` is for what blocks tell each
 // other beside states. `arrived` has a zero for each row of the grid, and has it again in the end.
 #define ARGUMENTS                                                                                                       \
   u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,                              \
-      const float *__restrict__ bias, const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived
+      const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived
 
 #if SYNCHRONISATIONS == 2
 
@@ -53,6 +58,10 @@ PERSISTENT persistent_gru(ARGUMENTS) {
   LAUNCH_SHARED(float, tile);
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER], or without the last.
   float *products = tile + TILE_HEIGHT * STRIDE;
+  // [TILE_HEIGHT, TILE_WIDTH, 4]: what r, z and n have of the input, and room for h.
+  float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 4;
+  // [TILE_HEIGHT, TILE_WIDTH]
+  u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 4));
   const Rows rows(batch);
   const Own own(rows);
   GridRow others(arrived);
@@ -67,43 +76,45 @@ PERSISTENT persistent_gru(ARGUMENTS) {
     const u32 unit = blockIdx.x * TILE_WIDTH + output;
     return output < TILE_WIDTH && unit < HIDDEN ? CANDIDATE * HIDDEN + unit : NOWHERE;
   });
-  clear(tile, TILE_HEIGHT * STRIDE);
-  const u32 length = own.exists ? lengths[own.sequence] : 0;
-  const auto of_input = [&](u32 gate) {
-    return own.exists ? given(inputs, bias, GATES, gate, own.sequence, own.unit) : 0.0f;
+  const auto prepare = [&](u32 step) {
+    if (!own.exists) return;
+#pragma unroll
+    for (u32 gate = 0; gate < GATES; gate++) {
+      waiting[gate] = of_input(inputs, step * batch + own.sequence, gate, own.unit);
+    }
   };
-  float reset = of_input(RESET), update = of_input(UPDATE);
+  clear(tile, TILE_HEIGHT * STRIDE);
+  if (own.exists) ends[threadIdx.x] = lengths[own.sequence];
+  prepare(0);
   __syncthreads();
 
   for (u32 step = 0;; step++) {
-    take_states(tile, rows.of(hidden), rows.count);
+    take_states(tile, hidden + of_step(step, batch) + rows.begin(), rows.count);
     __syncthreads();
     gates.multiply({tile}, products, TILE_WIDTH * TOGETHER);
     __syncthreads();
-    float h = 0, z = 0;
     if (own.exists) {
       const Pack<float, TOGETHER> product = load<TOGETHER>(products + threadIdx.x * TOGETHER);
-      h = tile[own.row * STRIDE + own.unit];
-      z = sigmoid(product.at[1] + update);
-      exchanged[own.at()] = sigmoid(product.at[0] + reset) * h;
+      const float h = tile[own.row * STRIDE + own.unit];
+      exchanged[own.at()] = sigmoid(product.at[0] + waiting[RESET]) * h;
+      waiting[UPDATE] = sigmoid(product.at[1] + waiting[UPDATE]);
+      waiting[GATES] = h;
     }
     others.signal();
-    const float candidate = of_input(CANDIDATE);
     others.wait();
 
-    take_states(tile, rows.of(exchanged), rows.count);
+    take_states(tile, exchanged + rows.begin(), rows.count);
     __syncthreads();
     candidates.multiply({tile}, products, TILE_WIDTH);
     __syncthreads();
-    hidden += static_cast<size_t>(batch) * HIDDEN;
     if (own.exists) {
-      hidden[own.at()] = step < length ? updated(h, z, products[threadIdx.x] + candidate) : h;
+      float h = waiting[GATES];
+      if (step < ends[threadIdx.x]) h = updated(h, waiting[UPDATE], products[threadIdx.x] + waiting[CANDIDATE]);
+      hidden[of_step(step + 1, batch) + own.at()] = h;
     }
     if (step + 1 == steps) break;
     others.signal();
-    inputs += static_cast<size_t>(batch) * GATES * HIDDEN;
-    reset = of_input(RESET);
-    update = of_input(UPDATE);
+    prepare(step + 1);
     others.wait();
   }
   others.leave();
@@ -135,30 +146,35 @@ struct Resets {
     }
   }
 
+  // Where all blocks' sums for a sequence are.
+  __device__ __forceinline__ static u32 of_sequence(u32 sequence) { return sequence * COLUMNS * HIDDEN; }
+
   // Writes what the tile's own elements, [TILE_HEIGHT, OWN_STRIDE], add to the products of all reset gates: `sums` are those of
-  // a step, [COLUMNS, batch, HIDDEN].
-  __device__ __forceinline__ void offer(const float *of_tile, float *sums, const Rows &rows, u32 batch) const {
-    float *own = rows.of(sums + static_cast<size_t>(blockIdx.x) * batch * HIDDEN);
+  // a step, [batch, COLUMNS, HIDDEN].
+  __device__ __forceinline__ void offer(const float *of_tile, float *sums, const Rows &rows) const {
     for (u32 row = 0; row < rows.count; row++) {
+      float of_element[RESETS] = {};
+#pragma unroll
+      for (u32 column = 0; column < TILE_WIDTH; column++) {
+        const float h = of_tile[row * OWN_STRIDE + column];
+#pragma unroll
+        for (u32 turn = 0; turn < RESETS; turn++) of_element[turn] += weights[turn][column] * h;
+      }
+      float *of_block = sums + of_sequence(rows.first + row) + blockIdx.x * HIDDEN;
 #pragma unroll
       for (u32 turn = 0; turn < RESETS; turn++) {
-        float sum = 0;
-#pragma unroll
-        for (u32 column = 0; column < TILE_WIDTH; column++) {
-          sum += weights[turn][column] * of_tile[row * OWN_STRIDE + column];
-        }
-        if (element(turn) < HIDDEN) own[row * HIDDEN + element(turn)] = sum;
+        if (element(turn) < HIDDEN) of_block[element(turn)] = of_element[turn];
       }
     }
   }
 
-  // Puts what reset gates have of a step's input into a tile.
-  __device__ __forceinline__ static void begin(float *tile, const float *inputs, const float *bias, const Rows &rows) {
+  // Puts what reset gates have of a step's input into a tile. So many inputs are those of steps before.
+  __device__ __forceinline__ static void begin(float *tile, const float *inputs, const Rows &rows, u32 before) {
     for (u32 row = 0; row < rows.count; row++) {
 #pragma unroll
       for (u32 turn = 0; turn < RESETS; turn++) {
         const u32 unit = element(turn);
-        if (unit < HIDDEN) tile[row * STRIDE + unit] = given(inputs, bias, GATES, RESET, rows.first + row, unit);
+        if (unit < HIDDEN) tile[row * STRIDE + unit] = of_input(inputs, before + rows.first + row, RESET, unit);
       }
     }
   }
@@ -166,15 +182,14 @@ struct Resets {
   // Brings the states of all blocks into one tile, and what the reset gates leave of them into the other, where `begin` left
   // off. Each thread does with an element what it did there.
   __device__ __forceinline__ static void take(float *tile, float *reset, const float *states, const float *sums,
-                                              const Rows &rows, u32 batch) {
-    const float *of_rows = rows.of(sums);
+                                              const Rows &rows) {
     for (u32 row = 0; row < rows.count; row++) {
 #pragma unroll
       for (u32 turn = 0; turn < RESETS; turn++) {
         const u32 unit = element(turn);
         if (unit >= HIDDEN) continue;
-        const u32 at = row * HIDDEN + unit;
-        const float h = load_fresh<1>(states + at).at[0];
+        const float h = load_fresh<1>(states + row * HIDDEN + unit).at[0];
+        const float *of_unit = sums + of_sequence(rows.first + row) + unit;
         float sum = reset[row * STRIDE + unit];
         // So many are under way at once.
         constexpr u32 AHEAD = 8;
@@ -182,8 +197,7 @@ struct Resets {
           float taken[AHEAD];
 #pragma unroll
           for (u32 n = 0; n < AHEAD; n++) {
-            const float *of_column = of_rows + static_cast<size_t>(first + n) * batch * HIDDEN;
-            taken[n] = first + n < COLUMNS ? load_fresh<1>(of_column + at).at[0] : 0;
+            taken[n] = first + n < COLUMNS ? load_fresh<1>(of_unit + (first + n) * HIDDEN).at[0] : 0;
           }
 #pragma unroll
           for (u32 n = 0; n < AHEAD; n++) sum += taken[n];
@@ -195,18 +209,22 @@ struct Resets {
   }
 };
 
-// `exchanged` has the sums of two steps, [2, COLUMNS, batch, HIDDEN]: when a block writes those of a step, all others have
+// `exchanged` has the sums of two steps, [2, batch, COLUMNS, HIDDEN]: when a block writes those of a step, all others have
 // signalled behind their reading of those of the step before the last.
 PERSISTENT persistent_gru(ARGUMENTS) {
   LAUNCH_SHARED(float, tile);
   float *reset_tile = tile + TILE_HEIGHT * STRIDE;
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER]
   float *products = reset_tile + TILE_HEIGHT * STRIDE;
-  float *of_tile = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER;
+  // [TILE_HEIGHT, TILE_WIDTH, 2]: what z and n have of the input.
+  float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 2;
+  // [TILE_HEIGHT, TILE_WIDTH]
+  u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 2));
+  // [TILE_HEIGHT, OWN_STRIDE]
+  float *of_tile = products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 3);
   const Rows rows(batch);
   const Own own(rows);
   GridRow others(arrived);
-  const size_t of_step = static_cast<size_t>(COLUMNS) * batch * HIDDEN;
 
   Products<OUTPUTS, GROUP_SIZE> kept;
   kept.keep(weights, [](u32 output) {
@@ -221,36 +239,38 @@ PERSISTENT persistent_gru(ARGUMENTS) {
   // of outputs, the first may be either.
   const bool swapped = OUTPUTS % 2 == 1 && threadIdx.x / GROUP_SIZE % 2 == 1;
   const float *const tiles[2] = {swapped ? reset_tile : tile, swapped ? tile : reset_tile};
-  const u32 length = own.exists ? lengths[own.sequence] : 0;
-  const auto of_input = [&](u32 gate) {
-    return own.exists ? given(inputs, bias, GATES, gate, own.sequence, own.unit) : 0.0f;
-  };
   __syncthreads();
 
-  if (own.exists) of_tile[own.row * OWN_STRIDE + own.column] = hidden[own.at()];
+  if (own.exists) {
+    of_tile[own.row * OWN_STRIDE + own.column] = hidden[own.at()];
+    ends[threadIdx.x] = lengths[own.sequence];
+  }
   for (u32 step = 0;; step++) {
-    float *sums = exchanged + step % 2 * of_step;
+    float *sums = exchanged + step % 2 * Resets::of_sequence(batch);
     __syncthreads();
-    resets.offer(of_tile, sums, rows, batch);
+    resets.offer(of_tile, sums, rows);
     others.signal();
-    const float update = of_input(UPDATE), candidate = of_input(CANDIDATE);
-    Resets::begin(reset_tile, inputs, bias, rows);
+    if (own.exists) {
+      waiting[0] = of_input(inputs, step * batch + own.sequence, UPDATE, own.unit);
+      waiting[1] = of_input(inputs, step * batch + own.sequence, CANDIDATE, own.unit);
+    }
+    Resets::begin(reset_tile, inputs, rows, step * batch);
     others.wait();
 
-    Resets::take(tile, reset_tile, rows.of(hidden), sums, rows, batch);
+    Resets::take(tile, reset_tile, hidden + of_step(step, batch) + rows.begin(), sums, rows);
     __syncthreads();
     kept.multiply(tiles, products, TILE_WIDTH * TOGETHER);
     __syncthreads();
-    hidden += static_cast<size_t>(batch) * HIDDEN;
     if (own.exists) {
       const Pack<float, TOGETHER> product = load<TOGETHER>(products + threadIdx.x * TOGETHER);
       float h = tile[own.row * STRIDE + own.unit];
-      if (step < length) h = updated(h, sigmoid(product.at[0] + update), product.at[1] + candidate);
-      hidden[own.at()] = h;
+      if (step < ends[threadIdx.x]) {
+        h = updated(h, sigmoid(product.at[0] + waiting[0]), product.at[1] + waiting[1]);
+      }
+      hidden[of_step(step + 1, batch) + own.at()] = h;
       of_tile[own.row * OWN_STRIDE + own.column] = h;
     }
     if (step + 1 == steps) break;
-    inputs += static_cast<size_t>(batch) * GATES * HIDDEN;
   }
   others.leave();
 }

@@ -1,6 +1,7 @@
 // The kernels by name, and what tests call.
 #include <cstdio>
 #include <deque>
+#include <mutex>
 
 #include "launch.hpp"
 
@@ -13,13 +14,21 @@ static std::deque<Kernel> &kernels() {
   return all;
 }
 
+// Libraries of kernels are loaded by any thread, while others look theirs up.
+static std::recursive_mutex &mutex() {
+  static auto &only = *new std::recursive_mutex;
+  return only;
+}
+
 bool add(const Kernel &kernel) {
+  std::lock_guard lock(mutex());
   if (find(kernel.name, kernel.element) != nullptr) return false;
   kernels().push_back(kernel);
   return true;
 }
 
 const Kernel *find(const char *name, int element) {
+  std::lock_guard lock(mutex());
   for (const Kernel &kernel : kernels()) {
     if (kernel.element == element && strcmp(kernel.name, name) == 0) return &kernel;
   }

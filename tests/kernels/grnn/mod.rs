@@ -1,0 +1,5 @@
+//! Persistent kernels: whole sequences in one launch, held against the cells of the CPU's network.
+
+mod bench;
+mod faults;
+mod sequences;
