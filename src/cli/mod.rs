@@ -8,6 +8,7 @@ pub mod devices;
 pub mod explain;
 pub mod find_knee;
 pub mod find_window;
+pub mod grnn;
 pub mod jit;
 pub mod network;
 pub mod plot;
@@ -57,6 +58,7 @@ enum Command {
     Explain(explain::Args),
     Validate(validate::Args),
     Jit(jit::Args),
+    Grnn(grnn::Args),
     Network(network::Args),
     Policies(policies::Args),
     Devices(devices::Args),
@@ -78,6 +80,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Explain(args) => explain::run(&args, registry),
         Command::Validate(args) => validate::run(&args, registry),
         Command::Jit(args) => jit::run(&args),
+        Command::Grnn(args) => grnn::run(&args),
         Command::Network(args) => network::run(&args),
         Command::Policies(args) => policies::run(&args, registry),
         Command::Devices(args) => devices::run(&args),

@@ -1,9 +1,11 @@
-//! What a cell takes: the rows that a cost table has for it, or what follows from its operators.
+//! What a cell takes: the rows that a cost table has for it, what follows from its operators, or a launch of its persistent kernel.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::curve::{Best, Curve};
+use super::grnn::Persistent;
+use super::preferred::preferred;
 use super::roofline::Kernels;
 use crate::backend::Step;
 use crate::units::Nanos;
@@ -15,6 +17,8 @@ pub enum CellCosts {
     Rows(Rows),
     /// It has none, and the times follow from what the cell computes.
     Computed(Arc<Kernels>),
+    /// It has none, and each step is a launch of the persistent kernel.
+    Persistent(Arc<Persistent>),
 }
 
 /// The curves of one cell by the size of its input, ascending; a cell without sizes has one, at 0.
@@ -50,6 +54,7 @@ impl CellCosts {
         match self {
             CellCosts::Rows(rows) => rows.from(step.input)[0].1.at(step.batch),
             CellCosts::Computed(kernels) => kernels.at(step.batch, step.input),
+            CellCosts::Persistent(kernels) => kernels.runs(step.batch, 1),
         }
     }
 
@@ -58,6 +63,7 @@ impl CellCosts {
         match self {
             CellCosts::Rows(rows) => rows.from(input)[0].1.preferred(),
             CellCosts::Computed(kernels) => kernels.preferred(input),
+            CellCosts::Persistent(kernels) => preferred(|batch| kernels.runs(batch, 1)),
         }
     }
 
@@ -69,6 +75,7 @@ impl CellCosts {
                 of_each.reduce(Best::or).expect("a cell has a curve")
             }
             CellCosts::Computed(kernels) => kernels.best(input, largest),
+            CellCosts::Persistent(kernels) => kernels.best(),
         }
     }
 
@@ -76,7 +83,7 @@ impl CellCosts {
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
             CellCosts::Rows(rows) => rows.measured(),
-            CellCosts::Computed(_) => 1..=u32::MAX,
+            CellCosts::Computed(_) | CellCosts::Persistent(_) => 1..=u32::MAX,
         }
     }
 }

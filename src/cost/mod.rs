@@ -49,6 +49,12 @@ pub trait CostModel: Send + Sync {
         Nanos::ZERO
     }
 
+    /// The time of all runs of a step in one launch of a kernel that keeps the weights on chip, where the device has one for the cell
+    /// ([`grnn`]). Tasks of whole requests, and of parts of them, run their steps so.
+    fn persistent(&self, _: &Step) -> Option<Nanos> {
+        None
+    }
+
     /// The time to hand so many results on to the next level of a loop over levels; with none of them it is called all the same.
     fn copy(&self, _rows: u32) -> Nanos {
         Nanos::ZERO

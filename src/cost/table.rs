@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::CostModel;
 use super::cell::{CellCosts, Rows};
 use super::curve::{Best, Curve};
+use super::grnn::Persistent;
 use super::operators;
 use super::roofline::{Kernels, Roofline};
 use crate::backend::Step;
@@ -45,6 +46,7 @@ pub const SWITCH: &str = "switch";
 pub struct CostTable {
     name: String,
     cells: BTreeMap<String, CellCosts>,
+    persistent: Option<Arc<Persistent>>,
 }
 
 /// What tasks cost beside their cells, whatever their batch. Where there is `None`, the table's rows of that name hold,
@@ -116,12 +118,12 @@ impl CostTable {
             return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
         }
         let cells = cells.into_iter().map(|(cell, rows)| (cell, CellCosts::Rows(rows))).collect();
-        Ok(CostTable { name: name.to_string(), cells })
+        Ok(CostTable { name: name.to_string(), cells, persistent: None })
     }
 
     /// A table without rows, for a device whose times are computed.
     pub fn empty() -> CostTable {
-        CostTable { name: "the cost table".into(), cells: BTreeMap::new() }
+        CostTable { name: "the cost table".into(), cells: BTreeMap::new(), persistent: None }
     }
 
     /// The same, with the times that a device computes for the cells that have no rows.
@@ -155,6 +157,17 @@ impl CostTable {
             self.cells.insert(cell.name, CellCosts::Computed(kernels));
         }
         Ok(self)
+    }
+
+    /// The same, with persistent kernels for the one cell of a model, in which tasks of whole requests and of parts of them run. Where the cell has
+    /// no costs yet, a step alone is a launch of them too.
+    #[must_use]
+    pub fn with_persistent(mut self, kernels: Arc<Persistent>, cell: &str) -> CostTable {
+        if self.rows(cell, "").is_none() {
+            self.cells.insert(cell.to_string(), CellCosts::Persistent(Arc::clone(&kernels)));
+        }
+        self.persistent = Some(kernels);
+        self
     }
 
     /// The rows of a cell: those of its name or, where the name ends in a number and has none, of the name without the number,
@@ -221,6 +234,7 @@ impl CostTable {
             launch: curve(overhead.launch, LAUNCH),
             operators: Vec::new(),
             kernel: curve(None, KERNEL),
+            persistent: self.persistent.clone(),
         })
     }
 
@@ -271,6 +285,8 @@ pub struct TableModel {
     /// What the numbers behind those of the cells stand for.
     operators: Vec<OperatorCosts>,
     kernel: Curve,
+    /// The kernels that run several steps in one launch; only models of one cell have them.
+    persistent: Option<Arc<Persistent>>,
 }
 
 /// Where the costs of an operator come from.
@@ -316,7 +332,13 @@ impl TableModel {
     /// The least that a cell with an input of this size takes, in any kind of task and in batches up to `largest` and up to the
     /// largest of the table.
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
-        self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest))
+        let of_cells = self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
+        self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best()))
+    }
+
+    /// Whether tasks of whole requests, and of parts of them, run in persistent kernels.
+    pub fn is_persistent(&self) -> bool {
+        self.persistent.is_some()
     }
 
     /// The batch of a cell that fills the device, for inputs of this size: the smallest power of two whose doubling takes at least half as
@@ -362,6 +384,11 @@ impl CostModel for TableModel {
 
     fn switch_of_whole(&self, step: &Step) -> Nanos {
         self.whole_switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
+    }
+
+    fn persistent(&self, step: &Step) -> Option<Nanos> {
+        let kernels = self.persistent.as_ref().filter(|_| self.operator(step.cell).is_none())?;
+        Some(kernels.runs(step.batch, step.times))
     }
 
     fn whole(&self, requests: u32) -> Nanos {

@@ -45,19 +45,53 @@ impl Start {
     }
 }
 
-/// The mean of the demands of steps, each for the time that the step takes, rounded up; `whole` says that they are inside of a task of whole
-/// requests.
+/// What the members of a task are, as far as its time depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// Single nodes.
+    Nodes,
+    /// Parts of requests.
+    Parts,
+    /// Whole requests.
+    Requests,
+}
+
+impl Of {
+    /// What they are.
+    pub fn members(members: &Members<'_>) -> Of {
+        match members {
+            Members::Nodes(_) => Of::Nodes,
+            Members::Parts(_) => Of::Parts,
+            Members::Requests => Of::Requests,
+        }
+    }
+
+    /// What all runs of a step take in such a task, and whether they are one launch that stays on the device.
+    pub fn runs(self, costs: &(impl CostModel + ?Sized), step: &Step) -> (Nanos, bool) {
+        let one = match self {
+            Of::Requests => CostModel::cell_of_whole,
+            Of::Nodes | Of::Parts => CostModel::cell,
+        };
+        match costs.persistent(step).filter(|_| self != Of::Nodes) {
+            Some(all) => (all, true),
+            None => (one(costs, step).saturating_mul(u64::from(step.times)), false),
+        }
+    }
+}
+
+/// The mean of the demands of steps in a task of these members, each for the time that the step takes, rounded up. A kernel that stays on the
+/// device has all of it.
 pub fn mean_demand<'s>(
     costs: &(impl CostModel + ?Sized),
     steps: impl IntoIterator<Item = &'s Step>,
-    whole: bool,
+    members: Of,
 ) -> Share {
     let (mut used, mut time) = (0, 0);
     for step in steps {
-        let run = if whole { costs.cell_of_whole(step) } else { costs.cell(step) };
-        let took = u128::from(run.saturating_mul(u64::from(step.times)).0);
-        used += took * u128::from(costs.demand(step).min(Share::WHOLE).0);
-        time += took;
+        let (took, stays) = members.runs(costs, step);
+        let demand = if stays { Share::WHOLE } else { costs.demand(step).min(Share::WHOLE) };
+        used += u128::from(took.0) * u128::from(demand.0);
+        time += u128::from(took.0);
     }
     // No more than the largest demand, which is a u64. Steps without any time use next to nothing.
     Share((used.div_ceil(time.max(1)) as u64).max(1))
@@ -72,7 +106,7 @@ impl<C: CostModel> Timing for C {
     /// The mean of its steps' demands, each for the time that the step takes, rounded up. What a task takes beside its steps uses as much
     /// as these do.
     fn demand(&mut self, task: &Task<'_>) -> Share {
-        mean_demand(self, task.steps, matches!(task.members, Members::Requests))
+        mean_demand(self, task.steps, Of::members(&task.members))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -80,21 +114,18 @@ impl<C: CostModel> Timing for C {
     }
 
     fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
-        let whole = matches!(task.members, Members::Requests);
-        let of_step = |step: &Step| match whole {
-            true => (self.cell_of_whole(step), self.switch_of_whole(step)),
-            false => (self.cell(step), self.switch(step)),
-        };
+        let members = Of::members(&task.members);
+        let whole = members == Of::Requests;
         // Behind another cell states go back to their requests anyway. So a task that gathers as well pays what is more.
         let mut gather = if task.gather { self.gather(task.batch) } else { Nanos::ZERO };
         let mut cells = if whole { self.whole(task.batch) } else { Nanos::ZERO };
         for step in task.steps {
-            let (cell, switch) = of_step(step);
             if before.replace(step.cell).is_some_and(|before| before != step.cell) {
+                let switch = if whole { self.switch_of_whole(step) } else { self.switch(step) };
                 cells = cells.saturating_add(switch.max(gather));
                 gather = Nanos::ZERO;
             }
-            cells = cells.saturating_add(cell.saturating_mul(u64::from(step.times)));
+            cells = cells.saturating_add(members.runs(self, step).0);
         }
         for copies in task.looped.copies {
             cells = cells.saturating_add(self.copy(copies.rows).saturating_mul(u64::from(copies.times)));

@@ -371,6 +371,11 @@ impl<'s> Prepared<'s> {
     /// The cell types that ran at batch sizes which the policy's cost table does not have; none on a real device.
     pub fn extrapolated(&self, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
         let Some(device) = self.device(run.policy) else { return Vec::new() };
+        let settings = &self.scenario.policies[run.policy].settings;
+        let whole = matches!(settings.largest_batches(&self.setup(run.policy)), Some(Batches::Requests(_)));
+        if device.is_persistent() && (whole || settings.runs_parts()) {
+            return Vec::new(); // Its tasks run in kernels of which the table says nothing.
+        }
         let counts = (0..).map(CellId).zip(&self.steps).zip(&record.batches);
         counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &device.measured(id), counts)).collect()
     }

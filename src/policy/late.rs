@@ -39,7 +39,7 @@ impl Settings for Late {
     const ABOUT: &'static str = "cell by cell, the next block formed while the last one runs (Late Batching)";
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let core = Core::new(&self.max_batch, &self.min_batch, setup)?;
+        let core = Core::new(&self.max_batch, &self.min_batch, 1, setup)?;
         Ok(Box::new(LatePolicy { lookahead: self.lookahead as usize, core }))
     }
 

@@ -67,6 +67,7 @@ pub fn measure(
             max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
             max_batch: one_size.clone(),
             min_batch: one_size,
+            chunk: 1,
         };
         let nodes = batch as usize * tasks(batch) * settings.workers;
         let mut serve_some = |nodes: usize, trees: u32, policy: &Cellular| {

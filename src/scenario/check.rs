@@ -37,7 +37,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "trace",
     "time_scale",
 ];
-pub(super) const DEVICE: &[&str] = &["workers", "costs", "roofline", "max_waiting", "precision", "signal", "launch"];
+pub(super) const DEVICE: &[&str] = &["workers", "costs", "roofline", "grnn", "max_waiting", "precision", "signal", "launch"];
 pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];
@@ -250,6 +250,7 @@ fn device(mut table: Section<'_>) -> Result<Device> {
         workers: table.take("workers").map_or(Ok(1), |workers| workers.whole(1..=MAX_WORKERS))? as usize,
         costs: table.take("costs").map(|costs| file(&costs, "")).transpose()?,
         roofline: table.take("roofline").map(|device| file(&device, "")).transpose()?,
+        grnn: table.take("grnn").map(|device| file(&device, "")).transpose()?,
         max_waiting: table.take("max_waiting").map(|bound| bound.count()).transpose()?,
         gpu: GpuSettings {
             precision: choice(&mut table, "precision", &precisions())?,

@@ -5,25 +5,50 @@ use std::sync::Arc;
 
 use super::Device;
 use crate::cost::CostModel;
+use crate::cost::grnn::{self, Persistent};
 use crate::cost::roofline::Roofline;
 use crate::cost::table::{CostTable, Overhead};
-use crate::error::Result;
+use crate::error::{Context as _, Error, Result};
 use crate::policy::Policy;
 use crate::policy::registry::{Configured, Setup};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
-/// The costs of a policy's tasks as a scenario names them: the rows of a cost table, and of cells without rows what follows from the
-/// data sheet of a device. `None` if it names neither. The sizes are those of the model's network.
+/// The costs of a policy's tasks as a scenario names them: the rows of a cost table, of cells without rows what follows from the
+/// data sheet of a device, and the persistent kernels of a device that has them. `None` if it names none of the three. The sizes are those of the
+/// model's network.
 ///
 /// # Errors
-/// A file that is missing or broken; a cell without rows of which it is not known what it computes.
+/// A file that is missing or broken; a cell without rows of which it is not known what it computes; a model without persistent kernels.
 pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
-    let table = costs.map(CostTable::read).transpose()?;
-    let Some(file) = &device.roofline else { return Ok(table) };
-    let roofline = Arc::new(Roofline::read(file, device.gpu.precision)?);
-    table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, sizes).map(Some)
+    let mut table = costs.map(CostTable::read).transpose()?;
+    if let Some(file) = &device.roofline {
+        let roofline = Arc::new(Roofline::read(file, device.gpu.precision)?);
+        table = Some(table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, sizes)?);
+    }
+    if let Some(file) = &device.grnn {
+        let (kernels, cell) = persistent(file, model, sizes)?;
+        table = Some(table.unwrap_or_else(CostTable::empty).with_persistent(kernels, cell));
+    }
+    Ok(table)
+}
+
+/// The persistent kernels of a model on a device, and the name of its cell.
+fn persistent(file: &Path, model: &Model, sizes: &Sizes) -> Result<(Arc<Persistent>, &'static str)> {
+    let cell = match model {
+        Model::Lstm => grnn::Cell::Lstm,
+        Model::Gru => grnn::Cell::Gru,
+        other => {
+            return Err(Error::input(format!(
+                "device.grnn: persistent kernels run lstm and gru, and the model is {}; leave it out",
+                other.name()
+            )));
+        }
+    };
+    let device = grnn::Device::read(file)?;
+    let kernels = Persistent::new(cell, sizes.hidden, &device).within(file.display())?;
+    Ok((Arc::new(kernels), cell.name()))
 }
 
 /// The costs that a policy is named, or why there are none. A real run may do with a table that does not fit, or without one, unless the

@@ -165,6 +165,8 @@ pub struct Device {
     pub costs: Option<Input>,
     /// The device, by its data sheet, that the simulator takes the times of cells without rows from.
     pub roofline: Option<Input>,
+    /// The device, by its file, whose persistent kernels tasks of several steps run in; those of single steps take what the two above say.
+    pub grnn: Option<Input>,
     /// How many requests may be in the system; those that arrive beyond are turned away. `None` leaves it to the backend.
     pub max_waiting: Option<u32>,
     /// How GPUs compute; only they use it.

@@ -39,6 +39,7 @@ pub(super) fn scenario(scenario: &Scenario) -> Value {
             "workers": device.workers,
             "costs": device.costs.as_ref().map(Input::given),
             "roofline": device.roofline.as_ref().map(Input::given),
+            "grnn": device.grnn.as_ref().map(Input::given),
             "max_waiting": device.max_waiting,
             "precision": precision,
             "signal": signal,

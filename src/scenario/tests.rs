@@ -125,7 +125,7 @@ fn a_scenario_is_read_with_its_defaults() {
                 "dataset": "lengths.csv", "requests": 100_000, "max_length": null,
             },
             "arrivals": { "process": "poisson", "rates": [1000, 2000.5] },
-            "device": { "workers": 1, "costs": "costs.csv", "roofline": null, "max_waiting": null,
+            "device": { "workers": 1, "costs": "costs.csv", "roofline": null, "grnn": null, "max_waiting": null,
                 "precision": "f32", "signal": "fused", "launch": "graph" },
             "overhead": { "task_ns": null, "gather_ns": null, "launch_ns": null },
             "metrics": { "slo": null, "quantile": "p99", "warmup": "auto" },

@@ -20,7 +20,7 @@ use super::replay::Replay;
 use super::results::Point;
 use crate::backend::{Copies, HostWork, LoopWork, Members, Step, Task};
 use crate::cost::table::TableModel;
-use crate::cost::timing::{Start, Timing};
+use crate::cost::timing::{Of, Start, Timing};
 use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
@@ -89,8 +89,8 @@ impl Ledger {
 pub struct Signature {
     steps: SmallVec<[Step; 2]>,
     gather: bool,
-    /// It runs all nodes of its requests.
-    whole: bool,
+    /// What it runs of its requests.
+    of: Of,
     /// Host work for which the device stands still. What is done ahead of the task is no part of its duration.
     during: Nanos,
     copies: SmallVec<[Copies; 2]>,
@@ -100,12 +100,11 @@ pub struct Signature {
 impl Signature {
     /// That of a task.
     pub fn of(task: &Task<'_>) -> Signature {
-        let whole = matches!(task.members, Members::Requests);
         let LoopWork { copies, empty_calls } = task.looped;
         Signature {
             steps: SmallVec::from_slice(task.steps),
             gather: task.gather,
-            whole,
+            of: Of::members(&task.members),
             during: task.host.during,
             copies: SmallVec::from_slice(copies),
             empty_calls,
@@ -114,7 +113,11 @@ impl Signature {
 
     /// A task of this signature, as far as its duration follows from it.
     fn task(&self, worker: WorkerId, batch: u32) -> Task<'_> {
-        let members = if self.whole { Members::Requests } else { Members::Nodes(&|_| ()) };
+        let members = match self.of {
+            Of::Nodes => Members::Nodes(&|_| ()),
+            Of::Parts => Members::Parts(&|_| ()),
+            Of::Requests => Members::Requests,
+        };
         let host = HostWork { ahead: Nanos::ZERO, during: self.during };
         let looped = LoopWork { copies: &self.copies, empty_calls: self.empty_calls };
         Task { batch, gather: self.gather, members, host, looped, ..Task::whole_requests(worker, &self.steps, &[], 0) }

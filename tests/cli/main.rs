@@ -9,6 +9,7 @@ mod determinism;
 mod explain;
 mod files;
 mod graphs;
+mod grnn;
 #[cfg(target_os = "linux")]
 #[path = "../host_cuda/mod.rs"]
 mod host_cuda;

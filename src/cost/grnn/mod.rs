@@ -1,5 +1,23 @@
 //! GRNN: persistent kernels for recurrent networks, and the model that says which mapping of them is fastest.
+//!
+//! A persistent kernel computes a whole sequence in one launch. Its blocks stay on their multiprocessors and keep the weights in registers, so that a
+//! step moves the state alone. How the work of a step is laid over the GPU is a [`Mapping`]; a [`Space`] has all of them, [`Cost`] is what a
+//! step costs with one, and [`rank`] puts the valid ones in order (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
 
+mod cost;
+mod device;
+mod launches;
 mod mapping;
+mod persistent;
+mod rank;
+mod space;
+mod time;
 
+pub use self::cost::Cost;
+pub use self::device::{Constants, Device, Products, Reductions};
+pub use self::launches::Launches;
 pub use self::mapping::{Mapping, Rnn, Sizes};
+pub use self::persistent::Persistent;
+pub use self::rank::{Cell, Ranked, csv, rank};
+pub use self::space::{Space, weights_of_thread};
+pub use self::time::{Line, Times};

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::backend::cuda::gpu::Precision;
 use crate::error::{Error, Result};
@@ -34,6 +35,9 @@ struct File {
     tf32: Option<Unit>,
     bf16: Option<Unit>,
     f16: Option<Unit>,
+    /// What persistent kernels need to know, which is read [elsewhere](crate::cost::grnn::Device).
+    #[serde(rename = "grnn")]
+    _grnn: Option<IgnoredAny>,
 }
 
 /// What computes in one precision.
@@ -82,7 +86,7 @@ impl Roofline {
         let refuse = |key: String, value: u64, allowed: String| {
             Err(Error::input(format!("{file}: {key}: {value} is out of range; a whole number {allowed}")))
         };
-        let File { name, multiprocessors, bandwidth_mb_s, launch_ns, latency_ns, f32, tf32, bf16, f16 } = read;
+        let File { name, multiprocessors, bandwidth_mb_s, launch_ns, latency_ns, f32, tf32, bf16, f16, .. } = read;
         for (key, value, least) in [
             ("multiprocessors", multiprocessors, 1),
             ("bandwidth_mb_s", bandwidth_mb_s, 1),

@@ -21,7 +21,7 @@ pub struct Chain {
     pub live: Handle,
     /// Its last node.
     pub last: NodeId,
-    /// How many of its nodes have not been submitted.
+    /// How many tasks will take it: its nodes that have not been submitted, or the chunks of them.
     pub left: u32,
     /// The request, if none of the chain's nodes has been submitted.
     pub begins: Option<RequestId>,
@@ -37,6 +37,13 @@ pub struct Seat {
     pub live: Handle,
     /// Its last node.
     pub last: NodeId,
+}
+
+impl Seat {
+    /// Its chain's place in the order of release, over all queues.
+    pub fn released(&self) -> u64 {
+        self.released
+    }
 }
 
 /// The chains that a worker runs together, or last ran.
@@ -218,17 +225,17 @@ impl ChainQueue {
         self.window(worker).members
     }
 
-    /// The chains of the next task, in no order.
-    pub fn seats(&self, worker: WorkerId) -> impl Iterator<Item = &Seat> {
-        self.window(worker).iter()
+    /// The chains of the next task, in no order, each with the number of tasks that it is in from that one on.
+    pub fn seats(&self, worker: WorkerId) -> impl Iterator<Item = (&Seat, u32)> {
+        let window = self.window(worker);
+        window.iter().map(|seat| (seat, (seat.end - window.step) as u32))
     }
 
-    /// Appends the nodes of the next task in their order.
+    /// Appends the nodes of the next task in their order, where it takes one of each chain.
     pub fn list(&self, worker: WorkerId, out: &mut Vec<(Handle, NodeId)>) {
-        let step = self.window(worker).step;
-        let mut seats: Vec<&Seat> = self.seats(worker).collect();
-        seats.sort_unstable_by_key(|seat| seat.released);
-        out.extend(seats.into_iter().map(|seat| (seat.live, NodeId(seat.last.0 - (seat.end - step - 1) as u32))));
+        let mut seats: Vec<(&Seat, u32)> = self.seats(worker).collect();
+        seats.sort_unstable_by_key(|(seat, _)| seat.released);
+        out.extend(seats.into_iter().map(|(seat, left)| (seat.live, NodeId(seat.last.0 - (left - 1)))));
     }
 
     /// Takes the next task: appends the chains that end with it, in their order.

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::chain_queue::{Chain, ChainQueue, Seat};
 use super::graph_queue::{GraphQueue, Share};
 use super::identity::MemberSet;
-use crate::backend::{HostWork, LoopWork, Members, NodeRef, Step, Task};
+use crate::backend::{HostWork, LoopWork, Members, NodeRef, Part, Step, Task};
 use crate::policy::registry::{PerCell, Setup};
 use crate::policy::{Completed, Dispatch, Outcomes, Reason};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
@@ -23,6 +23,8 @@ pub type Handle = u32;
 /// The requests in the system, what of them is ready and what runs.
 pub struct Core {
     types: Vec<TypeState>,
+    /// How many steps of each chain a task runs; 1 where there are graphs.
+    chunk: u32,
     /// The cell types, those of higher priority first, those of equal priority by name.
     by_priority: Vec<usize>,
     live: Vec<Live>,
@@ -119,11 +121,17 @@ enum Criterion {
 }
 
 impl Core {
-    /// An empty system, with the largest batch (`Bsizes.Max()`) and the smallest behind another task (`Bsizes.Min()`).
+    /// An empty system, with the largest batch (`Bsizes.Max()`), the smallest behind another task (`Bsizes.Min()`) and the steps of a chain that
+    /// a task runs.
     ///
     /// # Errors
     /// Batches that do not fit the model's cells, or each other; the message begins with the key.
-    pub fn new(max_batch: &PerCell<u32>, min_batch: &PerCell<u32>, setup: &Setup<'_>) -> Result<Self, String> {
+    pub fn new(
+        max_batch: &PerCell<u32>,
+        min_batch: &PerCell<u32>,
+        chunk: u32,
+        setup: &Setup<'_>,
+    ) -> Result<Self, String> {
         let max = max_batch.resolve("max_batch", setup.cells)?;
         let min = min_batch.resolve("min_batch", setup.cells)?;
         if let Some(i) = (0..max.len()).find(|i| min[*i] > max[*i]) {
@@ -154,6 +162,7 @@ impl Core {
         by_priority.sort_by_key(|i| (std::cmp::Reverse(setup.cells[*i].priority), &setup.cells[*i].name));
         Ok(Core {
             types,
+            chunk,
             by_priority,
             live: Vec::new(),
             vacant: Vec::new(),
@@ -225,24 +234,29 @@ impl Core {
             }
         };
 
-        let input = if state.sized { largest_input(&state.queue, worker, &self.live) } else { (0, size as u64) };
+        let chunk = self.chunk;
+        let extent = match state.sized || chunk > 1 {
+            true => Extent::of(&state.queue, worker, chunk, &self.live),
+            false => Extent { steps: 1, input: 0, useful: size as u64 },
+        };
         let gather = self.last_members[worker.index()].replace(members) != Some(members);
         let (queue, live) = (&state.queue, &self.live);
         let list = |out: &mut Vec<NodeRef>| list_nodes(queue, worker, running, live, out);
+        let list_parts = |out: &mut Vec<Part>| list_parts(queue, worker, chunk, live, out);
         let task = Task {
             worker,
             stream: StreamId(0),
-            steps: &[Step { cell: state.cell, batch: size as u32, times: 1, input: input.0 }],
+            steps: &[Step { cell: state.cell, batch: size as u32, times: extent.steps, input: extent.input }],
             batch: size as u32,
-            useful_cells: input.1,
+            useful_cells: extent.useful,
             gather,
             host: HostWork::default(),
             looped: LoopWork::default(),
             requests: &self.scratch.begins,
-            members: Members::Nodes(&list),
+            members: if chunk > 1 { Members::Parts(&list_parts) } else { Members::Nodes(&list) },
         };
         let before = dispatch.unfinished(worker);
-        dispatch.submit_because(&task, || reason(state, choice.criterion, ready, worker, before));
+        dispatch.submit_because(&task, || reason(state, choice.criterion, ready, chunk, worker, before));
 
         match &mut state.queue {
             Queue::Chains(queue) => queue.advance(worker, &mut running.ended),
@@ -264,7 +278,7 @@ impl Core {
             released: self.next_release,
             live: handle,
             last: NodeId(before + length - 1),
-            left: length,
+            left: length.div_ceil(self.chunk),
             begins: Some(live.request),
         };
         self.next_release += 1;
@@ -452,8 +466,16 @@ impl Running {
 }
 
 /// Why a task is submitted, of a type of which so many nodes are ready, to a worker with so many unfinished tasks.
-fn reason(state: &TypeState, criterion: Criterion, ready: usize, worker: WorkerId, before: usize) -> Reason {
+fn reason(
+    state: &TypeState,
+    criterion: Criterion,
+    ready: usize,
+    chunk: u32,
+    worker: WorkerId,
+    before: usize,
+) -> Reason {
     let TypeState { name, max_batch, .. } = state;
+    let and_behind = if chunk > 1 { format!(", each with up to {} behind it (chunk)", chunk - 1) } else { String::new() };
     Reason {
         what: match criterion {
             Criterion::FullBatch => format!("{name}: at least max_batch ({max_batch}) nodes were ready"),
@@ -463,8 +485,8 @@ fn reason(state: &TypeState, criterion: Criterion, ready: usize, worker: WorkerI
             }
         },
         size: match ready > *max_batch {
-            true => format!("max_batch ({max_batch}) of {ready} ready nodes"),
-            false => format!("all {ready} ready nodes"),
+            true => format!("max_batch ({max_batch}) of {ready} ready nodes{and_behind}"),
+            false => format!("all {ready} ready nodes{and_behind}"),
         },
         when: match before {
             0 => format!("worker {worker} had nothing to do"),
@@ -474,13 +496,53 @@ fn reason(state: &TypeState, criterion: Criterion, ready: usize, worker: WorkerI
     }
 }
 
-/// The input size that the worker's next task is padded to, and the sum of its members' own.
-fn largest_input(queue: &Queue, worker: WorkerId, live: &[Live]) -> (u32, u64) {
-    let Queue::Chains(queue) = queue else { unreachable!("cells with an input size stand alone") };
-    queue.seats(worker).fold((0, 0), |(largest, sum), seat| match &live[seat.live as usize].work {
-        Work::Runs { left, .. } => (largest.max(left[0].input), sum + u64::from(left[0].input.max(1))),
-        Work::Graph(_) => (largest, sum + 1),
-    })
+/// What a worker's next task of chains runs.
+struct Extent {
+    /// The steps of the chain that has the most left, up to a chunk of them.
+    steps: u32,
+    /// The input size that it is padded to.
+    input: u32,
+    /// The cells that are its members' own.
+    useful: u64,
+}
+
+impl Extent {
+    fn of(queue: &Queue, worker: WorkerId, chunk: u32, live: &[Live]) -> Extent {
+        let Queue::Chains(queue) = queue else { unreachable!("cells with an input size stand alone, and chunks are of chains") };
+        let mut extent = Extent { steps: 1, input: 0, useful: 0 };
+        for (seat, tasks_left) in queue.seats(worker) {
+            let live = &live[seat.live as usize];
+            let part = part_of(seat, tasks_left, chunk, live);
+            let steps = part.to.0 - part.from.0;
+            let input = match &live.work {
+                Work::Runs { left, .. } => left[0].input,
+                Work::Graph(_) => 0,
+            };
+            extent.steps = steps.max(extent.steps);
+            extent.input = input.max(extent.input);
+            extent.useful += u64::from(steps) * u64::from(input.max(1));
+        }
+        extent
+    }
+}
+
+/// What the next task runs of a chain that is in so many tasks more.
+fn part_of(seat: &Seat, tasks_left: u32, chunk: u32, live: &Live) -> Part {
+    let length = match &live.work {
+        Work::Runs { left, .. } => left[0].length,
+        Work::Graph(_) => 1,
+    };
+    let (behind, done) = (seat.last.0 + 1, length.div_ceil(chunk) - tasks_left);
+    let from = behind - length + done * chunk;
+    Part { request: live.request, from: NodeId(from), to: NodeId(behind.min(from.saturating_add(chunk))) }
+}
+
+/// The parts of chains that a task runs which has just been formed.
+fn list_parts(queue: &Queue, worker: WorkerId, chunk: u32, live: &[Live], out: &mut Vec<Part>) {
+    let Queue::Chains(queue) = queue else { unreachable!("chunks are of chains") };
+    let mut seats: Vec<(&Seat, u32)> = queue.seats(worker).collect();
+    seats.sort_unstable_by_key(|(seat, _)| seat.released());
+    out.extend(seats.into_iter().map(|(seat, left)| part_of(seat, left, chunk, &live[seat.live as usize])));
 }
 
 /// The nodes of a task that has just been formed.

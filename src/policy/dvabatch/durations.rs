@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Stage;
 use super::slicing::Slicing;
 use crate::cost::CostModel;
-use crate::cost::timing::mean_demand;
+use crate::cost::timing::{Of, mean_demand};
 use crate::units::{Nanos, Share};
 
 /// The durations of a network's stages, each worked out when it is first asked for.
@@ -57,11 +57,11 @@ impl Durations {
         let mut sum = Nanos::ZERO;
         for (stage, rest) in rest.iter_mut().enumerate().rev() {
             self.slicing.steps(Stage(stage as u16), batch, 0, input, &mut steps);
-            let times = steps.iter().map(|step| self.costs.cell(step).saturating_mul(u64::from(step.times)));
+            let times = steps.iter().map(|step| Of::Parts.runs(&*self.costs, step).0);
             sum = times.fold(sum, Nanos::saturating_add);
             *rest = sum;
             all.append(&mut steps);
         }
-        Profile { rest, demand: mean_demand(&*self.costs, &all, false) }
+        Profile { rest, demand: mean_demand(&*self.costs, &all, Of::Parts) }
     }
 }

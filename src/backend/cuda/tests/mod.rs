@@ -76,6 +76,7 @@ fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Configured> {
             max_tasks: rng.random_range(1..6),
             max_batch: PerCell::All(max_batch),
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
+            chunk: 1,
         }),
         3..=4 => Box::new(Late {
             max_batch: PerCell::All(max_batch),

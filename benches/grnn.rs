@@ -1,0 +1,29 @@
+//! Ranking all valid mappings of a persistent kernel.
+
+use std::hint::black_box;
+
+use batchlab::cost::grnn::{Cell, Device, Launches, Space, rank};
+use criterion::{Criterion, criterion_group, criterion_main};
+
+fn ranking(criterion: &mut Criterion) {
+    let device = Device::open("titan-v").expect("the device comes with batchlab");
+    let mut group = criterion.benchmark_group("grnn");
+    group.sample_size(20);
+    for (name, cell, hidden, batch, widest, uneven, valid) in [
+        ("lstm 256, batch 20", Cell::Lstm, 256, 20, 64, false, 150),
+        ("gru 256, batch 10", Cell::Gru, 256, 10, 64, false, 425),
+        ("lstm 256, batch 20, 111,888 mappings", Cell::Lstm, 256, 20, 256, false, 234),
+        ("gru 64, batch 20, every rule loose", Cell::Gru, 64, 20, 256, true, 6_788),
+    ] {
+        let space = Space { widest, uneven };
+        assert_eq!(rank(cell, hidden, batch, &device, &space).len(), valid, "{name}");
+        group.bench_function(name, |b| b.iter(|| rank(cell, hidden, black_box(batch), &device, &space)));
+    }
+    group.bench_function("the best for every batch, lstm 256", |b| {
+        b.iter(|| Launches::new(Cell::Lstm, black_box(256), &device, &Space::default()));
+    });
+    group.finish();
+}
+
+criterion_group!(all, ranking);
+criterion_main!(all);

@@ -1,0 +1,178 @@
+//! `batchlab grnn rank`: the mappings of a persistent kernel by what the model says of them.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde_json::{Value, json};
+
+use crate::cli::{Format, print, print_json};
+use crate::cost::grnn::{Cell, Cost, Device, Launches, Mapping, Ranked, Sizes, Space, csv, rank, weights_of_thread};
+use crate::error::Result;
+use crate::files::write_whole;
+
+/// Rank the mappings of a persistent kernel
+///
+/// Costs are those of a step, in fused multiply-adds that wait for each other: GC is the state's way from the L2 cache, SC a second
+/// synchronisation, RC the sums over the threads of a work group, PC the products. The model ranks mappings; it does not predict times.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// What the kernel computes; for a GRU both ways to synchronise are ranked together
+    #[arg(long, value_enum)]
+    cell: CellName,
+    /// The width of the state
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    hidden: u32,
+    /// The sequences that run together
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    batch: u32,
+    /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a table [grnn]
+    #[arg(long, default_value = "titan-v")]
+    device: String,
+    /// How many are printed
+    #[arg(long, default_value_t = 5)]
+    top: usize,
+    /// Write all valid ones to a file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// The widest tile
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    max_tile_width: u32,
+    /// Also blocks whose threads are no multiple of 128, a warp for each scheduler
+    #[arg(long)]
+    loose: bool,
+    /// How they are printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+/// The cells that have kernels.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum CellName {
+    /// With one synchronisation a step
+    Lstm,
+    /// With one or two
+    Gru,
+}
+
+/// Ranks, prints the first ones and writes all of them, if that is wanted.
+///
+/// # Errors
+/// A device that is not known or not complete; a file that can't be written.
+pub fn run(args: &Args) -> Result<()> {
+    let device = Device::open(&args.device)?;
+    let space = Space { widest: args.max_tile_width, uneven: args.loose };
+    let cell = match args.cell {
+        CellName::Lstm => Cell::Lstm,
+        CellName::Gru => Cell::Gru,
+    };
+    let ranked = rank(cell, args.hidden, args.batch, &device, &space);
+    if let Some(file) = &args.csv {
+        let text = csv(cell, args.hidden, args.batch, &ranked);
+        write_whole(file, |out| out.write_all(text.as_bytes()))?;
+    }
+    let size: u64 = cell.kernels().iter().map(|rnn| space.size(*rnn, args.batch)).sum();
+    let shown = &ranked[..args.top.min(ranked.len())];
+    match args.format {
+        Format::Json => print_json(vec![json!({
+            "device": device.name,
+            "cell": cell.name(),
+            "hidden": args.hidden,
+            "batch": args.batch,
+            "space": size,
+            "valid": ranked.len(),
+            "top": shown.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
+        })]),
+        Format::Table => {
+            let head = format!(
+                "{}, hidden {}, batch {}, on {}: {} of {size} mappings are valid\n",
+                cell.name(),
+                args.hidden,
+                args.batch,
+                device.name,
+                ranked.len()
+            );
+            let rest = match ranked.is_empty() {
+                true => instead(cell, args, &device, &space),
+                false => table(cell, shown, args),
+            };
+            print(&(head + &rest))
+        }
+    }
+}
+
+/// What runs where no mapping is valid.
+fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
+    let launches = Launches::new(cell, args.hidden, device, space);
+    let sizes: Vec<u32> = launches.of(args.batch).map(|(batch, _)| *batch).collect();
+    match sizes[..] {
+        [] => "no batch fits: the weights are more than the registers of all multiprocessors, so that the traditional kernels run, one for each step\n"
+            .into(),
+        [padded] => format!("the batch runs padded to {padded}: grnn rank --batch {padded}\n"),
+        _ => {
+            let list: Vec<String> = sizes.iter().map(u32::to_string).collect();
+            format!("the batch runs as {} launches, one behind the other, of batches {}\n", sizes.len(), list.join(", "))
+        }
+    }
+}
+
+fn table(cell: Cell, ranked: &[Ranked], args: &Args) -> String {
+    let mut text = format!(
+        "{:>4}{:>5}{:>5}{:>8}{:>6}{:>6}{:>5}{:>9}{:>8}{:>9}{:>10}{:>5}{:>13}{:>10}{:>14}\n",
+        "rank",
+        "TW",
+        "TH",
+        "groups",
+        "size",
+        "sync",
+        "sub",
+        "threads",
+        "blocks",
+        "weights",
+        "GC",
+        "SC",
+        "RC",
+        "PC",
+        "cost"
+    );
+    for (place, one) in (1..).zip(ranked) {
+        let Ranked { rnn, mapping, cost } = one;
+        let Mapping { tile_width, tile_height, groups, group_size } = mapping;
+        let sizes = Sizes { rnn: *rnn, hidden: args.hidden, batch: args.batch };
+        let sync = match cell {
+            Cell::Lstm => "-".into(),
+            Cell::Gru => rnn.synchronisations().to_string(),
+        };
+        let Cost { memory, synchronisation, reduction, product } = cost;
+        writeln!(
+            text,
+            "{place:>4}{tile_width:>5}{tile_height:>5}{groups:>8}{group_size:>6}{sync:>6}{:>5}{:>9}{:>8}{:>9}{memory:>10.2}{synchronisation:>5}\
+             {reduction:>13.6}{product:>10.2}{:>14.6}",
+            mapping.sub_tile_width(*rnn),
+            mapping.threads(),
+            mapping.blocks(&sizes),
+            weights_of_thread(mapping, &sizes).ceil(),
+            cost.total()
+        )
+        .expect("a string takes all");
+    }
+    text
+}
+
+fn object(one: &Ranked, args: &Args) -> Value {
+    let Ranked { rnn, mapping, cost } = one;
+    json!({
+        "kernel": rnn.to_string(),
+        "mapping": mapping,
+        "sub_tile_width": mapping.sub_tile_width(*rnn),
+        "threads": mapping.threads(),
+        "blocks": mapping.blocks(&Sizes { rnn: *rnn, hidden: args.hidden, batch: args.batch }),
+        "cost": {
+            "memory": cost.memory,
+            "synchronisation": cost.synchronisation,
+            "reduction": cost.reduction,
+            "product": cost.product,
+            "total": cost.total(),
+        },
+    })
+}

@@ -1,0 +1,111 @@
+//! What a step costs with a mapping (GRNN, Figure 10), in dependent multiply-adds.
+//!
+//! The published ranking differs from the printed equations in two things. A dot product is spread over the threads of a work group, not over
+//! those of a sub-tile (equation 8). And the jumps of the fitted functions at their bounds are part of it: ranks depend on them. Its costs
+//! come out to the last bit, since the terms are rounded and added as there.
+
+use super::{Device, Mapping, Rnn, Sizes};
+
+/// The terms of a step's cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// GC: the state comes from the L2 cache into shared memory (equation 10), rounded to 2 decimals.
+    pub memory: f64,
+    /// SC: what a second synchronisation adds. The first is the same for all mappings and left out.
+    pub synchronisation: f64,
+    /// RC: the sums over the threads of a group (equation 14).
+    pub reduction: f64,
+    /// PC: the products of each thread (equation 12), rounded to 2 decimals.
+    pub product: f64,
+}
+
+impl Cost {
+    /// The cost of a valid mapping.
+    pub fn of(mapping: &Mapping, sizes: &Sizes, device: &Device) -> Cost {
+        let constants = &device.constants;
+        let Sizes { rnn, hidden, .. } = *sizes;
+        let [hidden, width, height] = [hidden, mapping.tile_width, mapping.tile_height].map(f64::from);
+        let synchronisations = f64::from(rnn.synchronisations());
+
+        // Two multiprocessors share a way to the L2 cache.
+        let state = 4.0 * hidden * height;
+        let bytes = match rnn {
+            Rnn::Lstm => state,
+            Rnn::GruDouble => state * 2.0,
+            // The partial sums of the reset gate, one from each block of the row.
+            Rnn::GruSingle => state + hidden * (hidden / width) * height * 4.0,
+        };
+        let sharing = 1 + 2 * mapping.blocks(sizes) / device.multiprocessors;
+        let memory = bytes * f64::from(sharing) / f64::from(constants.fma_cycles * constants.l2_bytes);
+
+        let product = product(mapping, sizes, device);
+        let product = match rnn {
+            Rnn::Lstm => product,
+            Rnn::GruDouble => product * 1.5,
+            Rnn::GruSingle => product + width + hidden / width,
+        };
+        // A GRU reduces twice in a step, whichever way its blocks wait.
+        let reductions = if rnn == Rnn::Lstm { 1.0 } else { 2.0 };
+        Cost {
+            memory: hundredths(memory),
+            synchronisation: (synchronisations - 1.0) * f64::from(constants.second_synchronisation),
+            reduction: reductions * reduction(mapping, sizes, device),
+            product: hundredths(product),
+        }
+    }
+
+    /// TC: all of it (equation 15).
+    pub fn total(&self) -> f64 {
+        self.memory + self.synchronisation + self.reduction + self.product
+    }
+}
+
+/// The warps of each scheduler of a multiprocessor (equation 6).
+fn warps_of_scheduler(mapping: &Mapping, device: &Device) -> u32 {
+    mapping.threads().div_ceil(32).div_ceil(device.constants.schedulers)
+}
+
+/// Equation 12, for the gates whose products a work group computes together.
+fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
+    let fit = &device.constants.products;
+    let (warps, outputs) = (warps_of_scheduler(mapping, device), mapping.sub_tile_width(sizes.rnn));
+    let each = match warps * outputs <= fit.bound {
+        true => libm::pow(fit.warps, libm::log2(warps.into())) * libm::pow(fit.outputs, libm::log2(outputs.into())),
+        false => fit.bound_cost * (f64::from(warps * outputs) / f64::from(fit.bound)),
+    };
+    each * f64::from(mapping.tile_height) * (f64::from(sizes.hidden) / f64::from(mapping.group_size))
+}
+
+/// Equation 14, once.
+fn reduction(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
+    let constants = &device.constants;
+    let fit = &constants.reductions;
+    let values = warps_of_scheduler(mapping, device) * mapping.sub_tile_width(sizes.rnn) * mapping.tile_height;
+    // A group that is no whole warp takes another step to bring its sum to where it is needed.
+    let steps = mapping.group_size.ilog2() + u32::from(mapping.group_size < 32);
+    let shuffles = f64::from(steps * constants.shuffle);
+    match values < fit.bound {
+        true => shuffles * libm::pow(fit.value, values.into()),
+        false => shuffles * libm::pow(fit.value, fit.bound_values.into()) * (f64::from(values) / f64::from(fit.bound)),
+    }
+}
+
+/// The nearest number with 2 decimals; of two equally near ones that with an even last digit. Equally near means of the number itself, not of a
+/// hundred times it, which may be rounded. Formatting knows it exactly.
+fn hundredths(number: f64) -> f64 {
+    format!("{number:.2}").parse().expect("a number of digits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_go_to_the_even_digit() {
+        for (number, rounded) in
+            [(0.125, 0.12), (0.375, 0.38), (2.625, 2.62), (1.005, 1.0), (2.675, 2.67), (24.0, 24.0)]
+        {
+            assert_eq!(hundredths(number), rounded, "{number}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What the model knows of a GPU: the table `[grnn]` of a device file.
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::Times;
+use crate::error::{Error, Result};
+
+/// A GPU as GRNN's performance model sees it (Figure 10, hardware and measured parameters).
+///
+/// The unit of cost is the time of one fused multiply-add behind another that it depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// SMs: the multiprocessors, each of which holds one block.
+    pub multiprocessors: u32,
+    /// What the table says.
+    pub constants: Constants,
+}
+
+/// The table `[grnn]`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constants {
+    /// NS: the warp schedulers of a multiprocessor.
+    pub schedulers: u32,
+    /// The registers of a multiprocessor, 32 bits each.
+    pub registers: u32,
+    /// The most threads of a block.
+    pub threads: u32,
+    /// The most weights that a thread keeps in registers.
+    pub thread_weights: u32,
+    /// The registers that a thread needs beside its weights.
+    pub thread_registers: u32,
+    /// FC: the cycles of a fused multiply-add that the next one waits for.
+    pub fma_cycles: u32,
+    /// L2B: the bytes that a multiprocessor gets from the L2 cache in a cycle.
+    pub l2_bytes: u32,
+    /// SC: what a second synchronisation adds to a step: two round trips to the L2 cache for each of the two.
+    pub second_synchronisation: u32,
+    /// FPS: the multiply-adds in the time of a shuffle.
+    pub shuffle: u32,
+    /// S1 and S2: products.
+    pub products: Products,
+    /// S3: reductions.
+    pub reductions: Reductions,
+    /// How costs become time; `None` where nothing has been measured.
+    pub time: Option<Times>,
+}
+
+/// What a product costs, by the warps of a scheduler and the outputs that use each loaded element of the state (equation 12). Doubling
+/// the warps costs `warps` times as much and doubling the outputs `outputs` times, not twice; above `bound` of both together the scheduler
+/// has no time left to hide, and the cost is in proportion.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Products {
+    /// S1: what twice the warps of a scheduler cost.
+    pub warps: f64,
+    /// S2: what twice the outputs of a work group cost.
+    pub outputs: f64,
+    /// Warps times outputs up to which the two hold.
+    pub bound: u32,
+    /// The cost of a multiply-add at the bound, and in proportion above.
+    pub bound_cost: f64,
+}
+
+/// What a reduction costs, by the values that the warps of a scheduler reduce (equation 14): each further one makes it `value` times as long,
+/// below `bound` of them; from there on the shuffles are one behind the other.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reductions {
+    /// S3: what a further value costs.
+    pub value: f64,
+    /// The number of values from which the cost is in proportion.
+    pub bound: u32,
+    /// The cost at the bound is that of so many values below it.
+    pub bound_values: u32,
+}
+
+/// A device file; what else it has is the roofline's.
+#[derive(Deserialize)]
+struct File {
+    name: String,
+    multiprocessors: u32,
+    grnn: Option<Constants>,
+}
+
+/// The largest whole number of the table: far beyond any GPU.
+const MAX: u32 = 1 << 24;
+
+/// The devices that are known by name: the files that come with batchlab and have the table.
+const NAMED: &[(&str, &str)] = &[
+    ("titan-v", include_str!("../../../scenarios/devices/titan-v.toml")),
+    ("v100", include_str!("../../../scenarios/devices/v100.toml")),
+    ("titan-rtx", include_str!("../../../scenarios/devices/titan-rtx.toml")),
+    ("h200", include_str!("../../../scenarios/devices/h200.toml")),
+];
+
+impl Device {
+    /// The device of this name, or the one that a file describes.
+    ///
+    /// # Errors
+    /// As [`Device::read`]; the names that are known, if it is neither.
+    pub fn open(given: &str) -> Result<Device> {
+        match NAMED.iter().find(|(name, _)| *name == given) {
+            Some((name, text)) => Device::parse(text, name),
+            None if given.ends_with(".toml") => Device::read(Path::new(given)),
+            None => {
+                let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+                Err(Error::input(format!(
+                    "unknown device \"{given}\"; known: {}, or a file such as scenarios/devices/titan-v.toml",
+                    known.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Reads the device from its file.
+    ///
+    /// # Errors
+    /// Names the file and the key; says what is allowed.
+    pub fn read(path: &Path) -> Result<Device> {
+        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        Device::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads the device from the text of its file; `file` stands for it in messages.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    pub fn parse(text: &str, file: &str) -> Result<Device> {
+        let File { name, multiprocessors, grnn } = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            Error::input(format!("{file}:{line}: {}", error.message().replace('\n', ", ")))
+        })?;
+        let constants = grnn.ok_or_else(|| {
+            Error::input(format!(
+                "{file}: no table [grnn], so that there is no telling how persistent kernels run on the {name}; \
+                 scenarios/devices/titan-v.toml shows what it holds"
+            ))
+        })?;
+        let device = Device { name, multiprocessors, constants };
+        device.check().map_err(|problem| Error::input(format!("{file}: {problem}")))?;
+        Ok(device)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let c = &self.constants;
+        let (products, reductions) = (&c.products, &c.reductions);
+        for (key, value, least) in [
+            ("multiprocessors", self.multiprocessors, 1),
+            ("grnn.schedulers", c.schedulers, 1),
+            ("grnn.registers", c.registers, 1),
+            ("grnn.threads", c.threads, 1),
+            ("grnn.thread_weights", c.thread_weights, 1),
+            ("grnn.thread_registers", c.thread_registers, 0),
+            ("grnn.fma_cycles", c.fma_cycles, 1),
+            ("grnn.l2_bytes", c.l2_bytes, 1),
+            ("grnn.second_synchronisation", c.second_synchronisation, 0),
+            ("grnn.shuffle", c.shuffle, 0),
+            ("grnn.products.bound", products.bound, 1),
+            ("grnn.reductions.bound", reductions.bound, 1),
+            ("grnn.reductions.bound_values", reductions.bound_values, 0),
+        ] {
+            if !(least..=MAX).contains(&value) {
+                return Err(format!("{key}: {value} is out of range; a whole number from {least} to {MAX}"));
+            }
+        }
+        for (key, value) in [
+            ("grnn.products.warps", products.warps),
+            ("grnn.products.outputs", products.outputs),
+            ("grnn.products.bound_cost", products.bound_cost),
+            ("grnn.reductions.value", reductions.value),
+        ] {
+            if !(0.001..=1000.0).contains(&value) {
+                return Err(format!("{key}: {value} is out of range; a number from 0.001 to 1000"));
+            }
+        }
+        c.time.iter().try_for_each(Times::check)
+    }
+}

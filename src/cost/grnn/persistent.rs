@@ -1,0 +1,54 @@
+//! The times of a cell's persistent kernels, for the simulator.
+
+use super::{Cell, Device, Launches, Space, Times};
+use crate::cost::curve::Best;
+use crate::error::{Error, Result};
+use crate::units::Nanos;
+
+/// What launches of a cell's best kernels take, by their batch.
+#[derive(Clone, Debug)]
+pub struct Persistent {
+    launches: Launches,
+    launch: Nanos,
+    /// A step of the kernel for each batch, from 1 on.
+    steps: Vec<Nanos>,
+}
+
+impl Persistent {
+    /// Looks for the best kernels of a cell, and what they take.
+    ///
+    /// # Errors
+    /// A device whose file does not say how costs become time; weights that do not fit its registers.
+    pub fn new(cell: Cell, hidden: u32, device: &Device) -> Result<Persistent> {
+        let name = &device.name;
+        let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
+            Error::input(format!(
+                "no table [grnn.time] for the {name}, so that there is no telling how long its persistent kernels take; \
+                 scenarios/devices/titan-v.toml has one"
+            ))
+        })?;
+        let launches = Launches::new(cell, hidden, device, &Space::default());
+        let Some(largest) = launches.largest() else {
+            return Err(Error::input(format!(
+                "no persistent kernel runs {} with hidden {hidden} on the {name}: its registers do not hold the weights; leave device.grnn out, \
+                 or take a smaller workload.hidden",
+                cell.name()
+            )));
+        };
+        let step = |batch| launches.of(batch).map(|(_, best)| times.step(best.rnn, best.cost.total())).sum();
+        Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches })
+    }
+
+    /// The time of so many steps of a batch: one launch, or several where the batch is larger than the largest that there is a kernel for.
+    pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
+        let sizes = self.launches.sizes(batch);
+        let each = sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps.into())));
+        each.fold(Nanos::ZERO, Nanos::saturating_add)
+    }
+
+    /// The least that a step takes, launches apart.
+    pub fn best(&self) -> Best {
+        let of = |(batch, time): (u32, &Nanos)| Best { time: *time, share_ns: time.0 as f64 / f64::from(batch) };
+        (1..).zip(&self.steps).map(of).reduce(Best::or).expect("there is a kernel for some batch")
+    }
+}

@@ -1,0 +1,90 @@
+//! The mappings that there are for a network, and those among them that a GPU can run (GRNN, sections 7.1.1 and 7.2).
+
+use super::{Device, Mapping, Rnn, Sizes};
+
+/// Which mappings are considered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// The widest tile.
+    pub widest: u32,
+    /// Also blocks whose threads do not fill the schedulers' warps evenly, which the published ranking leaves out.
+    pub uneven: bool,
+}
+
+impl Default for Space {
+    /// That of the published ranking.
+    fn default() -> Self {
+        Space { widest: 64, uneven: false }
+    }
+}
+
+/// The sizes of a work group: powers of two up to a warp.
+const GROUP_SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
+
+impl Space {
+    /// The number of mappings, whether valid or not.
+    pub fn size(&self, rnn: Rnn, batch: u32) -> u64 {
+        let of_width = |width: u32| divisors(rnn.gates() * width).count() as u64;
+        let groups: u64 = (1..=self.widest).map(of_width).sum();
+        groups * divisors(batch).count() as u64 * GROUP_SIZES.len() as u64
+    }
+
+    /// Hands each valid mapping on, in the order of tile width, tile height, work groups and their size.
+    pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
+        let heights: Vec<u32> = divisors(sizes.batch).collect();
+        let mut counts = Vec::new();
+        for tile_width in 1..=self.widest {
+            counts.clear();
+            for &tile_height in &heights {
+                // Most mappings need too many blocks, or have tiles that no work group can hold; groups and their sizes change nothing in that.
+                let tile = Mapping { tile_width, tile_height, groups: 1, group_size: 1 };
+                if tile.blocks(sizes) > device.multiprocessors || tile_height > GROUP_SIZES[5] {
+                    continue;
+                }
+                if counts.is_empty() {
+                    counts.extend(divisors(sizes.rnn.gates() * tile_width));
+                }
+                for &groups in &counts {
+                    for group_size in GROUP_SIZES {
+                        let mapping = Mapping { groups, group_size, ..tile };
+                        if self.is_valid(&mapping, sizes, device) {
+                            take(mapping);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a GPU can run the mapping: all blocks at once, their weights in registers, the outputs of a work group on its threads. The tile's
+    /// width and height, the number of groups and their size are such as the space has.
+    pub fn is_valid(&self, mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
+        let limits = &device.constants;
+        let threads = mapping.threads();
+        let weights = weights_of_thread(mapping, sizes);
+        mapping.blocks(sizes) <= device.multiprocessors
+            && threads <= limits.threads
+            && mapping.sub_tile_width(sizes.rnn) * mapping.tile_height <= mapping.group_size
+            && weights <= f64::from(limits.thread_weights)
+            && (weights + f64::from(limits.thread_registers)) * f64::from(threads) <= f64::from(limits.registers)
+            && (self.uneven || threads.is_multiple_of(32 * limits.schedulers))
+    }
+}
+
+/// The weights that a thread keeps in registers, on average over a group where its size does not divide the state.
+pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
+    let Sizes { rnn, hidden, .. } = *sizes;
+    let of_gates = f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);
+    match rnn {
+        Rnn::Lstm => of_gates,
+        // The candidate's weights are a third matrix.
+        Rnn::GruDouble => of_gates * 1.5,
+        // They are spread over the whole block, since it needs its part of them for all outputs.
+        Rnn::GruSingle => of_gates + f64::from(mapping.tile_width * hidden.div_ceil(mapping.threads())),
+    }
+}
+
+/// The numbers that divide another, ascending.
+fn divisors(of: u32) -> impl Iterator<Item = u32> {
+    (1..=of).filter(move |number| of.is_multiple_of(*number))
+}

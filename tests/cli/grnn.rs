@@ -1,0 +1,71 @@
+//! `batchlab grnn` on the command line.
+
+use crate::desk::Desk;
+
+const RANK: [&str; 8] = ["grnn", "rank", "--cell", "lstm", "--hidden", "256", "--batch", "20"];
+
+#[test]
+fn mappings_are_ranked_with_the_terms_of_their_costs() {
+    let desk = Desk::new();
+    let ran = desk.run(&[&RANK[..], &["--top", "2", "--csv", "all.csv"]].concat()).ok();
+    let lines: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(ran.stdout.starts_with("lstm, hidden 256, batch 20, on Titan V: 150 of 21672 mappings are valid\n"));
+    let best = "1 32 2 32 8 - 4 256 80 128 24.00 0 47.292750 181.14 252.432750";
+    assert_eq!(lines[2], best.split(' ').collect::<Vec<_>>());
+    assert_eq!(lines.len(), 4);
+    let csv = desk.read("all.csv");
+    assert_eq!(csv.lines().count(), 151);
+    assert_eq!(csv.lines().nth(1), Some("1,32,2,32,8,,4,256,80,24.0,0,47.292750,181.14,252.432750"));
+
+    let json = desk.run(&[&RANK[..], &["--loose", "--max-tile-width", "256", "--format", "json"]].concat()).ok().json();
+    assert_eq!((&json["space"], &json["top"].as_array().unwrap().len()), (&111_888.into(), &5));
+    assert!(json["valid"].as_u64() > Some(456), "the rule is looser and tiles are wider: {}", json["valid"]);
+    assert_eq!(json["top"][0]["cost"]["memory"], 24.0);
+}
+
+#[test]
+fn both_synchronisations_of_a_gru_are_ranked_together() {
+    let desk = Desk::new();
+    let words =
+        ["grnn", "rank", "--cell", "gru", "--hidden", "256", "--batch", "10", "--top", "40", "--format", "json"];
+    let json = desk.run(&words).ok().json();
+    let kernels: Vec<&str> =
+        json["top"].as_array().unwrap().iter().map(|one| one["kernel"].as_str().unwrap()).collect();
+    assert_eq!((kernels[0], kernels[35]), ("gru-single", "gru-double"));
+}
+
+#[test]
+fn a_size_without_valid_mappings_says_what_runs_instead() {
+    let desk = Desk::new();
+    for (cell, hidden, batch, says) in [
+        ("gru", "1024", "20", "the batch runs as 2 launches, one behind the other, of batches 10, 10"),
+        ("lstm", "256", "61", "the batch runs padded to 6"),
+        ("lstm", "4096", "1", "no batch fits"),
+    ] {
+        let ran =
+            desk.run(&["grnn", "rank", "--cell", cell, "--hidden", hidden, "--batch", batch, "--csv", "x.csv"]).ok();
+        assert!(ran.stdout.contains(": 0 of ") && ran.stdout.contains(says), "{}", ran.stdout);
+        assert_eq!(desk.read("x.csv").lines().count(), 1);
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let desk = Desk::new();
+    let device =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/devices/titan-v.toml")).unwrap();
+    desk.write("plain.toml", device.split("[grnn]").next().unwrap());
+    desk.write("slow.toml", device.replace("shuffle = 7", "shuffle = -7"));
+    desk.write("steep.toml", device.replace("warps = 1.6", "warps = 0"));
+    for (name, message) in [
+        ("titan-z", "unknown device \"titan-z\"; known: titan-v, v100, titan-rtx, h200, or a file such as"),
+        ("none.toml", "none.toml: cannot be read"),
+        ("plain.toml", "plain.toml: no table [grnn]"),
+        ("slow.toml", "slow.toml:47: invalid value: integer `-7`, expected u32"),
+        ("steep.toml", "steep.toml: grnn.products.warps: 0 is out of range; a number from 0.001 to 1000"),
+    ] {
+        desk.run(&[&RANK[..], &["--device", name]].concat()).failed(2, message);
+    }
+    let ran = desk.run(&["grnn", "rank", "--cell", "lstm", "--hidden", "0", "--batch", "20"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}

@@ -1,0 +1,207 @@
+//! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no code with the crate.
+
+mod grnn_naive;
+
+use std::path::PathBuf;
+
+use batchlab::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, csv, rank};
+use grnn_naive::{Configuration, naive};
+use proptest::prelude::*;
+
+fn titan_v() -> Device {
+    Device::open("titan-v").unwrap()
+}
+
+fn ranked(cell: Cell, hidden: u32, batch: u32, uneven: bool) -> Vec<Ranked> {
+    rank(cell, hidden, batch, &titan_v(), &Space { uneven, ..Space::default() })
+}
+
+/// The reference lists are not part of the repository; their digests are, of the first hundred rows and, for LSTM, of all that are valid.
+#[test]
+fn the_published_order_comes_out() {
+    let first =
+        |text: String, rows: usize| text.lines().take(1 + rows).map(|line| format!("{line}\n")).collect::<String>();
+    let lstm = csv(Cell::Lstm, 256, 20, &ranked(Cell::Lstm, 256, 20, false));
+    assert_eq!(lstm.lines().count(), 151);
+    assert_eq!(digest(&lstm), LSTM_DIGEST);
+    let gru = csv(Cell::Gru, 256, 10, &ranked(Cell::Gru, 256, 10, false));
+    assert_eq!(digest(&first(gru, 100)), GRU_DIGEST);
+}
+
+/// Of the bytes of `lstm_h256_b20_mod128.csv` and `gru_h256_b10_mod128.csv`.
+const LSTM_DIGEST: u64 = 0x46d1_83bd_d4a4_4456;
+const GRU_DIGEST: u64 = 0x1511_2584_27b6_2dc0;
+
+/// FNV-1a in 64 bits.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// All reference lists that are at hand: the variable names a folder with `grnn/ranked/CELL_hHIDDEN_bBATCH_RULE.csv`.
+#[test]
+fn reference_lists_come_out_byte_for_byte() {
+    let Some(folder) = std::env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {
+        println!("skipped: BATCHLAB_DATA is not set");
+        return;
+    };
+    let mut compared = 0;
+    for entry in std::fs::read_dir(folder.join("grnn/ranked")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let [cell, hidden, batch, rule] = name.split('_').collect::<Vec<_>>()[..] else { panic!("{name}") };
+        let cell = if cell == "lstm" { Cell::Lstm } else { Cell::Gru };
+        let (hidden, batch) = (hidden[1..].parse().unwrap(), batch[1..].parse().unwrap());
+        let ours = csv(cell, hidden, batch, &ranked(cell, hidden, batch, rule == "head"));
+        let reference = std::fs::read_to_string(&path).unwrap();
+        assert!(ours.starts_with(&reference), "{name}");
+        compared += 1;
+    }
+    assert!(compared > 0);
+}
+
+/// The cell, its sizes, the mappings there are, then for each rule how many are valid and the best of them with its cost.
+type Row = (Cell, u32, u32, u64, (usize, Option<Best>), (usize, Option<Best>));
+/// Tile width and height, work groups, their size, synchronisations, cost.
+type Best = ([u32; 5], f64);
+
+#[test]
+fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
+    let rows: [Row; 7] = [
+        (Cell::Lstm, 64, 1, 3_612, (1_224, Some(([2, 1, 8, 8, 1], 37.84))), (267, Some(([4, 1, 16, 8, 1], 37.84)))),
+        (
+            Cell::Lstm,
+            256,
+            20,
+            21_672,
+            (456, Some(([32, 2, 32, 8, 1], 252.432_750))),
+            (150, Some(([32, 2, 32, 8, 1], 252.432_750))),
+        ),
+        (
+            Cell::Lstm,
+            1024,
+            1,
+            3_612,
+            (1, Some(([14, 1, 8, 32, 1], 346.926_445))),
+            (1, Some(([14, 1, 8, 32, 1], 346.926_445))),
+        ),
+        (Cell::Lstm, 1024, 10, 14_448, (0, None), (0, None)),
+        (
+            Cell::Gru,
+            256,
+            10,
+            21_168,
+            (2_088, Some(([48, 1, 32, 8, 1], 251.326_929))),
+            (425, Some(([48, 1, 32, 8, 1], 251.326_929))),
+        ),
+        (
+            Cell::Gru,
+            1024,
+            1,
+            5_292,
+            (43, Some(([14, 1, 7, 32, 2], 488.523_906))),
+            (10, Some(([16, 1, 8, 32, 2], 488.523_906))),
+        ),
+        (Cell::Gru, 1024, 20, 31_752, (0, None), (0, None)),
+    ];
+    for (cell, hidden, batch, size, loose, strict) in rows {
+        let space: u64 = cell.kernels().iter().map(|rnn| Space::default().size(*rnn, batch)).sum();
+        assert_eq!(space, size, "{cell:?} {hidden} {batch}");
+        for (uneven, (valid, best)) in [(true, loose), (false, strict)] {
+            let all = ranked(cell, hidden, batch, uneven);
+            assert_eq!(all.len(), valid, "{cell:?} {hidden} {batch} {uneven}");
+            let ours = all.first().map(|one| {
+                let Mapping { tile_width, tile_height, groups, group_size } = one.mapping;
+                let sync = one.rnn.synchronisations();
+                ([tile_width, tile_height, groups, group_size, sync], (one.cost.total() * 1e6).round() / 1e6)
+            });
+            assert_eq!(ours, best, "{cell:?} {hidden} {batch} {uneven}");
+        }
+    }
+    // The paper's "over 100,000" mappings are those with tiles of up to 256.
+    assert_eq!(Space { widest: 256, uneven: false }.size(Rnn::Lstm, 20), 111_888);
+}
+
+/// Work groups, their size, the paper's cost and rank; the rank without the rule that threads are a multiple of 128.
+#[test]
+fn table_2_comes_out() {
+    let (strict, loose) = (ranked(Cell::Lstm, 256, 20, false), ranked(Cell::Lstm, 256, 20, true));
+    for (groups, group_size, cost, rank, rank_loose) in
+        [(128, 2, 449, 17, 40), (64, 4, 322, 3, 3), (32, 8, 252, 1, 1), (16, 16, 443, 14, 37), (8, 32, 561, 35, 123)]
+    {
+        let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size };
+        let place = |all: &[Ranked]| 1 + all.iter().position(|one| one.mapping == mapping).unwrap();
+        assert_eq!((place(&strict), place(&loose)), (rank, rank_loose), "{mapping:?}");
+        // The paper's digits are cut off.
+        assert_eq!(strict[rank - 1].cost.total() as u32, cost);
+    }
+}
+
+#[test]
+fn one_synchronisation_is_chosen_as_in_table_3() {
+    for (hidden, kernel) in [(64, Rnn::GruSingle), (256, Rnn::GruSingle), (1024, Rnn::GruDouble)] {
+        let launches = Launches::new(Cell::Gru, hidden, &titan_v(), &Space::default());
+        for batch in [1, 10, 20] {
+            assert!(launches.of(batch).all(|(_, best)| best.rnn == kernel), "{hidden} {batch}");
+        }
+        // Latencies of 1024 with batch 20 are exactly twice those with batch 10.
+        let parts: Vec<u32> = launches.of(20).map(|(batch, _)| *batch).collect();
+        assert_eq!(parts, if hidden == 1024 { vec![10, 10] } else { vec![20] });
+    }
+}
+
+#[test]
+fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
+    let device = titan_v();
+    let launches = Launches::new(Cell::Lstm, 256, &device, &Space::default());
+    let largest = launches.largest().unwrap();
+    let best = |batch| ranked(Cell::Lstm, 256, batch, false).first().map(|one| one.cost.total());
+    let mut before = 0.0;
+    for batch in 1..=largest {
+        let parts: Vec<&(u32, Ranked)> = launches.of(batch).collect();
+        let [(runs_as, one)] = parts[..] else { panic!("one launch for {batch}") };
+        assert!(*runs_as >= batch);
+        assert_eq!(best(*runs_as), Some(one.cost.total()));
+        assert!(best(batch).is_none_or(|own| one.cost.total() <= own) && one.cost.total() >= before, "{batch}");
+        before = one.cost.total();
+    }
+    assert_eq!(best(largest + 1), None);
+    let sizes = |batch| launches.of(batch).count();
+    assert_eq!([sizes(largest), sizes(largest + 1), sizes(3 * largest)], [1, 2, 3]);
+    assert_eq!(Launches::new(Cell::Lstm, 4096, &device, &Space::default()).of(1).count(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    /// Whatever the sizes, the same mappings are valid, cost the same up to rounding in the last bits, and stand in the order of their costs.
+    #[test]
+    fn a_second_implementation_agrees(
+        lstm in any::<bool>(), hidden in 1u32..1100, batch in 1u32..48, widest in 1u32..100, uneven in any::<bool>()
+    ) {
+        let cell = if lstm { Cell::Lstm } else { Cell::Gru };
+        let space = Space { widest, uneven };
+        let ours = rank(cell, hidden, batch, &titan_v(), &space);
+        let mut theirs = naive(lstm, u64::from(hidden), u64::from(batch), u64::from(widest), uneven);
+        prop_assert_eq!(ours.len(), theirs.len());
+        // The same mappings at the same costs, by name.
+        let key = |one: &Configuration| (one.width, one.height, one.groups, one.size, one.barriers);
+        theirs.sort_by_key(key);
+        let mut named: Vec<&Ranked> = ours.iter().collect();
+        named.sort_by_key(|one| (one.mapping, one.rnn.synchronisations()));
+        for (ours, theirs) in named.iter().zip(&theirs) {
+            let Mapping { tile_width, tile_height, groups, group_size } = ours.mapping;
+            let mapping = [tile_width, tile_height, groups, group_size, ours.rnn.synchronisations()].map(u64::from);
+            prop_assert_eq!(mapping, [theirs.width, theirs.height, theirs.groups, theirs.size, theirs.barriers]);
+            let sizes = Sizes { rnn: ours.rnn, hidden, batch };
+            prop_assert_eq!(u64::from(ours.mapping.blocks(&sizes)), theirs.blocks);
+            // A hundredth, where one of two terms was rounded the other way.
+            let cost = ours.cost.total();
+            prop_assert!((cost - theirs.cost).abs() < 0.010_001, "{} {}", cost, theirs.cost);
+        }
+        for pair in ours.windows(2) {
+            let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
+            let costs = [pair[0].cost.total(), pair[1].cost.total()];
+            prop_assert!(costs[0] < costs[1] || (costs[0] == costs[1] && place(&pair[0]) < place(&pair[1])));
+        }
+    }
+}
