@@ -21,7 +21,8 @@ fn cellular_keeps_the_laws() {
 
 #[test]
 fn cellular_keeps_the_laws_with_a_smallest_batch() {
-    let policy = Cellular { max_tasks: 4, max_batch: PerCell::All(6), min_batch: PerCell::All(3), ..Cellular::default() };
+    let policy =
+        Cellular { max_tasks: 4, max_batch: PerCell::All(6), min_batch: PerCell::All(3), ..Cellular::default() };
     check(&policy, &Promises { max_batch: 6, ..Promises::default() });
 }
 

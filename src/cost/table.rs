@@ -332,7 +332,8 @@ impl TableModel {
     /// The least that a cell with an input of this size takes, in any kind of task and in batches up to `largest` and up to the
     /// largest of the table.
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
-        let of_cells = self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
+        let of_cells =
+            self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
         self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best()))
     }
 

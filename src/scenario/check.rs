@@ -37,7 +37,8 @@ pub(super) const WORKLOAD: &[&str] = &[
     "trace",
     "time_scale",
 ];
-pub(super) const DEVICE: &[&str] = &["workers", "costs", "roofline", "grnn", "max_waiting", "precision", "signal", "launch"];
+pub(super) const DEVICE: &[&str] =
+    &["workers", "costs", "roofline", "grnn", "max_waiting", "precision", "signal", "launch"];
 pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];

@@ -42,7 +42,8 @@ impl Persistent {
     /// The time of so many steps of a batch: one launch, or several where the batch is larger than the largest that there is a kernel for.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
-        let each = sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps.into())));
+        let each =
+            sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps.into())));
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 

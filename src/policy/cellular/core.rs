@@ -475,7 +475,8 @@ fn reason(
     before: usize,
 ) -> Reason {
     let TypeState { name, max_batch, .. } = state;
-    let and_behind = if chunk > 1 { format!(", each with up to {} behind it (chunk)", chunk - 1) } else { String::new() };
+    let and_behind =
+        if chunk > 1 { format!(", each with up to {} behind it (chunk)", chunk - 1) } else { String::new() };
     Reason {
         what: match criterion {
             Criterion::FullBatch => format!("{name}: at least max_batch ({max_batch}) nodes were ready"),
@@ -508,7 +509,9 @@ struct Extent {
 
 impl Extent {
     fn of(queue: &Queue, worker: WorkerId, chunk: u32, live: &[Live]) -> Extent {
-        let Queue::Chains(queue) = queue else { unreachable!("cells with an input size stand alone, and chunks are of chains") };
+        let Queue::Chains(queue) = queue else {
+            unreachable!("cells with an input size stand alone, and chunks are of chains")
+        };
         let mut extent = Extent { steps: 1, input: 0, useful: 0 };
         for (seat, tasks_left) in queue.seats(worker) {
             let live = &live[seat.live as usize];

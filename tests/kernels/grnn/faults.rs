@@ -74,7 +74,10 @@ fn states_that_overtake_those_still_read() {
 fn products_read_before_they_are_there() {
     let change = ("GATES);\n    __syncthreads();\n    if (own.exists) {", "GATES);\n    if (own.exists) {");
     shows(Rnn::Lstm, "no barrier behind products", &[change]);
-    let change = ("TOGETHER);\n    __syncthreads();\n    if (own.exists) {", "TOGETHER);\n    if (own.exists) {");
+    let change = (
+        "(tiles, products, TILE_WIDTH * TOGETHER);\n    __syncthreads();",
+        "(tiles, products, TILE_WIDTH * TOGETHER);",
+    );
     shows(Rnn::GruSingle, "no barrier behind products", &[change]);
 }
 

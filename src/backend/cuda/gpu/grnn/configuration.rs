@@ -1,6 +1,6 @@
 //! What a persistent kernel is compiled and launched with.
 
-use crate::cost::grnn::{Mapping, Rnn, Sizes};
+use crate::cost::grnn::{Mapping, Rnn, Sizes, weights_of_thread};
 use crate::error::{Error, Result};
 
 macro_rules! kernel_file {
@@ -14,6 +14,12 @@ const WARP: u32 = 32;
 
 /// The most threads that a block has.
 const THREADS: u32 = 1024;
+
+/// The most registers that a thread has.
+const REGISTERS: u32 = 255;
+
+/// The registers of a thread that are for no weights (GRNN, equation 5).
+const BESIDE_WEIGHTS: u32 = 32;
 
 /// What the kernels include, as names and texts.
 pub const HEADERS: [(&str, &str); 2] = [kernel_file!("portable.cuh"), kernel_file!("grnn.cuh")];
@@ -85,6 +91,15 @@ impl Configuration {
         }
     }
 
+    /// What NVRTC is told beside the architecture.
+    pub fn options(&self) -> Vec<String> {
+        let mut options = self.constants();
+        options.push("-DELEMENT=0".into());
+        options.push("--std=c++17".into());
+        options.push(format!("--maxrregcount={}", self.registers()));
+        options
+    }
+
     /// The constants that it is compiled with, as options. The batch is none of them: a kernel runs any that its grid has rows for.
     pub fn constants(&self) -> Vec<String> {
         let Mapping { tile_width, tile_height, groups, group_size } = self.mapping;
@@ -97,6 +112,13 @@ impl Configuration {
             ("SYNCHRONISATIONS", self.sizes.rnn.synchronisations()),
         ];
         constants.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
+    }
+
+    /// The registers of a thread: its weights and what the model says that it needs beside them. With these all blocks of a valid
+    /// mapping fit the GPU, and the compiler is held to them.
+    pub fn registers(&self) -> u32 {
+        let weights = weights_of_thread(&self.mapping, &self.sizes).ceil() as u32;
+        (weights + BESIDE_WEIGHTS).min(REGISTERS)
     }
 
     /// The gates of an element, whose products with the inputs come before the launch.
