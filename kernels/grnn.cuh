@@ -196,15 +196,29 @@ struct Products {
   // there are. Of two tiles, every other output is multiplied with the second.
   template <u32 TILES>
   __device__ __forceinline__ void multiply(const float *const (&tiles)[TILES], float *products, u32 width) const {
-    float sums[TILE_HEIGHT * OUTPUTS] = {};
+    // The sums of all rows at once would take too many registers.
+    constexpr u32 ROWS = OUTPUTS > SUMS ? 1 : TILE_HEIGHT < SUMS / OUTPUTS ? TILE_HEIGHT : SUMS / OUTPUTS;
+    constexpr u32 REST = TILE_HEIGHT % ROWS;
+#pragma unroll 1
+    for (u32 row = 0; row < TILE_HEIGHT - REST; row += ROWS) multiply_rows<ROWS>(tiles, products, width, row);
+    if constexpr (REST > 0) multiply_rows<REST>(tiles, products, width, TILE_HEIGHT - REST);
+  }
+
+ private:
+  static constexpr u32 SUMS = 8;
+
+  template <u32 ROWS, u32 TILES>
+  __device__ __forceinline__ void multiply_rows(const float *const (&tiles)[TILES], float *products, u32 width,
+                                                u32 first) const {
+    float sums[ROWS * OUTPUTS] = {};
 #pragma unroll
     for (u32 pack = 0; pack < PACKS; pack++) {
       const u32 k = (pack * LANES + lane()) * PACK;
 #pragma unroll
-      for (u32 row = 0; row < TILE_HEIGHT; row++) {
+      for (u32 row = 0; row < ROWS; row++) {
         Pack<float, PACK> states[TILES];
 #pragma unroll
-        for (u32 tile = 0; tile < TILES; tile++) states[tile] = load<PACK>(tiles[tile] + row * STRIDE + k);
+        for (u32 tile = 0; tile < TILES; tile++) states[tile] = load<PACK>(tiles[tile] + (first + row) * STRIDE + k);
 #pragma unroll
         for (u32 o = 0; o < OUTPUTS; o++) {
 #pragma unroll
@@ -214,9 +228,9 @@ struct Products {
         }
       }
     }
-    const float sum = summed<TILE_HEIGHT * OUTPUTS, LANES>(sums, lane());
+    const float sum = summed<ROWS * OUTPUTS, LANES>(sums, lane());
     const u32 at = output(lane() % OUTPUTS);
-    if (lane() < TILE_HEIGHT * OUTPUTS && at < width) products[lane() / OUTPUTS * width + at] = sum;
+    if (lane() < ROWS * OUTPUTS && at < width) products[(first + lane() / OUTPUTS) * width + at] = sum;
   }
 };
 

@@ -105,6 +105,7 @@ fn mappings_compile_within_the_registers_that_the_model_counts_with() {
                 .map(|(_, what)| format!("{configuration:?}, sm_{}: {what}", key.1)),
         );
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     println!(
         "{} kernels for {} mappings of {} sizes by NVRTC {}.{}",
         done.len(),
