@@ -41,28 +41,27 @@ static_assert(TILE_WIDTH * TILE_HEIGHT <= THREADS, "an element of the tile has a
 
 // ---- Waiting ----
 
-// All blocks of a row of the grid. Counts only grow while a launch lasts, so that none is ever mistaken for another step's.
+// All blocks of a row of the grid. Their count only grows while a launch lasts, so that none is ever mistaken for another step's.
 struct GridRow {
   u32 *arrived;
-  u32 signals;
 
-  __device__ __forceinline__ explicit GridRow(u32 *counts) : arrived(counts + blockIdx.y), signals(0) {}
+  __device__ __forceinline__ explicit GridRow(u32 *counts) : arrived(counts + blockIdx.y) {}
 
   // Tells the others that all threads of this block have written what they had to.
-  __device__ __forceinline__ void signal() {
-    signals++;
+  __device__ __forceinline__ void signal() const {
     __syncthreads();
     if (threadIdx.x == 0) announce(arrived);
   }
 
-  // Waits until all others have signalled as often. What they wrote before is read with `load_fresh`.
-  __device__ __forceinline__ void wait() {
+  // Waits until all others have signalled so often. What they wrote before is read with `load_fresh`.
+  __device__ __forceinline__ void wait(u32 signals) const {
     if (threadIdx.x == 0) await(arrived, signals * COLUMNS);
     __syncthreads();
   }
 
-  // The end of the kernel. Nobody waits any more; the block that comes last leaves the count as the next launch wants it.
-  __device__ __forceinline__ void leave() {
+  // The end of the kernel, behind so many signals. Nobody waits any more; the block that comes last leaves the count as the next
+  // launch wants it.
+  __device__ __forceinline__ void leave(u32 signals) const {
     if (threadIdx.x == 0 && count_up(arrived) == (signals + 1) * COLUMNS - 1) *arrived = 0;
   }
 };
@@ -91,14 +90,15 @@ __device__ __forceinline__ void take_states(float *tile, const float *states, u3
   constexpr u32 PACKS = HIDDEN / WIDE;
   constexpr u32 TURNS = (TILE_HEIGHT * PACKS + THREADS - 1) / THREADS;
   // So many are under way at once.
-  constexpr u32 AHEAD = TURNS < 4 ? TURNS : 4;
+  constexpr u32 AHEAD = TURNS < 3 ? TURNS : 3;
 #pragma unroll
   for (u32 turn = 0; turn < TURNS; turn += AHEAD) {
     Pack<float, WIDE> taken[AHEAD];
 #pragma unroll
     for (u32 n = 0; n < AHEAD; n++) {
       const u32 at = (turn + n) * THREADS + threadIdx.x;
-      if (at < rows * PACKS) taken[n] = load_fresh<WIDE>(states + at * WIDE);
+      // A thread with nothing to take looks somewhere: what might not be set at all would be kept from turn to turn.
+      taken[n] = load_fresh<WIDE>(states + (at < rows * PACKS ? at * WIDE : 0));
     }
 #pragma unroll
     for (u32 n = 0; n < AHEAD; n++) {
@@ -111,24 +111,27 @@ __device__ __forceinline__ void take_states(float *tile, const float *states, u3
 // The element of the tile that a thread has to itself between the dot products. What the thread knows of it from one product to
 // the next waits in shared memory, since registers are for weights.
 struct Own {
-  // Its sequence and its element of the state, in the tile.
-  u32 row;
-  u32 column;
-  // In the batch, and in the state.
-  u32 sequence;
-  u32 unit;
   // Whether there is such an element: the last tiles may be cut short.
   bool exists;
+  u32 sequence;
+  u32 unit;
+  // Where it is in a matrix with a state for each sequence.
+  u32 at;
 
-  __device__ __forceinline__ explicit Own(const Rows &rows)
-      : row(threadIdx.x / TILE_WIDTH), column(threadIdx.x % TILE_WIDTH) {
+  __device__ __forceinline__ explicit Own(const Rows &rows) {
+    const u32 row = threadIdx.x / TILE_WIDTH;
     sequence = rows.first + row;
-    unit = blockIdx.x * TILE_WIDTH + column;
+    unit = blockIdx.x * TILE_WIDTH + threadIdx.x % TILE_WIDTH;
     exists = row < rows.count && unit < HIDDEN;
+    at = sequence * HIDDEN + unit;
   }
 
-  // Where it is in a matrix with a state for each sequence.
-  __device__ __forceinline__ u32 at() const { return sequence * HIDDEN + unit; }
+  // Where a gate of what it takes from an input is, [steps, batch, GATES, HIDDEN]; the states of earlier steps are so many
+  // numbers.
+  template <u32 GATES>
+  __device__ __forceinline__ u32 of_input(u32 before, u32 gate) const {
+    return (before + at) * GATES - unit * (GATES - 1) + gate * HIDDEN;
+  }
 };
 
 // Where the states of a step are, [steps, batch, HIDDEN]. All numbers of a launch can be counted in 32 bits, which spares
@@ -193,23 +196,23 @@ struct Products {
   }
 
   // Multiplies with all states of tiles, and puts the products where a row of the tile has `width` of them: the outputs that
-  // there are. Of two tiles, every other output is multiplied with the second.
+  // there are. Tiles are so far behind the first one; of two, every other output is multiplied with the second.
   template <u32 TILES>
-  __device__ __forceinline__ void multiply(const float *const (&tiles)[TILES], float *products, u32 width) const {
-    // The sums of all rows at once would take too many registers.
-    constexpr u32 ROWS = OUTPUTS > SUMS ? 1 : TILE_HEIGHT < SUMS / OUTPUTS ? TILE_HEIGHT : SUMS / OUTPUTS;
+  __device__ __forceinline__ void multiply(const float *tile, const u32 (&tiles)[TILES], float *products,
+                                           u32 width) const {
+    // The sums of all rows at once, and the states for them, would take too many registers.
+    constexpr u32 MOST = OUTPUTS <= 2 ? 4 : OUTPUTS <= 4 ? 2 : 1;
+    constexpr u32 ROWS = TILE_HEIGHT < MOST ? TILE_HEIGHT : MOST;
     constexpr u32 REST = TILE_HEIGHT % ROWS;
 #pragma unroll 1
-    for (u32 row = 0; row < TILE_HEIGHT - REST; row += ROWS) multiply_rows<ROWS>(tiles, products, width, row);
-    if constexpr (REST > 0) multiply_rows<REST>(tiles, products, width, TILE_HEIGHT - REST);
+    for (u32 row = 0; row < TILE_HEIGHT - REST; row += ROWS) multiply_rows<ROWS>(tile, tiles, products, width, row);
+    if constexpr (REST > 0) multiply_rows<REST>(tile, tiles, products, width, TILE_HEIGHT - REST);
   }
 
  private:
-  static constexpr u32 SUMS = 8;
-
   template <u32 ROWS, u32 TILES>
-  __device__ __forceinline__ void multiply_rows(const float *const (&tiles)[TILES], float *products, u32 width,
-                                                u32 first) const {
+  __device__ __forceinline__ void multiply_rows(const float *tile, const u32 (&tiles)[TILES], float *products,
+                                                u32 width, u32 first) const {
     float sums[ROWS * OUTPUTS] = {};
 #pragma unroll
     for (u32 pack = 0; pack < PACKS; pack++) {
@@ -218,7 +221,7 @@ struct Products {
       for (u32 row = 0; row < ROWS; row++) {
         Pack<float, PACK> states[TILES];
 #pragma unroll
-        for (u32 tile = 0; tile < TILES; tile++) states[tile] = load<PACK>(tiles[tile] + (first + row) * STRIDE + k);
+        for (u32 n = 0; n < TILES; n++) states[n] = load<PACK>(tile + tiles[n] + (first + row) * STRIDE + k);
 #pragma unroll
         for (u32 o = 0; o < OUTPUTS; o++) {
 #pragma unroll

@@ -20,11 +20,6 @@ constexpr u32 UPDATE = 1;
 constexpr u32 CANDIDATE = 2;
 constexpr u32 GATES = 3;
 
-// What a gate of an element takes from an input; so many inputs of the batch's sequences stand before it.
-__device__ __forceinline__ float of_input(const float *inputs, u32 before, u32 gate, u32 unit) {
-  return inputs[(before * GATES + gate) * HIDDEN + unit];
-}
-
 // The gates whose products groups compute together.
 constexpr u32 TOGETHER = 2;
 constexpr u32 OUTPUTS = TILE_WIDTH * TOGETHER / GROUPS;
@@ -58,7 +53,7 @@ PERSISTENT persistent_gru(ARGUMENTS) {
   LAUNCH_SHARED(float, tile);
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER], or without the last.
   float *products = tile + TILE_HEIGHT * STRIDE;
-  // [TILE_HEIGHT, TILE_WIDTH, 4]: what r, z and n have of the input, and room for h.
+  // [TILE_HEIGHT, TILE_WIDTH, 4]: what r, z and n have of the input, and h.
   float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 4;
   // [TILE_HEIGHT, TILE_WIDTH]
   u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 4));
@@ -80,52 +75,52 @@ PERSISTENT persistent_gru(ARGUMENTS) {
     if (!own.exists) return;
 #pragma unroll
     for (u32 gate = 0; gate < GATES; gate++) {
-      waiting[gate] = of_input(inputs, step * batch + own.sequence, gate, own.unit);
+      waiting[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
     }
   };
   clear(tile, TILE_HEIGHT * STRIDE);
-  if (own.exists) ends[threadIdx.x] = lengths[own.sequence];
+  if (own.exists) {
+    ends[threadIdx.x] = lengths[own.sequence];
+    waiting[GATES] = hidden[own.at];
+  }
   prepare(0);
   __syncthreads();
 
   for (u32 step = 0;; step++) {
     take_states(tile, hidden + of_step(step, batch) + rows.begin(), rows.count);
     __syncthreads();
-    gates.multiply({tile}, products, TILE_WIDTH * TOGETHER);
+    gates.multiply(tile, {0}, products, TILE_WIDTH * TOGETHER);
     __syncthreads();
     if (own.exists) {
       const Pack<float, TOGETHER> product = load<TOGETHER>(products + threadIdx.x * TOGETHER);
-      const float h = tile[own.row * STRIDE + own.unit];
-      exchanged[own.at()] = sigmoid(product.at[0] + waiting[RESET]) * h;
+      exchanged[own.at] = sigmoid(product.at[0] + waiting[RESET]) * waiting[GATES];
       waiting[UPDATE] = sigmoid(product.at[1] + waiting[UPDATE]);
-      waiting[GATES] = h;
     }
     others.signal();
-    others.wait();
+    others.wait(2 * step + 1);
 
     take_states(tile, exchanged + rows.begin(), rows.count);
     __syncthreads();
-    candidates.multiply({tile}, products, TILE_WIDTH);
+    candidates.multiply(tile, {0}, products, TILE_WIDTH);
     __syncthreads();
     if (own.exists) {
-      float h = waiting[GATES];
-      if (step < ends[threadIdx.x]) h = updated(h, waiting[UPDATE], products[threadIdx.x] + waiting[CANDIDATE]);
-      hidden[of_step(step + 1, batch) + own.at()] = h;
+      if (step < ends[threadIdx.x]) {
+        waiting[GATES] = updated(waiting[GATES], waiting[UPDATE], products[threadIdx.x] + waiting[CANDIDATE]);
+      }
+      hidden[of_step(step + 1, batch) + own.at] = waiting[GATES];
     }
     if (step + 1 == steps) break;
     others.signal();
     prepare(step + 1);
-    others.wait();
+    others.wait(2 * step + 2);
   }
-  others.leave();
+  others.leave(2 * steps - 1);
 }
 
 #else
 
 // The elements whose reset gates a thread has a part in: every THREADS-th.
 constexpr u32 RESETS = (HIDDEN + THREADS - 1) / THREADS;
-// The distance of two rows of a tile's own elements.
-constexpr u32 OWN_STRIDE = (TILE_WIDTH + 3) / 4 * 4;
 
 // What a block knows of reset gates.
 struct Resets {
@@ -149,14 +144,15 @@ struct Resets {
   // Where all blocks' sums for a sequence are.
   __device__ __forceinline__ static u32 of_sequence(u32 sequence) { return sequence * COLUMNS * HIDDEN; }
 
-  // Writes what the tile's own elements, [TILE_HEIGHT, OWN_STRIDE], add to the products of all reset gates: `sums` are those of
+  // Writes what the tile's own elements, [TILE_HEIGHT, TILE_WIDTH], add to the products of all reset gates: `sums` are those of
   // a step, [batch, COLUMNS, HIDDEN].
   __device__ __forceinline__ void offer(const float *of_tile, float *sums, const Rows &rows) const {
+#pragma unroll 1
     for (u32 row = 0; row < rows.count; row++) {
       float of_element[RESETS] = {};
 #pragma unroll
       for (u32 column = 0; column < TILE_WIDTH; column++) {
-        const float h = of_tile[row * OWN_STRIDE + column];
+        const float h = of_tile[row * TILE_WIDTH + column];
 #pragma unroll
         for (u32 turn = 0; turn < RESETS; turn++) of_element[turn] += weights[turn][column] * h;
       }
@@ -168,13 +164,14 @@ struct Resets {
     }
   }
 
-  // Puts what reset gates have of a step's input into a tile. So many inputs are those of steps before.
-  __device__ __forceinline__ static void begin(float *tile, const float *inputs, const Rows &rows, u32 before) {
+  // Puts what the reset gates have of a step's input, of which the tile's rows are given, into a tile.
+  __device__ __forceinline__ static void begin(float *tile, const float *of_rows, const Rows &rows) {
+#pragma unroll 1
     for (u32 row = 0; row < rows.count; row++) {
 #pragma unroll
       for (u32 turn = 0; turn < RESETS; turn++) {
         const u32 unit = element(turn);
-        if (unit < HIDDEN) tile[row * STRIDE + unit] = of_input(inputs, before + rows.first + row, RESET, unit);
+        if (unit < HIDDEN) tile[row * STRIDE + unit] = of_rows[(row * GATES + RESET) * HIDDEN + unit];
       }
     }
   }
@@ -183,6 +180,7 @@ struct Resets {
   // off. Each thread does with an element what it did there.
   __device__ __forceinline__ static void take(float *tile, float *reset, const float *states, const float *sums,
                                               const Rows &rows) {
+#pragma unroll 1
     for (u32 row = 0; row < rows.count; row++) {
 #pragma unroll
       for (u32 turn = 0; turn < RESETS; turn++) {
@@ -220,7 +218,7 @@ PERSISTENT persistent_gru(ARGUMENTS) {
   float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 2;
   // [TILE_HEIGHT, TILE_WIDTH]
   u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 2));
-  // [TILE_HEIGHT, OWN_STRIDE]
+  // [TILE_HEIGHT, TILE_WIDTH]: h.
   float *of_tile = products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 3);
   const Rows rows(batch);
   const Own own(rows);
@@ -234,15 +232,15 @@ PERSISTENT persistent_gru(ARGUMENTS) {
   Resets resets;
   resets.keep(weights);
   clear(tile, 2 * TILE_HEIGHT * STRIDE);
-  clear(of_tile, TILE_HEIGHT * OWN_STRIDE);
+  clear(of_tile, TILE_HEIGHT * TILE_WIDTH);
   // Update gates are multiplied with the state, candidates with what the reset gates leave of it. Of a group with an odd number
   // of outputs, the first may be either.
   const bool swapped = OUTPUTS % 2 == 1 && threadIdx.x / GROUP_SIZE % 2 == 1;
-  const float *const tiles[2] = {swapped ? reset_tile : tile, swapped ? tile : reset_tile};
+  const u32 tiles[2] = {swapped ? TILE_HEIGHT * STRIDE : 0, swapped ? 0 : TILE_HEIGHT * STRIDE};
   __syncthreads();
 
   if (own.exists) {
-    of_tile[own.row * OWN_STRIDE + own.column] = hidden[own.at()];
+    of_tile[threadIdx.x] = hidden[own.at];
     ends[threadIdx.x] = lengths[own.sequence];
   }
   for (u32 step = 0;; step++) {
@@ -251,28 +249,27 @@ PERSISTENT persistent_gru(ARGUMENTS) {
     resets.offer(of_tile, sums, rows);
     others.signal();
     if (own.exists) {
-      waiting[0] = of_input(inputs, step * batch + own.sequence, UPDATE, own.unit);
-      waiting[1] = of_input(inputs, step * batch + own.sequence, CANDIDATE, own.unit);
+      waiting[0] = inputs[own.of_input<GATES>(of_step(step, batch), UPDATE)];
+      waiting[1] = inputs[own.of_input<GATES>(of_step(step, batch), CANDIDATE)];
     }
-    Resets::begin(reset_tile, inputs, rows, step * batch);
-    others.wait();
+    Resets::begin(reset_tile, inputs + (of_step(step, batch) + rows.begin()) * GATES, rows);
+    others.wait(step + 1);
 
     Resets::take(tile, reset_tile, hidden + of_step(step, batch) + rows.begin(), sums, rows);
     __syncthreads();
-    kept.multiply(tiles, products, TILE_WIDTH * TOGETHER);
+    kept.multiply(tile, tiles, products, TILE_WIDTH * TOGETHER);
     __syncthreads();
     if (own.exists) {
       const Pack<float, TOGETHER> product = load<TOGETHER>(products + threadIdx.x * TOGETHER);
-      float h = tile[own.row * STRIDE + own.unit];
       if (step < ends[threadIdx.x]) {
-        h = updated(h, sigmoid(product.at[0] + waiting[0]), product.at[1] + waiting[1]);
+        const float z = sigmoid(product.at[0] + waiting[0]), n = product.at[1] + waiting[1];
+        of_tile[threadIdx.x] = updated(of_tile[threadIdx.x], z, n);
       }
-      hidden[of_step(step + 1, batch) + own.at()] = h;
-      of_tile[own.row * OWN_STRIDE + own.column] = h;
+      hidden[of_step(step + 1, batch) + own.at] = of_tile[threadIdx.x];
     }
     if (step + 1 == steps) break;
   }
-  others.leave();
+  others.leave(steps);
 }
 
 #endif

@@ -16,9 +16,10 @@ PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths
   // [TILE_HEIGHT, TILE_WIDTH, GATES], both of them.
   float *products = tile + TILE_HEIGHT * STRIDE;
   float *of_input = products + TILE_HEIGHT * TILE_WIDTH * GATES;
-  // [TILE_HEIGHT, TILE_WIDTH], both of them.
+  // [TILE_HEIGHT, TILE_WIDTH], all of them.
   float *c = of_input + TILE_HEIGHT * TILE_WIDTH * GATES;
-  u32 *ends = reinterpret_cast<u32 *>(c + TILE_HEIGHT * TILE_WIDTH);
+  float *h = c + TILE_HEIGHT * TILE_WIDTH;
+  u32 *ends = reinterpret_cast<u32 *>(h + TILE_HEIGHT * TILE_WIDTH);
   const Rows rows(batch);
   const Own own(rows);
   GridRow others(arrived);
@@ -33,13 +34,14 @@ PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths
     Pack<float, GATES> next;
 #pragma unroll
     for (u32 gate = 0; gate < GATES; gate++) {
-      next.at[gate] = inputs[((step * batch + own.sequence) * GATES + gate) * HIDDEN + own.unit];
+      next.at[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
     }
     store<GATES>(of_input + threadIdx.x * GATES, next);
   };
   clear(tile, TILE_HEIGHT * STRIDE);
   if (own.exists) {
-    c[threadIdx.x] = cells[own.at()];
+    c[threadIdx.x] = cells[own.at];
+    h[threadIdx.x] = hidden[own.at];
     ends[threadIdx.x] = lengths[own.sequence];
   }
   prepare(0);
@@ -48,26 +50,25 @@ PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths
   for (u32 step = 0;; step++) {
     take_states(tile, hidden + of_step(step, batch) + rows.begin(), rows.count);
     __syncthreads();
-    kept.multiply({tile}, products, TILE_WIDTH * GATES);
+    kept.multiply(tile, {0}, products, TILE_WIDTH * GATES);
     __syncthreads();
     if (own.exists) {
-      float h = tile[own.row * STRIDE + own.unit];
       if (step < ends[threadIdx.x]) {
         const Pack<float, GATES> gates =
             plus(load<GATES>(products + threadIdx.x * GATES), load<GATES>(of_input + threadIdx.x * GATES));
         const float i = gates.at[0], f = gates.at[1], g = gates.at[2], o = gates.at[3];
         const float kept_c = sigmoid(f) * c[threadIdx.x] + sigmoid(i) * tanhf(g);
-        h = sigmoid(o) * tanhf(kept_c);
         c[threadIdx.x] = kept_c;
+        h[threadIdx.x] = sigmoid(o) * tanhf(kept_c);
       }
-      hidden[of_step(step + 1, batch) + own.at()] = h;
+      hidden[of_step(step + 1, batch) + own.at] = h[threadIdx.x];
     }
     if (step + 1 == steps) break;
     others.signal();
     prepare(step + 1);
-    others.wait();
+    others.wait(step + 1);
   }
-  if (own.exists) cells[own.at()] = c[threadIdx.x];
-  others.leave();
+  if (own.exists) cells[own.at] = c[threadIdx.x];
+  others.leave(steps - 1);
 }
 EXPORT_KERNEL(persistent_lstm)

@@ -129,7 +129,18 @@ pub fn driver(sources: &Path) -> Option<PathBuf> {
     once("driver", &[&files(&driver, "")[..], &libraries].concat(), |compiler, folder| {
         let mut link = words("-Wl,-soname,libcuda.so.1 -o libcuda.so.1 -Wl,--no-as-needed -lhost_cuda");
         link.extend(Element::ALL.map(|element| format!("-lkernels_{}", element.name())));
-        compiler.compile(folder, &[flags(), files(&driver, "cpp"), link, linked(&shim), linked(&kernels)].concat());
+        link.push("-ldl".into());
+        // How the stand-in of NVRTC compiles what has constants of its own.
+        let how = format!("{} -Wno-unknown-pragmas -include '{}'", Sanitizer::chosen().of_kernels(), device());
+        let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host_cuda").join("compiled");
+        let defined = [
+            ("COMPILE", format!("{compiler} {} {how}", flags().join(" "))),
+            ("LINK", format!("-lhost_cuda {}", linked(&shim).join(" "))),
+            ("COMPILED", text(&compiled)),
+        ];
+        let defined: Vec<String> = defined.iter().map(|(name, text)| format!("-DHOST_CUDA_{name}={text:?}")).collect();
+        let sources = files(&driver, "cpp");
+        compiler.compile(folder, &[flags(), defined, sources, link, linked(&shim), linked(&kernels)].concat());
         for name in ["libcuda.so", "libnvrtc.so.12", "libcublas.so.12"] {
             symlink("libcuda.so.1", folder.join(name)).expect("a link can be made");
         }

@@ -25,7 +25,7 @@ pub struct Bench {
 }
 
 /// A part of a source, and what is to stand there.
-pub type Change = (&'static str, &'static str);
+pub type Change<'a> = (&'a str, &'a str);
 
 /// The states of a batch: h, and c of an LSTM, a row for each sequence.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +45,14 @@ impl Bench {
     }
 
     /// The kernel with changes of its sources, each of which must be there; `fault` names them.
-    pub fn changed(rnn: Rnn, hidden: u32, batch: u32, of: [u32; 4], fault: &str, changes: &[Change]) -> Option<Bench> {
+    pub fn changed(
+        rnn: Rnn,
+        hidden: u32,
+        batch: u32,
+        of: [u32; 4],
+        fault: &str,
+        changes: &[Change<'_>],
+    ) -> Option<Bench> {
         let configuration = Configuration::new(Sizes { rnn, hidden, batch }, mapping(of)).expect("a mapping");
         let mut sources: Vec<(&str, String)> =
             HEADERS.iter().chain([&configuration.source()]).map(|(name, text)| (*name, text.to_string())).collect();

@@ -11,7 +11,7 @@ const ORDERS: u64 = 12;
 
 /// Whether a fault shows in the sequences of a kernel.
 #[track_caller]
-fn shows(rnn: Rnn, fault: &str, changes: &[Change]) {
+fn shows(rnn: Rnn, fault: &str, changes: &[Change<'_>]) {
     let (hidden, batch, mapping) = (20, 4, [4, 2, 8, 8]);
     let Some(mut bench) = Bench::changed(rnn, hidden, batch, mapping, &format!("-{fault}"), changes) else { return };
     let lengths: [&[u32]; 3] = [&[5, 2, 6, 1], &[1, 1, 1, 1], &[7, 3, 1, 4]];
@@ -24,18 +24,19 @@ const ALL: [Rnn; 3] = [Rnn::Lstm, Rnn::GruDouble, Rnn::GruSingle];
 
 #[test]
 fn a_signal_without_a_barrier_of_the_block() {
-    let change = ("    signals++;\n    __syncthreads();\n", "    signals++;\n");
+    let change = ("    __syncthreads();\n    if (threadIdx.x == 0) announce", "    if (threadIdx.x == 0) announce");
     ALL.into_iter().for_each(|rnn| shows(rnn, "signal without barrier", &[change]));
 }
 
 #[test]
 fn a_signal_before_what_it_is_about() {
     let signal = "    if (step + 1 == steps) break;\n    others.signal();\n";
-    let late = "    if (step + 1 == steps) break;\n    others.signal();\n    if (own.exists) hidden[of_step(step + 1, batch) + own.at()] = late;\n";
-    let begin = ("for (u32 step = 0;; step++) {", "float late = 0;\n  for (u32 step = 0;; step++) {");
-    let inside = ("      hidden[of_step(step + 1, batch) + own.at()] = h;", "      late = h;");
-    for rnn in [Rnn::Lstm, Rnn::GruDouble] {
-        shows(rnn, "signal too early", &[begin, inside, (signal, late)]);
+    for (rnn, store) in [
+        (Rnn::Lstm, "hidden[of_step(step + 1, batch) + own.at] = h[threadIdx.x];"),
+        (Rnn::GruDouble, "hidden[of_step(step + 1, batch) + own.at] = waiting[GATES];"),
+    ] {
+        let late = format!("{signal}    if (own.exists) {store}\n");
+        shows(rnn, "signal too early", &[(store, ""), (signal, &late)]);
     }
 }
 
@@ -75,8 +76,8 @@ fn products_read_before_they_are_there() {
     let change = ("GATES);\n    __syncthreads();\n    if (own.exists) {", "GATES);\n    if (own.exists) {");
     shows(Rnn::Lstm, "no barrier behind products", &[change]);
     let change = (
-        "(tiles, products, TILE_WIDTH * TOGETHER);\n    __syncthreads();",
-        "(tiles, products, TILE_WIDTH * TOGETHER);",
+        "(tile, tiles, products, TILE_WIDTH * TOGETHER);\n    __syncthreads();",
+        "(tile, tiles, products, TILE_WIDTH * TOGETHER);",
     );
     shows(Rnn::GruSingle, "no barrier behind products", &[change]);
 }

@@ -130,18 +130,18 @@ impl Configuration {
     }
 
     /// The shared memory of a block, in bytes: the states of a tile's sequences, the products of its outputs, and what waits for
-    /// them; for a GRU with one synchronisation also what the reset gates leave of the states, and the tile's own new elements.
+    /// them; for a GRU with one synchronisation also what the reset gates leave of the states.
     pub fn shared(&self) -> u32 {
         let Mapping { tile_width, tile_height, .. } = self.mapping;
         let state = self.sizes.hidden.next_multiple_of(WARP);
         let products = tile_width * self.sizes.rnn.gates();
         let numbers = match self.sizes.rnn {
-            // The input's part of each gate, c, and the sequence's length.
-            Rnn::Lstm => state + products + 6 * tile_width,
+            // The input's part of each gate, c, h, and the sequence's length.
+            Rnn::Lstm => state + products + 7 * tile_width,
             // The input's part of each gate, h, and the length.
             Rnn::GruDouble => state + products + 5 * tile_width,
-            // The input's part of the gates that are multiplied together, and the length.
-            Rnn::GruSingle => 2 * state + products + 3 * tile_width + tile_width.next_multiple_of(4),
+            // The input's part of the gates that are multiplied together, h, and the length.
+            Rnn::GruSingle => 2 * state + products + 4 * tile_width,
         };
         numbers * tile_height * size_of::<f32>() as u32
     }
@@ -188,11 +188,11 @@ mod tests {
     fn shared_memory_has_what_the_kernel_takes() {
         let of = |rnn, mapping| configuration(rnn, mapping).unwrap();
         let lstm = of(Rnn::Lstm, [32, 2, 32, 8]);
-        assert_eq!((lstm.shared(), lstm.exchanged(20)), (4 * 2 * (256 + 128 + 192), 0));
+        assert_eq!((lstm.shared(), lstm.exchanged(20)), (4 * 2 * (256 + 128 + 224), 0));
         let double = of(Rnn::GruDouble, [48, 1, 32, 8]);
         assert_eq!((double.shared(), double.exchanged(20)), (4 * (256 + 96 + 240), 20 * 256));
         let single = of(Rnn::GruSingle, [50, 1, 50, 8]);
-        assert_eq!((single.shared(), single.exchanged(20)), (4 * (512 + 100 + 150 + 52), 2 * 6 * 20 * 256));
+        assert_eq!((single.shared(), single.exchanged(20)), (4 * (512 + 100 + 200), 2 * 6 * 20 * 256));
         assert_eq!(lstm.constants()[1], "-DTILE_WIDTH=32");
     }
 }
