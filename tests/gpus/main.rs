@@ -10,3 +10,4 @@ mod host_cuda;
 mod memory;
 mod networks;
 mod order;
+mod persistent;
