@@ -191,8 +191,8 @@ fn memory(numbers: &[f32]) -> Memory<f32> {
 pub fn near(found: &[f32], expected: &[f32]) -> Result<(), String> {
     assert_eq!(found.len(), expected.len());
     // What is no number is near to nothing.
-    let far = |(found, expected): (&f32, &f32)| !((found - expected).abs() <= TOLERANCE);
-    match found.iter().zip(expected).position(far) {
+    let near = |(found, expected): (&f32, &f32)| (found - expected).abs() <= TOLERANCE;
+    match found.iter().zip(expected).position(|pair| !near(pair)) {
         Some(at) => Err(format!("{} for {} at {at}", found[at], expected[at])),
         None => Ok(()),
     }

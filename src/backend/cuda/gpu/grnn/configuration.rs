@@ -77,7 +77,12 @@ impl Configuration {
 
     /// Its file, as name and text.
     pub fn source(&self) -> (&'static str, &'static str) {
-        match self.sizes.rnn {
+        Configuration::source_of(self.sizes.rnn)
+    }
+
+    /// The file of all kernels of a network.
+    pub(super) fn source_of(rnn: Rnn) -> (&'static str, &'static str) {
+        match rnn {
             Rnn::Lstm => kernel_file!("grnn_lstm.cu"),
             Rnn::GruDouble | Rnn::GruSingle => kernel_file!("grnn_gru.cu"),
         }
