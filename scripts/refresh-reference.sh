@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the reference results that the README shows anew: BatchMaker's Figure 7, three policies on its trace, and the table of claims. The launches of JIT's Table 1 are
+# Makes the reference results that the README shows anew: BatchMaker's Figure 7, three policies on its trace, chunks against single steps, and the table of claims. The launches of JIT's Table 1 are
 # counted where BATCHLAB_DATA names a folder with SICK's trees.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,6 +12,8 @@ for figure in fig5/gantt fig7a/latency-throughput fig7b/latency-throughput; do
     cp "$out/$figure.png" "results/reference/${figure%/*}.png"
     cp "$out/${figure%/*}/summary.csv" "results/reference/${figure%/*}.csv"
 done
-./target/release/batchlab sim --quiet --out "$out" scenarios/compare/three-ways.toml >/dev/null
-cp "$out/three-ways/latency-throughput.png" results/reference/three-ways.png
+for comparison in three-ways cellular-vs-persistent cellular-vs-persistent-1024; do
+    ./target/release/batchlab sim --quiet --out "$out" "scenarios/compare/$comparison.toml" >/dev/null
+    cp "$out/$comparison/latency-throughput.png" "results/reference/$comparison.png"
+done
 ./target/release/batchlab reproduce --quiet --out "$out" claims >results/reference/claims.txt

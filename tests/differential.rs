@@ -38,6 +38,12 @@ fn cellular_serves_graphs_as_the_reference_does() {
 }
 
 #[test]
+fn chunks_agree_with_the_reference() {
+    agree("chunks", "lstm", 250);
+    agree("chunks", "seq2seq", 250);
+}
+
+#[test]
 fn late_agrees_with_the_reference() {
     agree("late", "lstm", 150);
     agree("late", "seq2seq", 150);
@@ -187,8 +193,15 @@ fn case_of(run: &Run) -> Case {
     let time = |key: &str| table.get(key).map_or(0, |value| value.as_integer().expect("nanoseconds") as u64);
     let limits = || cells.iter().map(|c| (c.to_string(), limit("max_batch", c), limit("min_batch", c))).collect();
     let policy = match table["kind"].as_str().expect("a kind") {
-        "cellular" => Policy::Cellular { max_tasks: number("max_tasks"), lookahead: 0, limits: limits() },
-        "late" => Policy::Cellular { max_tasks: 1, lookahead: number("lookahead") as usize, limits: limits() },
+        "cellular" => Policy::Cellular {
+            max_tasks: number("max_tasks"),
+            lookahead: 0,
+            chunk: number("chunk") as usize,
+            limits: limits(),
+        },
+        "late" => {
+            Policy::Cellular { max_tasks: 1, lookahead: number("lookahead") as usize, chunk: 1, limits: limits() }
+        }
         "padded" => Policy::Padded {
             bucket_width: number("bucket_width"),
             max_batch: number("max_batch"),
@@ -436,8 +449,9 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
     let largest = *pick(rng, &[2, 4, 8, 64]);
     let max_batch = rng.random_range(1..=largest);
     let text = match kind {
-        "cellular" | "late" => {
+        "cellular" | "chunks" | "late" => {
             let kept = match kind {
+                "chunks" => format!("chunk = {}\nmax_tasks = {}", rng.random_range(2..=7), rng.random_range(1..=4)),
                 "late" => format!("lookahead = {}", rng.random_range(0..=3)),
                 _ => format!("max_tasks = {}", rng.random_range(1..=6)),
             };
@@ -477,5 +491,6 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
         }
         _ => String::new(),
     };
+    let kind = if kind == "chunks" { "cellular" } else { kind };
     format!("kind = \"{kind}\"\n{text}").parse().expect("a table")
 }

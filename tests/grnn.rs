@@ -1,11 +1,21 @@
-//! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no code with the crate.
+//! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no code with the crate. And what the
+//! simulator makes of it.
 
 mod grnn_naive;
+mod lab;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use batchlab::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, csv, rank};
+use batchlab::cost::grnn::{Cell, Device, Launches, Mapping, Persistent, Ranked, Rnn, Sizes, Space, csv, rank};
+use batchlab::cost::table::{CostTable, Overhead};
+use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::units::Nanos;
+use batchlab::workload::model::Model;
+use batchlab::workload::random::stream;
+use batchlab::workload::shape::Shape;
 use grnn_naive::{Configuration, naive};
+use lab::policy;
 use proptest::prelude::*;
 
 fn titan_v() -> Device {
@@ -168,6 +178,85 @@ fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
     let sizes = |batch| launches.of(batch).count();
     assert_eq!([sizes(largest), sizes(largest + 1), sizes(3 * largest)], [1, 2, 3]);
     assert_eq!(Launches::new(Cell::Lstm, 4096, &device, &Space::default()).of(1).count(), 0);
+}
+
+fn persistent(cell: Cell, hidden: u32) -> Persistent {
+    Persistent::new(cell, hidden, &titan_v()).unwrap()
+}
+
+#[test]
+fn times_are_on_the_published_lines() {
+    // A sequence of 100 steps, each rounded to a nanosecond; milliseconds of a constant and for a unit of cost.
+    for (cell, hidden, batch, constant, factor) in [
+        (Cell::Lstm, 256, 20, 0.184, 0.001_277),
+        (Cell::Lstm, 64, 1, 0.184, 0.001_277),
+        (Cell::Gru, 256, 10, 0.090, 0.001_055),
+        (Cell::Gru, 1024, 10, 0.054, 0.001_017),
+    ] {
+        let cost = ranked(cell, hidden, batch, false)[0].cost.total();
+        let line = (constant + factor * cost) * 1e6;
+        let ours = persistent(cell, hidden).runs(batch, 100).0 as f64;
+        assert!((ours - line).abs() <= 50.0, "{cell:?} {hidden} {batch}: {ours} {line}");
+    }
+    // What does not fit is launched again, as often as it takes.
+    let gru = persistent(Cell::Gru, 1024);
+    assert_eq!(gru.runs(20, 100), gru.runs(10, 100) * 2);
+    assert_eq!(gru.runs(19, 7), gru.runs(10, 7) + gru.runs(9, 7));
+    // A launch takes 54 µs however many steps it has.
+    assert_eq!(gru.runs(3, 9) - gru.runs(3, 8), gru.runs(3, 1) - Nanos(54_000));
+}
+
+/// A device that has nothing but persistent kernels, or one with a cost table of launches of single steps.
+fn device(rows: Option<&str>, workers: usize) -> lab::Device {
+    let (model, cells) = (Model::Lstm, Model::Lstm.cell_types());
+    let table = match rows {
+        Some(rows) => CostTable::parse(rows, "costs").unwrap(),
+        None => CostTable::empty().with_persistent(Arc::new(persistent(Cell::Lstm, 256)), "lstm"),
+    };
+    let costs = table.device(&cells, Overhead::default()).unwrap();
+    lab::Device { model, cells, workers, costs }
+}
+
+fn served(device: &lab::Device, text: &str, lengths: &[u32], arrivals: &[Nanos]) -> Recorder {
+    let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
+    device.run(&*policy(text), &requests, arrivals, Keep::default())
+}
+
+#[test]
+fn where_a_launch_is_one_step_chunks_are_single_steps() {
+    let rng = &mut stream(3, 0, "chunks");
+    let kernels = persistent(Cell::Lstm, 256);
+    let rows: String = (1..=16).map(|batch| format!("lstm,{batch},{}\n", kernels.runs(batch, 1).0)).collect();
+    let lengths: Vec<u32> = (0..400).map(|_| rng.random_range(1..9)).collect();
+    let ones = vec![1; 400];
+    let mut arrivals: Vec<Nanos> = (0..400).map(|_| Nanos(rng.random_range(0..20_000_000))).collect();
+    arrivals.sort();
+    let times = |record: Recorder| (record.start, record.finish, record.busy);
+    for workers in [1, 3] {
+        let (by_table, by_model) = (device(Some(&format!("cell,batch,ns\n{rows}")), workers), device(None, workers));
+        let run = |device: &lab::Device, chunk: u32, lengths: &[u32]| {
+            times(served(device, &format!("kind = 'cellular'\nmax_batch = 16\nchunk = {chunk}"), lengths, &arrivals))
+        };
+        // Single steps cost the same by either, and requests of one step are a chunk, whatever its length.
+        assert_eq!(run(&by_model, 1, &lengths), run(&by_table, 1, &lengths));
+        assert_eq!(run(&by_model, 9, &ones), run(&by_table, 1, &ones));
+    }
+}
+
+#[test]
+fn whole_sequences_are_one_launch() {
+    let kernels = persistent(Cell::Lstm, 256);
+    let device = device(None, 1);
+    let lengths = [7, 3, 5];
+    let at_once = [Nanos::ZERO; 3];
+    let end = |text: &str| served(&device, text, &lengths, &at_once).end;
+    let padded = "kind = 'padded'\nbucket_width = 10\nmax_batch = 8\npad_to = ";
+    assert_eq!(end(&format!("{padded}'longest'")), kernels.runs(3, 7));
+    assert_eq!(end(&format!("{padded}'bucket'")), kernels.runs(3, 10));
+    assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 100"), kernels.runs(3, 7));
+    // Two launches of three steps and one of a single step, from which one more request has left each time.
+    let chunks = kernels.runs(3, 3) + kernels.runs(2, 3) + kernels.runs(1, 1);
+    assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 3"), chunks);
 }
 
 proptest! {

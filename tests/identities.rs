@@ -191,3 +191,30 @@ fn random_arrivals(seed: u64, count: usize, longest: u64) -> Vec<Nanos> {
         })
         .collect()
 }
+
+/// Chunks of k steps of sequences whose lengths are multiples of k are single steps, k times as long, of sequences of a k-th of the length.
+#[test]
+fn chunks_of_whole_multiples_are_longer_steps() {
+    let rng = &mut stream(7, 0, "chunks");
+    for k in 1..=6 {
+        for workers in 1..=3 {
+            for tasks in [1, 3] {
+                let times = [(1, 90), (2, 97), (5, 139)];
+                let costs = |k: u64| times.map(|(batch, ns)| format!("lstm,{batch},{}\n", k * ns)).concat();
+                let overhead = Overhead { task: Some(Nanos(11)), gather: Some(Nanos(7)), launch: None };
+                let arrivals: Vec<Nanos> = (0..300).map(|_| Nanos(rng.random_range(0..200_000))).collect();
+                let mut arrivals = arrivals;
+                arrivals.sort();
+                let lengths: Vec<u32> = (0..300).map(|_| rng.random_range(1..20)).collect();
+                let run = |k: u32, cost: u64, chunk: u32| {
+                    let device = Device::new("lstm", workers, &costs(cost), overhead);
+                    let requests = device.requests(lengths.iter().map(|n| Shape::Chain(k * n)));
+                    let text = format!("kind = 'cellular'\nmax_batch = 5\nmax_tasks = {tasks}\nchunk = {chunk}");
+                    let record = device.run(&*policy(&text), &requests, &arrivals, Keep::default());
+                    (record.start, record.finish, record.busy)
+                };
+                assert_eq!(run(k, 1, k), run(1, u64::from(k), 1), "{k}, {workers} workers, {tasks} tasks");
+            }
+        }
+    }
+}

@@ -27,6 +27,14 @@ fn cellular_keeps_the_laws_with_a_smallest_batch() {
 }
 
 #[test]
+fn chunks_keep_the_laws() {
+    for (max_tasks, max_batch, chunk) in [(1, 4, 3), (3, 5, 2), (1, 8, u32::MAX)] {
+        let policy = Cellular { max_tasks, max_batch: PerCell::All(max_batch), chunk, ..Cellular::default() };
+        check(&policy, &Promises { max_batch, ..Promises::default() });
+    }
+}
+
+#[test]
 fn late_keeps_the_laws() {
     for (lookahead, max_batch, min_batch) in [(0, 4, 1), (1, 1, 1), (1, 4, 1), (3, 512, 1), (2, 5, 3)] {
         let (of_all, least) = (PerCell::All(max_batch), PerCell::All(min_batch));

@@ -29,7 +29,7 @@ use crate::scenario::Scenario;
 /// where the scenarios are.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// batchmaker, late, jit or dvabatch, then names of figures, list, claims or all
+    /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 
@@ -104,22 +104,23 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         findings.entry(paper).or_default().add(exhibit.name, scenario, report);
     }
     bar.finish_and_clear();
-    if let Some(Item { paper, .. }) = studies.first() {
+    // How many runs a search takes is not known before.
+    let bar = common.progress(studies.len(), "");
+    let tick = || bar.tick();
+    for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
+        let paper = of_paper[0].paper;
         let folder = args.scenarios.join(paper.name());
         let load =
             |name: &str, sets: &[String]| common.scenario_with(&folder.join(format!("{name}.toml")), sets, registry);
-        // How many runs a search takes is not known before.
-        let bar = common.progress(studies.len(), "");
-        let tick = || bar.tick();
         let lab = Lab::new(&load, out.join(paper.name()), stop, &tick);
-        for Item { paper, exhibit } in &studies {
+        for Item { exhibit, .. } in of_paper {
             bar.set_message(format!("{} {}", paper.name(), exhibit.name));
-            let study = common.on_threads(|| carry_out(exhibit, &lab))?;
-            findings.entry(*paper).or_default().add_study(exhibit.name, study);
+            let study = common.on_threads(|| carry_out(paper, exhibit, &lab))?;
+            findings.entry(paper).or_default().add_study(exhibit.name, study);
             bar.inc(1);
         }
-        bar.finish_and_clear();
     }
+    bar.finish_and_clear();
     Ok(findings)
 }
 

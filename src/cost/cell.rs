@@ -75,7 +75,7 @@ impl CellCosts {
                 of_each.reduce(Best::or).expect("a cell has a curve")
             }
             CellCosts::Computed(kernels) => kernels.best(input, largest),
-            CellCosts::Persistent(kernels) => kernels.best(),
+            CellCosts::Persistent(kernels) => kernels.best(largest),
         }
     }
 

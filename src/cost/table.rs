@@ -334,7 +334,7 @@ impl TableModel {
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
         let of_cells =
             self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
-        self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best()))
+        self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best(largest)))
     }
 
     /// Whether tasks of whole requests, and of parts of them, run in persistent kernels.

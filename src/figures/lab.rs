@@ -1,7 +1,7 @@
 //! Where studies are carried out: figures that need a search first, or many runs of a network that differ in a key.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -12,8 +12,10 @@ use crate::experiment::knee::{self, Objective};
 use crate::experiment::target::Target;
 use crate::experiment::window::{self, WINDOWS};
 use crate::experiment::{self, Options, Report};
+use crate::files::write_whole;
 use crate::metrics::table::aligned;
-use crate::plot::bars::Bars;
+use crate::plot;
+use crate::plot::bars::{self, Bars};
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 
@@ -42,6 +44,22 @@ impl Study {
         let group = field.groups.iter().find(|known| known.name == group).ok_or_else(missing)?;
         let place = bars.series.iter().position(|known| known == series).ok_or_else(missing)?;
         group.bars.get(place).copied().flatten().map(|bar| bar.value).ok_or_else(missing)
+    }
+
+    /// Draws its bars into a folder, and writes its numbers down beside them.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn write(&mut self, folder: &Path) -> Result<()> {
+        for (i, bars) in self.bars.iter().enumerate() {
+            let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
+            let formats = &plot::Options::default().formats;
+            self.pictures.extend(plot::write(&bars::drawn(&with_values(bars)), formats, &folder.join(stem))?);
+        }
+        let file = folder.join("numbers.csv");
+        write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;
+        self.numbers = Some(file);
+        Ok(())
     }
 
     /// Its numbers as a table for a reader.
@@ -98,6 +116,19 @@ impl Study {
         }
         text
     }
+}
+
+/// Bars without the series that have no value anywhere: a table shows their empty columns, a picture has nothing to show.
+fn with_values(bars: &Bars) -> Bars {
+    let groups = || bars.fields.iter().flat_map(|field| &field.groups);
+    let has = |place: &usize| groups().any(|group| group.bars.get(*place).is_some_and(Option::is_some));
+    let kept: Vec<usize> = (0..bars.series.len()).filter(has).collect();
+    let mut bars = bars.clone();
+    bars.series = kept.iter().map(|place| bars.series[*place].clone()).collect();
+    for group in bars.fields.iter_mut().flat_map(|field| &mut field.groups) {
+        group.bars = kept.iter().map(|place| group.bars.get(*place).copied().flatten()).collect();
+    }
+    bars
 }
 
 /// A heading and a line for each group.

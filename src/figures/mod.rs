@@ -8,6 +8,7 @@
 mod batchmaker;
 mod dvabatch;
 mod findings;
+mod grnn;
 mod jit;
 pub mod lab;
 mod late;
@@ -32,11 +33,13 @@ pub enum Paper {
     Jit,
     /// *DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching*, ATC 2022.
     DvaBatch,
+    /// *GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019.
+    Grnn,
 }
 
 impl Paper {
     /// All papers, in the order in which they are shown.
-    pub const ALL: [Paper; 4] = [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch];
+    pub const ALL: [Paper; 5] = [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch, Paper::Grnn];
 
     /// Its name on the command line, and that of the folder of its scenarios.
     pub fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl Paper {
             Paper::Late => "late",
             Paper::Jit => "jit",
             Paper::DvaBatch => "dvabatch",
+            Paper::Grnn => "grnn",
         }
     }
 
@@ -57,6 +61,7 @@ impl Paper {
             Paper::DvaBatch => {
                 "DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for DNN Services on GPUs (ATC 2022)"
             }
+            Paper::Grnn => "GRNN: Low-Latency and Scalable RNN Inference on GPUs (EuroSys 2019)",
         }
     }
 
@@ -67,6 +72,7 @@ impl Paper {
             Paper::Late => late::EXHIBITS,
             Paper::Jit => jit::EXHIBITS,
             Paper::DvaBatch => dvabatch::EXHIBITS,
+            Paper::Grnn => grnn::EXHIBITS,
         }
     }
 
@@ -77,6 +83,7 @@ impl Paper {
             Paper::Late => late::CLAIMS.iter().collect(),
             Paper::Jit => jit::CLAIMS.iter().collect(),
             Paper::DvaBatch => dvabatch::CLAIMS.iter().collect(),
+            Paper::Grnn => grnn::CLAIMS.iter().collect(),
         }
     }
 
@@ -104,18 +111,21 @@ pub struct Exhibit {
 pub enum Made {
     /// The scenario `scenarios/PAPER/NAME.toml`, run and drawn.
     Scenario,
-    /// Runs of several of the paper's scenarios, with searches before them.
+    /// Runs of several of the paper's scenarios, with searches before them; or what a model says without any run.
     Study,
     /// A count of launches on the trees of SICK's test split, which people have to get themselves.
     Count,
 }
 
-/// Carries out the study of an exhibit.
+/// Carries out the study of a paper's exhibit.
 ///
 /// # Errors
 /// A scenario that is not there or wrong; a file that can't be written; Ctrl-C.
-pub fn carry_out(exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<lab::Study> {
-    dvabatch::carry_out(exhibit.name, lab)
+pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<lab::Study> {
+    match paper {
+        Paper::Grnn => grnn::carry_out(exhibit.name, lab),
+        _ => dvabatch::carry_out(exhibit.name, lab),
+    }
 }
 
 /// What a claim rests on.
@@ -131,6 +141,8 @@ pub enum Kind {
     Magnitude,
     /// A measurement of a processor.
     Cpu,
+    /// A measurement of a GPU.
+    Cuda,
 }
 
 impl Kind {
@@ -142,6 +154,7 @@ impl Kind {
             Kind::Input => "input",
             Kind::Magnitude => "magnitude",
             Kind::Cpu => "cpu",
+            Kind::Cuda => "cuda",
         }
     }
 }

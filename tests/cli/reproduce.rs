@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::desk::{Desk, Ran, program};
 
-/// The claims of kind exact, sim and input of the four papers, and JIT's of kind magnitude and cpu, in the order of the list
+/// The claims of kind exact, sim and input of the five papers, JIT's of kind magnitude and cpu, and GRNN's of kind cuda, in the order of the list
 /// of all claims that the project keeps.
-const CLAIMS: [(&str, &str); 52] = [
+const CLAIMS: [(&str, &str); 61] = [
     ("bm-fig5-graph", "exact"),
     ("bm-fig5-cell", "exact"),
     ("bm-v100-64", "input"),
@@ -62,6 +62,15 @@ const CLAIMS: [(&str, &str); 52] = [
     ("dva-buffers", "sim"),
     ("dva-stages", "sim"),
     ("dva-overhead", "sim"),
+    ("grnn-space", "exact"),
+    ("grnn-table2", "exact"),
+    ("grnn-top1", "cuda"),
+    ("grnn-top5", "cuda"),
+    ("grnn-table1", "cuda"),
+    ("grnn-cudnn-trad", "cuda"),
+    ("grnn-cudnn-pers", "cuda"),
+    ("grnn-table3", "cuda"),
+    ("grnn-crossover", "exact"),
 ];
 
 /// Runs the command where the shipped scenarios are; results go to the desk, and no data is at hand but what is named.
@@ -107,7 +116,7 @@ fn every_claim_is_checked_and_shown_on_a_page() {
     }
     let figures = reproduce(&desk, "list").ok().stdout;
     let figures: Vec<&str> = figures.lines().filter_map(|line| line.strip_prefix("  ")).collect();
-    assert_eq!(figures.len(), 31, "{figures:?}");
+    assert_eq!(figures.len(), 40, "{figures:?}");
     for figure in &figures {
         let name: Vec<&str> = figure.split_whitespace().take(2).collect();
         assert!(page.contains(&format!("<article id=\"{}\">", name.join("-"))), "{figure}");
@@ -150,6 +159,30 @@ fn a_study_has_its_schedules_its_numbers_and_its_claims() {
         json["results"].as_array().unwrap().iter().map(|bar| bar["value"].as_f64().unwrap()).collect();
     assert_eq!(values, [4.0, 2.5, 4.0, 2.875, 8.0, 5.25]);
     reproduce(&desk, "dvabatch fig3 --scenarios nowhere").failed(2, "nowhere/dvabatch/case1.toml");
+}
+
+/// A table that the model gives: numbers for a reader and for a program, a picture, claims that hold and claims that wait for a GPU.
+#[test]
+fn a_table_of_the_model_is_shown_beside_the_papers() {
+    let desk = Desk::new();
+    let told = reproduce(&desk, "grnn table3").ok().stdout;
+    assert!(told.contains("holds     grnn-crossover (7.2, Table 3)"), "{told}");
+    assert!(told.contains("not-run   grnn-table3 (Table 3)"), "{told}");
+    for file in ["bars.svg", "bars.png", "bars-2.svg", "numbers.csv"] {
+        assert!(desk.path("out/grnn/table3").join(file).is_file(), "{file}");
+    }
+    let json = reproduce(&desk, "grnn table2 --format json").ok().json();
+    let of = |series: &str, value: &str| -> Vec<f64> {
+        let bars = json["results"].as_array().unwrap().iter();
+        let own = bars.filter(|bar| bar["series"] == series && bar["value_of"] == value);
+        own.map(|bar| bar["value"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(of("GRNN, model", "Rank"), [17.0, 3.0, 1.0, 14.0, 35.0]);
+    assert_eq!(
+        of("GRNN, model", "Cost").iter().map(|cost| cost.trunc()).collect::<Vec<_>>(),
+        of("GRNN, paper", "Cost")
+    );
+    assert_eq!(of("this GPU", "Latency (ms)"), [0.0; 0], "nothing was measured");
 }
 
 /// Two pairs, in a folder as `--data` takes it: a leaf and a chain of two; two leaves under a root, twice.
@@ -203,8 +236,10 @@ fn a_folder_of_data_without_its_files_is_refused() {
 fn mistakes_are_told_before_anything_is_run() {
     let desk = Desk::new();
     reproduce(&desk, "batchmaker fig7").failed(2, "unknown figure \"fig7\"; known: batchmaker fig3, fig5, fig7a, ");
-    reproduce(&desk, "fig3")
-        .failed(2, "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3");
+    reproduce(&desk, "fig3").failed(
+        2,
+        "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3 or grnn fig3",
+    );
     reproduce(&desk, "late").failed(2, "late: name what of it; known: late fig3, ");
     reproduce(&desk, "batchmaker fig5 --scenarios nowhere").failed(2, "nowhere/batchmaker/fig5.toml");
     assert!(!desk.path("out").exists());

@@ -19,11 +19,11 @@ pub fn naive(lstm: bool, hidden: u64, batch: u64, widest: u64, uneven: bool) -> 
     for size in [1, 2, 4, 8, 16, 32] {
         for groups in 1..=gates * widest {
             let threads = groups * size;
-            if threads > 1024 || (!uneven && threads % 128 != 0) {
+            if threads > 1024 || (!uneven && !threads.is_multiple_of(128)) {
                 continue;
             }
-            for width in (1..=widest).filter(|width| gates * width % groups == 0) {
-                for height in (1..=batch).filter(|height| batch % height == 0) {
+            for width in (1..=widest).filter(|width| (gates * width).is_multiple_of(groups)) {
+                for height in (1..=batch).filter(|height| batch.is_multiple_of(*height)) {
                     for barriers in if lstm { 1..=1 } else { 1..=2 } {
                         let one = Configuration { width, height, groups, size, barriers, blocks: 0, cost: 0.0 };
                         valid.extend(one.checked(lstm, hidden, batch));

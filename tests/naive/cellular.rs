@@ -1,5 +1,5 @@
-//! Cellular batching: Algorithm 1 of BatchMaker, line by line; and Late Batching, which gives one task at a time, but to
-//! workers that are not idle yet.
+//! Cellular batching: Algorithm 1 of BatchMaker, line by line; Late Batching, which gives one task at a time, but to
+//! workers that are not idle yet; and chunks, tasks that go on with each of their chains for some steps.
 
 use super::graph::Graph;
 use super::{Batch, Case, Scheduler};
@@ -26,6 +26,7 @@ pub struct Cellular<'a> {
     graphs: &'a [Graph],
     max_tasks: u32,
     lookahead: usize,
+    chunk: usize,
     limits: Vec<(String, u32, u32)>,
     /// All subgraphs that were ever released, in the order of their release. The queue of a cell type is what this
     /// list holds of it.
@@ -44,6 +45,7 @@ impl<'a> Cellular<'a> {
         graphs: &'a [Graph],
         max_tasks: u32,
         lookahead: usize,
+        chunk: usize,
         limits: Vec<(String, u32, u32)>,
     ) -> Self {
         let flags: Vec<Vec<bool>> = graphs.iter().map(|graph| vec![false; graph.cells.len()]).collect();
@@ -52,6 +54,7 @@ impl<'a> Cellular<'a> {
             graphs,
             max_tasks,
             lookahead,
+            chunk,
             limits,
             released: Vec::new(),
             submitted: flags.clone(),
@@ -127,17 +130,42 @@ impl<'a> Cellular<'a> {
         batch
     }
 
-    /// Takes the nodes of a batch from their subgraphs, pins these, and makes ready what now is.
+    /// Takes the nodes of a batch from their subgraphs, pins these, and makes ready what now is. In a chunk whatever the batch has made ready in its
+    /// subgraphs follows, and so on.
     fn submit(&mut self, cell: &str, worker: usize, batch: &[(usize, usize)]) -> Batch {
+        let list: Vec<(usize, usize)> = batch
+            .iter()
+            .map(|(position, _)| (self.released[*position].request, self.released[*position].number))
+            .collect();
         let mut nodes = Vec::new();
-        let mut list = Vec::new();
+        let mut steps = 0;
+        let mut next = batch.to_vec();
+        while steps < self.chunk && !next.is_empty() {
+            self.take(worker, &next, &mut nodes);
+            steps += 1;
+            let ready =
+                next.iter().filter_map(|(position, _)| Some((*position, *self.released[*position].ready.first()?)));
+            next = ready.collect();
+        }
+
+        let mut duration =
+            steps as u64 * self.case.costs.time(cell, batch.len()) + self.case.overhead("task", batch.len());
+        if self.last[worker].as_ref() != Some(&list) {
+            duration += self.case.overhead("gather", batch.len());
+        }
+        self.last[worker] = Some(list);
+        self.running.push(Running { worker, cell: cell.to_string(), nodes: nodes.clone() });
+        Batch { cells: vec![cell.to_string()], size: batch.len(), nodes, duration, ahead: 0 }
+    }
+
+    /// Takes these nodes from their subgraphs.
+    fn take(&mut self, worker: usize, batch: &[(usize, usize)], nodes: &mut Vec<(usize, usize)>) {
         for &(position, node) in batch {
             let subgraph = &mut self.released[position];
             subgraph.ready.retain(|other| *other != node);
             subgraph.pinned = Some(worker);
             self.submitted[subgraph.request][node] = true;
             nodes.push((subgraph.request, node));
-            list.push((subgraph.request, subgraph.number));
         }
         // Nodes made ready by one task join behind those that were ready before, in the order of their indices.
         for subgraph in &mut self.released {
@@ -151,14 +179,6 @@ impl<'a> Cellular<'a> {
                 }
             }
         }
-
-        let mut duration = self.case.costs.time(cell, nodes.len()) + self.case.overhead("task", nodes.len());
-        if self.last[worker].as_ref() != Some(&list) {
-            duration += self.case.overhead("gather", nodes.len());
-        }
-        self.last[worker] = Some(list);
-        self.running.push(Running { worker, cell: cell.to_string(), nodes: nodes.clone() });
-        Batch { cells: vec![cell.to_string()], size: nodes.len(), nodes, duration, ahead: 0 }
     }
 }
 

@@ -47,6 +47,7 @@ pub enum Policy {
     Cellular {
         max_tasks: u32,
         lookahead: usize,
+        chunk: usize,
         limits: Vec<(String, u32, u32)>,
     },
     Padded {
@@ -136,8 +137,8 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let graphs: Vec<Graph> = case.trace.iter().map(|(_, shape)| Graph::unfold(shape)).collect();
     let arrivals: Vec<u64> = case.trace.iter().map(|(at, _)| *at).collect();
     let mut policy: Box<dyn Scheduler> = match &case.policy {
-        Policy::Cellular { max_tasks, lookahead, limits } => {
-            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, limits.clone()))
+        Policy::Cellular { max_tasks, lookahead, chunk, limits } => {
+            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, *chunk, limits.clone()))
         }
         Policy::Padded { bucket_width, max_batch, pad_to_longest, window } => Box::new(whole::Padded {
             case,

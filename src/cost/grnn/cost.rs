@@ -36,7 +36,7 @@ impl Cost {
             Rnn::GruSingle => state + hidden * (hidden / width) * height * 4.0,
         };
         let sharing = 1 + 2 * mapping.blocks(sizes) / device.multiprocessors;
-        let memory = bytes * f64::from(sharing) / f64::from(constants.fma_cycles * constants.l2_bytes);
+        let memory = bytes * f64::from(sharing) / (f64::from(constants.fma_cycles) * f64::from(constants.l2_bytes));
 
         let product = product(mapping, sizes, device);
         let product = match rnn {

@@ -90,6 +90,8 @@ struct File {
 
 /// The largest whole number of the table: far beyond any GPU.
 const MAX: u32 = 1 << 24;
+/// Likewise. All batches are tried up to so many times the size of a warp.
+const MOST_MULTIPROCESSORS: u32 = 4096;
 
 /// The devices that are known by name: the files that come with batchlab and have the table.
 const NAMED: &[(&str, &str)] = &[
@@ -150,8 +152,13 @@ impl Device {
     fn check(&self) -> Result<(), String> {
         let c = &self.constants;
         let (products, reductions) = (&c.products, &c.reductions);
+        if !(1..=MOST_MULTIPROCESSORS).contains(&self.multiprocessors) {
+            return Err(format!(
+                "multiprocessors: {} is out of range; a whole number from 1 to {MOST_MULTIPROCESSORS}",
+                self.multiprocessors
+            ));
+        }
         for (key, value, least) in [
-            ("multiprocessors", self.multiprocessors, 1),
             ("grnn.schedulers", c.schedulers, 1),
             ("grnn.registers", c.registers, 1),
             ("grnn.threads", c.threads, 1),

@@ -4,6 +4,7 @@
 //! therefore runs padded to the larger one, if there is any, that costs the least. One that is larger than all of them runs as consecutive launches, as few
 //! and as even as can be: the paper's GRU of 1024 with batch 20 takes exactly twice the time of batch 10 (Table 3).
 
+use super::space::LARGEST_GROUP;
 use super::{Cell, Device, Ranked, Space, rank};
 
 /// The best kernel for each batch.
@@ -17,7 +18,7 @@ impl Launches {
     /// Looks for the best kernels of a cell on a device.
     pub fn new(cell: Cell, hidden: u32, device: &Device, space: &Space) -> Launches {
         // A work group holds the outputs of a column of its tile, so that tiles are at most a warp high; and each row has a block.
-        let most = 32 * device.multiprocessors;
+        let most = LARGEST_GROUP * device.multiprocessors;
         let mut kernels = Vec::new();
         let mut best: Option<(u32, Ranked)> = None;
         for batch in (1..=most).rev() {

@@ -47,9 +47,10 @@ impl Persistent {
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
-    /// The least that a step takes, launches apart.
-    pub fn best(&self) -> Best {
+    /// The least that a step takes in batches of up to so many, launches apart.
+    pub fn best(&self, largest: u32) -> Best {
         let of = |(batch, time): (u32, &Nanos)| Best { time: *time, share_ns: time.0 as f64 / f64::from(batch) };
-        (1..).zip(&self.steps).map(of).reduce(Best::or).expect("there is a kernel for some batch")
+        let batches = (1..=largest.max(1)).zip(&self.steps);
+        batches.map(of).reduce(Best::or).expect("there is a kernel for some batch")
     }
 }

@@ -20,6 +20,8 @@ impl Default for Space {
 
 /// The sizes of a work group: powers of two up to a warp.
 const GROUP_SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// The largest of them.
+pub(super) const LARGEST_GROUP: u32 = 32;
 
 impl Space {
     /// The number of mappings, whether valid or not.
@@ -31,14 +33,16 @@ impl Space {
 
     /// Hands each valid mapping on, in the order of tile width, tile height, work groups and their size.
     pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
-        let heights: Vec<u32> = divisors(sizes.batch).collect();
+        // A work group has a thread for each of its outputs, and so no tile is higher than the largest group.
+        let heights = (1..=LARGEST_GROUP).filter(|height| sizes.batch.is_multiple_of(*height));
+        let heights: Vec<u32> = heights.collect();
         let mut counts = Vec::new();
         for tile_width in 1..=self.widest {
             counts.clear();
             for &tile_height in &heights {
-                // Most mappings need too many blocks, or have tiles that no work group can hold; groups and their sizes change nothing in that.
+                // Most mappings need too many blocks, in which groups and their sizes change nothing.
                 let tile = Mapping { tile_width, tile_height, groups: 1, group_size: 1 };
-                if tile.blocks(sizes) > device.multiprocessors || tile_height > GROUP_SIZES[5] {
+                if !is_resident(&tile, sizes, device) {
                     continue;
                 }
                 if counts.is_empty() {
@@ -62,13 +66,18 @@ impl Space {
         let limits = &device.constants;
         let threads = mapping.threads();
         let weights = weights_of_thread(mapping, sizes);
-        mapping.blocks(sizes) <= device.multiprocessors
+        is_resident(mapping, sizes, device)
             && threads <= limits.threads
             && mapping.sub_tile_width(sizes.rnn) * mapping.tile_height <= mapping.group_size
             && weights <= f64::from(limits.thread_weights)
             && (weights + f64::from(limits.thread_registers)) * f64::from(threads) <= f64::from(limits.registers)
             && (self.uneven || threads.is_multiple_of(32 * limits.schedulers))
     }
+}
+
+/// Whether all blocks are on the device at once, one on each multiprocessor. Counted in 64 bits: the grids of sizes that are far too large, too.
+fn is_resident(mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
+    u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes)) <= u64::from(device.multiprocessors)
 }
 
 /// The weights that a thread keeps in registers, on average over a group where its size does not divide the state.

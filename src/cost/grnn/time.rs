@@ -1,7 +1,7 @@
 //! From costs to time. The model ranks, it does not predict; the lines here are what it takes to simulate with it all the same.
 //!
 //! A launch that computes some steps of a batch takes `launch + steps · (barriers + cost · factor)`. For the Titan V the lines are fitted to the
-//! paper's Table 1, where sequences have 100 steps; on its Table 2 they miss by up to 0.11 ms of 0.93 ms.
+//! paper's Table 1, where sequences have 100 steps; on its Table 2 they miss by up to 0.19 ms of 0.57.
 
 use serde::Deserialize;
 

@@ -12,9 +12,7 @@ use rayon::prelude::*;
 use super::lab::{Lab, Study};
 use super::{Exhibit, Made};
 use crate::error::{Error, Result};
-use crate::files::write_whole;
 use crate::metrics::figure::Figure;
-use crate::plot;
 use crate::plot::bars::Field;
 use crate::scenario::Scenario;
 
@@ -92,18 +90,7 @@ pub fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
         "fig21" => latency::one_client(lab),
         _ => Err(Error::failed(format!("{name} is no study"))),
     }?;
-    let folder = lab.out.join(name);
-    for (i, bars) in study.bars.iter().enumerate() {
-        let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
-        study.pictures.extend(plot::write(
-            &plot::bars::drawn(bars),
-            &plot::Options::default().formats,
-            &folder.join(stem),
-        )?);
-    }
-    let file = folder.join("numbers.csv");
-    write_whole(&file, |out| out.write_all(study.csv().as_bytes()))?;
-    study.numbers = Some(file);
+    study.write(&lab.out.join(name))?;
     Ok(study)
 }
 

@@ -1,0 +1,85 @@
+//! What the model says of the paper's sizes, on the paper's GPU.
+
+use std::sync::Arc;
+
+use crate::backend::cuda::gpu::Precision;
+use crate::cost::grnn::{Cell, Device, Launches, Persistent, Ranked, Rnn, Space, rank};
+use crate::cost::roofline::{Kernels, Roofline};
+use crate::error::{Error, Result};
+use crate::units::Nanos;
+use crate::workload::model::Model as Network;
+use crate::workload::operator::Sizes;
+
+const TITAN_V: &str = "titan-v";
+
+/// The model on a Titan V.
+pub struct Model {
+    device: Device,
+    roofline: Arc<Roofline>,
+}
+
+impl Model {
+    /// With the device file that comes with batchlab.
+    ///
+    /// # Errors
+    /// None that a released file causes.
+    pub fn new() -> Result<Model> {
+        let text = include_str!("../../../scenarios/devices/titan-v.toml");
+        let roofline = Arc::new(Roofline::parse(text, TITAN_V, Precision::F32)?);
+        Ok(Model { device: Device::parse(text, TITAN_V)?, roofline })
+    }
+
+    /// The ranked mappings for a batch; those of its largest part where it runs as several launches, with the number of these.
+    pub fn ranked(&self, cell: Cell, hidden: u32, batch: u32) -> (Vec<Ranked>, usize) {
+        let space = Space::default();
+        let ranked = rank(cell, hidden, batch, &self.device, &space);
+        if !ranked.is_empty() {
+            return (ranked, 1);
+        }
+        let launches = Launches::new(cell, hidden, &self.device, &space);
+        let parts: Vec<u32> = launches.of(batch).map(|(runs_as, _)| *runs_as).collect();
+        let largest = parts.iter().copied().max().unwrap_or(0);
+        (rank(cell, hidden, largest, &self.device, &space), parts.len())
+    }
+
+    /// The milliseconds of a sequence in persistent kernels, each with the mapping of least cost.
+    ///
+    /// # Errors
+    /// A state that the device has no room for.
+    pub fn sequence(&self, cell: Cell, hidden: u32, batch: u32, steps: u32) -> Result<f64> {
+        Ok(Persistent::new(cell, hidden, &self.device)?.runs(batch, steps).as_millis_f64())
+    }
+
+    /// The cost of a step, and the milliseconds of a sequence, with the best mapping of one kernel for a GRU.
+    ///
+    /// # Errors
+    /// A state that the kernel has no room for.
+    pub fn gru(&self, kernel: Rnn, hidden: u32, batch: u32, steps: u32) -> Result<(f64, f64)> {
+        let (ranked, launches) = self.ranked(Cell::Gru, hidden, batch);
+        let best = ranked.iter().find(|one| one.rnn == kernel);
+        let best = best.ok_or_else(|| Error::failed(format!("no mapping of {kernel} is valid")))?;
+        let cost = best.cost.total() * launches as f64;
+        Ok((cost, self.mapped(best, steps)? * launches as f64))
+    }
+
+    /// The milliseconds of one launch with a mapping.
+    ///
+    /// # Errors
+    /// None that a released file causes.
+    pub fn mapped(&self, one: &Ranked, steps: u32) -> Result<f64> {
+        let times = self.device.constants.time.as_ref().ok_or_else(|| Error::failed("the device has no times"))?;
+        let steps = times.step(one.rnn, one.cost.total()).saturating_mul(steps.into());
+        Ok(times.launch.saturating_add(steps).as_millis_f64())
+    }
+
+    /// The milliseconds of an LSTM's sequence in traditional kernels, by the data sheet: two products and the elementwise rest for each step.
+    ///
+    /// # Errors
+    /// None that a released file causes.
+    pub fn traditional(&self, hidden: u32, batch: u32, steps: u32) -> Result<f64> {
+        let operators = Network::Lstm.operators(&Sizes::square(hidden));
+        let kernels = Kernels::of_cell(&self.roofline, &operators[0], true);
+        let step: Nanos = kernels.ok_or_else(|| Error::failed("an LSTM has no operators"))?.at(batch, 0);
+        Ok(step.saturating_mul(steps.into()).as_millis_f64())
+    }
+}
