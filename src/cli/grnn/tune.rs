@@ -45,7 +45,7 @@ pub struct Args {
     /// Of which draw
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How often each is run; the median counts
+    /// How often each is measured; the median counts
     #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     times: u32,
     /// Measure even if the fastest is known
