@@ -12,15 +12,15 @@ use crate::desk::{Desk, Ran};
 use crate::host_cuda;
 
 /// A host with GPUs, and a small scenario to run on it.
-struct Host {
-    desk: Desk,
+pub struct Host {
+    pub desk: Desk,
     libraries: PathBuf,
     environment: BTreeMap<&'static str, String>,
 }
 
 impl Host {
     /// One with two GPUs; nothing where there is no C++ compiler.
-    fn new() -> Option<Host> {
+    pub fn new() -> Option<Host> {
         let libraries = host_cuda::driver()?;
         let desk = Desk::new();
         let text = desk.read("t.toml").replace("[100, 200]", "[4000]").replace("costs = \"costs.csv\"\n", "");
@@ -29,7 +29,7 @@ impl Host {
     }
 
     /// The same with something of its GPUs changed: see `tests/host_cuda/driver/settings.hpp`.
-    fn with(mut self, setting: &'static str, value: &str) -> Host {
+    pub fn with(mut self, setting: &'static str, value: &str) -> Host {
         self.environment.insert(setting, value.into());
         self
     }
@@ -45,7 +45,7 @@ impl Host {
         self
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    pub fn run(&self, words: &[&str]) -> Ran {
         let mut command = self.desk.command(words);
         command.env("LD_LIBRARY_PATH", &self.libraries).env("BATCHLAB_CUDA_LIBRARIES", &self.libraries);
         // Where no others are looked for than those of the system.

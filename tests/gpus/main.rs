@@ -11,3 +11,4 @@ mod listed;
 mod memory;
 mod networks;
 mod order;
+mod persistent;

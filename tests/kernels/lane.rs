@@ -262,13 +262,13 @@ impl Lane {
     pub fn signal(&mut self) {
         let mut arguments = Arguments::default();
         arguments.pointer(self.counted.pointer()).pointer(self.host.pointer());
-        let grid = Grid { blocks: [1, 1, 1], threads: 1, shared: 0, seed: self.cut.seed };
+        let grid = Grid { blocks: [1, 1, 1], threads: 1, shared: 0, seed: self.cut.seed, together: false };
         self.launch("signal", grid, &arguments);
     }
 
     fn grid(&self, rows: usize) -> Grid {
         let blocks = [self.cut.units, self.cut.rows.min(rows as u32), 1];
-        Grid { blocks, threads: THREADS, shared: 0, seed: self.cut.seed }
+        Grid { blocks, threads: THREADS, shared: 0, seed: self.cut.seed, together: false }
     }
 
     fn launch(&self, name: &str, grid: Grid, arguments: &Arguments) {

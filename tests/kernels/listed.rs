@@ -108,7 +108,7 @@ impl Bench {
 
     fn launch(&self, name: &str, rows: u32, arguments: &[Argument]) {
         let (units, high, seed) = self.grid;
-        let grid = Grid { blocks: [units, high.min(rows), 1], threads: 256, shared: 0, seed };
+        let grid = Grid { blocks: [units, high.min(rows), 1], threads: 256, shared: 0, together: false, seed };
         // SAFETY: the callers give each kernel the arguments of its source, in order; their memory outlives the launch and has room for what
         // the sizes beside it say.
         let launched = unsafe { self.kernels.kernel(name, self.element).launch(grid, arguments) };

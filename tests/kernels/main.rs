@@ -15,6 +15,7 @@ mod checked;
 mod compile;
 mod equations;
 mod faults;
+mod grnn;
 mod lane;
 mod layer;
 mod listed;

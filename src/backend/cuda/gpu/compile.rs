@@ -147,7 +147,11 @@ impl Drop for Kernels {
     }
 }
 
-fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
+/// What kernels are compiled to for a GPU.
+///
+/// # Errors
+/// A GPU that is older than all that the compiler knows.
+pub(super) fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
     nvrtc.target(gpu.architecture).ok_or_else(|| {
         Error::failed(format!(
             "{gpu} has compute capability {}.{}, for which NVRTC {}.{} ({}) no longer compiles; an older one may, or use \
@@ -163,19 +167,34 @@ fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
 
 /// What the driver loads of a file, with a zero behind it, which ends code that is text.
 fn image(file: &File, nvrtc: &Nvrtc, target: Target, precision: Precision, cache: &Cache) -> Result<Vec<u8>> {
-    let options = options(precision);
+    let name = format!("{}.cu", file.name);
+    let source = Source { name: &name, text: file.text, headers: &[HEADER] };
+    compiled(&source, &options(precision), nvrtc, target, cache)
+}
+
+/// What the driver loads of a source, compiled or from the cache, with a zero behind it.
+///
+/// # Errors
+/// What the compiler says against it.
+pub(super) fn compiled(
+    source: &Source<'_>,
+    options: &[String],
+    nvrtc: &Nvrtc,
+    target: Target,
+    cache: &Cache,
+) -> Result<Vec<u8>> {
+    let name = source.name.trim_end_matches(".cu");
     let version = format!("NVRTC {}.{}", nvrtc.version.0, nvrtc.version.1);
-    let mut texts = vec![file.name, file.text, HEADER.1, &version];
+    let mut texts = vec![name, source.text];
+    texts.extend(source.headers.iter().map(|(_, text)| *text));
     let to = target.option();
-    texts.extend([to.as_str()].into_iter().chain(options.iter().map(String::as_str)));
+    texts.extend([version.as_str(), to.as_str()].into_iter().chain(options.iter().map(String::as_str)));
     let key = Key::of(&texts);
-    let mut image = match cache.get(file.name, key) {
+    let mut image = match cache.get(name, key) {
         Some(image) => image,
         None => {
-            let name = format!("{}.cu", file.name);
-            let source = Source { name: &name, text: file.text, headers: &[HEADER] };
-            let image = nvrtc.compile(&source, target, &options)?.image;
-            cache.put(file.name, key, &image);
+            let image = nvrtc.compile(source, target, options)?.image;
+            cache.put(name, key, &image);
             image
         }
     };

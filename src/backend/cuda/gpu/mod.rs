@@ -14,6 +14,7 @@ mod compile;
 pub mod cublas;
 pub mod driver;
 pub mod floors;
+pub mod grnn;
 mod lane;
 pub mod libraries;
 mod mapped;
