@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::chain_queue::{Chain, ChainQueue, Seat};
+use super::chunk::{Extent, list_parts};
 use super::graph_queue::{GraphQueue, Share};
 use super::identity::MemberSet;
 use crate::backend::{HostWork, LoopWork, Members, NodeRef, Part, Step, Task};
@@ -51,18 +52,18 @@ struct TypeState {
     queue: Queue,
 }
 
-enum Queue {
+pub(super) enum Queue {
     Chains(ChainQueue),
     Graphs(GraphQueue),
 }
 
 /// A request in the system.
-struct Live {
-    request: RequestId,
-    work: Work,
+pub(super) struct Live {
+    pub request: RequestId,
+    pub work: Work,
 }
 
-enum Work {
+pub(super) enum Work {
     /// Runs that follow each other: those that are left, the present one first, and the number of nodes before it.
     Runs {
         left: SmallVec<[Run; 2]>,
@@ -72,7 +73,7 @@ enum Work {
 }
 
 /// What is missing of a request that is no chain.
-struct LiveGraph {
+pub(super) struct LiveGraph {
     graph: Arc<Graph>,
     /// For each node, the inputs inside of its subgraph that have not been submitted.
     inner_missing: Vec<u32>,
@@ -495,57 +496,6 @@ fn reason(
             _ => format!("worker {worker} had {before} unfinished tasks, and another may stand behind them"),
         },
     }
-}
-
-/// What a worker's next task of chains runs.
-struct Extent {
-    /// The steps of the chain that has the most left, up to a chunk of them.
-    steps: u32,
-    /// The input size that it is padded to.
-    input: u32,
-    /// The cells that are its members' own.
-    useful: u64,
-}
-
-impl Extent {
-    fn of(queue: &Queue, worker: WorkerId, chunk: u32, live: &[Live]) -> Extent {
-        let Queue::Chains(queue) = queue else {
-            unreachable!("cells with an input size stand alone, and chunks are of chains")
-        };
-        let mut extent = Extent { steps: 1, input: 0, useful: 0 };
-        for (seat, tasks_left) in queue.seats(worker) {
-            let live = &live[seat.live as usize];
-            let part = part_of(seat, tasks_left, chunk, live);
-            let steps = part.to.0 - part.from.0;
-            let input = match &live.work {
-                Work::Runs { left, .. } => left[0].input,
-                Work::Graph(_) => 0,
-            };
-            extent.steps = steps.max(extent.steps);
-            extent.input = input.max(extent.input);
-            extent.useful += u64::from(steps) * u64::from(input.max(1));
-        }
-        extent
-    }
-}
-
-/// What the next task runs of a chain that is in so many tasks more.
-fn part_of(seat: &Seat, tasks_left: u32, chunk: u32, live: &Live) -> Part {
-    let length = match &live.work {
-        Work::Runs { left, .. } => left[0].length,
-        Work::Graph(_) => 1,
-    };
-    let (behind, done) = (seat.last.0 + 1, length.div_ceil(chunk) - tasks_left);
-    let from = behind - length + done * chunk;
-    Part { request: live.request, from: NodeId(from), to: NodeId(behind.min(from.saturating_add(chunk))) }
-}
-
-/// The parts of chains that a task runs which has just been formed.
-fn list_parts(queue: &Queue, worker: WorkerId, chunk: u32, live: &[Live], out: &mut Vec<Part>) {
-    let Queue::Chains(queue) = queue else { unreachable!("chunks are of chains") };
-    let mut seats: Vec<(&Seat, u32)> = queue.seats(worker).collect();
-    seats.sort_unstable_by_key(|(seat, _)| seat.released());
-    out.extend(seats.into_iter().map(|(seat, left)| part_of(seat, left, chunk, &live[seat.live as usize])));
 }
 
 /// The nodes of a task that has just been formed.

@@ -8,6 +8,7 @@
 //! and leave between tasks alone, and those that end inside of one are padded to the longest of the others.
 
 mod chain_queue;
+mod chunk;
 pub(super) mod core;
 mod graph_queue;
 mod identity;

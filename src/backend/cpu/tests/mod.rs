@@ -75,7 +75,7 @@ fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Configured> {
             max_tasks: rng.random_range(1..6),
             max_batch: PerCell::All(max_batch),
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
-            chunk: 1,
+            chunk: if sequences { rng.random_range(1..=4) } else { 1 },
         }),
         2 => Box::new(Merged { max_batch, ..Merged::default() }),
         3 => Box::new(Immediate {}),
