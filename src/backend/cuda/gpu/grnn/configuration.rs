@@ -18,6 +18,9 @@ const THREADS: u32 = 1024;
 /// The most registers that a thread has.
 const REGISTERS: u32 = 255;
 
+/// The registers of a multiprocessor.
+const OF_MULTIPROCESSOR: u32 = 65_536;
+
 /// The registers of a thread that are for no weights (GRNN, equation 5).
 const BESIDE_WEIGHTS: u32 = 32;
 
@@ -119,11 +122,13 @@ impl Configuration {
         constants.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
     }
 
-    /// The registers of a thread: its weights and what the model says that it needs beside them. With these all blocks of a valid
-    /// mapping fit the GPU, and the compiler is held to them.
+    /// The registers of a thread: its weights and what the model says that it needs beside them. With these a block of a valid
+    /// mapping fits a multiprocessor, and the compiler is held to them. A multiprocessor gives registers out by eights, to four
+    /// warps at a time, which the model does not count; a few blocks have to do with less for that.
     pub fn registers(&self) -> u32 {
         let weights = weights_of_thread(&self.mapping, &self.sizes).ceil() as u32;
-        (weights + BESIDE_WEIGHTS).min(REGISTERS)
+        let threads = self.mapping.threads().next_multiple_of(4 * WARP);
+        (weights + BESIDE_WEIGHTS).min(OF_MULTIPROCESSOR / threads / 8 * 8).min(REGISTERS)
     }
 
     /// The gates of an element, whose products with the inputs come before the launch.
@@ -199,5 +204,17 @@ mod tests {
         let single = of(Rnn::GruSingle, [50, 1, 50, 8]);
         assert_eq!((single.shared(), single.exchanged(20)), (4 * (512 + 100 + 200), 2 * 6 * 20 * 256));
         assert_eq!(lstm.constants()[1], "-DTILE_WIDTH=32");
+    }
+
+    #[test]
+    fn registers_are_given_out_by_eights() {
+        let of = |rnn, hidden, [tile_width, tile_height, groups, group_size]: [u32; 4]| {
+            let mapping = Mapping { tile_width, tile_height, groups, group_size };
+            Configuration::new(Sizes { rnn, hidden, batch: 1 }, mapping).unwrap().registers()
+        };
+        assert_eq!(of(Rnn::Lstm, 256, [32, 2, 32, 8]), 128 + 32);
+        assert_eq!(of(Rnn::Lstm, 1024, [14, 1, 8, 32]), 255);
+        // 57 + 32 for each of 704 threads are fewer than 65,536, but as 96 for each of 768 they are more.
+        assert_eq!(of(Rnn::Lstm, 57 * 8, [22, 1, 88, 8]), 80);
     }
 }
