@@ -9,6 +9,7 @@ import time
 
 import items_answers
 import items_networks
+import items_persistent
 import items_steps
 import items_validation
 import items_workloads
@@ -21,6 +22,8 @@ PARTS = [
     ("steps", "steps against floors, signals, graphs, full batches, scheduling, PyTorch", items_steps.run),
     ("workloads", "LSTM, seq2seq and trees: three policies, peaks and latency at half load", items_workloads.run),
     ("networks", "listed networks in stages: every operator against the CPU, stages against the roofline", items_networks.run),
+    ("persistent", "GRNN's kernels at the sizes of its Table 1, cuDNN beside them", items_persistent.sequences),
+    ("regret", "the mappings that GRNN's model ranks first, among a sample of all", items_persistent.sampled),
     ("validate-chains", "simulated against real: sentences", items_validation.of("chains")),
     ("validate-seq2seq", "simulated against real: translation", items_validation.of("seq2seq")),
     ("validate-trees", "simulated against real: trees", items_validation.of("trees")),
