@@ -1,8 +1,9 @@
-//! Early exit on DVABatch's mechanism, as its section 9.2 proposes: a condition of one's own, outside of the crate.
+//! Early exit and layer skip on DVABatch's mechanism, as its section 9.2 proposes: a condition of one's own, outside of the crate.
 //!
-//! Networks with early exits have a small classifier behind some of their stages; a query whose answer is certain enough leaves there. On the
-//! mechanism that is one function, `behind`: it names the queries that leave, and the batch goes on without them. What a
-//! classifier would find is drawn here, for each query and stage once and for all; a server would look at its results instead.
+//! Networks with early exits have a small classifier behind some of their stages; a query whose answer is certain enough leaves there. Others
+//! have gates that let an easy query skip what comes next. On the mechanism both are one function, `behind`: it names the queries that leave, and
+//! the batch goes on without them; and those that skip the next stage, which runs the others. What a classifier would find is drawn here, for
+//! each query and stage once and for all; a server would look at its results instead.
 //!
 //!     cargo run --release --example early_exit -- sim examples/early_exit.toml
 //!     cargo test --example early_exit
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use batchlab::policy::Policy;
 use batchlab::policy::dvabatch::Stage;
-use batchlab::policy::dvabatch::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward};
+use batchlab::policy::dvabatch::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward, Skip};
 use batchlab::policy::dvabatch::load::{ByLoad, CompWait};
 use batchlab::policy::dvabatch::policy::Staged;
 use batchlab::policy::dvabatch::room::Room;
@@ -38,11 +39,13 @@ struct EarlyExit {
     comp_wait: Nanos,
     /// The share of the queries that leave behind each stage, of those that have come so far.
     exit_share: f64,
+    /// The share of them that skip the next stage. Nobody skips the last.
+    skip_share: f64,
 }
 
 impl Default for EarlyExit {
     fn default() -> Self {
-        EarlyExit { stages: 4, max_batch: 64, comp_wait: Nanos::ZERO, exit_share: 0.25 }
+        EarlyExit { stages: 4, max_batch: 64, comp_wait: Nanos::ZERO, exit_share: 0.25, skip_share: 0.0 }
     }
 }
 
@@ -51,8 +54,16 @@ impl Settings for EarlyExit {
     const ABOUT: &'static str = "networks in stages, behind which some queries leave for good";
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if !(0.0..=1.0).contains(&self.exit_share) {
-            return Err(format!("exit_share: {} is no share; from 0 to 1", self.exit_share));
+        for (key, share) in [("exit_share", self.exit_share), ("skip_share", self.skip_share)] {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(format!("{key}: {share} is no share; from 0 to 1"));
+            }
+        }
+        if self.exit_share + self.skip_share > 1.0 {
+            return Err(format!(
+                "skip_share: {} beside the exit_share of {} is more than all",
+                self.skip_share, self.exit_share
+            ));
         }
         if self.max_batch == 0 {
             return Err("max_batch: 0 is too small; at least 1".into());
@@ -60,7 +71,10 @@ impl Settings for EarlyExit {
         let slicing = Arc::new(self.staged().slicing(setup)?);
         let comp_wait = CompWait::Age(self.comp_wait);
         let entry = ByLoad { max_batch: self.max_batch, window: Nanos::ZERO, comp_wait, room: Room(None) };
-        let conditions = Certain { entry, exit_share: self.exit_share };
+        let last = Stage(
+            slicing.stages(setup.model.network().map_or(0, |network| network.operators().len() as u32)) as u16 - 1,
+        );
+        let conditions = Certain { entry, exit_share: self.exit_share, skip_share: self.skip_share, last };
         Ok(Box::new(Staged::new(setup.workers, &slicing, 2, Box::new(conditions))))
     }
 
@@ -75,10 +89,12 @@ impl EarlyExit {
     }
 }
 
-/// Requests come in as load diversity has it, and leave when their answer is certain.
+/// Requests come in as load diversity has it, leave when their answer is certain, and skip a stage when it is nearly so.
 struct Certain {
     entry: ByLoad,
     exit_share: f64,
+    skip_share: f64,
+    last: Stage,
 }
 
 impl Conditions for Certain {
@@ -91,9 +107,15 @@ impl Conditions for Certain {
     }
 
     fn behind(&mut self, at: &Behind<'_>, onward: &mut Onward) {
-        let leaves = |request: RequestId| certainty(request, at.stage) < self.exit_share;
-        let live = (0..).zip(&at.row.queries).filter(|(_, query)| !query.left);
-        onward.exits.extend(live.filter(|(_, query)| leaves(query.request)).map(|(place, _)| place));
+        let next = at.stage.next();
+        for (place, query) in (0..).zip(&at.row.queries).filter(|(_, query)| !query.left && query.resumes <= at.stage) {
+            let found = certainty(query.request, at.stage);
+            if found < self.exit_share {
+                onward.exits.push(place);
+            } else if found < self.exit_share + self.skip_share && next < self.last {
+                onward.skips.push(Skip { place, until: next.next() });
+            }
+        }
     }
 }
 
@@ -122,9 +144,8 @@ mod tests {
 
     use super::*;
 
-    /// Requests far apart: each is alone, and leaves behind the stage that its certainty names.
-    #[test]
-    fn each_query_leaves_where_it_is_certain() {
+    /// Requests far apart: each is alone, and goes the way that its certainty names. Gives how many passed 1, 2, 3 and 4 stages.
+    fn ways(settings: &EarlyExit) -> [i32; 4] {
         let beside_the_crate = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
         let model = Model::open("dnn:tests/schedules/four-fixed-operators.csv", &beside_the_crate).unwrap();
         let cells = model.cell_types();
@@ -132,7 +153,6 @@ mod tests {
         let device = table.device(&cells, Overhead::default()).unwrap();
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
         let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs) };
-        let settings = EarlyExit::default();
         let mut policy = settings.build(&setup).unwrap();
         let requests = Requests::unfold((0..1000).map(|_| Shape::Fixed).collect(), &model).unwrap();
         let arrivals: Vec<Nanos> = (0..1000).map(|number| Nanos(1000 * number)).collect();
@@ -140,16 +160,45 @@ mod tests {
         let mut backend = sim::device(1, settings.streams(&setup), device);
         let mut source = OpenLoop::new(&requests, &arrivals);
         drive(&mut source, &mut *policy, &mut *backend, &mut recorder, 1, &AtomicBool::new(false)).unwrap();
-        let mut left = [0; 4];
+        let mut passed = [0; 4];
         for request in 0..1000 {
-            let certain = |stage: &u16| certainty(RequestId(request), Stage(*stage)) < settings.exit_share;
-            let stage = (0..3).find(certain).unwrap_or(3);
-            left[usize::from(stage)] += 1;
+            let (mut stages, mut stage) = (1, 0);
+            while stage < 3 {
+                let found = certainty(RequestId(request), Stage(stage));
+                if found < settings.exit_share {
+                    break;
+                }
+                stage += if found < settings.exit_share + settings.skip_share && stage < 2 { 2 } else { 1 };
+                stages += 1;
+            }
+            passed[stages - 1] += 1;
             let latency = recorder.finish[request as usize] - arrivals[request as usize];
-            assert_eq!(latency, Nanos(10 * (u64::from(stage) + 1)), "request {request}");
+            assert_eq!(latency, Nanos(10 * stages as u64), "request {request}");
         }
-        // A quarter, a quarter of the rest and so on: 250, 188, 141 and 422, within three standard deviations.
-        let expected = [(250, 42), (188, 38), (141, 33), (422, 47)];
-        assert!(left.iter().zip(expected).all(|(left, (mean, spread))| i32::abs(left - mean) <= spread), "{left:?}");
+        passed
+    }
+
+    /// Whether each number is within three standard deviations of what is expected.
+    fn near(passed: [i32; 4], expected: [(i32, i32); 4]) {
+        assert!(
+            passed.iter().zip(expected).all(|(passed, (mean, spread))| i32::abs(passed - mean) <= spread),
+            "{passed:?}"
+        );
+    }
+
+    #[test]
+    fn each_query_leaves_where_it_is_certain() {
+        // A quarter, a quarter of the rest and so on.
+        near(ways(&EarlyExit::default()), [(250, 42), (188, 38), (141, 33), (422, 47)]);
+    }
+
+    #[test]
+    fn each_query_skips_what_it_does_not_need() {
+        // Half of all skip the second stage, and have passed three in the end, as half of the others do, who skip the third.
+        let skipping = EarlyExit { exit_share: 0.0, skip_share: 0.5, ..EarlyExit::default() };
+        near(ways(&skipping), [(0, 0), (0, 0), (750, 42), (250, 42)]);
+        // A fifth leaves behind each stage that is passed.
+        let both = EarlyExit { exit_share: 0.2, skip_share: 0.3, ..EarlyExit::default() };
+        near(ways(&both), [(200, 38), (160, 35), (440, 48), (200, 38)]);
     }
 }

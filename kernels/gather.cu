@@ -41,8 +41,8 @@ __device__ __forceinline__ Taken take_row(const Row *staged, u32 count, u32 at, 
     taken[threadIdx.x] = word;
   }
   __syncthreads();
-  Taken row = {taken[0], {taken[1], taken[2], taken[3], taken[4], taken[5], taken[6]}};
-  if (at >= count) row.row = {0, PADDING_NODE, 0, NOWHERE, 0, row.inputs_begin};
+  Taken row = {taken[0], {taken[1], taken[2], taken[3], taken[4], taken[5], taken[6], taken[7]}};
+  if (at >= count) row.row = {0, PADDING_NODE, 0, NOWHERE, 0, 0, row.inputs_begin};
   if (blockIdx.x == 0 && threadIdx.x == 0) rows[at] = row.row;
   return row;
 }
@@ -261,3 +261,11 @@ KERNEL gather_sum(const Row *__restrict__ staged, const u32 *__restrict__ staged
   }
 }
 EXPORT_KERNEL(gather_sum)
+
+// The queries of a network that a file lists: the table alone, since its operators read the states where they are.
+KERNEL gather_queries(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
+                      Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, u32 *age) {
+  begin(age);
+  for (u32 at = blockIdx.y; at < size; at += gridDim.y) take_row(staged, count, at, rows);
+}
+EXPORT_KERNEL(gather_queries)

@@ -31,11 +31,14 @@ constexpr u32 EVERY_LANE = 0xffffffff;
 
 #ifdef HOST_CUDA
 #define SHARED(TYPE, NAME, LENGTH) HOST_SHARED(TYPE, NAME, LENGTH)
+#define LAUNCH_SHARED(TYPE, NAME) HOST_DYNAMIC_SHARED(TYPE, NAME)
 // Numbers are read and written as vectors of them, of which the compiler has to know.
 #define ALIASING [[gnu::may_alias]]
 #else
 // An array that the threads of a block share.
 #define SHARED(TYPE, NAME, LENGTH) __shared__ TYPE NAME[LENGTH]
+// The one that is as long as the launch says.
+#define LAUNCH_SHARED(TYPE, NAME) extern __shared__ __align__(16) TYPE NAME[]
 #define ALIASING
 // Makes a kernel known by its name; only the shim has to do anything for that.
 #define EXPORT_KERNEL(NAME)
@@ -56,6 +59,8 @@ struct Row {
   u32 state;
   // Where the words that its request writes begin.
   u32 words;
+  // The tokens of its request, in a network that a file lists.
+  u32 tokens;
   // Where its input slots end in the table of all rows' inputs; they begin where those of the row before end.
   u32 inputs_end;
 };
@@ -230,6 +235,52 @@ __device__ __forceinline__ u32 count_up(u32 *count) {
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
   return before;
 #endif
+}
+
+// Adds to a count for those that wait for it. What was written before, by this thread or by those that it has heard of, is seen
+// by whoever finds it counted.
+__device__ __forceinline__ void announce(u32 *count) {
+#ifdef HOST_CUDA
+  host_cuda::interleave();
+  __atomic_fetch_add(count, 1u, __ATOMIC_RELEASE);
+#else
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+#endif
+}
+
+// Waits until others have counted so far.
+__device__ __forceinline__ void await(const u32 *count, u32 least) {
+#ifdef HOST_CUDA
+  while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < least) host_poll();
+#else
+  u32 counted;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(counted) : "l"(count) : "memory");
+  } while (counted < least);
+#endif
+}
+
+// Reads what other blocks have written since the launch began, past the caches that blocks do not share.
+template <int N>
+__device__ __forceinline__ Pack<float, N> load_fresh(const float *from) {
+  Pack<float, N> numbers;
+#ifdef HOST_CUDA
+  numbers = load<N>(from);
+#else
+  static_assert(N == 1 || N == 2 || N == 4, "what an instruction reads");
+  float *at = numbers.at;
+  if constexpr (N == 4) {
+    asm volatile("ld.relaxed.gpu.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(at[0]), "=f"(at[1]), "=f"(at[2]), "=f"(at[3])
+                 : "l"(from)
+                 : "memory");
+  } else if constexpr (N == 2) {
+    asm volatile("ld.relaxed.gpu.global.v2.f32 {%0, %1}, [%2];" : "=f"(at[0]), "=f"(at[1]) : "l"(from) : "memory");
+  } else {
+    asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(at[0]) : "l"(from) : "memory");
+  }
+#endif
+  return numbers;
 }
 
 // Tells the host a number. What was written before, by this thread or by those that it has heard of, is there when the

@@ -1,6 +1,6 @@
 //! A device that does nothing at once: what remains is the host's part.
 
-use batchlab::backend::cuda::device::{Batch, Device, Fault, Lane, Mark, Needs, Plan, Shape, Slot};
+use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Shape, Slot};
 use batchlab::units::WorkerId;
 
 /// Counts signals, and nothing else. It has one lane.
@@ -57,11 +57,11 @@ impl Device for Idle {
         Ok(())
     }
 
-    fn fetch(&mut self, _: Lane, _: Slot, _: u32) -> Result<(), Fault> {
+    fn fetch(&mut self, _: Lane, _: Slot, _: HostPlace) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn fetched(&self, _: u32) -> &[f32] {
+    fn fetched(&self, _: HostPlace) -> &[f32] {
         &[]
     }
 

@@ -8,6 +8,7 @@ import sys
 import time
 
 import items_answers
+import items_networks
 import items_steps
 import items_validation
 import items_workloads
@@ -19,6 +20,7 @@ PARTS = [
     ("answers", "what is found; every cell, format and policy against the CPU", items_answers.run),
     ("steps", "steps against floors, signals, graphs, full batches, scheduling, PyTorch", items_steps.run),
     ("workloads", "LSTM, seq2seq and trees: three policies, peaks and latency at half load", items_workloads.run),
+    ("networks", "listed networks in stages: every operator against the CPU, stages against the roofline", items_networks.run),
     ("validate-chains", "simulated against real: sentences", items_validation.of("chains")),
     ("validate-seq2seq", "simulated against real: translation", items_validation.of("seq2seq")),
     ("validate-trees", "simulated against real: trees", items_validation.of("trees")),

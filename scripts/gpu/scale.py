@@ -22,6 +22,11 @@ class Scale:
     full_rounds: int
     # Workloads: requests of a run, and those of a run at half load.
     requests: int
+    # Listed networks: which of scenarios/networks, requests of a run, the largest batch, the most tokens.
+    networks: tuple
+    network_requests: int
+    network_batch: int
+    network_tokens: int
     # Validation: seconds at capacity, real runs of each point, loads, and settings in place of the scenarios'.
     seconds: float
     validation_repeats: int
@@ -44,19 +49,21 @@ FULL = Scale(
     verified_hidden=256, verified_vocabulary=2000, verified_requests=400, precisions=("f32", "tf32", "bf16", "f16"),
     hidden=1024, vocabulary=30000, batches=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
     step_precisions=("f32", "tf32", "bf16", "f16"), repeats=5, full_batch=512, small_batch=64, length=24, full_rounds=40,
-    requests=40000, seconds=3.0, validation_repeats=5, loads=(50, 70, 90, 120),
+    networks=("example", "bert-base", "bert-large", "unet", "linknet", "vgg19", "resnet152"), network_requests=256,
+    network_batch=16, network_tokens=128, requests=40000, seconds=3.0, validation_repeats=5, loads=(50, 70, 90, 120),
     validated=("chains", "seq2seq", "trees"),
 )
 QUICK = Scale(
     verified_hidden=128, verified_vocabulary=500, verified_requests=100, precisions=("f32", "bf16"),
     hidden=1024, vocabulary=30000, batches=(1, 16, 64, 256, 512), step_precisions=("f32", "bf16"), repeats=2,
-    full_batch=512, small_batch=64, length=24, full_rounds=20, requests=8000, seconds=0.4, validation_repeats=2,
+    full_batch=512, small_batch=64, length=24, full_rounds=20, networks=("example", "bert-base", "linknet"),
+    network_requests=48, network_batch=8, network_tokens=64, requests=8000, seconds=0.4, validation_repeats=2,
     loads=(50, 90), validated=("chains",), patience=120, profiled=(1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512),
 )
 TINY = Scale(
     verified_hidden=8, verified_vocabulary=11, verified_requests=12, precisions=("f32", "bf16"),
     hidden=8, vocabulary=11, batches=(1, 2, 4), step_precisions=("f32", "bf16"), repeats=1, full_batch=4, small_batch=2,
-    length=5, full_rounds=2, requests=160, seconds=0.01, validation_repeats=2, loads=(50,), validated=("chains",),
+    length=5, full_rounds=2, networks=("example",), network_requests=12, network_batch=2, network_tokens=16, requests=160, seconds=0.01, validation_repeats=2, loads=(50,), validated=("chains",),
     settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=3"),
     profiled=(1, 4, 16), times_count=False,
 )

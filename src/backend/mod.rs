@@ -3,6 +3,7 @@
 pub mod cpu;
 pub mod cuda;
 mod pace;
+mod parts;
 mod places;
 mod ready_list;
 pub mod replayed;

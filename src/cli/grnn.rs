@@ -1,7 +1,9 @@
 //! `batchlab grnn`: persistent kernels for recurrent networks.
 
 mod rank;
+mod tune;
 
+use crate::cost::grnn::Cell;
 use crate::error::Result;
 
 /// Persistent kernels for recurrent networks: which mapping of them is fastest
@@ -14,6 +16,25 @@ pub struct Args {
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
     Rank(rank::Args),
+    Tune(tune::Args),
+}
+
+/// The cells that have kernels.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum CellName {
+    /// With one synchronisation a step
+    Lstm,
+    /// With one or two
+    Gru,
+}
+
+impl CellName {
+    fn cell(self) -> Cell {
+        match self {
+            CellName::Lstm => Cell::Lstm,
+            CellName::Gru => Cell::Gru,
+        }
+    }
 }
 
 /// Runs `batchlab grnn`.
@@ -23,5 +44,6 @@ enum Command {
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Rank(args) => rank::run(args),
+        Command::Tune(args) => tune::run(args),
     }
 }

@@ -71,15 +71,6 @@ pub(super) fn operators(scenario: &Scenario) -> Catalogue {
 fn engine(scenario: &Scenario, processor: Processor) -> Result<Engine> {
     let (model, device) = (&scenario.workload.model, &scenario.device);
     engine::check(processor, model, &device.gpu).within(scenario.file.display())?;
-    let runs_parts = scenario.policies.iter().find(|entry| entry.settings.runs_parts());
-    if let Some(entry) = runs_parts.filter(|_| processor == Processor::Cuda) {
-        return Err(Error::input(format!(
-            "{}: policy \"{}\": kind \"{}\" runs parts of requests, which GPUs do not; run it with --backend cpu, or leave it out",
-            scenario.file.display(),
-            entry.label,
-            entry.settings.kind()
-        )));
-    }
     let network = Network::new(model, &spec(scenario)).within("workload");
     network
         .and_then(|network| Engine::new(processor, network, &device.gpu, device.workers))

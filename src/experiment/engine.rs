@@ -143,7 +143,7 @@ fn of_gpus(gpus: &Gpus, workers: usize, precision: Precision) -> String {
 pub fn check(processor: Processor, model: &Model, settings: &Settings) -> Result<()> {
     match (processor, settings.precision) {
         // Before weights are drawn that nobody multiplies with.
-        (Processor::Cuda, _) if model.network().is_some() => crate::backend::cuda::check(model),
+        (Processor::Cuda, _) => crate::backend::cuda::check(model),
         (Processor::Cpu, precision) if precision != Precision::F32 => Err(Error::input(format!(
             "device.precision: the CPU computes in f32 alone, not in {precision}; leave it out, or use --backend cuda",
         ))),

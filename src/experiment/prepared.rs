@@ -207,7 +207,8 @@ impl<'s> Prepared<'s> {
                 let mut options = self.options(run, &requests);
                 let before = engine.keeps_some();
                 if before {
-                    options.keep = choose((0..requests.len() as u32).map(RequestId).collect());
+                    let chosen = choose((0..requests.len() as u32).map(RequestId).collect());
+                    options.keep = verify::kept(engine.network(), &requests, chosen);
                 }
                 let mut running = None;
                 let (place, engine, all, chosen) = (&mut running, &mut *engine, &*requests, &options);

@@ -19,6 +19,10 @@
 //!   keep more, and no tolerance could tell its rounding from a mistake.
 //! - **8**: of thousands of numbers the worst is four standard deviations out, and a step has several products and gates.
 //!
+//! An operator of a network that a file lists is judged by itself, on what the GPU had in front of it: there are a hundred of them behind
+//! each other, and products of two activations double the squares of their errors. So d is 1 and K its own, and the root mean square
+//! is that of the activation behind it or, where that is larger, in front of it: sums of such numbers may cancel each other.
+//!
 //! A word has to be one of the best by the scores that the CPU has on the way of the words that were written before: its
 //! score may be below the best by the same multiple of the scores' root mean square.
 
@@ -27,6 +31,7 @@ mod tests;
 
 use crate::backend::cuda::gpu::Precision;
 use crate::network::Spec;
+use crate::network::operators::Passed;
 use crate::network::reference::{Followed, Output};
 
 /// How many times the error that is expected may be exceeded.
@@ -42,6 +47,8 @@ const FUNCTIONS: f64 = 8.0;
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     hidden: usize,
+    /// The unit roundoff of the operands.
+    operands: f64,
     /// For one step.
     step: f64,
 }
@@ -68,6 +75,29 @@ impl Largest {
         *self = self.max(Largest { error, of_tolerated: error / tolerated });
         error <= tolerated
     }
+
+    /// Takes in a number among others of this root mean square, and says by how much it is too far off.
+    fn compare(&mut self, found: f32, expected: f32, size: f64, tolerated: f64) -> Result<(), String> {
+        let error = f64::from(found - expected).abs();
+        // Zeros that should be zeros are of no size and right.
+        let error = if error == 0.0 { 0.0 } else { error / size };
+        if self.take(error, tolerated) {
+            return Ok(());
+        }
+        Err(format!(
+            "{found}, not {expected}: the difference is {error:.3e} of the root mean square; tolerated are {tolerated:.3e}"
+        ))
+    }
+}
+
+/// What is tolerated of a product of so many terms.
+fn of_product(operands: f64, terms: f64) -> f64 {
+    MARGIN * (operands + (terms.sqrt() + FUNCTIONS) * FLOAT32)
+}
+
+fn root_mean_square(numbers: &[f32]) -> f64 {
+    let squares: f64 = numbers.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
+    (squares / numbers.len().max(1) as f64).sqrt()
 }
 
 impl Tolerance {
@@ -81,8 +111,20 @@ impl Tolerance {
         };
         // Of the widest product: a word and a state, or two states.
         let inputs = f64::from(spec.hidden) + f64::from(spec.hidden.max(spec.embedding));
-        let step = MARGIN * (operands + (inputs.sqrt() + FUNCTIONS) * FLOAT32);
-        Tolerance { hidden: spec.hidden as usize, step }
+        Tolerance { hidden: spec.hidden as usize, operands, step: of_product(operands, inputs) }
+    }
+
+    /// Holds what a query came to behind an operator against what the CPU comes to from the same activation.
+    ///
+    /// # Errors
+    /// As [`Tolerance::check`].
+    pub fn check_operator(&self, passed: &Passed<'_>, largest: &mut Largest) -> Result<(), String> {
+        let tolerated = of_product(self.operands, passed.work.inner as f64);
+        let size = root_mean_square(passed.expected).max(root_mean_square(passed.read));
+        let numbers = passed.found.iter().zip(passed.expected);
+        numbers.enumerate().try_for_each(|(place, (found, expected))| {
+            largest.compare(*found, *expected, size, tolerated).map_err(|wrong| format!("number {place} is {wrong}"))
+        })
     }
 
     /// What is tolerated behind so many steps, as a multiple of a root mean square.
@@ -134,20 +176,12 @@ impl Tolerance {
                 if part * self.hidden + expected.len() > 2 * self.hidden {
                     continue;
                 }
-                let squares: f64 = expected.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
-                let size = (squares / expected.len() as f64).sqrt();
+                let size = root_mean_square(expected);
                 for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
-                    let error = f64::from(found - expected).abs();
-                    // Zeros that should be zeros are of no size and right.
-                    let error = if error == 0.0 { 0.0 } else { error / size };
-                    if !largest.take(error, tolerated) {
-                        return Err(format!(
-                            "number {place} of {}{} is {found}, not {expected}: the difference is {error:.3e} of the root mean \
-                             square; tolerated are {tolerated:.3e}",
-                            ["h", "c"][part],
-                            if state > 0 { format!(" of state {state}") } else { String::new() },
-                        ));
-                    }
+                    largest.compare(*found, *expected, size, tolerated).map_err(|wrong| {
+                        let of = if state > 0 { format!(" of state {state}") } else { String::new() };
+                        format!("number {place} of {}{of} is {wrong}", ["h", "c"][part])
+                    })?;
                 }
             }
         }

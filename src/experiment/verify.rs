@@ -72,6 +72,23 @@ pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<Requ
     }
 }
 
+/// The most numbers that a device keeps of a run for a comparison: 2 GiB of the host's memory.
+const MOST_KEPT: u64 = 1 << 29;
+
+/// The first of these requests whose results a device can keep at once, at least one. Of a network that a file lists all activations are
+/// kept, since each operator is judged by itself.
+pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> Vec<RequestId> {
+    let Some(operators) = network.operators() else { return all };
+    let mut numbers = 0;
+    let fits = |request: &RequestId| {
+        numbers += operators.lengths(&requests.graphs[request.index()]).sum::<u64>();
+        numbers <= MOST_KEPT
+    };
+    let fitting = all.iter().map(fits).take_while(|fits| *fits).count();
+    all.truncate(fitting.max(1));
+    all
+}
+
 /// Runs each request alone and compares.
 ///
 /// # Errors
@@ -117,11 +134,20 @@ fn near(
     tolerance: &Tolerance,
 ) -> Result<Largest, String> {
     let mut largest = Largest::default();
+    if let Some(operators) = network.operators() {
+        let judged =
+            operators.follow(request, graph, &found.state, |passed| tolerance.check_operator(passed, &mut largest));
+        return judged.map(|()| largest).map_err(not_rounding);
+    }
     let expected = network.follow(request, graph, &found.words);
     match tolerance.check(found, &expected, graph.depth(), network.state(), &mut largest) {
         Ok(()) => Ok(largest),
-        Err(wrong) => Err(format!("a result that rounding does not explain: {wrong}")),
+        Err(wrong) => Err(not_rounding(wrong)),
     }
+}
+
+fn not_rounding(wrong: String) -> String {
+    format!("a result that rounding does not explain: {wrong}")
 }
 
 #[cfg(test)]
@@ -130,6 +156,7 @@ mod tests {
     use crate::backend::cuda::gpu::Precision;
     use crate::metrics::recorder::Keep;
     use crate::network::Spec;
+    use crate::workload::dnn::Dnn;
     use crate::workload::model::Model;
     use crate::workload::random;
     use crate::workload::shape::Shape;
@@ -192,6 +219,23 @@ mod tests {
         assert_eq!(found, Verified { requests: 3, largest: Some(Largest::default()) });
         let other = verified([whole(0), whole(1), whole(1)]).unwrap_err();
         assert!(other.starts_with("request 2 has a result that rounding does not explain: number "), "{other}");
+    }
+
+    #[test]
+    fn of_large_activations_so_many_requests_are_kept_as_there_is_room_for() {
+        let operators: String = (0..32).map(|place| format!("m{place},memory,16777216\n")).collect();
+        let text = format!("shape,fixed\nname,kind,elements\n{operators}");
+        let listed = Dnn::parse("n.csv", std::path::Path::new("n.csv"), &text).unwrap();
+        let model = Model::Network(std::sync::Arc::new(listed));
+        let spec = Spec { hidden: 1, embedding: 1, vocabulary: 1, seed: 1, weights: None };
+        let network = Network::new(&model, &spec).unwrap();
+        let requests = Requests::unfold(vec![Shape::Fixed; 4].into(), &model).unwrap();
+        let ids = |ids: &[u32]| ids.iter().copied().map(RequestId).collect::<Vec<_>>();
+        // Two have 2^28 numbers each.
+        assert_eq!(kept(&network, &requests, ids(&[0, 2, 3])), ids(&[0, 2]));
+        assert_eq!(kept(&network, &requests, ids(&[3])), ids(&[3]));
+        let (network, requests) = lstm();
+        assert_eq!(kept(&network, &requests, ids(&[0, 1, 2])), ids(&[0, 1, 2]));
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub fn measure(
         batches.iter().map(|batch| members(*batch) * flights(*batch) as usize).sum::<usize>() + members(largest);
     let (wanted, supply) = (subject.wanted, Supply::new(bench, subject.wanted, settings, nodes)?);
     let backend = subject.start(&supply.requests, largest)?;
-    let mut deck = Deck { backend, supply, workers: settings.workers, next_task: 0, length, seen };
+    let mut deck = Deck { runway: Runway::new(backend, settings.workers, seen), supply, length };
     let model = &wanted.model;
     let (cell, input) = match bench {
         Bench::Chains { cell, behind, .. } => {
@@ -97,18 +97,23 @@ pub fn measure(
 
 /// A device with its requests.
 struct Deck<'e> {
-    backend: Box<dyn Running + 'e>,
+    runway: Runway<'e>,
     supply: Supply,
-    workers: usize,
-    next_task: u64,
     /// The tasks of a flight.
     length: usize,
+}
+
+/// A device on which tasks are submitted one behind the other.
+pub(super) struct Runway<'e> {
+    backend: Box<dyn Running + 'e>,
+    workers: usize,
+    next_task: u64,
     /// The host gives tasks their times.
     seen: bool,
 }
 
 /// The tasks of a flight.
-struct Flown {
+pub(super) struct Flown {
     /// Worker by worker.
     tasks: Vec<Vec<Completion>>,
     /// The host gave them their times.
@@ -117,7 +122,7 @@ struct Flown {
 
 impl Flown {
     /// How long tasks took that stood between two others.
-    fn durations(&self) -> Vec<Nanos> {
+    pub fn durations(&self) -> Vec<Nanos> {
         self.of_places(|_| true)
     }
 
@@ -168,18 +173,46 @@ impl Deck<'_> {
 
     /// Runs a flight; `at` says what cell runs at each place and whether on the second set of requests.
     fn run_flight(&mut self, input: u32, batch: u32, at: impl Fn(usize) -> (CellId, bool)) -> Result<Flown> {
+        let supply = &mut self.supply;
+        self.runway.fly(self.length, input, |place, worker| {
+            let (cell, second) = at(place);
+            (cell, supply.take(worker, second, batch as usize))
+        })
+    }
+
+    /// Runs the next node of every chain of each worker's first or second set.
+    fn run_set(&mut self, cell: CellId, second: bool, largest: u32) -> Result<()> {
+        for worker in 0..self.runway.workers {
+            let nodes = self.supply.take(worker, second, largest as usize);
+            self.runway.submit(cell, 0, worker, nodes);
+        }
+        self.runway.land(self.runway.workers).map(drop)
+    }
+}
+
+impl<'e> Runway<'e> {
+    pub fn new(backend: Box<dyn Running + 'e>, workers: usize, seen: bool) -> Runway<'e> {
+        Runway { backend, workers, next_task: 0, seen }
+    }
+
+    /// Gives every worker so many tasks and waits for them; `task` says what each place of a flight runs on each worker.
+    pub fn fly(
+        &mut self,
+        length: usize,
+        input: u32,
+        mut task: impl FnMut(usize, usize) -> (CellId, Vec<NodeRef>),
+    ) -> Result<Flown> {
         let first = self.next_task;
         let mut ran = Vec::new();
-        for place in 0..self.length {
-            let (cell, second) = at(place);
+        for place in 0..length {
             for worker in 0..self.workers {
-                let nodes = self.supply.take(worker, second, batch as usize);
+                let (cell, nodes) = task(place, worker);
                 ran.extend_from_slice(&nodes);
                 self.submit(cell, input, worker, nodes);
             }
         }
-        let mut flown = vec![Vec::with_capacity(self.length); self.workers];
-        for completion in self.land(self.length * self.workers)? {
+        let mut flown = vec![Vec::with_capacity(length); self.workers];
+        for completion in self.land(length * self.workers)? {
             flown[(completion.task.0 - first) as usize % self.workers].push(completion);
         }
         flown.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task| task.task));
@@ -217,15 +250,6 @@ impl Deck<'_> {
     fn check(&mut self, nodes: &[NodeRef]) -> Result<()> {
         let failed = nodes.iter().find_map(|node| self.backend.failure(node.request));
         failed.map_or(Ok(()), |reason| Err(Error::failed(format!("a measured task failed: {reason}"))))
-    }
-
-    /// Runs the next node of every chain of each worker's first or second set.
-    fn run_set(&mut self, cell: CellId, second: bool, largest: u32) -> Result<()> {
-        for worker in 0..self.workers {
-            let nodes = self.supply.take(worker, second, largest as usize);
-            self.submit(cell, 0, worker, nodes);
-        }
-        self.land(self.workers).map(drop)
     }
 }
 

@@ -1,19 +1,23 @@
-//! The operators of a network that a file lists: in tasks of whole requests, as padded batching submits them.
+//! The operators of a network that a file lists: on threads in tasks of whole requests, as padded batching submits them, and on GPUs by
+//! themselves, since a GPU does not tell of the steps of a task.
 //!
-//! The worker's times of single steps are taken as they come. The first of a task has in it that the requests' numbers are brought together; that
+//! A worker's times of single steps are taken as they come. The first of a task has in it that the requests' numbers are brought together; that
 //! what they come to goes back to them is what the task takes beside its steps.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
+use super::flights::Runway;
 use super::served::serve_whole;
 use super::{Profile, Settings, Subject, Wanted, unfolded};
+use crate::backend::NodeRef;
 use crate::backend::cpu::StepTime;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::experiment::target::Processor;
 use crate::metrics::recorder::TaskRow;
 use crate::policy::padded::{PadTo, Padded};
-use crate::units::{Nanos, TaskId, WorkerId};
+use crate::units::{Nanos, NodeId, RequestId, TaskId, WorkerId};
+use crate::workload::dnn::Operator;
 use crate::workload::shape::Shape;
 
 /// Requests that are served at each batch size, so that small batches have more samples.
@@ -41,15 +45,13 @@ pub fn measure(
     profile: &mut Profile,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    if settings.processor == Processor::Cuda {
-        return Err(Error::input(
-            "a GPU does not tell of the steps of its tasks, which are what operators are measured by",
-        ));
-    }
     let wanted = subject.wanted;
     for &input in inputs(wanted) {
-        let shape = if input == 0 { Shape::Fixed } else { Shape::Tokens(input) };
+        let shape = shape_of(input);
         for &batch in batches {
+            if settings.processor == Processor::Cuda {
+                fly(subject, settings, input, batch, profile)?;
+            }
             let clients = batch as usize * settings.workers;
             let shapes = vec![shape.clone(); clients * (1 + tasks(batch) as usize)];
             let requests = unfolded(shapes, &wanted.model)?;
@@ -58,7 +60,7 @@ pub fn measure(
             let (record, steps) = serve_whole(subject, &requests, clients, &policy, settings.workers, stop)?;
             let mut by_task: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
             steps.into_iter().for_each(|step| by_task.entry(step.task).or_default().push(step));
-            sort_in(wanted, input, batch, &record.tasks, &by_task, profile);
+            sort_in(wanted, settings, input, batch, &record.tasks, &by_task, profile);
             let launch = profile.launches.entry(batch).or_default();
             launch.decisions = [launch.decisions, record.decisions].into_iter().sum();
             go_on()?;
@@ -67,9 +69,36 @@ pub fn measure(
     Ok(())
 }
 
+/// The sets of requests that pass an operator one behind the other in a flight.
+const SETS: usize = 8;
+
+/// Measures each operator by itself: sets of requests pass it one behind the other, then the next one.
+fn fly(subject: &mut Subject<'_>, settings: &Settings, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
+    let (wanted, workers, seen) = (subject.wanted, settings.workers, subject.engine.times_are_seen());
+    let Some(network) = wanted.model.network() else { return Ok(()) };
+    let requests = unfolded(vec![shape_of(input); SETS * workers * batch as usize], &wanted.model)?;
+    let mut runway = Runway::new(subject.start(&requests, batch)?, workers, seen);
+    for (node, operator) in (0..).map(NodeId).zip(network.operators()) {
+        let of_operator = network.input(operator, input);
+        let flown = runway.fly(SETS, of_operator, |set, worker| {
+            let first = (set * workers + worker) as u32 * batch;
+            let nodes = (first..first + batch).map(|id| NodeRef { request: RequestId(id), node });
+            (operator.cell, nodes.collect())
+        })?;
+        let samples = profile.cells.entry((operator.name.clone(), of_operator)).or_default().entry(batch).or_default();
+        flown.durations().into_iter().for_each(|time| samples.add(time));
+    }
+    Ok(())
+}
+
+fn shape_of(input: u32) -> Shape {
+    if input == 0 { Shape::Fixed } else { Shape::Tokens(input) }
+}
+
 /// Takes the times of all full tasks but the first of each worker.
 fn sort_in(
     wanted: &Wanted,
+    settings: &Settings,
     input: u32,
     batch: u32,
     tasks: &[TaskRow],
@@ -86,9 +115,20 @@ fn sort_in(
             let key = (cell.name.clone(), if cell.sized { input } else { 0 });
             profile.cells.entry(key).or_default().entry(batch).or_default().add(step.time);
         }
-        let within: Nanos = steps.iter().map(|step| step.time).sum();
+        let within: Nanos = match settings.processor {
+            Processor::Cpu => steps.iter().map(|step| step.time).sum(),
+            Processor::Cuda => alone(wanted, input, batch, profile),
+        };
         profile.whole.add_outside(batch, (task.finish - task.start).saturating_since(within));
         // The policy submits to a worker that has nothing to do, so that it was decided upon in between.
         profile.launches.entry(batch).or_default().times.add(task.start.saturating_since(before));
     }
+}
+
+/// What a network's operators take one after the other, by what was measured of each.
+fn alone(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nanos {
+    let Some(network) = wanted.model.network() else { return Nanos::ZERO };
+    let time =
+        |operator: &Operator| profile.cells[&(operator.name.clone(), network.input(operator, input))][&batch].median();
+    network.operators().map(time).sum()
 }

@@ -12,15 +12,15 @@ use crate::desk::{Desk, Ran};
 use crate::host_cuda;
 
 /// A host with GPUs, and a small scenario to run on it.
-struct Host {
-    desk: Desk,
+pub struct Host {
+    pub desk: Desk,
     libraries: PathBuf,
     environment: BTreeMap<&'static str, String>,
 }
 
 impl Host {
     /// One with two GPUs; nothing where there is no C++ compiler.
-    fn new() -> Option<Host> {
+    pub fn new() -> Option<Host> {
         let libraries = host_cuda::driver()?;
         let desk = Desk::new();
         let text = desk.read("t.toml").replace("[100, 200]", "[4000]").replace("costs = \"costs.csv\"\n", "");
@@ -29,7 +29,7 @@ impl Host {
     }
 
     /// The same with something of its GPUs changed: see `tests/host_cuda/driver/settings.hpp`.
-    fn with(mut self, setting: &'static str, value: &str) -> Host {
+    pub fn with(mut self, setting: &'static str, value: &str) -> Host {
         self.environment.insert(setting, value.into());
         self
     }
@@ -45,7 +45,7 @@ impl Host {
         self
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
+    pub fn run(&self, words: &[&str]) -> Ran {
         let mut command = self.desk.command(words);
         command.env("LD_LIBRARY_PATH", &self.libraries).env("BATCHLAB_CUDA_LIBRARIES", &self.libraries);
         // Where no others are looked for than those of the system.
@@ -130,6 +130,82 @@ fn every_model_under_every_policy_has_right_answers() {
     every_policy(&host);
     for model in MODELS {
         assert_eq!(host.verified(&words(&of_model(model))), 160, "{model:?}");
+    }
+}
+
+/// A listed network, served by stages on streams of their own, whole and operator by operator.
+fn listed(host: &Host) {
+    host.desk.write(
+        "net.csv",
+        "shape,tokens,12\nname,kind,count,rows,inner,columns,elements\nproject,matmul,,tokens,8,24,9\n\
+         scores,batched-matmul,2,tokens,4,tokens,9\nsoftmax,memory,,,,,4*tokens*tokens\nmix,batched-matmul,2,tokens,tokens,4,9\n\
+         wide,matmul,2,tokens,4,10,9\nclassify,matmul,,1,20,3,9\n",
+    );
+    let text = host.desk.read("t.toml");
+    let (head, _) = text.split_once("[[policy]]").unwrap();
+    let head = head.replace("model = \"lstm\"", "model = \"dnn:net.csv\"");
+    let [staged, max_batch] = ["stages = [\"mix\", \"classify\"]\ncomp_wait = \"20ms\"", "max_batch = 4"];
+    let policies = [
+        ("A", "dvabatch", format!("policy = \"load\"\n{staged}\n{max_batch}")),
+        ("B", "dvabatch", format!("policy = \"input\"\n{staged}\n{max_batch}\nbuffer_pairs = 1\nwindow = \"1ms\"")),
+        ("C", "lazy", format!("comp_wait = \"20ms\"\n{max_batch}")),
+        ("D", "padded", format!("{max_batch}\nbucket_width = 4\npad_to = \"bucket\"")),
+        ("E", "padded", format!("{max_batch}\nbucket_width = 12\npad_to = \"longest\"")),
+        ("F", "cellular", max_batch.into()),
+        ("G", "merged", max_batch.into()),
+        ("H", "immediate", String::new()),
+    ];
+    let tables =
+        policies.map(|(label, kind, keys)| format!("[[policy]]\nlabel = \"{label}\"\nkind = \"{kind}\"\n{keys}\n"));
+    host.desk.write("t.toml", format!("{head}{}", tables.concat()));
+}
+
+#[test]
+fn listed_networks_have_right_answers_in_stages_and_whole_and_by_operators() {
+    let Some(host) = Host::new() else { return };
+    listed(&host);
+    let dataset = ["--set", "workload.dataset=lengths.csv", "--set", "workload.max_length=12"];
+    assert_eq!(host.verified(&dataset), 320);
+    let streams: BTreeSet<String> = host.desk.column("out/t/A/offline/tasks.csv", "stream").into_iter().collect();
+    assert!(streams.len() > 1, "stages have streams of their own: {streams:?}");
+    for precision in ["tf32", "bf16", "f16"] {
+        for signal in ["fused", "kernel"] {
+            let keys = [format!("device.precision={precision}"), format!("device.signal={signal}")];
+            let sets: Vec<&str> = keys.iter().flat_map(|key| ["--set", key]).collect();
+            let more = [&dataset[..], &sets, &["--set", "workload.requests=12"]].concat();
+            assert_eq!(host.verified(&more), 96, "{more:?}");
+        }
+    }
+}
+
+#[test]
+fn operators_are_profiled_and_simulated() {
+    let Some(host) = Host::new() else { return };
+    listed(&host);
+    let dataset = ["--set", "workload.dataset=lengths.csv", "--set", "workload.max_length=12"];
+    let fixed = ["profile", "--scenario", "t.toml", "--backend", "cuda", "--output", "gpu.csv", "-q"];
+    host.run(&[&fixed[..], &dataset, &["--batches", "1,4", "--inputs", "4,12", "--repeats", "1"]].concat()).ok();
+    let costs = host.desk.read("gpu.csv");
+    for (cell, input) in [("project", "4"), ("project", "12"), ("scores", "12"), ("classify", ""), ("whole", "")] {
+        for batch in [1, 4] {
+            let there =
+                |line: &str| line.starts_with(&format!("{cell},{batch},")) && line.ends_with(&format!(",{input}"));
+            assert!(costs.lines().any(there), "{cell} {input}: {costs}");
+        }
+    }
+    // A table tells the policies what operators take, and the simulator.
+    let costs = ["--set", "device.costs=gpu.csv"];
+    assert_eq!(host.verified(&[&dataset[..], &costs, &["--set", "policy.A.stages=2"]].concat()), 320);
+    host.desk.run(&[&["sim", "t.toml", "-q", "--out", "simulated"][..], &dataset, &costs].concat()).ok();
+}
+
+#[test]
+fn chains_in_stages_have_right_answers() {
+    let Some(host) = Host::new() else { return };
+    let stages = ["policy.A.kind=dvabatch", "policy.A.steps=2", "policy.A.policy=input", "policy.A.comp_wait=20ms"];
+    let sets: Vec<&str> = stages.iter().flat_map(|key| ["--set", key]).collect();
+    for model in ["workload.model=lstm", "workload.model=gru"] {
+        assert_eq!(host.verified(&[&sets[..], &["--set", model]].concat()), 80);
     }
 }
 

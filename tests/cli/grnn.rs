@@ -1,5 +1,6 @@
 //! `batchlab grnn` on the command line.
 
+use crate::cuda::Host;
 use crate::desk::Desk;
 
 const RANK: [&str; 8] = ["grnn", "rank", "--cell", "lstm", "--hidden", "256", "--batch", "20"];
@@ -128,4 +129,32 @@ fn chunks_are_of_chains() {
 
 fn titan_v() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/devices/titan-v.toml")).unwrap()
+}
+
+const TUNE: [&str; 12] =
+    ["grnn", "tune", "--cell", "gru", "--hidden", "12", "--batch", "3", "--steps", "6", "--times", "1"];
+
+#[test]
+fn the_fastest_mapping_is_measured_once_and_kept() {
+    let Some(host) = Host::new() else { return };
+    let first = host.run(&[&TUNE[..], &["--top", "2", "--all", "2", "--csv", "tuned.csv"]].concat()).ok();
+    let head = "gru, hidden 12, batch 3, 6 steps, on Host CUDA: ";
+    assert!(first.stdout.starts_with(head) && first.stdout.contains("the fastest is rank "), "{first:?}");
+    assert!(first.stdout.contains("the first 2 are "), "{first:?}");
+
+    let known = host.run(&TUNE).ok();
+    assert!(known.stdout.starts_with("known from an earlier run on Host CUDA: gru-"), "{known:?}");
+    let json = host.run(&[&TUNE[..], &["--again", "--top", "1", "--format", "json"]].concat()).ok().json();
+    assert_eq!(json["measured"].as_array().unwrap().len(), 1);
+    assert_eq!((&json["best"]["rank"], &json["regret"]), (&1.into(), &serde_json::Value::Null));
+    assert!(json["best"]["ms"].as_f64() > Some(0.0), "{json}");
+}
+
+#[test]
+fn tuning_takes_a_gpu_and_a_size_that_fits_it() {
+    let Some(host) = Host::new() else { return };
+    let wide = ["grnn", "tune", "--cell", "lstm", "--hidden", "1024", "--batch", "1"];
+    host.run(&wide).failed(2, "no mapping of lstm with hidden 1024 and batch 1 is valid on Host CUDA");
+    let host = host.with("DEVICES", "0");
+    host.run(&TUNE).failed(2, "tune runs kernels on a GPU, and batchlab grnn rank needs none");
 }

@@ -4,8 +4,8 @@ use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use batchlab::backend::cuda::device::{Batch, Device, Fault, Lane, Needs, Plan, Row, Shape, Slot};
-use batchlab::backend::cuda::gpu::{Gpus, Precision, Settings};
+use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Needs, Plan, Row, Shape, Slot};
+use batchlab::backend::cuda::gpu::{Gpus, LaunchBy, Precision, Settings, Signal};
 use batchlab::network::reference::Output;
 use batchlab::network::{Network, Spec};
 use batchlab::units::{CellId, RequestId, StreamId, WorkerId};
@@ -47,6 +47,15 @@ pub fn inside(test: &str, settings: &[(&str, &str)]) -> bool {
     false
 }
 
+/// All combinations of settings.
+pub fn settings() -> impl Iterator<Item = Settings> {
+    Precision::ALL.into_iter().flat_map(|precision| {
+        [Signal::Fused, Signal::Kernel].into_iter().flat_map(move |signal| {
+            [LaunchBy::Graph, LaunchBy::Kernels].map(|launch| Settings { precision, signal, launch })
+        })
+    })
+}
+
 /// The first stream of the first worker.
 pub const LANE: Lane = Lane { worker: WorkerId(0), stream: StreamId(0) };
 
@@ -60,13 +69,16 @@ pub fn spec() -> Spec {
     Spec { hidden: 9, embedding: 5, vocabulary: 13, seed: 3, weights: None }
 }
 
+/// The numbers of a place on the host, which has room for any state here.
+pub const PLACE: u64 = 4096;
+
 pub fn needs() -> Needs {
-    Needs { states: 64, words: 256, fetched: 64 }
+    Needs { states: 64, words: 256, fetched: 64, numbers: 64 * PLACE }
 }
 
 /// A row of one node.
 pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> Row {
-    Row { request: RequestId(request), node, last, state: Slot(request), words: 16 * request, inputs_end }
+    Row { request: RequestId(request), node, last, state: Slot(request), words: 16 * request, tokens: 0, inputs_end }
 }
 
 impl Bench {
@@ -82,7 +94,12 @@ impl Bench {
 
     /// The plan of a batch on a lane.
     pub fn plan(&mut self, lane: Lane, cell: u16, rows: u32, inputs: u32, signals: bool) -> Plan {
-        self.gpus.prepare(Shape { lane, cell: CellId(cell), rows, inputs, signals }).expect("a plan")
+        self.gpus.prepare(Shape { lane, cell: CellId(cell), rows, inputs, tokens: 0, signals }).expect("a plan")
+    }
+
+    /// The plan of a batch of an operator, padded to so many tokens.
+    pub fn plan_of(&mut self, lane: Lane, cell: u16, rows: u32, tokens: u32, signals: bool) -> Plan {
+        self.gpus.prepare(Shape { lane, cell: CellId(cell), rows, inputs: 0, tokens, signals }).expect("a plan")
     }
 
     pub fn gather(&mut self, plan: Plan, rows: &[Row], inputs: &[u32]) {
@@ -96,7 +113,17 @@ impl Bench {
 
     /// Fetches the states of requests, in whose slots they are.
     pub fn fetch(&mut self, lane: Lane, requests: impl Iterator<Item = u32>) {
-        requests.for_each(|request| self.gpus.fetch(lane, Slot(request), request).expect("a fetch"));
+        requests.for_each(|request| self.fetch_to(lane, Slot(request), request));
+    }
+
+    /// Fetches the state of a slot to the place of this number.
+    pub fn fetch_to(&mut self, lane: Lane, slot: Slot, number: u32) {
+        self.gpus.fetch(lane, slot, self.place(number)).expect("a fetch");
+    }
+
+    /// A place on the host, with room for a state of the network.
+    pub fn place(&self, number: u32) -> HostPlace {
+        HostPlace { number, begin: PLACE * u64::from(number), numbers: self.network.state() as u32 }
     }
 
     /// Waits until a lane has signalled so often.
@@ -119,7 +146,7 @@ impl Bench {
     #[track_caller]
     pub fn compare(&self, place: u32, expected: &[f32], precision: Precision) {
         let bound = if precision == Precision::F32 { 2e-6 } else { 2e-2 };
-        let came = self.gpus.fetched(place);
+        let came = self.gpus.fetched(HostPlace { numbers: expected.len() as u32, ..self.place(place) });
         assert_eq!(came.len(), expected.len());
         for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
             assert!(

@@ -58,7 +58,7 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
     for again in [
         bench.gpus.launch(lost_plan).unwrap_err(),
         bench.gpus.signal(lost).unwrap_err(),
-        bench.gpus.fetch(lost, Slot(0), 0).unwrap_err(),
+        bench.gpus.fetch(lost, Slot(0), bench.place(0)).unwrap_err(),
         bench.gpus.begin(2, &needs()).unwrap_err(),
     ] {
         assert_eq!(again, fault);
@@ -168,7 +168,7 @@ fn more_workers_than_gpus_are_a_mistake() {
         let error = Gpus::new(&dnn, &square, &Settings::default(), 1).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
-            error.to_string().starts_with("workload.model: the cuda backend has no kernels for dnn:net"),
+            error.to_string().starts_with("the model dnn:net has no cells for GPUs; run it with --backend cpu"),
             "{error}"
         );
     }

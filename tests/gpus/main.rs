@@ -7,6 +7,8 @@ mod bench;
 mod faults;
 #[path = "../host_cuda/mod.rs"]
 mod host_cuda;
+mod listed;
 mod memory;
 mod networks;
 mod order;
+mod persistent;

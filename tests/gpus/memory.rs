@@ -48,7 +48,7 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
         let mut bench = Bench::new(&Model::Lstm, Settings { launch, ..Settings::default() }, 1);
         let plan = bench.plan(LANE, 0, 2, 0, true);
         for states in [10, 64, 100, 5000] {
-            bench.gpus.begin(1, &Needs { states, words: states as u32, fetched: 64 }).unwrap();
+            bench.gpus.begin(1, &Needs { states, words: states as u32, ..needs() }).unwrap();
             assert!(u64::from(bench.gpus.slots(LANE.worker)) >= states);
             assert_eq!(bench.gpus.signalled(LANE), 0);
             assert_eq!(bench.gpus.mark(LANE).unwrap().number, 0);
@@ -58,7 +58,7 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
             last.state = slot;
             bench.gather(plan, &[last], &[]);
             bench.launch(plan, LENGTH);
-            bench.gpus.fetch(LANE, slot, 8).unwrap();
+            bench.fetch_to(LANE, slot, 8);
             bench.gpus.signal(LANE).unwrap();
             bench.wait(LANE, u64::from(LENGTH) + 1).unwrap();
             expect(&bench, 8);
@@ -81,7 +81,7 @@ fn states_take_what_memory_there_is() {
     assert!((fit * 9 / 10..=fit).contains(&slots), "{slots} of {fit}");
 
     // What the lane then asks for is not there.
-    let shape = Shape { lane: LANE, cell: CellId(0), rows: 1 << 20, inputs: 0, signals: true };
+    let shape = Shape { lane: LANE, cell: CellId(0), rows: 1 << 20, inputs: 0, tokens: 0, signals: true };
     let fault = bench.gpus.prepare(shape).unwrap_err();
     assert!(!fault.lost);
     assert!(fault.reason.contains("GPU 0 (Host CUDA) has no memory for"), "{fault}");

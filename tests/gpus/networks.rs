@@ -3,21 +3,12 @@
 use std::sync::Arc;
 
 use batchlab::backend::cuda::device::Device;
-use batchlab::backend::cuda::gpu::{LaunchBy, Precision, Settings, Signal};
+use batchlab::backend::cuda::gpu::{Precision, Settings};
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, LANE, inside, row};
-
-/// All combinations of settings.
-fn settings() -> impl Iterator<Item = Settings> {
-    Precision::ALL.into_iter().flat_map(|precision| {
-        [Signal::Fused, Signal::Kernel].into_iter().flat_map(move |signal| {
-            [LaunchBy::Graph, LaunchBy::Kernels].map(|launch| Settings { precision, signal, launch })
-        })
-    })
-}
+use crate::bench::{Bench, LANE, inside, row, settings};
 
 const LENGTHS: [u32; 4] = [5, 1, 3, 4];
 
@@ -129,7 +120,7 @@ fn tree(model: &Model, settings: Settings) {
     bench.gather(plan, &[at(0, root, 2), at(1, root, 4)], &below);
     bench.launch(plan, 1);
     for request in 0..2 {
-        bench.gpus.fetch(LANE, at(request, root, 0).state, request).unwrap();
+        bench.fetch_to(LANE, at(request, root, 0).state, request);
     }
     bench.gpus.signal(LANE).unwrap();
     bench.wait(LANE, 4).unwrap();

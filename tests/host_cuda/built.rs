@@ -69,27 +69,55 @@ pub fn shim() -> Option<PathBuf> {
     })
 }
 
-/// Builds a library for each element out of the `.cu` files of a folder, if they are not built yet. Returns the folder with
-/// them, or nothing where there is no compiler.
+/// Builds a library for each element out of the `.cu` files of a folder, if they are not built yet: of those that need no other
+/// constant. Returns the folder with them, or nothing where there is no compiler.
 pub fn kernels(name: &str, sources: &Path) -> Option<PathBuf> {
     let shim = shim()?;
-    let device = format!("{HERE}/shim/device.hpp");
+    let device = device();
+    let mut plain = files(sources, "cu");
+    plain.retain(|file| !file.contains("/grnn_"));
     // What is linked to is named by what it was built from.
     let watched = [files(sources, ""), vec![device.clone(), text(&shim.join("libhost_cuda.so"))]].concat();
     once(name, &watched, |compiler, folder| {
         thread::scope(|scope| {
             for element in Element::ALL {
-                let (shim, device) = (&shim, &device);
+                let (shim, device, plain) = (&shim, &device, &plain);
                 scope.spawn(move || {
                     let watched = Sanitizer::chosen().of_kernels();
                     let how = format!("{watched} -Wno-unknown-pragmas -DELEMENT={} -include", element as u32);
                     let how = [words(&how), vec![device.clone()], words("-x c++")].concat();
                     let link = words(&format!("-x none -lhost_cuda -o {}", library(element)));
-                    compiler.compile(folder, &[flags(), how, files(sources, "cu"), link, linked(shim)].concat());
+                    compiler.compile(folder, &[flags(), how, plain.clone(), link, linked(shim)].concat());
                 });
             }
         });
     })
+}
+
+/// Builds a library out of sources, of which the last is compiled and includes the others, if it is not built yet. `constants`
+/// are options as `-DNAME=VALUE`. Returns the folder with it, or nothing where there is no compiler.
+pub fn variant(name: &str, sources: &[(&str, &str)], constants: &[String]) -> Option<PathBuf> {
+    let shim = shim()?;
+    let device = device();
+    let watched = [device.clone(), text(&shim.join("libhost_cuda.so"))];
+    let texts = sources.iter().flat_map(|(name, text)| [*name, *text]).chain(constants.iter().map(String::as_str));
+    once_of(&format!("variants/{name}"), &watched, &texts.collect::<Vec<_>>(), |compiler, folder| {
+        for (name, text) in sources {
+            fs::write(folder.join(name), text).expect("a source can be written");
+        }
+        let how = words(&format!("{} -Wno-unknown-pragmas -include", Sanitizer::chosen().of_kernels()));
+        let how = [how, vec![device.clone()], words("-x c++")].concat();
+        let (compiled, _) = sources.last().expect("a source");
+        let link = words(&format!("{compiled} -x none -lhost_cuda -o {VARIANT}"));
+        compiler.compile(folder, &[flags(), constants.to_vec(), how, link, linked(&shim)].concat());
+    })
+}
+
+/// The name of the library of a variant.
+pub const VARIANT: &str = "libvariant.so";
+
+fn device() -> String {
+    format!("{HERE}/shim/device.hpp")
 }
 
 /// Builds the libraries that stand in for the driver, NVRTC and cuBLAS, with the project's kernels in them, if they are not
@@ -101,7 +129,18 @@ pub fn driver(sources: &Path) -> Option<PathBuf> {
     once("driver", &[&files(&driver, "")[..], &libraries].concat(), |compiler, folder| {
         let mut link = words("-Wl,-soname,libcuda.so.1 -o libcuda.so.1 -Wl,--no-as-needed -lhost_cuda");
         link.extend(Element::ALL.map(|element| format!("-lkernels_{}", element.name())));
-        compiler.compile(folder, &[flags(), files(&driver, "cpp"), link, linked(&shim), linked(&kernels)].concat());
+        link.push("-ldl".into());
+        // How the stand-in of NVRTC compiles what has constants of its own.
+        let how = format!("{} -Wno-unknown-pragmas -include '{}'", Sanitizer::chosen().of_kernels(), device());
+        let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host_cuda").join("compiled");
+        let defined = [
+            ("COMPILE", format!("{compiler} {} {how}", flags().join(" "))),
+            ("LINK", format!("-lhost_cuda {}", linked(&shim).join(" "))),
+            ("COMPILED", text(&compiled)),
+        ];
+        let defined: Vec<String> = defined.iter().map(|(name, text)| format!("-DHOST_CUDA_{name}={text:?}")).collect();
+        let sources = files(&driver, "cpp");
+        compiler.compile(folder, &[flags(), defined, sources, link, linked(&shim), linked(&kernels)].concat());
         for name in ["libcuda.so", "libnvrtc.so.12", "libcublas.so.12"] {
             symlink("libcuda.so.1", folder.join(name)).expect("a link can be made");
         }
@@ -139,9 +178,18 @@ fn files(folder: &Path, extension: &str) -> Vec<String> {
 /// Builds into a folder that is named after all that goes into it. Tests run in several processes at once: the first builds,
 /// the others wait for it. What was built before from other sources goes.
 fn once(name: &str, watched: &[String], build: impl Fn(&Compiler, &Path)) -> Option<PathBuf> {
+    once_of(name, watched, &[], build)
+}
+
+/// The same, for what also goes into it.
+fn once_of(name: &str, watched: &[String], texts: &[&str], build: impl Fn(&Compiler, &Path)) -> Option<PathBuf> {
     let compiler = compiler::find()?;
     let mut hasher = DefaultHasher::new();
     hasher.write(format!("{compiler} {FLAGS:?} {:?}", Sanitizer::chosen()).as_bytes());
+    for text in texts {
+        hasher.write(text.as_bytes());
+        hasher.write_usize(text.len());
+    }
     for path in watched {
         hasher.write(path.as_bytes());
         hasher.write(&fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}")));

@@ -19,7 +19,7 @@ fn samples() -> Option<&'static Kernels> {
 }
 
 fn grid(blocks: u32, threads: u32, seed: u64) -> Grid {
-    Grid { blocks: [blocks, 1, 1], threads, shared: 0, seed }
+    Grid { blocks: [blocks, 1, 1], threads, shared: 0, seed, together: false }
 }
 
 fn launch(name: &str, grid: Grid, arguments: &[Argument]) -> Result<(), Wrong> {

@@ -15,7 +15,9 @@ mod compiler;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::fmt;
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libloading::Library;
@@ -68,6 +70,7 @@ type Launch = unsafe extern "C" fn(
     usize,
     *mut *mut c_void,
     c_ulonglong,
+    c_int,
     *mut c_char,
     usize,
 ) -> c_int;
@@ -76,8 +79,11 @@ type Launch = unsafe extern "C" fn(
 pub struct Kernels {
     find: Find,
     launch: Launch,
+    /// The number that keeps them apart from others of their names, where they were compiled with constants of their own.
+    variant: c_int,
     // Behind what is taken from them.
     _libraries: Vec<Library>,
+    _others: Option<ManuallyDrop<Library>>,
 }
 
 /// One of them.
@@ -128,6 +134,8 @@ pub struct Grid {
     pub shared: usize,
     /// 0: threads run in the order of their numbers; anything else is the seed of a random order.
     pub seed: u64,
+    /// Whether all blocks are there from the beginning, as in a cooperative launch.
+    pub together: bool,
 }
 
 /// What is wrong with a launch, in the shim's words.
@@ -147,15 +155,35 @@ impl Kernels {
     /// Kernels that don't compile.
     pub fn of(name: &str, sources: PathBuf) -> Option<Kernels> {
         let (shim, kernels) = (built::shim()?, built::kernels(name, &sources)?);
-        let mut libraries = vec![load(&shim.join("libhost_cuda.so"))];
-        libraries.extend(Element::ALL.map(|element| load(&kernels.join(built::library(element)))));
+        let libraries = Element::ALL.map(|element| load(&kernels.join(built::library(element))));
+        Some(Kernels::loaded(&shim, libraries, 0))
+    }
+
+    /// Compiles and loads the last of some sources, which includes the others, as float32 and with constants. `name` is for
+    /// what is built, and no other's. They stay, since kernels are known by their addresses.
+    ///
+    /// # Panics
+    /// A kernel that does not compile.
+    pub fn variant(name: &str, sources: &[(&str, &str)], constants: &[String]) -> Option<Kernels> {
+        let mut hasher = DefaultHasher::new();
+        (name, sources, constants).hash(&mut hasher);
+        // Not one of the elements' numbers.
+        let variant = (hasher.finish() as c_int & 0x3fff_ffff) + 100;
+        let own = [format!("-DHOST_CUDA_VARIANT={variant}"), format!("-DELEMENT={}", Element::F32 as u32)];
+        let built = built::variant(name, sources, &[constants, &own].concat())?;
+        let library = ManuallyDrop::new(load(&built.join(built::VARIANT)));
+        Some(Kernels { _others: Some(library), ..Kernels::loaded(&built::shim()?, [], variant) })
+    }
+
+    fn loaded(shim: &Path, of_kernels: impl IntoIterator<Item = Library>, variant: c_int) -> Kernels {
+        let libraries: Vec<Library> = [load(&shim.join("libhost_cuda.so"))].into_iter().chain(of_kernels).collect();
         // SAFETY: these are the signatures of the two functions in `shim/kernels.cpp`, and the library that has them is kept
         // as long as they are.
         let (find, launch) = unsafe {
             let shim = &libraries[0];
             (*shim.get::<Find>(c"host_kernel").unwrap(), *shim.get::<Launch>(c"host_launch").unwrap())
         };
-        Some(Kernels { find, launch, _libraries: libraries })
+        Kernels { find, launch, variant, _libraries: libraries, _others: None }
     }
 
     /// The kernel of this name.
@@ -164,10 +192,24 @@ impl Kernels {
     /// Where there is none.
     #[track_caller]
     pub fn kernel(&self, name: &str, element: Element) -> Kernel<'_> {
+        self.found(name, element as c_int)
+    }
+
+    /// The kernel of this name, of those that were compiled with constants.
+    ///
+    /// # Panics
+    /// Where there is none.
+    #[track_caller]
+    pub fn of_variant(&self, name: &str) -> Kernel<'_> {
+        self.found(name, self.variant)
+    }
+
+    #[track_caller]
+    fn found(&self, name: &str, variant: c_int) -> Kernel<'_> {
         let text = CString::new(name).expect("a name has no zero byte");
         // SAFETY: the text ends with a zero byte and outlives the call.
-        let kernel = unsafe { (self.find)(text.as_ptr(), element as c_int) };
-        assert!(!kernel.is_null(), "there is no kernel {name} for {element:?}; has it its EXPORT_KERNEL?");
+        let kernel = unsafe { (self.find)(text.as_ptr(), variant) };
+        assert!(!kernel.is_null(), "there is no kernel {name} of variant {variant}; has it its EXPORT_KERNEL?");
         Kernel { kernels: self, kernel }
     }
 }
@@ -201,6 +243,7 @@ impl Kernel<'_> {
                 grid.shared,
                 arguments.as_mut_ptr(),
                 grid.seed,
+                grid.together.into(),
                 message.as_mut_ptr(),
                 message.len(),
             )

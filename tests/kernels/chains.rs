@@ -24,7 +24,7 @@ fn rows(count: usize, from: u32, rng: &mut Stream) -> (Vec<Row>, Vec<u32>) {
         let node = rng.random_range(0..40);
         let last = node + rng.random_range(0..4);
         let words = (from as usize + at) as u32 * 50;
-        Row { request: rng.random(), node, last, state, words, inputs_end: inputs.len() as u32 }
+        Row { request: rng.random(), node, last, state, words, tokens: 0, inputs_end: inputs.len() as u32 }
     };
     ((0..count).map(draw).collect(), inputs)
 }

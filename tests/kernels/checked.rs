@@ -35,7 +35,7 @@ pub fn gather(lane: &mut Lane, station: &mut Station, rows: &[Row], inputs: &[u3
     lane.gather(station, rows, inputs);
 
     let end = rows.last().map_or(0, |row| row.inputs_end);
-    let padding = Row { request: 0, node: 1, last: 0, state: NOWHERE, words: 0, inputs_end: end };
+    let padding = Row { request: 0, node: 1, last: 0, state: NOWHERE, words: 0, tokens: 0, inputs_end: end };
     let mut table = rows.to_vec();
     table.resize(station.size, padding);
     assert_eq!(*station.rows, *table);

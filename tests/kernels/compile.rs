@@ -11,23 +11,23 @@ use batchlab::backend::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
 use super::host_cuda::Element;
 
 /// Volta, Ampere and Hopper.
-const ARCHITECTURES: [u32; 3] = [70, 80, 90];
+pub const ARCHITECTURES: [u32; 3] = [70, 80, 90];
 
 /// The registers of a thread with which four blocks fit a multiprocessor: 4 × 256 × 64 is all that it has.
 const REGISTERS: u32 = 64;
 
 /// What the compiler says of a kernel.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Figures {
+pub struct Figures {
     kernel: String,
-    registers: u32,
+    pub registers: u32,
     /// Bytes of the stack, and of what is spilled to it and loaded again.
-    stack: [u32; 3],
+    pub stack: [u32; 3],
     shared: u32,
 }
 
 /// The figures of all kernels in a log.
-fn figures(log: &str) -> Vec<Figures> {
+pub fn figures(log: &str) -> Vec<Figures> {
     let mut all: Vec<Figures> = Vec::new();
     for line in log.lines() {
         if let Some((_, name)) = line.split_once("Compiling entry function '") {
@@ -52,6 +52,7 @@ fn number_before(line: &str, words: &str) -> Option<u32> {
     line.split(',').find_map(|part| part.trim().strip_suffix(words)?.split_whitespace().last()?.parse().ok())
 }
 
+/// All files of kernels that need no other constant than the element.
 fn sources() -> Vec<(String, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("kernels");
     let files = fs::read_dir(&folder).expect("the folder of the kernels").map(|entry| entry.expect("an entry").path());
@@ -61,8 +62,28 @@ fn sources() -> Vec<(String, String)> {
             (name, fs::read_to_string(&path).expect("a source"))
         })
         .collect();
+    sources.retain(|(name, _)| !name.starts_with("grnn"));
     sources.sort();
     sources
+}
+
+/// What the compiler warns of, other than of GPUs that it will not know for ever.
+pub fn warning(log: &str) -> Option<&str> {
+    log.lines().find(|line| line.contains("warning") && !line.contains("deprecated"))
+}
+
+/// The compiler. None, with a reason printed, where it is not found.
+///
+/// # Panics
+/// With `REQUIRE_NVRTC=1`, where it is not found.
+pub fn nvrtc() -> Option<Nvrtc> {
+    let found = libraries::find();
+    if found.nvrtc.found.is_none() {
+        let reason = found.nvrtc.story();
+        assert!(env::var_os("REQUIRE_NVRTC").is_none_or(|value| value != "1"), "REQUIRE_NVRTC=1, and {reason}");
+        println!("skipped: {reason}");
+    }
+    found.nvrtc.found
 }
 
 fn compile(nvrtc: &Nvrtc, name: &str, text: &str, header: (&str, &str), architecture: u32, element: Element) -> String {
@@ -73,13 +94,7 @@ fn compile(nvrtc: &Nvrtc, name: &str, text: &str, header: (&str, &str), architec
 
 #[test]
 fn kernels_compile_within_their_registers() {
-    let found = libraries::find();
-    let Some(nvrtc) = &found.nvrtc.found else {
-        let reason = found.nvrtc.story();
-        assert!(env::var_os("REQUIRE_NVRTC").is_none_or(|value| value != "1"), "REQUIRE_NVRTC=1, and {reason}");
-        println!("skipped: {reason}");
-        return;
-    };
+    let Some(nvrtc) = nvrtc() else { return };
     let sources = sources();
     let (headers, files): (Vec<_>, Vec<_>) = sources.iter().partition(|(name, _)| name.ends_with(".cuh"));
     let [(header, text)] = headers[..] else { panic!("one header, not {}", headers.len()) };
@@ -93,9 +108,8 @@ fn kernels_compile_within_their_registers() {
         }
         for (name, file) in &files {
             for element in Element::ALL {
-                let log = compile(nvrtc, name, file, (header, text), architecture, element);
-                let warned = log.lines().find(|line| line.contains("warning") && !line.contains("deprecated"));
-                assert_eq!(warned, None, "{name}, sm_{architecture}, {element:?}:\n{log}");
+                let log = compile(&nvrtc, name, file, (header, text), architecture, element);
+                assert_eq!(warning(&log), None, "{name}, sm_{architecture}, {element:?}:\n{log}");
                 let figures = figures(&log);
                 assert!(!figures.is_empty(), "{name} has no kernel: {log}");
                 for Figures { kernel, registers, stack, shared } in figures {

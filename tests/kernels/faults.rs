@@ -24,6 +24,7 @@ fn a_slot_with_a_number_that_is_none_is_marked() {
                     last: if at == 3 { 0 } else { 1 },
                     state: state(at),
                     words: 0,
+                    tokens: 0,
                     inputs_end: if kind.is_leaf() { 0 } else { at + 1 },
                 };
                 // The last unit of what row 1 has beside its operand, or all of it where there is nothing else.

@@ -22,6 +22,7 @@ pub struct Row {
     pub last: u32,
     pub state: u32,
     pub words: u32,
+    pub tokens: u32,
     pub inputs_end: u32,
 }
 
@@ -118,7 +119,7 @@ impl Lane {
 
     pub fn station(&self, kind: Kind, size: usize, children_size: usize) -> Station {
         let (h, e) = (self.spec.hidden as usize, self.spec.embedding as usize);
-        let nothing = Row { request: 9, node: 9, last: 9, state: 9, words: 9, inputs_end: 9 };
+        let nothing = Row { request: 9, node: 9, last: 9, state: 9, words: 9, tokens: 0, inputs_end: 9 };
         let mut station = Station {
             kind,
             layer: Layer::new(kind, &self.spec, self.element),
@@ -261,13 +262,13 @@ impl Lane {
     pub fn signal(&mut self) {
         let mut arguments = Arguments::default();
         arguments.pointer(self.counted.pointer()).pointer(self.host.pointer());
-        let grid = Grid { blocks: [1, 1, 1], threads: 1, shared: 0, seed: self.cut.seed };
+        let grid = Grid { blocks: [1, 1, 1], threads: 1, shared: 0, seed: self.cut.seed, together: false };
         self.launch("signal", grid, &arguments);
     }
 
     fn grid(&self, rows: usize) -> Grid {
         let blocks = [self.cut.units, self.cut.rows.min(rows as u32), 1];
-        Grid { blocks, threads: THREADS, shared: 0, seed: self.cut.seed }
+        Grid { blocks, threads: THREADS, shared: 0, seed: self.cut.seed, together: false }
     }
 
     fn launch(&self, name: &str, grid: Grid, arguments: &Arguments) {

@@ -54,7 +54,7 @@ fn chains(lane: &mut Lane, model: &Model, graphs: &[&[Run]]) {
                 inputs.push(request);
             }
             let (last, inputs_end) = (node + runs[run].length - 1, inputs.len() as u32);
-            rows.push(Row { request, node, last, state: request, words: WORDS * request, inputs_end });
+            rows.push(Row { request, node, last, state: request, words: WORDS * request, tokens: 0, inputs_end });
         }
         let mut station = lane.station(Kind::of(model, graphs[0][run].cell), rows.len() + 1, 0);
         checked::gather(lane, &mut station, &rows, &inputs);
@@ -75,7 +75,7 @@ fn trees(lane: &mut Lane, model: &Model, graphs: &[&Graph], first: &[u32]) {
             for node in (0..graph.len() as u32).filter(here) {
                 inputs.extend(graph.inputs(node).iter().map(|input| first + input));
                 let (state, inputs_end) = (first + node, inputs.len() as u32);
-                rows.push(Row { request, node, last: node, state, words: 0, inputs_end });
+                rows.push(Row { request, node, last: node, state, words: 0, tokens: 0, inputs_end });
             }
         }
         if !rows.is_empty() {

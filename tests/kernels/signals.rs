@@ -13,7 +13,7 @@ fn the_last_block_signals_whichever_it_is() {
         let cut = Cut { units: 3, rows: 3, seed: 0 };
         let Some(mut lane) = Lane::new(&kind.model(), &spec, Element::F16, 3, 0, cut) else { return };
         let mut station = lane.station(kind, 3, 0);
-        let row = |at: u32| Row { request: at, node: 1, last: 99, state: at, words: 0, inputs_end: 0 };
+        let row = |at: u32| Row { request: at, node: 1, last: 99, state: at, words: 0, tokens: 0, inputs_end: 0 };
         lane.gather(&mut station, &[0, 1, 2].map(row), &[]);
         let mut signalled = lane.counted[0];
         for launch in 0..24 {

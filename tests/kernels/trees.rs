@@ -20,7 +20,7 @@ fn rows(children: &[usize], rng: &mut Stream) -> (Vec<Row>, Vec<u32>) {
         inputs.extend((0..*children).map(|_| rng.random_range(0..TAKEN)));
         let node = rng.random_range(0..1000);
         let state = TAKEN + at as u32;
-        Row { request: rng.random(), node, last: node, state, words: 0, inputs_end: inputs.len() as u32 }
+        Row { request: rng.random(), node, last: node, state, words: 0, tokens: 0, inputs_end: inputs.len() as u32 }
     };
     let rows = children.iter().enumerate().map(&mut draw).collect();
     (rows, inputs)

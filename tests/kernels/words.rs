@@ -13,7 +13,7 @@ fn chosen(vocabulary: u32, scores: &[Vec<f32>], seed: u64) -> Option<(Lane, Stat
     let cut = Cut { units: 1, rows: 2, seed };
     let mut lane = Lane::new(&Kind::Decoder.model(), &spec, Element::F32, scores.len(), 0, cut)?;
     let mut station = lane.station(Kind::Decoder, scores.len(), 0);
-    let row = |at: u32| Row { request: at, node: 1, last: 2, state: at, words: 10 * at, inputs_end: at + 1 };
+    let row = |at: u32| Row { request: at, node: 1, last: 2, state: at, words: 10 * at, tokens: 0, inputs_end: at + 1 };
     let slots: Vec<u32> = (0..scores.len() as u32).collect();
     let rows: Vec<Row> = slots.iter().map(|at| row(*at)).collect();
     lane.gather(&mut station, &rows, &slots);
@@ -75,7 +75,7 @@ fn a_word_that_is_none_is_read_as_the_first() {
         lane.pool[slot * 7 + 6] = word;
     }
     let mut station = lane.station(Kind::Decoder, 5, 0);
-    let row = |at: u32| Row { request: at, node: 1, last: 2, state: at, words: 0, inputs_end: at + 1 };
+    let row = |at: u32| Row { request: at, node: 1, last: 2, state: at, words: 0, tokens: 0, inputs_end: at + 1 };
     lane.gather(&mut station, &[0, 1, 2, 3, 4].map(row), &[0, 1, 2, 3, 4]);
     let embedding = station.layer.embedding.numbers();
     for (at, word) in [0, 0, 0, 0, 3].into_iter().enumerate() {

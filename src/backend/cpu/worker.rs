@@ -15,7 +15,7 @@ use super::rows::Rows;
 use super::table::Table;
 use super::whole::StepTime;
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{MemberList, NodeRef, Part, Step, places};
+use crate::backend::{MemberList, NodeRef, Part, Step, parts, places};
 use crate::network::{Network, Scratch};
 use crate::units::{CellId, TaskId, WorkerId};
 
@@ -138,24 +138,20 @@ impl Worker {
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.run_nodes(step, nodes);
             }
-            (MemberList::Parts(parts), steps) if fit(parts, steps) => self.run_parts(steps, parts),
+            (MemberList::Parts(list), steps) if parts::fit(list, steps) => self.run_parts(steps, list),
             (members, _) => {
                 members.requests().for_each(|request| self.table.fail(request, places::NOT_ONE_BATCH.to_string()));
             }
         }
     }
 
-    /// Runs parts of chains, node by node. Rows of parts that have ended stay as padding. The steps say how each cell runs, and the
-    /// parts in which order.
-    fn run_parts(&mut self, steps: &[Step], parts: &[Part]) {
-        let mut nodes = Vec::with_capacity(parts.len());
-        for time in 0..longest(parts) {
-            nodes.clear();
-            nodes.extend(parts.iter().filter_map(|part| part.nodes().nth(time)));
-            let cell = nodes.first().and_then(|at| places::find(self.table.graph(at.request), at.node));
-            match steps.iter().find(|step| cell.is_some_and(|(cell, _)| step.cell == cell)) {
-                Some(step) => self.run_nodes(&Step { times: 1, ..*step }, &nodes),
-                None => nodes.iter().for_each(|at| self.table.fail(at.request, places::NOT_ONE_BATCH.to_string())),
+    /// Runs parts of chains, node by node. Rows of parts that have ended stay as padding.
+    fn run_parts(&mut self, steps: &[Step], list: &[Part]) {
+        let mut nodes = Vec::with_capacity(list.len());
+        for place in 0..parts::longest(list) {
+            match parts::nodes_at(list, place, steps, self.table.graphs(), &mut nodes) {
+                Ok(step) => self.run_nodes(&step, &nodes),
+                Err(reason) => nodes.iter().for_each(|at| self.table.fail(at.request, reason.clone())),
             }
         }
     }
@@ -237,15 +233,4 @@ impl Worker {
         self.ahead = None;
         self.scratch = Scratch::default();
     }
-}
-
-/// The nodes of the longest part.
-fn longest(parts: &[Part]) -> usize {
-    parts.iter().map(|part| part.nodes().count()).max().unwrap_or(0)
-}
-
-/// Whether the steps hold all parts, and run as often as the longest has nodes.
-fn fit(parts: &[Part], steps: &[Step]) -> bool {
-    let times: usize = steps.iter().map(|step| step.times as usize).sum();
-    steps.iter().all(|step| parts.len() <= step.batch as usize) && times == longest(parts)
 }

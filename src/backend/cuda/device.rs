@@ -36,6 +36,8 @@ pub struct Shape {
     pub rows: u32,
     /// The input states of all rows, for cells whose products have a row for each of them (child-sum trees); 0 for all others.
     pub inputs: u32,
+    /// The tokens that each row is padded to, for operators whose sizes depend on them; 0 for all others.
+    pub tokens: u32,
     /// Whether its last kernel counts the lane's signal up.
     pub signals: bool,
 }
@@ -63,6 +65,8 @@ pub struct Row {
     pub state: Slot,
     /// Where the words that the request writes begin among those of the run; its node `n` writes at `words + n`.
     pub words: u32,
+    /// The tokens of the request, in a network that a file lists; 0 in all others.
+    pub tokens: u32,
     /// Where its input states end in [`Batch::inputs`]; the first row's begin at 0. A row without inputs takes zeros.
     pub inputs_end: u32,
 }
@@ -83,8 +87,21 @@ pub struct Needs {
     pub states: u64,
     /// The words that the run's requests write, with a place for each of their nodes; 0 for models that write none.
     pub words: u32,
-    /// The states that are fetched for the host, each at a place of its own.
+    /// The states that are fetched for the host, each to a place of its own.
     pub fetched: u32,
+    /// The numbers in all of these places.
+    pub numbers: u64,
+}
+
+/// A place of the host's for a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostPlace {
+    /// Counts the places of the run.
+    pub number: u32,
+    /// Where it begins among the numbers of all places.
+    pub begin: u64,
+    /// The numbers that it has room for, which may be fewer than a slot has.
+    pub numbers: u32,
 }
 
 /// Why a device did not do what it was asked to.
@@ -165,14 +182,14 @@ pub trait Device {
     /// Those of the driver.
     fn carry(&mut self, from: (WorkerId, Slot), to: (Lane, Slot)) -> Result<(), Fault>;
 
-    /// Queues a copy of a state to a place of the host's.
+    /// Queues a copy of a state, or of as much of it as there is room for, to a place of the host's.
     ///
     /// # Errors
     /// Those of the driver.
-    fn fetch(&mut self, lane: Lane, slot: Slot, place: u32) -> Result<(), Fault>;
+    fn fetch(&mut self, lane: Lane, slot: Slot, place: HostPlace) -> Result<(), Fault>;
 
     /// A state that was fetched.
-    fn fetched(&self, place: u32) -> &[f32];
+    fn fetched(&self, place: HostPlace) -> &[f32];
 
     /// A word that was written.
     fn word(&self, place: u32) -> u32;

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
 
+use self::cells::Cell;
 pub use self::cells::check;
 use self::device::{Device, Fault, Lane, Shape};
 use self::kept::Kept;
@@ -56,7 +57,7 @@ pub struct Options {
     /// The policy's tasks are whole requests, whose launches do not signal one by one: what is made ready is of that kind.
     pub whole: bool,
     /// The streams of each worker that the policy submits to; 0 where that is not known. Threads take them side by side, and GPUs
-    /// make a lane for each when they meet it.
+    /// make a lane for each when they meet it, or, for a network that a file lists, ahead.
     pub streams: u16,
 }
 
@@ -64,7 +65,7 @@ pub struct Options {
 pub struct Cuda<'d, D: Device> {
     epoch: Instant,
     device: &'d mut D,
-    cells: Vec<cells::Cell>,
+    cells: Vec<Cell>,
     states: States,
     lanes: Lanes,
     plans: Plans,
@@ -97,7 +98,8 @@ impl<'d, D: Device> Cuda<'d, D> {
         options: &Options,
     ) -> Result<Cuda<'d, D>> {
         check(network.model())?;
-        Cuda::with_room(device, network, requests, workers, options, plans::ROOM)
+        let room = if network.operators().is_some() { plans::ROOM_OF_OPERATORS } else { plans::ROOM };
+        Cuda::with_room(device, network, requests, workers, options, room)
     }
 
     /// The same for any model, with room for so many plans that are made ready when they are met.
@@ -110,7 +112,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         room: usize,
     ) -> Result<Cuda<'d, D>> {
         let cells = cells::of(&network);
-        let (kept, needs) = Kept::new(&options.keep, &requests.graphs, &cells)?;
+        let (kept, needs) = Kept::new(&options.keep, &requests.graphs, &network, &cells)?;
         device.begin(workers, &needs).map_err(Error::failed)?;
         let pools = Pools::new((0..workers as u16).map(|worker| device.slots(WorkerId(worker))));
         let mut cuda = Cuda {
@@ -133,16 +135,21 @@ impl<'d, D: Device> Cuda<'d, D> {
         Ok(cuda)
     }
 
-    /// Makes the batches ready that the run's options name, on the first stream of each worker.
+    /// Makes the batches ready that the run's options name, on the first stream of each worker. Of an operator that a file lists it is the
+    /// largest alone, on all streams: its plans have nothing that is captured, and what takes its time is the memory of the lane.
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
-        for worker in (0..workers as u16).map(WorkerId) {
-            let lane = Lane { worker, stream: StreamId(0) };
+        let listed = self.states.network().model().network().cloned();
+        let streams = if listed.is_some() { options.streams.max(1) } else { 1 };
+        let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
+        let lanes = (0..workers as u16).flat_map(|worker| (0..streams).map(move |stream| (worker, stream)));
+        for lane in lanes.map(|(worker, stream)| Lane { worker: WorkerId(worker), stream: StreamId(stream) }) {
             for &(cell, largest) in &options.materialise {
-                for rows in 1..=largest {
+                let Cell { counts_inputs, sized, .. } = self.cells[cell.index()];
+                for rows in if listed.is_some() { largest.max(1) } else { 1 }..=largest {
                     // Nearly all nodes of binary trees have two children.
-                    let inputs =
-                        if self.cells[cell.index()].counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
-                    let shape = Shape { lane, cell, rows, inputs, signals: !options.whole };
+                    let inputs = if counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
+                    let tokens = if sized { most } else { 0 };
+                    let shape = Shape { lane, cell, rows, inputs, tokens, signals: !options.whole };
                     self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
                 }
             }

@@ -8,6 +8,9 @@ use super::device::{Device, Fault, Plan, Shape};
 /// How many plans beside those that were made ready ahead are held.
 pub const ROOM: usize = 1024;
 
+/// The same for a network that a file lists: nothing of them is captured, and there is one for each operator, batch and length.
+pub const ROOM_OF_OPERATORS: usize = 1 << 15;
+
 /// Plans by their shapes.
 #[derive(Debug)]
 pub struct Plans {
@@ -54,7 +57,7 @@ impl Plans {
         Some(ready.plan)
     }
 
-    /// The plan for a shape. One that is not ready is made so; the one that was not used for the longest time gives way to
+    /// The plan for a shape. One that is not ready is made so; those that were not used for the longest time give way to
     /// it if there is no room, and all of them do if there is no memory.
     ///
     /// # Errors
@@ -64,11 +67,7 @@ impl Plans {
             return Ok(plan);
         }
         if self.met == self.room {
-            // No two plans were used at one time, so that the order of the map does not matter.
-            let met = self.ready.iter().filter(|(_, ready)| !ready.ahead);
-            if let Some(oldest) = met.min_by_key(|(_, ready)| ready.used).map(|(shape, _)| *shape) {
-                self.release_if(device, |shape, _| *shape == oldest);
-            }
+            self.release_oldest(device);
         }
         let plan = device.prepare(shape).or_else(|fault| {
             if fault.lost || self.met == 0 {
@@ -84,12 +83,23 @@ impl Plans {
 
     /// Gives up what was not made ready ahead.
     pub fn release_met(&mut self, device: &mut impl Device) {
-        self.release_if(device, |_, ready| !ready.ahead);
+        self.release_if(device, |ready| !ready.ahead);
     }
 
-    fn release_if(&mut self, device: &mut impl Device, whom: impl Fn(&Shape, &Ready) -> bool) {
-        self.ready.retain(|shape, ready| {
-            let goes = whom(shape, ready);
+    /// Gives up an eighth of what was not made ready ahead, at least one: to look for the oldest takes as long as there are plans.
+    fn release_oldest(&mut self, device: &mut impl Device) {
+        // No two plans were used at one time, so that the order of the map does not matter.
+        let mut uses: Vec<u64> = self.ready.values().filter(|ready| !ready.ahead).map(|ready| ready.used).collect();
+        if !uses.is_empty() {
+            let (_, last, _) = uses.select_nth_unstable((self.met / 8).saturating_sub(1));
+            let last = *last;
+            self.release_if(device, |ready| !ready.ahead && ready.used <= last);
+        }
+    }
+
+    fn release_if(&mut self, device: &mut impl Device, whom: impl Fn(&Ready) -> bool) {
+        self.ready.retain(|_, ready| {
+            let goes = whom(ready);
             if goes {
                 device.release(ready.plan);
                 self.met -= 1;

@@ -1,12 +1,12 @@
-//! How a task of nodes is queued: what its rows need, the launch, and what is fetched behind it.
+//! How a task of nodes, or of parts of requests, is queued: what its rows need, the launches, and what is fetched behind them.
 
-use super::device::{Batch, Device, Fault, Plan, Shape, Slot};
+use super::device::{Batch, Device, Fault, HostPlace, Plan, Shape, Slot};
 use super::lanes::{Carried, Flight, LaneId};
 use super::rows::Member;
 use super::states::{Carry, Gathering, Launch, States};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{MemberList, NodeRef, Step, places};
+use crate::backend::{MemberList, NodeRef, Step, parts, places};
 use crate::units::{CellId, RequestId, WorkerId};
 
 /// What is used while a task is queued, kept for its memory.
@@ -15,13 +15,13 @@ pub struct Queued {
     /// Counts the launches of the run.
     launches: u64,
     pub(super) batch: Gathering,
-    /// States to be fetched behind the task, and their places on the host.
-    fetches: Vec<(Slot, u32)>,
+    /// States to be fetched behind the launch, and their places on the host.
+    fetches: Vec<(Slot, HostPlace)>,
     /// Nodes of requests that have failed, which are in no row.
     pub(super) dropped: Vec<NodeRef>,
     /// The nodes that a task of whole requests can run.
     pub(super) list: ReadyList,
-    /// Those of one of its steps.
+    /// Those of one of its steps, or those that a task of parts runs at once.
     pub(super) nodes: Vec<NodeRef>,
 }
 
@@ -39,8 +39,17 @@ pub(super) struct Size {
     pub cell: CellId,
     /// The rows, padding included.
     pub rows: u32,
+    /// The tokens that the policy pads it to, for operators that have a size.
+    pub tokens: u32,
     /// The launch signals.
     pub signals: bool,
+}
+
+impl Size {
+    /// That of a step.
+    pub(super) fn of(step: &Step, signals: bool) -> Size {
+        Size { cell: step.cell, rows: step.batch, tokens: step.input, signals }
+    }
 }
 
 impl<D: Device> Cuda<'_, D> {
@@ -52,6 +61,7 @@ impl<D: Device> Cuda<'_, D> {
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.queue_nodes(id, step, flight)?;
             }
+            (MemberList::Parts(list), steps) if parts::fit(list, steps) => self.queue_parts(id, steps, flight)?,
             (members, _) => {
                 members.requests().for_each(|request| self.states.fail(request, places::NOT_ONE_BATCH.to_string()));
                 return Ok(());
@@ -62,10 +72,52 @@ impl<D: Device> Cuda<'_, D> {
 
     fn queue_nodes(&mut self, id: LaneId, step: &Step, flight: &mut Flight) -> Result<(), Fault> {
         let Flight { members: MemberList::Nodes(nodes), ends, carried, .. } = flight else { return Ok(()) };
-        let size = Size { cell: step.cell, rows: step.batch, signals: true };
+        let launched = self.queue_batch(id, Size::of(step, true), nodes, ends, carried)?;
+        if launched {
+            self.lanes.counted(id);
+        }
+        // A batch all of whose requests have failed has nothing to run.
+        if launched && self.queued.fetches.is_empty() { Ok(()) } else { self.fetch_and_signal(id) }
+    }
+
+    /// Queues parts of requests, node behind node. Rows of parts that have ended are padding.
+    fn queue_parts(&mut self, id: LaneId, steps: &[Step], flight: &mut Flight) -> Result<(), Fault> {
+        let Flight { members: MemberList::Parts(list), ends, carried, .. } = flight else { return Ok(()) };
+        let mut nodes = std::mem::take(&mut self.queued.nodes);
+        let mut queued = Ok(());
+        for place in 0..parts::longest(list) {
+            queued = match parts::nodes_at(list, place, steps, self.states.graphs(), &mut nodes) {
+                Ok(step) => self
+                    .queue_batch(id, Size::of(&step, false), &nodes, ends, carried)
+                    // The node behind this one writes to the slot that is fetched.
+                    .and_then(|_| self.fetch(id)),
+                Err(reason) => {
+                    nodes.iter().for_each(|at| self.states.fail(at.request, reason.clone()));
+                    Ok(())
+                }
+            };
+            if queued.is_err() {
+                break;
+            }
+        }
+        self.queued.nodes = nodes;
+        queued?;
+        self.fetch_and_signal(id)
+    }
+
+    /// Queues one launch over these nodes, which goes on from the rows of the one before if they are the next of these. Notes what is
+    /// to be fetched behind it and which requests end. Says whether there was anything to launch.
+    fn queue_batch(
+        &mut self,
+        id: LaneId,
+        size: Size,
+        nodes: &[NodeRef],
+        ends: &mut Vec<RequestId>,
+        carried: &mut Carried,
+    ) -> Result<bool, Fault> {
         let launch = self.next_launch(id);
         let rows = self.lanes.rows(id, size.cell);
-        let shape = rows.shape().filter(|shape| shape.rows == size.rows && shape.signals);
+        let shape = rows.shape().filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
         let stay = rows.go_on_with(nodes) && nodes.iter().all(|at| self.states.goes_on(*at));
         let plan = match shape.filter(|_| stay).and_then(|shape| self.plans.find(shape)) {
             Some(plan) => {
@@ -76,21 +128,19 @@ impl<D: Device> Cuda<'_, D> {
             None => {
                 self.take(id, size.cell, &launch, nodes);
                 if self.queued.batch.rows.is_empty() {
-                    // All of its requests have failed, and there is nothing to run.
                     self.fall_in(id)?;
-                    return self.fetch_and_signal(id);
+                    return Ok(false);
                 }
                 self.gather(id, size, carried)?
             }
         };
         self.device.launch(plan)?;
-        self.lanes.counted(id);
         let Cuda { states, lanes, queued, .. } = self;
         states.vacate(&mut queued.batch);
         for row in lanes.rows(id, size.cell).members().iter().filter(|row| row.node == row.last) {
             queued.note_last(row, states, ends);
         }
-        if queued.fetches.is_empty() { Ok(()) } else { self.fetch_and_signal(id) }
+        Ok(true)
     }
 
     /// The launch that is queued next, on this lane.
@@ -158,7 +208,11 @@ impl<D: Device> Cuda<'_, D> {
         } else {
             0
         };
-        let shape = Shape { lane, cell: size.cell, rows: size.rows, inputs, signals: size.signals };
+        let tokens = match cells[size.cell.index()].sized {
+            true => batch.rows.iter().map(|row| row.tokens).fold(size.tokens.max(1), u32::max),
+            false => 0,
+        };
+        let shape = Shape { lane, cell: size.cell, rows: size.rows, inputs, tokens, signals: size.signals };
         lanes.rows(id, size.cell).brought_together(shape);
         let plan = plans.get(shape, *device)?;
         for place in 0..self.queued.batch.carries.len() {
@@ -173,13 +227,16 @@ impl<D: Device> Cuda<'_, D> {
         Ok(plan)
     }
 
-    /// Queues that the states are fetched that are wanted, and a signal behind that.
-    pub(super) fn fetch_and_signal(&mut self, id: LaneId) -> Result<(), Fault> {
+    /// Queues that the states are fetched that are wanted.
+    pub(super) fn fetch(&mut self, id: LaneId) -> Result<(), Fault> {
         let lane = self.lanes.lane(id);
-        for (slot, place) in self.queued.fetches.drain(..) {
-            self.device.fetch(lane, slot, place)?;
-        }
-        self.device.signal(lane)?;
+        self.queued.fetches.drain(..).try_for_each(|(slot, place)| self.device.fetch(lane, slot, place))
+    }
+
+    /// The same, and a signal behind that.
+    pub(super) fn fetch_and_signal(&mut self, id: LaneId) -> Result<(), Fault> {
+        self.fetch(id)?;
+        self.device.signal(self.lanes.lane(id))?;
         self.lanes.counted(id);
         Ok(())
     }

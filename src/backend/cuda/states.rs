@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::device::{Device, Row, Slot};
+use super::device::{Device, HostPlace, Row, Slot};
 use super::kept::Kept;
 use super::lanes::{Lanes, Use};
 use super::rows::Member;
@@ -17,6 +17,7 @@ use super::slots::Pools;
 use crate::backend::NodeRef;
 use crate::backend::places::{self, in_order, run_before, run_twice};
 use crate::network::Network;
+use crate::network::operators::Operators;
 use crate::network::reference::Output;
 use crate::units::{CellId, NodeId, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Graph};
@@ -66,6 +67,8 @@ struct Held {
 /// A request whose nodes need nothing but the node before.
 #[derive(Debug)]
 struct Chain {
+    /// The tokens of the request, in a network that a file lists.
+    tokens: u32,
     /// How many of its nodes are queued.
     done: u32,
     /// Which slot holds the state after the last of them.
@@ -166,6 +169,11 @@ impl States {
         &self.graphs
     }
 
+    /// The network, as the CPU computes it.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
     /// The workers' pools.
     pub fn pools(&mut self) -> &mut Pools {
         &mut self.pools
@@ -186,12 +194,17 @@ impl States {
         let taken = self.take_or_not(at, cell, launch, batch);
         match taken {
             Ok((member, state)) => {
+                let tokens = match &self.requests[at.request.index()] {
+                    State::Chain(chain) => chain.tokens,
+                    _ => 0,
+                };
                 batch.rows.push(Row {
                     request: at.request,
                     node: at.node.0,
                     last: member.last,
                     state,
                     words: self.kept.words(at.request),
+                    tokens,
                     inputs_end: batch.inputs.len() as u32,
                 });
                 Ok(member)
@@ -218,10 +231,17 @@ impl States {
         if matches!(state, State::Done | State::Failed(_)) {
             return Err(None);
         }
-        let place = places::place(graph, at.node, cell, network)?;
+        // An operator is brought together from what the one before has left, also where it is the same again.
+        let last = match network.operators() {
+            Some(operators) if operators.network().cell_at(at.node) == Some(cell) => at.node.0,
+            _ => places::place(graph, at.node, cell, network)?.run_end.0,
+        };
         if let State::Fresh = state {
             *state = match graph {
-                CellGraph::Chains(_) => State::Chain(Chain { done: 0, at: 0, held: SmallVec::new() }),
+                CellGraph::Chains(_) => {
+                    let tokens = network.operators().map_or(0, |_| Operators::tokens(graph));
+                    State::Chain(Chain { tokens, done: 0, at: 0, held: SmallVec::new() })
+                }
                 CellGraph::Graph(graph) => {
                     let mut nodes = spare.pop().unwrap_or_default();
                     nodes.begin(graph);
@@ -232,7 +252,7 @@ impl States {
         let (slot, ends) = match (state, graph) {
             (State::Chain(chain), _) => {
                 let slot = chain.take(at, launch, pools, batch)?;
-                (slot, u64::from(place.run_end.0) + 1 == graph.nodes())
+                (slot, u64::from(last) + 1 == graph.nodes())
             }
             (State::Graph(nodes), CellGraph::Graph(graph)) => {
                 let slot = nodes.take(graph, at, launch, pools, batch)?;
@@ -240,7 +260,7 @@ impl States {
             }
             _ => unreachable!("a state is of its graph's kind"),
         };
-        Ok((Member { request: at.request, node: at.node.0, last: place.run_end.0, ends }, slot))
+        Ok((Member { request: at.request, node: at.node.0, last, ends }, slot))
     }
 
     /// Whether a node is the next of a chain.
@@ -268,10 +288,12 @@ impl States {
 
     /// Where the state of a row that has come to its last node has to be fetched from, and the place for it on the host, if
     /// it is wanted.
-    pub fn wanted(&self, row: &Member) -> Option<(Slot, u32)> {
+    pub fn wanted(&self, row: &Member) -> Option<(Slot, HostPlace)> {
         let (graph, state) = (&self.graphs[row.request.index()], &self.requests[row.request.index()]);
         let slot = match (state, graph) {
-            (State::Chain(chain), _) if row.has_ended() => chain.held[chain.at as usize].slot,
+            (State::Chain(chain), _) if row.has_ended() || self.network.operators().is_some() => {
+                chain.held[chain.at as usize].slot
+            }
             (State::Graph(nodes), CellGraph::Graph(graph)) if graph.successors(row.node).is_empty() => {
                 nodes.held[nodes.place[row.node as usize] as usize].slot
             }

@@ -36,7 +36,7 @@ impl<D: Device> Cuda<'_, D> {
         ends: &mut Vec<RequestId>,
         carried: &mut Carried,
     ) -> Result<(), Fault> {
-        let size = Size { cell: step.cell, rows: step.batch, signals: false };
+        let size = Size::of(step, false);
         let rows = self.lanes.rows(id, size.cell);
         let stay = rows.shape().filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
         let plan = if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
@@ -56,7 +56,8 @@ impl<D: Device> Cuda<'_, D> {
         self.device.launch(plan)?;
         self.states.vacate(&mut self.queued.batch);
         self.drop_ended(id, size.cell, ends);
-        Ok(())
+        // The next operator of a network that a file lists writes to the slot that is fetched.
+        self.fetch(id)
     }
 
     /// Makes the rows that have come to their last node padding, and lets what waits for them run.

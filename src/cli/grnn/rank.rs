@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use super::CellName;
 use crate::cli::{Format, print, print_json};
 use crate::cost::grnn::{Cell, Cost, Device, Launches, Mapping, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
@@ -26,7 +26,7 @@ pub struct Args {
     /// The sequences that run together
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
-    /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a table [grnn]
+    /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a `grnn` table
     #[arg(long, default_value = "titan-v")]
     device: String,
     /// How many are printed
@@ -46,15 +46,6 @@ pub struct Args {
     format: Format,
 }
 
-/// The cells that have kernels.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-enum CellName {
-    /// With one synchronisation a step
-    Lstm,
-    /// With one or two
-    Gru,
-}
-
 /// Ranks, prints the first ones and writes all of them, if that is wanted.
 ///
 /// # Errors
@@ -62,10 +53,7 @@ enum CellName {
 pub fn run(args: &Args) -> Result<()> {
     let device = Device::open(&args.device)?;
     let space = Space { widest: args.max_tile_width, uneven: args.loose };
-    let cell = match args.cell {
-        CellName::Lstm => Cell::Lstm,
-        CellName::Gru => Cell::Gru,
-    };
+    let cell = args.cell.cell();
     let ranked = rank(cell, args.hidden, args.batch, &device, &space);
     if let Some(file) = &args.csv {
         let text = csv(cell, args.hidden, args.batch, &ranked);

@@ -2,7 +2,7 @@
 //!
 //! A persistent kernel computes a whole sequence in one launch. Its blocks stay on their multiprocessors and keep the weights in registers, so that a
 //! step moves the state alone. How the work of a step is laid over the GPU is a [`Mapping`]; a [`Space`] has all of them, [`Cost`] is what a
-//! step costs with one, and [`rank`] puts the valid ones in order (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
+//! step costs with one, and [`rank()`] puts the valid ones in order (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
 
 mod cost;
 mod device;

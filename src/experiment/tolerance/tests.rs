@@ -4,6 +4,7 @@
 use half::{bf16, f16};
 
 use super::*;
+use crate::network::operators::{Activations, Operators};
 use crate::network::weights::{Weights, tensors};
 use crate::network::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
@@ -247,4 +248,65 @@ fn of_two_words_that_are_nearly_as_good_either_passes() {
         assert_eq!(case.check(Precision::Bf16, id, &found).0, Ok(()));
     }
     assert!(others > 0, "no request took another way");
+}
+
+/// A network that a file lists, with operators of each kind.
+fn listed() -> Model {
+    let text = include_str!("../../../scenarios/networks/example.csv");
+    let network = crate::workload::dnn::Dnn::parse("n.csv", std::path::Path::new("n.csv"), text);
+    Model::Network(std::sync::Arc::new(network.unwrap()))
+}
+
+/// What a query comes to behind each operator where what operators read is rounded, and so are the weights of this network.
+fn coarsely(network: &Network, precision: Precision, request: RequestId, graph: &CellGraph) -> Vec<f32> {
+    let operators = network.operators().unwrap();
+    let tokens = Operators::tokens(graph);
+    let (mut from, mut into, mut all) = (Activations::default(), Activations::default(), Vec::new());
+    let mut read = Vec::new();
+    operators.draw(request, tokens, &mut read);
+    for operator in operators.network().operators() {
+        from.clear();
+        from.push(tokens, |numbers| numbers.extend(read.iter().map(|x| rounded(precision, *x))));
+        operators.run(operator.cell, 0, &from, &mut into, &mut Scratch::default());
+        read = into.of(0).to_vec();
+        all.extend_from_slice(&read);
+    }
+    all
+}
+
+#[test]
+fn operators_are_judged_one_by_one() {
+    let model = listed();
+    let exact = Network::new(&model, &spec()).unwrap();
+    let operators = exact.operators().unwrap();
+    for precision in Precision::ALL {
+        let tolerance = Tolerance::new(precision, &spec());
+        let network = coarse(&model, precision);
+        for (id, tokens) in [(0, 40), (1, 3), (2, 1)] {
+            let (request, graph) = (RequestId(id), Unfolder::new(&model).unfold(&Shape::Tokens(tokens)).unwrap());
+            let judge = |found: &[f32]| {
+                let mut largest = Largest::default();
+                let judged =
+                    operators.follow(request, &graph, found, |passed| tolerance.check_operator(passed, &mut largest));
+                judged.map(|()| largest)
+            };
+            let found = coarsely(&network, precision, request, &graph);
+            let largest = judge(&found).unwrap_or_else(|wrong| panic!("{precision}, {tokens} tokens: {wrong}"));
+            assert!(largest.error > 0.0 && largest.of_tolerated > 0.001, "{precision}: {largest:?}");
+            // One number behind each operator that is off by a fifth of what such numbers are.
+            let mut begin = 0;
+            for (operator, length) in operators.network().operators().zip(operators.lengths(&graph)) {
+                let length = length as usize;
+                let mut wrong = found.clone();
+                wrong[begin + length / 2] += 0.2 * root_mean_square(&found[begin..begin + length]).max(0.5) as f32;
+                let said = judge(&wrong).unwrap_err();
+                let name = format!("behind operator \"{}\", number {} is ", operator.name, length / 2);
+                assert!(said.starts_with(&name), "{precision}: {said}");
+                begin += length;
+            }
+            assert!(judge(&found[1..]).unwrap_err().contains(" numbers behind its operators, not "));
+            let other = coarsely(&network, precision, RequestId(9), &graph);
+            assert!(judge(&other).unwrap_err().starts_with("behind operator \"project\""), "another request's");
+        }
+    }
 }

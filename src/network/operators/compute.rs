@@ -25,9 +25,9 @@ const BLOCK: usize = 256;
 struct Squash(f32);
 
 impl Squash {
-    /// For sums of so many products of two numbers between -1 and 1, a third of whose squares they have on average.
-    fn sums_of(inner: usize) -> Squash {
-        Squash(GAIN * (3.0 / inner as f32).sqrt())
+    /// That of an operator: sums of so many products of two numbers between -1 and 1 have a third of their squares on average.
+    fn of_work(work: &Work) -> Squash {
+        Squash(slope(work))
     }
 
     fn put(self, sums: &[f32], into: &mut [f32]) {
@@ -40,6 +40,14 @@ impl Formula<1, 1> for Squash {
     fn of<I: Isa>(self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
         [tanh(isa, ops.mul(x, ops.splat(self.0)))]
+    }
+}
+
+/// What an operator multiplies its sums with before the hyperbolic tangent, or, without sums, the numbers themselves.
+pub fn slope(work: &Work) -> f32 {
+    match work.kind {
+        Kind::Memory => GAIN,
+        _ => GAIN * (3.0 / work.inner as f32).sqrt(),
     }
 }
 
@@ -81,7 +89,7 @@ pub fn matmul(
     let own_rows = |tokens: u32| form.at(tokens).rows as usize;
     let y = y.lay_out(x, rows * out, |tokens| own_rows(tokens) * out);
     let as_they_stand = x.as_slots(rows * wide, |tokens| own_rows(tokens) * wide);
-    let squash = Squash::sums_of(inner);
+    let squash = Squash::of_work(padded);
     let total = x.queries() * rows;
     for begin in (0..total).step_by(BLOCK) {
         let count = BLOCK.min(total - begin);
@@ -132,7 +140,7 @@ pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activ
         let own = form.at(x.tokens(query));
         let (own_count, own_rows) = (own.count as usize, own.rows as usize);
         let (own_inner, own_columns) = (own.inner as usize, own.columns as usize);
-        let squash = Squash::sums_of(own_inner);
+        let squash = Squash::of_work(&own);
         let (left_size, right_size) = (own_rows * own_inner, own_inner * own_columns);
         for place in 0..padded.count as usize {
             let is_own = !numbers.is_empty() && place < own_count;
@@ -186,6 +194,6 @@ pub fn memory(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, 
             cycle(numbers, 0, read);
             read
         };
-        Squash(GAIN).put(read, y);
+        Squash::of_work(padded).put(read, y);
     }
 }

@@ -14,6 +14,7 @@ mod tests;
 use std::sync::Arc;
 
 pub use self::activations::Activations;
+pub use self::compute::{reads, slope, writes};
 use super::product::{Block, Product};
 use super::tokens::mix;
 use super::weights::Weights;
@@ -21,7 +22,7 @@ use super::{Scratch, Spec};
 use crate::error::{Error, Result};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
-use crate::workload::dnn::{Dnn, Kind, Operator, Size};
+use crate::workload::dnn::{Dnn, Kind, Operator, Size, Work};
 
 /// The operators of a network with their weights.
 #[derive(Debug)]
@@ -30,6 +31,19 @@ pub struct Operators {
     seed: u64,
     /// By cell type: the weights of each group, for operators that have weights.
     weights: Vec<Vec<Product>>,
+}
+
+/// An operator that someone else has computed, and what it comes to here.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed<'a> {
+    /// What it computes of the query.
+    pub work: &'a Work,
+    /// The activation in front of it.
+    pub read: &'a [f32],
+    /// What was found behind it.
+    pub found: &'a [f32],
+    /// What it comes to.
+    pub expected: &'a [f32],
 }
 
 /// The name and the shape of an operator's weights: a row for each output, group after group.
@@ -108,6 +122,44 @@ impl Operators {
             Kind::BatchedMatmul => compute::batched_matmul(form, &padded, from, into, scratch),
             Kind::Memory => compute::memory(form, &padded, from, into, scratch),
         }
+    }
+
+    /// How many numbers a request's activation has behind each operator, in their order.
+    pub fn lengths(&self, graph: &CellGraph) -> impl Iterator<Item = u64> + use<'_> {
+        let tokens = Operators::tokens(graph);
+        self.network.operators().map(move |operator| writes(&operator.form.at(tokens)))
+    }
+
+    /// Goes the way of someone else's activations, `found`, which stand behind each other: each operator by itself on what they are in
+    /// front of it. `judge` is told what went into it, what was found and what it comes to here.
+    ///
+    /// # Errors
+    /// The first that `judge` gives, with the operator's name; activations of other lengths.
+    pub fn follow(
+        &self,
+        request: RequestId,
+        graph: &CellGraph,
+        found: &[f32],
+        mut judge: impl FnMut(&Passed<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let total: u64 = self.lengths(graph).sum();
+        if total != found.len() as u64 {
+            return Err(format!("{} numbers behind its operators, not {total}", found.len()));
+        }
+        let (tokens, mut rest) = (Operators::tokens(graph), found);
+        let (mut from, mut into, mut scratch) = (Activations::default(), Activations::default(), Scratch::default());
+        from.push(tokens, |numbers| self.draw(request, tokens, numbers));
+        for (operator, length) in self.network.operators().zip(self.lengths(graph)) {
+            self.run(operator.cell, 0, &from, &mut into, &mut scratch);
+            let (found, behind) = rest.split_at(length as usize);
+            let work = operator.form.at(tokens);
+            let passed = Passed { work: &work, read: from.of(0), found, expected: into.of(0) };
+            judge(&passed).map_err(|wrong| format!("behind operator \"{}\", {wrong}", operator.name))?;
+            from.clear();
+            from.push(tokens, |numbers| numbers.extend_from_slice(found));
+            rest = behind;
+        }
+        Ok(())
     }
 
     /// What a request comes to that runs alone.

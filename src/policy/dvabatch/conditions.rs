@@ -46,8 +46,27 @@ pub struct Behind<'a> {
 pub struct Onward {
     /// Queries that leave here though stages are left, by their places in the row.
     pub exits: Vec<u32>,
+    /// Queries that stay in the batch and take no part in the stages up to another. Where nobody of a batch takes part, the stage runs nothing.
+    pub skips: Vec<Skip>,
     /// **split**: the batches that it becomes, by their sizes; none to leave it whole.
     pub parts: Vec<u32>,
+}
+
+impl Onward {
+    pub(super) fn clear(&mut self) {
+        self.exits.clear();
+        self.skips.clear();
+        self.parts.clear();
+    }
+}
+
+/// A query that skips stages (DVABatch, section 9.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Its place in the row.
+    pub place: u32,
+    /// The next stage that it takes part in: one that it has. To skip all of them is to leave.
+    pub until: Stage,
 }
 
 /// What is made of waiting requests.

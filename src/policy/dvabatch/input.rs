@@ -12,6 +12,8 @@ pub struct ByInput {
     pub width: u32,
     /// The length of a query is the size of its input; that of a chain is the number of its steps.
     pub sized: bool,
+    /// Inputs are padded to the end of their line's range, though not beyond this; `None` to pad them to the longest of the batch.
+    pub padded: Option<u32>,
     /// The most queries in a batch, and in all of the worker's batches.
     pub max_batch: u32,
     /// How long the first of a line waits for others, even if the device has room.
@@ -36,7 +38,8 @@ impl Conditions for ByInput {
         };
         let (line, length, _) = entry.lines.iter().filter(due).min_by_key(|(line, _, arrival)| (*arrival, *line))?;
         let count = length.min(most);
-        let input = entry.lines.first(line, count).map(|query| query.input).max().unwrap_or(0);
+        let longest = entry.lines.first(line, count).map(|query| query.input).max().unwrap_or(0);
+        let input = self.padded.map_or(longest, |most| (line + 1).saturating_mul(self.width).min(most).max(longest));
         Some(Enter::New { line, count, input })
     }
 

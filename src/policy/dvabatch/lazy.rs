@@ -31,7 +31,6 @@ impl Lazy {
             stages: Stages::By(Rule::Operators),
             steps: 1,
             max_batch: self.max_batch,
-            window: Nanos::ZERO,
             comp_wait: Some(self.comp_wait),
             ..DvaBatch::default()
         }

@@ -39,6 +39,13 @@ pub struct Mechanism {
     onward: Onward,
 }
 
+/// Whom the mechanism asks how batches go on, and whom it tells of requests that are done.
+struct Asked<'a> {
+    now: Nanos,
+    conditions: &'a mut dyn Conditions,
+    outcomes: &'a mut Outcomes,
+}
+
 impl Mechanism {
     /// With so many sets of buffers, and nothing in them.
     pub fn new(worker: WorkerId, slicing: Arc<Slicing>, sets: u8) -> Mechanism {
@@ -80,56 +87,58 @@ impl Mechanism {
     pub fn complete(&mut self, task: TaskId, now: Nanos, conditions: &mut dyn Conditions, outcomes: &mut Outcomes) {
         let place = self.running.iter().position(|(id, _)| *id == task).expect("a task of the mechanism is running");
         let (_, stage) = self.running.swap_remove(place);
-        let executor = &mut self.executors[stage.index()];
-        let State::Working(Running { item, .. }) = executor.state() else {
-            panic!("stage {stage} runs a task unknowingly")
-        };
-        let manner = if self.table.row(item.row).splits { Manner::Serial } else { Manner::Parallel };
-        let Running { item, from, into } = executor.finish(manner);
-        self.buffers.end(stage, from, into);
-        self.pass(stage, item, into, now, conditions, outcomes);
-    }
-
-    /// Queries have passed a stage, and were written to a set of buffers.
-    fn pass(
-        &mut self,
-        stage: Stage,
-        item: Item,
-        written: Pair,
-        now: Nanos,
-        conditions: &mut dyn Conditions,
-        outcomes: &mut Outcomes,
-    ) {
-        self.table.complete(&item, stage);
+        let Running { item, into, .. } = self.finish(stage);
         let slicing = Arc::clone(&self.slicing);
         self.table.leave(&item, |query| slicing.is_last(stage, query.nodes), |request| outcomes.finish(request));
         if !self.table.has(item.row) {
             return;
         }
+        let mut asked = Asked { now, conditions, outcomes };
         let lives = self.table.row(item.row).of(&item).next().is_some();
-        let executor = &mut self.executors[stage.index()];
-        if lives && executor.resting.is_none_or(|(row, _)| row != item.row) {
-            executor.resting = Some((item.row, written));
-            self.buffers.rest(stage, written);
+        if lives {
+            self.rest(stage, item.row, into);
         }
-        self.go_on_if_caught_up(stage, item.row, now, conditions, outcomes);
+        self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
         if !lives {
             // Whoever waited for them waits no longer.
             for stage in (stage.0 + 1..self.executors.len() as u16).map(Stage) {
-                self.go_on_if_caught_up(stage, item.row, now, conditions, outcomes);
+                self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
             }
         }
     }
 
+    /// A stage has run what it worked on.
+    fn finish(&mut self, stage: Stage) -> Running {
+        let executor = &mut self.executors[stage.index()];
+        let State::Working(Running { item, .. }) = executor.state() else {
+            panic!("stage {stage} runs a task unknowingly")
+        };
+        let manner = if self.table.row(item.row).splits { Manner::Serial } else { Manner::Parallel };
+        let running = executor.finish(manner);
+        self.buffers.end(stage, running.from, running.into);
+        self.table.complete(&item, stage);
+        running
+    }
+
+    /// Queries of a batch stand behind a stage, in the set of buffers that they were written to.
+    fn rest(&mut self, stage: Stage, row: RowId, written: Pair) {
+        let executor = &mut self.executors[stage.index()];
+        if executor.resting.is_none_or(|(resting, _)| resting != row) {
+            executor.resting = Some((row, written));
+            self.buffers.rest(stage, written);
+        }
+    }
+
+    /// Nobody of an item takes part in a stage, which therefore has nothing to run. Nothing new is known of the queries, so that nobody is asked
+    /// how they go on.
+    fn pass_by(&mut self, stage: Stage) {
+        let Running { item, into, .. } = self.finish(stage);
+        self.rest(stage, item.row, into);
+        self.go_on_if_caught_up(stage, item.row, None);
+    }
+
     /// What rests behind a stage goes on, if nobody of its batch is behind.
-    fn go_on_if_caught_up(
-        &mut self,
-        stage: Stage,
-        row: RowId,
-        now: Nanos,
-        conditions: &mut dyn Conditions,
-        outcomes: &mut Outcomes,
-    ) {
+    fn go_on_if_caught_up(&mut self, stage: Stage, row: RowId, asked: Option<&mut Asked<'_>>) {
         let executor = &mut self.executors[stage.index()];
         let Some((_, pair)) = executor.resting.filter(|(resting, _)| *resting == row) else { return };
         if !self.table.has(row) {
@@ -137,29 +146,28 @@ impl Mechanism {
         }
         let Some(onward) = self.table.caught_up(row, stage) else { return };
         executor.resting = None;
-        match onward.start {
-            0 => self.go_on(stage, onward, pair, now, conditions, outcomes),
+        match asked {
+            Some(asked) if onward.start == 0 => self.go_on(stage, onward, pair, asked),
             _ => self.hand_on(stage, onward, pair),
         }
     }
 
     /// All of a batch stands behind a stage: the conditions say how it goes on.
-    fn go_on(
-        &mut self,
-        stage: Stage,
-        item: Item,
-        pair: Pair,
-        now: Nanos,
-        conditions: &mut dyn Conditions,
-        outcomes: &mut Outcomes,
-    ) {
+    fn go_on(&mut self, stage: Stage, item: Item, pair: Pair, asked: &mut Asked<'_>) {
         let mut onward = std::mem::take(&mut self.onward);
-        onward.exits.clear();
-        onward.parts.clear();
-        conditions.behind(&Behind { stage, row: self.table.row(item.row), now }, &mut onward);
+        onward.clear();
+        asked.conditions.behind(&Behind { stage, row: self.table.row(item.row), now: asked.now }, &mut onward);
+        for skip in &onward.skips {
+            let query = self.table.skip(item.row, skip);
+            assert!(
+                skip.until > stage && !self.slicing.nodes(skip.until, query.nodes).is_empty(),
+                "a query that has passed stage {stage} can't go on with stage {}",
+                skip.until
+            );
+        }
         for exit in &onward.exits {
             let one = Item { start: *exit, num: 1, ..item };
-            self.table.leave(&one, |_| true, |request| outcomes.finish(request));
+            self.table.leave(&one, |_| true, |request| asked.outcomes.finish(request));
         }
         if !self.table.has(item.row) {
             self.buffers.forget(stage, pair);
@@ -263,8 +271,12 @@ impl Mechanism {
         let running = Running { item, from, into: resting.unwrap_or(from) };
         executor.work(running);
         self.buffers.begin(stage, from, running.into, resting.is_some());
-        let task = self.submit(stage, &item, dispatch);
-        self.running.push((task, stage));
+        if self.table.row(item.row).in_stage(&item, stage).next().is_some() {
+            let task = self.submit(stage, &item, dispatch);
+            self.running.push((task, stage));
+        } else {
+            self.pass_by(stage);
+        }
         true
     }
 
@@ -273,7 +285,7 @@ impl Mechanism {
         let row = table.row(item.row);
         let (mut batch, mut longest, mut useful_cells) = (0, 0, 0);
         starting.clear();
-        for query in row.of(item) {
+        for query in row.in_stage(item, stage) {
             batch += 1;
             longest = query.nodes.max(longest);
             useful_cells += slicing.own_cells(stage, query);
@@ -282,7 +294,8 @@ impl Mechanism {
             }
         }
         slicing.steps(stage, batch, longest, row.input, steps);
-        let parts = |parts: &mut Vec<_>| parts.extend(row.of(item).map(|query| slicing.part(stage, query)));
+        let parts =
+            |parts: &mut Vec<_>| parts.extend(row.in_stage(item, stage).map(|query| slicing.part(stage, query)));
         let task = Task {
             worker: *worker,
             stream: StreamId(stage.0 % STREAMS),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Stage;
 use super::conditions::{Conditions, Lines};
 use super::mechanism::Mechanism;
 use super::slicing::Slicing;
@@ -47,6 +48,7 @@ impl Policy for Staged {
                 CellGraph::Graph(_) => 0,
             },
             left: false,
+            resumes: Stage(0),
         };
         self.lines.push(self.conditions.line(&query), request.arrival, query);
     }

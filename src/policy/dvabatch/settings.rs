@@ -1,10 +1,13 @@
 //! What a scenario says of DVABatch, and what follows from the network.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::Stage;
 use super::conditions::Conditions;
 use super::durations::Durations;
 use super::input::ByInput;
@@ -16,7 +19,9 @@ use super::room::Room;
 use super::slicing::Slicing;
 use crate::backend::Step;
 use crate::cost::CostModel;
+use crate::cost::preferred::preferred;
 use crate::policy::Policy;
+use crate::policy::padded::PadTo;
 use crate::policy::registry::{Batches, Settings, Setup, time_with_unit};
 use crate::units::{CellId, Nanos, Share};
 use crate::workload::dnn::{self, Dnn, slice};
@@ -34,18 +39,21 @@ pub struct DvaBatch {
     pub steps: u32,
     /// The most queries in a batch; where batches run side by side, in all of them.
     pub max_batch: u32,
-    /// How long the first request of a batch waits for others, even if the device has room. The paper takes what the first stage takes for
-    /// the largest batch; at low load that alone is several times what a request takes.
-    #[serde(with = "time_with_unit")]
-    pub window: Nanos,
+    /// How long the first request of a batch waits for others, even if the device has room.
+    #[serde(with = "window")]
+    pub window: Window,
     /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no figure. Without one, a batch is stretched while
     /// the device has no room for another, and while the newcomers gain as much as it loses; and never in a chain, where the next always begins at once.
     #[serde(with = "auto_time")]
     pub comp_wait: Option<Nanos>,
     /// The sets of buffers: with one, stages work one after the other.
     pub buffer_pairs: u8,
+    /// Whether a new batch waits until the device has room for it.
+    pub room: RoomFor,
     /// The range of lengths that share a batch under input diversity.
     pub bucket_width: u32,
+    /// What the inputs of a batch are padded to under input diversity. Chains have none, and end where they end.
+    pub pad_to: PadTo,
     /// How much longer than a batch its halves may take together, as a share. The paper splits at 0; where each kernel's launch costs time,
     /// halves always take longer.
     pub split_slack: f64,
@@ -55,8 +63,8 @@ pub struct DvaBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// What the network asks for: `input` where requests differ in length, else `operator-load` where its operators prefer different batches,
-    /// else `load`.
+    /// What the network asks for: `input` where requests differ in length, else `operator-load` where one stage prefers an eighth of `max_batch`
+    /// or less and another half of it or more, else `load`. Batches are split between stages, so that it is these that count.
     Auto,
     /// Policy I.
     Input,
@@ -66,6 +74,26 @@ pub enum Diversity {
     Load,
     /// Policies II and III.
     OperatorLoad,
+}
+
+/// How long the first request of a batch waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// So long.
+    Time(Nanos),
+    /// What the first stage takes for the largest batch and input, as the paper has it. At low load that alone can be several times what a
+    /// request takes.
+    FirstStage,
+}
+
+/// When a new batch begins beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RoomFor {
+    /// When they leave room on the device: on a full one batches only slow each other down. Where no costs are known, and in chains, at once.
+    Room,
+    /// At once, as the paper has it.
+    Any,
 }
 
 /// How a network is cut into stages.
@@ -101,10 +129,12 @@ impl Default for DvaBatch {
             stages: Stages::Count(4),
             steps: 10,
             max_batch: 64,
-            window: Nanos::ZERO,
+            window: Window::Time(Nanos::ZERO),
             comp_wait: None,
             buffer_pairs: 2,
+            room: RoomFor::Room,
             bucket_width: 32,
+            pad_to: PadTo::Longest,
             split_slack: 0.03,
         }
     }
@@ -189,7 +219,7 @@ impl DvaBatch {
             }
             Stages::By(Rule::Operators) => Ok((0..count).map(|place| place..place + 1).collect()),
             Stages::By(Rule::Preferred) => {
-                Ok(slice::by_preferred(&preferred(network, costs()?, self.max_batch), self.max_batch / 8))
+                Ok(slice::by_preferred(&preferred_by_operator(network, costs()?, self.max_batch), self.max_batch / 8))
             }
         }
     }
@@ -202,8 +232,10 @@ impl DvaBatch {
         };
         // Newcomers need not wait for room where nothing is known of costs; nor in a chain, whose batches shrink as requests end, so that
         // those of the next would wait for the few that are left.
-        let room = || Room(network.and_then(|_| durations("").ok()));
-        let load = |comp_wait| ByLoad { max_batch: self.max_batch, window: self.window, comp_wait, room: room() };
+        let waits = self.room == RoomFor::Room;
+        let room = || Room(network.filter(|_| waits).and_then(|_| durations("").ok()));
+        let window = self.window(setup, slicing)?;
+        let load = |comp_wait| ByLoad { max_batch: self.max_batch, window, comp_wait, room: room() };
         let comp_wait = || -> Result<CompWait, String> {
             Ok(match (self.comp_wait, network) {
                 (Some(time), _) => CompWait::Age(time),
@@ -211,7 +243,7 @@ impl DvaBatch {
                 (None, None) => CompWait::Age(Nanos::ZERO),
             })
         };
-        let by_operator = |entry| -> Result<ByOperator, String> {
+        let splitting = |entry| -> Result<ByOperator, String> {
             let stages = match &**slicing {
                 Slicing::Network { stages, .. } => stages.len() as u16,
                 Slicing::Chain { .. } => {
@@ -224,29 +256,59 @@ impl DvaBatch {
             let slack_permille = (self.split_slack * 1000.0).round() as u32;
             Ok(ByOperator { entry, durations: durations("policy")?, stages, slack_permille })
         };
-        Ok(match self.diversity(network, setup.costs)? {
+        Ok(match self.diversity(setup, slicing)? {
             Diversity::Input | Diversity::Auto => Box::new(ByInput {
                 width: self.bucket_width,
                 sized: network.is_some(),
+                padded: self.padded(network)?,
                 max_batch: self.max_batch,
-                window: self.window,
+                window,
                 room: room(),
             }),
-            Diversity::Operator => Box::new(by_operator(load(CompWait::Age(Nanos::ZERO)))?),
+            Diversity::Operator => Box::new(splitting(load(CompWait::Age(Nanos::ZERO)))?),
             Diversity::Load => Box::new(load(comp_wait()?)),
-            Diversity::OperatorLoad => Box::new(by_operator(load(comp_wait()?))?),
+            Diversity::OperatorLoad => Box::new(splitting(load(comp_wait()?))?),
         })
     }
 
+    /// The batch window.
+    fn window(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Nanos, String> {
+        match self.window {
+            Window::Time(time) => Ok(time),
+            Window::FirstStage => {
+                let costs = setup.costs.ok_or_else(|| needs_costs("window"))?;
+                let input = setup.model.network().and_then(Dnn::most_tokens).unwrap_or(0);
+                Ok(time_of(slicing, Stage(0), self.max_batch, input, &**costs))
+            }
+        }
+    }
+
+    /// Up to which input a batch of a line may be padded beyond its longest.
+    fn padded(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
+        match (self.pad_to, network) {
+            (PadTo::Longest, _) => Ok(None),
+            (PadTo::Bucket, Some(network)) => Ok(Some(network.most_tokens().unwrap_or(0))),
+            (PadTo::Bucket, None) => {
+                Err("pad_to: the requests of a chain leave where they end, and are not padded; take longest".into())
+            }
+        }
+    }
+
     /// The policy that is followed.
-    fn diversity(&self, network: Option<&Dnn>, costs: Option<&Arc<dyn CostModel>>) -> Result<Diversity, String> {
-        Ok(match (self.policy, network) {
+    fn diversity(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Diversity, String> {
+        let costs = setup.costs;
+        Ok(match (self.policy, setup.model.network()) {
             (Diversity::Auto, None) => Diversity::Input,
             (Diversity::Auto, Some(network)) if matches!(network.takes(), dnn::Takes::Tokens(_)) => Diversity::Input,
             (Diversity::Auto, Some(network)) => {
-                let preferred = preferred(network, &**costs.ok_or_else(|| needs_costs("policy"))?, self.max_batch);
-                let small = preferred.iter().any(|batch| *batch <= self.max_batch / 8);
-                let large = preferred.iter().any(|batch| *batch > self.max_batch / 2);
+                let costs = &**costs.ok_or_else(|| needs_costs("policy"))?;
+                let prefers = |stage| {
+                    let tokens = network.most_tokens().unwrap_or(0);
+                    preferred(|batch| time_of(slicing, stage, batch, tokens, costs)).min(self.max_batch)
+                };
+                let stages: Vec<u32> = (0..slicing.stages(0) as u16).map(|stage| prefers(Stage(stage))).collect();
+                let small = stages.iter().any(|batch| *batch <= self.max_batch / 8);
+                let large = stages.iter().any(|batch| *batch >= self.max_batch / 2);
                 if small && large { Diversity::OperatorLoad } else { Diversity::Load }
             }
             (chosen, _) => chosen,
@@ -254,8 +316,16 @@ impl DvaBatch {
     }
 }
 
+/// What a stage takes alone; of a chain, a stage of all its steps.
+fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
+    let mut steps = Vec::new();
+    slicing.steps(stage, batch, u32::MAX, input, &mut steps);
+    let times = steps.iter().map(|step| costs.cell(step).saturating_mul(u64::from(step.times)));
+    times.fold(Nanos::ZERO, Nanos::saturating_add)
+}
+
 /// The smallest batch at which each operator fills the device, up to a largest, at the most tokens that the network takes.
-fn preferred(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
+fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
     let fills =
         |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
     let tokens = network.most_tokens().unwrap_or(0);
@@ -274,11 +344,11 @@ fn needs_costs(key: &str) -> String {
     )
 }
 
-/// A time with a unit, or `"auto"`.
+/// `"auto"`, or a time with its unit.
 mod auto_time {
-    use serde::{Deserialize as _, Deserializer, Serializer, de};
+    use serde::{Deserializer, Serializer};
 
-    use super::time_with_unit;
+    use super::{time_or_word, time_with_unit};
     use crate::units::Nanos;
 
     pub fn serialize<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -289,11 +359,46 @@ mod auto_time {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-        match String::deserialize(deserializer)?.as_str() {
-            "auto" => Ok(None),
-            text => {
-                Nanos::parse(text).map(Some).map_err(|problem| de::Error::custom(format!("{problem}; or \"auto\"")))
-            }
+        time_or_word("auto", deserializer)
+    }
+}
+
+/// `"first-stage"`, or a time with its unit.
+mod window {
+    use serde::{Deserializer, Serializer};
+
+    use super::{Window, time_or_word, time_with_unit};
+
+    pub fn serialize<S: Serializer>(window: &Window, serializer: S) -> Result<S::Ok, S::Error> {
+        match window {
+            Window::Time(time) => time_with_unit::serialize(time, serializer),
+            Window::FirstStage => serializer.serialize_str("first-stage"),
         }
     }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Window, D::Error> {
+        Ok(time_or_word("first-stage", deserializer)?.map_or(Window::FirstStage, Window::Time))
+    }
+}
+
+/// A time with its unit, or `None` for the word.
+fn time_or_word<'de, D: Deserializer<'de>>(word: &'static str, deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    struct Wanted(&'static str);
+
+    impl Visitor<'_> for Wanted {
+        type Value = Option<Nanos>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a time with its unit in quotes, such as \"2ms\", or \"{}\"", self.0)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Nanos>, E> {
+            if text == self.0 {
+                return Ok(None);
+            }
+            Nanos::parse(text).map(Some).map_err(|problem| E::custom(format!("{problem}; or \"{}\"", self.0)))
+        }
+    }
+
+    deserializer.deserialize_str(Wanted(word))
 }

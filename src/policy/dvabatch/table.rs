@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Stage;
+use super::conditions::Skip;
 use super::executor::Item;
 use crate::units::{Nanos, RequestId};
 
@@ -21,6 +22,8 @@ pub struct Query {
     pub input: u32,
     /// It has left the batch.
     pub left: bool,
+    /// It takes no part in the stages up to this one.
+    pub resumes: Stage,
 }
 
 /// An ongoing batch.
@@ -68,6 +71,11 @@ impl Row {
     /// The queries of an item that have not left.
     pub fn of(&self, item: &Item) -> impl Iterator<Item = &Query> + Clone {
         self.queries[item.start as usize..item.end() as usize].iter().filter(|query| !query.left)
+    }
+
+    /// The queries of an item that take part in a stage: that have not left, and do not skip it.
+    pub fn in_stage(&self, item: &Item, stage: Stage) -> impl Iterator<Item = &Query> + Clone {
+        self.of(item).filter(move |query| query.resumes <= stage)
     }
 
     /// The nodes of its longest query that has not left.
@@ -223,6 +231,14 @@ impl BatchTable {
     /// The batch may be split further down, so that it takes nobody in.
     pub fn will_split(&mut self, id: RowId) {
         self.rows.get_mut(&id).expect("it is there").splits = true;
+    }
+
+    /// A query takes no part in the stages up to another.
+    pub fn skip(&mut self, id: RowId, skip: &Skip) -> Query {
+        let row = self.rows.get_mut(&id).expect("a batch that goes on is there");
+        let query = &mut row.queries[skip.place as usize];
+        query.resumes = skip.until;
+        *query
     }
 
     /// Queries leave: those of an item for which this says so are passed on. A row goes with its last query.

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::Stage;
 use super::buffers::{Buffers, Pair, State};
-use super::conditions::{Behind, Conditions, Enter, Entry, Onward};
+use super::conditions::{Behind, Conditions, Enter, Entry, Onward, Skip};
 use super::executor::{Executor, Item, Manner, Running};
 use super::policy::Staged;
-use super::settings::{Diversity, DvaBatch, Rule, Stages};
+use super::settings::{Diversity, DvaBatch, RoomFor, Rule, Stages, Window};
 use super::slicing::Slicing;
 use super::table::{BatchTable, Query, RowId};
 use crate::backend::sim;
@@ -16,6 +16,7 @@ use crate::conformance::{Promises, check};
 use crate::cost::table::{CostTable, Overhead};
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
+use crate::policy::padded::PadTo;
 use crate::policy::{Completed, Dispatch, Outcomes, Policy};
 use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
@@ -40,11 +41,12 @@ fn it_keeps_the_laws() {
                         stages: stages.clone(),
                         steps,
                         max_batch: 6,
-                        window: Nanos(window),
+                        window: Window::Time(Nanos(window)),
                         comp_wait: Some(Nanos(comp_wait)),
                         buffer_pairs,
                         bucket_width: 5,
                         split_slack: 0.0,
+                        ..DvaBatch::default()
                     });
                 }
             }
@@ -71,6 +73,24 @@ fn it_keeps_the_laws_while_it_splits() {
                 check(&policy, &promises);
             }
         }
+    }
+}
+
+#[test]
+fn it_keeps_the_laws_by_the_papers_own_rules() {
+    for policy in [Diversity::Load, Diversity::Auto] {
+        let by_the_paper = DvaBatch {
+            policy,
+            max_batch: 6,
+            window: Window::FirstStage,
+            comp_wait: Some(Nanos(2_000)),
+            room: RoomFor::Any,
+            bucket_width: 5,
+            ..DvaBatch::default()
+        };
+        laws(&by_the_paper);
+        let promises = Promises { max_batch: 6, work_conserving: false, pins: false, ..Promises::default() };
+        check(&DvaBatch { pad_to: PadTo::Bucket, ..by_the_paper }, &promises);
     }
 }
 
@@ -164,6 +184,47 @@ fn the_example_of_figure_8() {
     assert_eq!(recorder.finish, [55, 55, 65, 65].map(Nanos));
 }
 
+/// Two at a time, of which the first queries of a batch skip the second stage.
+struct Skipping(u32);
+
+impl Conditions for Skipping {
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        Figure8.enter(entry)
+    }
+
+    fn behind(&mut self, at: &Behind<'_>, onward: &mut Onward) {
+        if at.stage == Stage(0) {
+            onward.skips.extend((0..self.0).map(|place| Skip { place, until: Stage(2) }));
+        }
+    }
+}
+
+#[test]
+fn who_skips_a_stage_stays_in_the_batch() {
+    let served = |skipping: u32, arrivals: &[u64]| {
+        let model = Model::Lstm;
+        let cells = model.cell_types();
+        let requests = Requests::unfold(arrivals.iter().map(|_| Shape::Chain(4)).collect(), &model).unwrap();
+        let slicing = Arc::new(Slicing::Chain { cell: CellId(0), steps: 1 });
+        let mut policy = Staged::new(1, &slicing, 2, Box::new(Skipping(skipping)));
+        let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n", "costs").unwrap();
+        let mut backend = sim::device(1, 4, costs.device(&cells, Overhead::default()).unwrap());
+        let mut recorder = Recorder::new(arrivals.len(), 1, 1, Keep::default());
+        let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
+        let mut source = OpenLoop::new(&requests, &arrivals);
+        drive(&mut source, &mut policy, &mut *backend, &mut recorder, 1, &AtomicBool::new(false)).unwrap();
+        recorder.finish.iter().map(|finish| finish.0).collect::<Vec<_>>()
+    };
+    assert_eq!(served(0, &[0, 0]), [64; 2]);
+    // The second stage runs one of the two.
+    assert_eq!(served(1, &[0, 0]), [58; 2]);
+    // It runs nothing.
+    assert_eq!(served(2, &[0, 0]), [48; 2]);
+    // Newcomers skip nothing. The device is full of one batch, so that both run at half speed from 20 on, until the first two have passed the
+    // third stage at 44. The others have passed it at 80, and the four end together.
+    assert_eq!(served(2, &[0, 0, 20, 20]), [110; 4]);
+}
+
 /// Figure 10 (a): two stages whose pairs are not those of each other. With the pair that the batch lies in, the stage can't run while that
 /// is in use further down, whatever other pair it has.
 #[test]
@@ -239,7 +300,7 @@ fn an_executor_takes_one_batch_at_a_time() {
 #[test]
 #[should_panic(expected = "batch 0 may be split and can't be stretched")]
 fn what_may_be_split_is_not_stretched() {
-    let query = Query { request: RequestId(0), nodes: 1, input: 0, left: false };
+    let query = Query { request: RequestId(0), nodes: 1, input: 0, left: false, resumes: Stage(0) };
     let mut table = BatchTable::default();
     let item = table.new_row([query; 2].into_iter(), Nanos::ZERO, 0, 0);
     table.will_split(item.row);

@@ -197,6 +197,24 @@ API cublasGemmEx(void *handle, int operation_a, int operation_b, int m, int n, i
   return OK;
 }
 
+API cublasGemmStridedBatchedEx(void *handle, int operation_a, int operation_b, int m, int n, int k, const void *alpha,
+                               const void *a, int type_a, int lda, long long stride_a, const void *b, int type_b, int ldb,
+                               long long stride_b, const void *beta, void *c, int type_c, int ldc, long long stride_c,
+                               int count, int compute, int algorithm) {
+  if (count < 0 || stride_a < 0 || stride_b < 0 || stride_c < 0) return INVALID;
+  const auto of = [](const void *numbers, long long stride, int type, int place) {
+    return static_cast<const char *>(numbers) + size_t(stride) * size_t(place) * (type == FLOAT ? 4 : 2);
+  };
+  for (int place = 0; place < count; place++) {
+    const Status status = cublasGemmEx(
+        handle, operation_a, operation_b, m, n, k, alpha, of(a, stride_a, type_a, place), type_a, lda,
+        of(b, stride_b, type_b, place), type_b, ldb, beta, const_cast<char *>(of(c, stride_c, type_c, place)), type_c, ldc,
+        compute, algorithm);
+    if (status != OK) return status;
+  }
+  return OK;
+}
+
 extern "C" __attribute__((visibility("default"))) const char *cublasGetStatusString(int status) {
   switch (status) {
     case OK:

@@ -1,4 +1,7 @@
 // The functions of libcuda that the project's host code calls, over devices whose kernels run on the CPU.
+#include <dlfcn.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +30,19 @@ struct Module {
 struct Function {
   Device &device;
   const host_cuda::Kernel &kernel;
+  // The dynamic shared memory that its blocks may have.
+  size_t shared = 48 << 10;
 };
+
+constexpr int multiprocessors = 4;
+// Of a multiprocessor.
+constexpr size_t threads_at_once = 2048, shared_at_once = 164 << 10;
+
+// The blocks of so many threads and so much shared memory that a multiprocessor holds.
+size_t blocks_at_once(size_t threads, size_t shared) {
+  const size_t by_threads = threads == 0 ? 0 : threads_at_once / threads;
+  return shared == 0 ? by_threads : std::min(by_threads, shared_at_once / shared);
+}
 
 // A launch with the arguments as they were when it was queued.
 struct Launch {
@@ -149,7 +164,10 @@ API cuDeviceGetName(char *name, int room, int) {
 API cuDeviceGetAttribute(int *value, int attribute, int) {
   switch (attribute) {
     case 16:  // Multiprocessors.
-      *value = 4;
+      *value = multiprocessors;
+      return SUCCESS;
+    case 95:  // Whether it has cooperative launches.
+      *value = 1;
       return SUCCESS;
     case 75:  // The compute capability, 8.0.
       *value = 8;
@@ -404,6 +422,8 @@ API cuModuleLoadData(void **handle, const void *data) {
   if (const Result result = at_once(); result != SUCCESS) return result;
   const auto image = Image::read(static_cast<const char *>(data));
   if (!image.has_value()) return INVALID_IMAGE;
+  // It stays, as kernels are known by their addresses.
+  if (!image->library.empty() && dlopen(image->library.c_str(), RTLD_NOW) == nullptr) return INVALID_IMAGE;
   *handle = modules().add(std::make_shared<Module>(Module{*current(), *image}));
   return SUCCESS;
 }
@@ -420,24 +440,55 @@ API cuModuleGetFunction(void **handle, void *module_handle, const char *name) {
   return SUCCESS;
 }
 
-API cuLaunchKernel(void *function_handle, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
-                   unsigned threads_y, unsigned threads_z, unsigned shared, void *handle, void **arguments, void **extra) {
+API cuFuncSetAttribute(void *handle, int attribute, int value) {
+  const auto function = functions().get(handle);
+  if (function == nullptr) return INVALID_HANDLE;
+  // The most dynamic shared memory. None of the others is set.
+  if (attribute != 8 || value < 0 || size_t(value) > host_cuda::shared_bytes_of_a_block) return INVALID_VALUE;
+  function->shared = size_t(value);
+  return SUCCESS;
+}
+
+API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *handle, int threads, size_t shared) {
+  if (functions().get(handle) == nullptr) return INVALID_HANDLE;
+  if (threads <= 0) return INVALID_VALUE;
+  *blocks = int(blocks_at_once(size_t(threads), shared));
+  return SUCCESS;
+}
+
+static Result queue_kernel(void *function_handle, host_cuda::Launch grid, void *handle, void **arguments) {
   std::shared_ptr<Stream> stream;
   if (const Result result = stream_of(handle, stream); result != SUCCESS) return result;
   const auto function = functions().get(function_handle);
   if (function == nullptr || &function->device != &stream->device) return INVALID_HANDLE;
   const host_cuda::Kernel &kernel = function->kernel;
-  if (extra != nullptr || (arguments == nullptr && kernel.arguments > 0)) return INVALID_VALUE;
+  if (arguments == nullptr && kernel.arguments > 0) return INVALID_VALUE;
   if (refused()) return LAUNCH_OUT_OF_RESOURCES;
-  Launch launch{kernel, {{blocks_x, blocks_y, blocks_z}, {threads_x, threads_y, threads_z}, shared, 0}, {}};
+  Launch launch{kernel, grid, {}};
   for (size_t argument = 0; argument < kernel.arguments; argument++) {
     uint64_t value = 0;
     memcpy(&value, arguments[argument], kernel.sizes[argument]);
     launch.arguments.push_back(value);
   }
-  if (!host_cuda::possible(launch.grid)) return INVALID_VALUE;
+  if (!host_cuda::possible(launch.grid) || grid.shared > function->shared) return INVALID_VALUE;
+  const size_t blocks = size_t(grid.blocks.x) * grid.blocks.y * grid.blocks.z;
+  const size_t threads = size_t(grid.threads.x) * grid.threads.y * grid.threads.z;
+  if (grid.together && blocks > multiprocessors * blocks_at_once(threads, grid.shared)) return COOPERATIVE_LAUNCH_TOO_LARGE;
   stream->queue({[launch](Stream &on) { run(on, launch); }});
   return SUCCESS;
+}
+
+API cuLaunchKernel(void *function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                   unsigned threads_y, unsigned threads_z, unsigned shared, void *stream, void **arguments, void **extra) {
+  if (extra != nullptr) return INVALID_VALUE;
+  const host_cuda::Launch grid{{blocks_x, blocks_y, blocks_z}, {threads_x, threads_y, threads_z}, shared};
+  return queue_kernel(function, grid, stream, arguments);
+}
+
+API cuLaunchCooperativeKernel(void *function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                              unsigned threads_y, unsigned threads_z, unsigned shared, void *stream, void **arguments) {
+  const host_cuda::Launch grid{{blocks_x, blocks_y, blocks_z}, {threads_x, threads_y, threads_z}, shared, 0, true};
+  return queue_kernel(function, grid, stream, arguments);
 }
 
 // ---- Graphs ----
@@ -514,6 +565,7 @@ constexpr Wording wordings[] = {
     {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+    {COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch"},
     {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
     {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",

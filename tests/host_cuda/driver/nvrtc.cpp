@@ -1,6 +1,14 @@
-// The functions of NVRTC. Nothing is compiled, since the kernels are in the process; but what was asked for is looked at: the
-// headers that the source includes, the variant, the architecture.
+// The functions of NVRTC. Kernels whose only constant is their element are in the process, and are not compiled; but what was
+// asked for is looked at: the headers that the source includes, the variant, the architecture. A source with other constants is
+// compiled by the host's compiler, into a library that is kept for the next one who wants it.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +32,7 @@ enum Status : int {
 
 struct Program {
   std::string source, name;
-  std::vector<std::string> headers;
+  std::vector<std::string> headers, texts;
   std::string log, image;
   // Whether the image is machine code, or text that the driver translates.
   bool machine = false;
@@ -56,6 +64,40 @@ bool has(const std::vector<std::string> &all, const std::string &one) {
     if (each == one) return true;
   }
   return false;
+}
+
+void write(const std::string &path, const std::string &text) { std::ofstream(path) << text; }
+
+// Compiles a source with constants, as options, under a variant's number of its own, which it gives with the library. Returns
+// whether that went well.
+bool compile(const Program &program, const std::string &constants, Image &image) {
+  std::string all = constants + program.source;
+  for (const std::string &text : program.texts) all += text;
+  const size_t hash = std::hash<std::string>()(all);
+  // Not one of the elements' numbers.
+  image.element = int(hash & 0x3fffffff) + 100;
+  char name[32];
+  snprintf(name, sizeof name, "/%016zx", hash);
+  // What the tests' builder says of the compiler and of the folder for what is built.
+  const std::string folder = HOST_CUDA_COMPILED, own = folder + name + "." + std::to_string(getpid());
+  image.library = folder + name + ".so";
+  struct stat found;
+  if (stat(image.library.c_str(), &found) == 0) return true;
+  mkdir(folder.c_str(), 0777);
+  mkdir(own.c_str(), 0777);
+  for (size_t header = 0; header < program.headers.size(); header++) {
+    write(own + "/" + program.headers[header], program.texts[header]);
+  }
+  write(own + "/source.cu", program.source);
+  const std::string command = "cd '" + own + "' && " + HOST_CUDA_COMPILE + constants + " -DHOST_CUDA_VARIANT=" +
+                              std::to_string(image.element) + " -x c++ source.cu -x none -o library.so " + HOST_CUDA_LINK;
+  const bool compiled = system(command.c_str()) == 0;
+  // Whole, or not there; of several processes the last one's stays, which is as good as the others'.
+  const bool there = compiled && rename((own + "/library.so").c_str(), image.library.c_str()) == 0;
+  for (const std::string &header : program.headers) unlink((own + "/" + header).c_str());
+  unlink((own + "/source.cu").c_str());
+  rmdir(own.c_str());
+  return there;
 }
 
 // Gives a text of the program's to one of the pairs of functions that ask for its size and for itself.
@@ -109,6 +151,7 @@ API nvrtcCreateProgram(void **handle, const char *source, const char *name, int 
   program->source = source;
   program->name = name == nullptr ? "default_program" : name;
   program->headers.assign(names, names + headers);
+  program->texts.assign(texts, texts + headers);
   *handle = programs().add(std::move(program));
   return OK;
 }
@@ -118,12 +161,17 @@ API nvrtcCompileProgram(void *handle, int count, const char *const *options) {
   if (program == nullptr) return INVALID_PROGRAM;
   Image image;
   image.element = -1;
+  std::string constants;
+  bool others = false;
   for (int number = 0; number < count; number++) {
     const std::string option = options[number];
+    if (value(option, "-D")) constants += " " + option;
     if (const auto element = value(option, "-DELEMENT=")) {
       image.element = std::stoi(*element);
     } else if (const auto architecture = value(option, "--gpu-architecture=")) {
       program->machine = value(*architecture, "sm_").has_value();
+    } else if (value(option, "-D")) {
+      others = true;
     } else if (!value(option, "--")) {
       program->log = "unknown option " + option;
       return INVALID_OPTION;
@@ -136,6 +184,10 @@ API nvrtcCompileProgram(void *handle, int count, const char *const *options) {
   }
   if (image.element < 0) {
     program->log = program->name + ": ELEMENT is not defined";
+    return COMPILATION;
+  }
+  if (others && !compile(*program, constants, image)) {
+    program->log = program->name + ": the host's compiler refuses it";
     return COMPILATION;
   }
   image.kernels = between(program->source, "EXPORT_KERNEL(", ')');

@@ -75,13 +75,21 @@ inline T change(T *address, Change next) {
   type *name = static_cast<type *>(host_cuda::static_shared(&name##_key, sizeof(type) * (count)))
 #define HOST_DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(host_cuda::dynamic_shared())
 
-// Behind a kernel: makes it known by its name, for the ELEMENT that is compiled.
+// A number that keeps kernels of one name apart which were compiled with different constants.
+#ifndef HOST_CUDA_VARIANT
+#define HOST_CUDA_VARIANT ELEMENT
+#endif
+
+// Behind a kernel: makes it known by its name and variant.
 #define EXPORT_KERNEL(name) \
-  [[maybe_unused]] static const bool name##_exported = host_cuda::Exported<&name>::add(#name, ELEMENT);
+  [[maybe_unused]] static const bool name##_exported = host_cuda::Exported<&name>::add(#name, HOST_CUDA_VARIANT);
 
 // The line of the caller; to be the default of the last parameter.
 #define HOST_LINE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define HOST_SITE(call) (host_cuda::Site{call, file, line})
+
+// What a loop does that waits for memory to change.
+static inline void host_poll(HOST_LINE) { host_cuda::poll(HOST_SITE("a poll")); }
 
 static inline void __syncthreads(HOST_LINE) { host_cuda::meet_block(HOST_SITE("__syncthreads")); }
 

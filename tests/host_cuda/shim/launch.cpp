@@ -20,6 +20,8 @@ constexpr size_t threads_at_once = 1024;
 constexpr size_t threads_at_once = 4096;
 #endif
 constexpr unsigned warp_lanes = 32;
+// How often each thread may look in vain, with no other doing anything, until it is clear that nothing will change.
+constexpr size_t looks = 100;
 // Numbers that nobody means, and floats that are hardly ever right.
 constexpr int poison = 0xCD;
 
@@ -93,6 +95,7 @@ class Grid {
   void meet_block(Site site);
   void meet_warp(Site site, unsigned mask, Exchange &exchange);
   void interleave();
+  void poll(Site site);
   void *static_shared(const void *key, size_t bytes);
 
   Thread *running = nullptr;
@@ -122,6 +125,8 @@ class Grid {
   std::deque<size_t> blocks_;
   std::vector<std::unique_ptr<Block>> resident_;
   std::deque<Thread *> ready_;
+  // How many threads in a row have looked at memory in vain.
+  size_t looked_ = 0;
 };
 
 thread_local Grid *grid;
@@ -158,7 +163,8 @@ Grid::~Grid() {
 
 void Grid::begin_blocks() {
   const size_t threads = count(launch_.threads);
-  while (!blocks_.empty() && (resident_.empty() || (resident_.size() + 1) * threads <= threads_at_once)) {
+  const auto fits = [&] { return resident_.empty() || (resident_.size() + 1) * threads <= threads_at_once; };
+  while (!blocks_.empty() && (launch_.together || fits())) {
     std::swap(blocks_.front(), blocks_[draw(blocks_.size())]);
     begin_block(coordinates(blocks_.front(), launch_.blocks));
     blocks_.pop_front();
@@ -193,8 +199,10 @@ void Grid::step(Thread &thread) {
     thread.state = Thread::State::ready;
   }
   running = &thread;
+  const size_t before = looked_;
   thread.fiber.resume();
   running = nullptr;
+  if (looked_ == before) looked_ = 0;
   if (thread.state == Thread::State::ended) end(thread);
 }
 
@@ -329,6 +337,16 @@ void Grid::interleave() {
   thread.fiber.suspend();
 }
 
+void Grid::poll(Site site) {
+  Thread &thread = *running;
+  thread.site = site;
+  if (++looked_ > looks * ready_.size() + looks) {
+    fail("LIVELOCK: " + text(thread) + " waits for memory that nobody changes, at " + text(site));
+  }
+  ready_.push_back(&thread);
+  thread.fiber.suspend();
+}
+
 void *Grid::static_shared(const void *key, size_t bytes) {
   Block &block = *running->block;
   for (const auto &[known, array] : block.arrays) {
@@ -379,6 +397,7 @@ unsigned lane() { return grid->running->lane(); }
 void meet_block(Site site) { grid->meet_block(site); }
 void meet_warp(Site site, unsigned mask, Exchange &exchange) { grid->meet_warp(site, mask, exchange); }
 void interleave() { grid->interleave(); }
+void poll(Site site) { grid->poll(site); }
 void *static_shared(const void *key, size_t bytes) { return grid->static_shared(key, bytes); }
 void *dynamic_shared() { return grid->running->block->shared.get(); }
 

@@ -19,14 +19,16 @@ struct Launch {
   size_t shared = 0;
   // 0: threads run in the order of their numbers. Anything else is the seed of a random order.
   uint64_t seed = 0;
+  // Whether all blocks are there from the beginning, as in a cooperative launch. Otherwise blocks may begin when others end.
+  bool together = false;
 };
 
 // Whether a device accepts a launch.
 HOST_CUDA_API bool possible(const Launch &launch);
 
 // Runs a kernel to its end. Returns what is wrong with it, or nothing: a launch that no device accepts, threads that wait
-// for each other for ever (DEADLOCK), threads that part ways where all have to come along (DIVERGENCE). A kernel with such a
-// mistake is left where it is.
+// for each other for ever (DEADLOCK) or for memory that nobody changes (LIVELOCK), threads that part ways where all have to come
+// along (DIVERGENCE). A kernel with such a mistake is left where it is.
 HOST_CUDA_API std::string launch(const Kernel &kernel, const Launch &launch, void **arguments);
 
 // The kernel of this name and variant; nothing if there is none.

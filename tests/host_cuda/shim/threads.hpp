@@ -48,6 +48,8 @@ HOST_CUDA_API void meet_block(Site site);
 HOST_CUDA_API void meet_warp(Site site, unsigned mask, Exchange &exchange);
 // Another thread may run here. What kernels do with memory that other threads change is preceded by it.
 HOST_CUDA_API void interleave();
+// The thread has looked at memory that another is to change, in vain: all others come before it looks again.
+HOST_CUDA_API void poll(Site site);
 // The block's array of this key, made when the first thread asks for it. Nothing is in it but poison.
 HOST_CUDA_API void *static_shared(const void *key, size_t bytes);
 // The shared memory that the launch gives to each block.

@@ -19,7 +19,7 @@ use crate::cost::table::{CostTable, Overhead};
 use crate::network::{Batch, Cell, Network, Scratch, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
-use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages};
+use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Window};
 use crate::policy::ideal::Ideal;
 use crate::policy::immediate::Immediate;
 use crate::policy::jit::{Granularity, Jit};
@@ -64,7 +64,7 @@ fn staged(policy: Diversity, stages: Stages, buffer_pairs: u8) -> Box<DvaBatch> 
         stages,
         steps: 2,
         max_batch: 4,
-        window,
+        window: Window::Time(window),
         comp_wait,
         buffer_pairs,
         ..DvaBatch::default()

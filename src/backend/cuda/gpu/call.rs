@@ -14,6 +14,10 @@ pub(super) struct Call {
     function: CUfunction,
     grid: (u32, u32),
     threads: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    shared: u32,
+    /// Whether all blocks have to be on the GPU at once.
+    cooperative: bool,
     arguments: Arguments,
     /// Where each argument stands.
     places: Box<[*mut c_void]>,
@@ -55,12 +59,18 @@ impl Call {
     /// A launch over a grid of so many blocks a row of the batch, and so many rows of blocks.
     pub fn new(function: CUfunction, grid: (u32, u32), mut arguments: Arguments) -> Call {
         let places = arguments.0.iter_mut().map(|argument| (&raw mut *argument).cast()).collect();
-        Call { function, grid, threads: BLOCK, arguments, places }
+        Call { function, grid, threads: BLOCK, shared: 0, cooperative: false, arguments, places }
     }
 
     /// The launch with so many threads a block.
     pub fn of_threads(self, threads: u32) -> Call {
         Call { threads, ..self }
+    }
+
+    /// The launch with all blocks on the GPU at once, which may wait for each other, and with so many bytes of dynamic shared memory
+    /// each.
+    pub fn cooperative(self, shared: u32) -> Call {
+        Call { cooperative: true, shared, ..self }
     }
 
     /// Sets an argument that is an address.
@@ -86,10 +96,11 @@ impl Call {
     /// launch, and the arguments are those that the function takes.
     pub unsafe fn queue(&mut self, stream: CUstream) -> Result<(), DriverError> {
         let (width, height) = self.grid;
+        let launch = if self.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
         // SAFETY: the places lead to the arguments, whose list is neither moved nor grown after `new`; the driver copies them
         // before it comes back. The rest is the caller's promise.
         unsafe {
-            result::launch_kernel(self.function, (width, height, 1), (self.threads, 1, 1), 0, stream, &mut self.places)
+            launch(self.function, (width, height, 1), (self.threads, 1, 1), self.shared, stream, &mut self.places)
         }
     }
 }

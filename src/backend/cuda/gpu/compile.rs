@@ -30,13 +30,14 @@ macro_rules! file {
 }
 
 /// All kernels, file by file.
-const FILES: [File; 7] = [
-    file!("gather": GatherChain, GatherLeaf, GatherPair, GatherSum),
+const FILES: [File; 8] = [
+    file!("gather": GatherChain, GatherLeaf, GatherPair, GatherSum, GatherQueries),
     file!("lstm": StepLstm),
     file!("argmax": DecoderWord),
     file!("gru": GruReset, GruUpdate),
     file!("tree": StepLeaf, StepPair),
     file!("childsum": StepSum),
+    file!("listed": OperandRows, OperandPairs, CopyNumbers, Squash),
     file!("signal": Signal),
 ];
 
@@ -51,6 +52,7 @@ pub(super) enum Kernel {
     GatherLeaf,
     GatherPair,
     GatherSum,
+    GatherQueries,
     StepLstm,
     DecoderWord,
     GruReset,
@@ -58,6 +60,10 @@ pub(super) enum Kernel {
     StepLeaf,
     StepPair,
     StepSum,
+    OperandRows,
+    OperandPairs,
+    CopyNumbers,
+    Squash,
     Signal,
 }
 
@@ -72,6 +78,7 @@ impl Kernel {
             Kernel::GatherLeaf => "gather_leaf",
             Kernel::GatherPair => "gather_pair",
             Kernel::GatherSum => "gather_sum",
+            Kernel::GatherQueries => "gather_queries",
             Kernel::StepLstm => "step_lstm",
             Kernel::DecoderWord => "decoder_word",
             Kernel::GruReset => "gru_reset",
@@ -79,6 +86,10 @@ impl Kernel {
             Kernel::StepLeaf => "step_leaf",
             Kernel::StepPair => "step_pair",
             Kernel::StepSum => "step_sum",
+            Kernel::OperandRows => "operand_rows",
+            Kernel::OperandPairs => "operand_pairs",
+            Kernel::CopyNumbers => "copy_numbers",
+            Kernel::Squash => "squash",
             Kernel::Signal => "signal",
         }
     }
@@ -136,7 +147,11 @@ impl Drop for Kernels {
     }
 }
 
-fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
+/// What kernels are compiled to for a GPU.
+///
+/// # Errors
+/// A GPU that is older than all that the compiler knows.
+pub(super) fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
     nvrtc.target(gpu.architecture).ok_or_else(|| {
         Error::failed(format!(
             "{gpu} has compute capability {}.{}, for which NVRTC {}.{} ({}) no longer compiles; an older one may, or use \
@@ -152,19 +167,34 @@ fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
 
 /// What the driver loads of a file, with a zero behind it, which ends code that is text.
 fn image(file: &File, nvrtc: &Nvrtc, target: Target, precision: Precision, cache: &Cache) -> Result<Vec<u8>> {
-    let options = options(precision);
+    let name = format!("{}.cu", file.name);
+    let source = Source { name: &name, text: file.text, headers: &[HEADER] };
+    compiled(&source, &options(precision), nvrtc, target, cache)
+}
+
+/// What the driver loads of a source, compiled or from the cache, with a zero behind it.
+///
+/// # Errors
+/// What the compiler says against it.
+pub(super) fn compiled(
+    source: &Source<'_>,
+    options: &[String],
+    nvrtc: &Nvrtc,
+    target: Target,
+    cache: &Cache,
+) -> Result<Vec<u8>> {
+    let name = source.name.trim_end_matches(".cu");
     let version = format!("NVRTC {}.{}", nvrtc.version.0, nvrtc.version.1);
-    let mut texts = vec![file.name, file.text, HEADER.1, &version];
+    let mut texts = vec![name, source.text];
+    texts.extend(source.headers.iter().map(|(_, text)| *text));
     let to = target.option();
-    texts.extend([to.as_str()].into_iter().chain(options.iter().map(String::as_str)));
+    texts.extend([version.as_str(), to.as_str()].into_iter().chain(options.iter().map(String::as_str)));
     let key = Key::of(&texts);
-    let mut image = match cache.get(file.name, key) {
+    let mut image = match cache.get(name, key) {
         Some(image) => image,
         None => {
-            let name = format!("{}.cu", file.name);
-            let source = Source { name: &name, text: file.text, headers: &[HEADER] };
-            let image = nvrtc.compile(&source, target, &options)?.image;
-            cache.put(file.name, key, &image);
+            let image = nvrtc.compile(source, target, options)?.image;
+            cache.put(name, key, &image);
             image
         }
     };

@@ -25,6 +25,10 @@ functions! {
             HandlePointer, i32, i32, i32, i32, i32, *const c_void, *const c_void, i32, i32, *const c_void, i32, i32,
             *const c_void, *mut c_void, i32, i32, i32, i32,
         ) -> i32;
+        multiply_pairs = cublasGemmStridedBatchedEx(
+            HandlePointer, i32, i32, i32, i32, i32, *const c_void, *const c_void, i32, i32, i64, *const c_void, i32, i32,
+            i64, *const c_void, *mut c_void, i32, i32, i64, i32, i32, i32,
+        ) -> i32;
         describe = cublasGetStatusString(i32) -> *const c_char;
     }
 }
@@ -81,11 +85,26 @@ pub(super) struct Product {
     pub operand: u64,
     pub stride: u32,
     pub weights: u64,
-    /// Where the result goes, in float32.
+    /// Where the result goes, in float32, and how far its rows are apart.
     pub result: u64,
+    pub result_stride: u32,
     pub rows: u32,
     pub inputs: u32,
     pub outputs: u32,
+}
+
+/// Products \[rows, columns\] = \[rows, inner\] · \[inner, columns\], all of them row by row: each with matrices of its own, and all
+/// left ones, all right ones and all results stand behind each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pairs {
+    pub left: u64,
+    pub right: u64,
+    /// Where the results go, in float32.
+    pub result: u64,
+    pub count: u32,
+    pub rows: u32,
+    pub inner: u32,
+    pub columns: u32,
 }
 
 /// A handle, which belongs to one stream.
@@ -156,7 +175,7 @@ impl Handle {
                 (&raw const zero).cast(),
                 product.result as *mut c_void,
                 constants::R_32F,
-                product.outputs as i32,
+                product.result_stride as i32,
                 self.compute,
                 constants::DEFAULT_ALGORITHM,
             )
@@ -167,6 +186,49 @@ impl Handle {
             return Ok(());
         }
         self.cublas.check(&format!("a product [{rows}, {inputs}] by [{outputs}, {inputs}]ᵀ"), status)
+    }
+
+    /// Queues products of pairs of matrices on the handle's stream.
+    ///
+    /// # Safety
+    /// As [`Handle::multiply`].
+    pub unsafe fn multiply_pairs(&self, pairs: &Pairs) -> Result<(), Fault> {
+        let Pairs { count, rows, inner, columns, .. } = *pairs;
+        let (one, zero) = (1.0f32, 0.0f32);
+        let size = |height: u32, width: u32| i64::from(height) * i64::from(width);
+        // In the library's eyes the right matrix is [columns, inner] and comes first, the left one is [inner, rows].
+        // SAFETY: the caller's promise; both factors are read before the call returns.
+        let status = unsafe {
+            (self.cublas.functions.multiply_pairs)(
+                self.handle,
+                constants::PLAIN,
+                constants::PLAIN,
+                columns as i32,
+                rows as i32,
+                inner as i32,
+                (&raw const one).cast(),
+                pairs.right as *const c_void,
+                self.element,
+                columns as i32,
+                size(inner, columns),
+                pairs.left as *const c_void,
+                self.element,
+                inner as i32,
+                size(rows, inner),
+                (&raw const zero).cast(),
+                pairs.result as *mut c_void,
+                constants::R_32F,
+                columns as i32,
+                size(rows, columns),
+                count as i32,
+                self.compute,
+                constants::DEFAULT_ALGORITHM,
+            )
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        self.cublas.check(&format!("{count} products [{rows}, {inner}] by [{inner}, {columns}]"), status)
     }
 }
 

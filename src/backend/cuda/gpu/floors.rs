@@ -91,6 +91,7 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
             stride: width,
             weights: right.address(),
             result: result.address(),
+            result_stride: width,
             rows: width,
             inputs: width,
             outputs: width,

@@ -6,7 +6,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery};
 
 use super::call::{Arguments, Call};
-use super::cells::{Buffer, Cell, Table, Tail};
+use super::cells::{Cell, Table, Tail};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Cublas, Handle};
 use super::mapped::Mapped;
@@ -14,8 +14,7 @@ use super::memory::Memory;
 use super::opened::Gpu;
 use super::settings::Precision;
 use super::staging::Staging;
-use super::weights::element;
-use crate::backend::cuda::device::Fault;
+use crate::backend::cuda::device::{Fault, Shape};
 
 /// The marks of a lane that have events of their own. A later mark takes the event of an earlier one; who then waits for the
 /// earlier one waits for the later, which is queued too and so comes.
@@ -77,7 +76,7 @@ pub(super) struct LaneState {
     stream: Stream,
     events: Vec<Event>,
     _workspace: Memory,
-    /// The working memory of each cell type that the lane has run.
+    /// The working memory of each cell type that the lane has run; of cells that share one the first alone has it.
     batches: Vec<Option<Batching>>,
     pub staging: Staging,
     /// How far the signal has counted, on the GPU and for the host.
@@ -156,44 +155,46 @@ impl LaneState {
         unsafe { result::stream::synchronize(self.stream()) }.map_err(|error| self.gpu.fault("broke off", error))
     }
 
-    /// Makes the memory of a cell large enough for a batch. Says whether it has moved, so that plans that were made with it no
-    /// longer hold; what was brought together in it has moved with it.
+    /// Makes one of the working memories large enough for a batch of a cell. Says whether it has moved, so that plans that were made
+    /// with it no longer hold; what was brought together in it has moved with it.
     ///
     /// # Errors
     /// Memory that is not there; the old one stays.
-    pub fn fit(
-        &mut self,
-        cell: usize,
-        of: &dyn Cell,
-        rows: u32,
-        inputs: u32,
-        precision: Precision,
-    ) -> Result<bool, Fault> {
-        let old = self.batches[cell].as_ref();
-        if old.is_some_and(|old| rows <= old.rows && inputs <= old.inputs) {
+    pub fn fit(&mut self, memory: usize, of: &dyn Cell, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
+        let (rows, inputs) = (shape.rows.max(1), shape.inputs);
+        let bytes = |rows, inputs| -> Vec<usize> {
+            let buffers = of.buffers(rows, inputs, shape.tokens).into_iter();
+            buffers.map(|buffer| buffer.bytes(precision)).collect()
+        };
+        let old = self.batches[memory].as_ref();
+        if old.is_some_and(|old| rows <= old.rows && inputs <= old.inputs && old.holds(&bytes(rows, inputs))) {
             return Ok(false);
         }
         // In powers of two, so that growing row by row moves memory a few times alone.
         let (rows, inputs) = (rows.next_power_of_two(), inputs.next_power_of_two());
         let (rows, inputs) = old.map_or((rows, inputs), |old| (rows.max(old.rows), inputs.max(old.inputs)));
+        let mut bytes = bytes(rows, inputs);
+        if let Some(old) = old {
+            bytes.iter_mut().zip(&old.buffers).for_each(|(bytes, old)| *bytes = old.bytes().max(*bytes));
+        }
         self.synchronize()?;
         self.staging.fit(rows as usize, inputs.max(MOST_INPUTS * rows) as usize)?;
-        let mut new = Batching::new(&self.gpu, of, rows, inputs, precision)?;
-        if let Some(old) = &self.batches[cell] {
+        let mut new = Batching::new(&self.gpu, rows, inputs, &bytes)?;
+        if let Some(old) = &self.batches[memory] {
             new.take_over(old)?;
         }
-        self.batches[cell] = Some(new);
+        self.batches[memory] = Some(new);
         Ok(true)
     }
 
-    /// The memory of a cell that was made to fit.
-    pub fn batching(&self, cell: usize) -> &Batching {
-        self.batches[cell].as_ref().expect("a plan's memory is made before the plan")
+    /// A working memory that was made to fit.
+    pub fn batching(&self, memory: usize) -> &Batching {
+        self.batches[memory].as_ref().expect("a plan's memory is made before the plan")
     }
 
-    /// Where a launch of the cell counts its end.
-    pub fn tail(&self, cell: usize, signals: bool) -> Tail {
-        let arrived = self.batching(cell).arrived.address();
+    /// Where a launch in a working memory counts its end.
+    pub fn tail(&self, memory: usize, signals: bool) -> Tail {
+        let arrived = self.batching(memory).arrived.address();
         Tail { arrived, counted: self.counted.address(), host: self.host.address(0), signals }
     }
 
@@ -294,18 +295,12 @@ pub(super) struct Batching {
 }
 
 impl Batching {
-    fn new(gpu: &Arc<Gpu>, cell: &dyn Cell, rows: u32, inputs: u32, precision: Precision) -> Result<Batching, Fault> {
+    fn new(gpu: &Arc<Gpu>, rows: u32, inputs: u32, bytes: &[usize]) -> Result<Batching, Fault> {
         /// The bytes of a row on the GPU.
-        const ROW: usize = 24;
+        const ROW: usize = 28;
         let what = "the working memory of batches";
         let number = || Memory::zeros(gpu, size_of::<u32>(), what);
-        let buffers = cell.buffers(rows, inputs).into_iter().map(|buffer| {
-            let bytes = match buffer {
-                Buffer::Elements(count) => count * element(precision),
-                Buffer::Floats(count) => count * size_of::<f32>(),
-            };
-            Memory::zeros(gpu, bytes, what)
-        });
+        let buffers = bytes.iter().map(|bytes| Memory::zeros(gpu, *bytes, what));
         Ok(Batching {
             rows,
             inputs,
@@ -315,6 +310,11 @@ impl Batching {
             arrived: number()?,
             buffers: buffers.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Whether its buffers have room for so many bytes each.
+    fn holds(&self, bytes: &[usize]) -> bool {
+        bytes.iter().zip(&self.buffers).all(|(bytes, buffer)| *bytes <= buffer.bytes())
     }
 
     /// Goes on with what smaller memory of the same cell holds. Rows stand where they stood: none is wider than it was.

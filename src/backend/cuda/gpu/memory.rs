@@ -57,6 +57,26 @@ impl Memory {
         self.gpu.synchronize()
     }
 
+    /// Writes bytes to its beginning. Nothing that is queued may use it.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        assert!(bytes.len() <= self.bytes, "{} bytes for a piece of {}", bytes.len(), self.bytes);
+        self.gpu.bind()?;
+        // SAFETY: the memory is at least as long as what is copied.
+        unsafe { result::memcpy_htod_sync(self.address, bytes) }
+            .map_err(|error| self.gpu.fault("can't fill memory", error))?;
+        self.gpu.synchronize()
+    }
+
+    /// Reads bytes that begin so many behind its beginning, when all that is queued is over.
+    pub fn read(&self, from: usize, bytes: &mut [u8]) -> Result<(), Fault> {
+        assert!(from + bytes.len() <= self.bytes, "{} bytes from {from} of a piece of {}", bytes.len(), self.bytes);
+        self.gpu.bind()?;
+        self.gpu.synchronize()?;
+        // SAFETY: the memory has so many bytes there, and nothing changes them.
+        unsafe { result::memcpy_dtoh_sync(bytes, self.address + from as u64) }
+            .map_err(|error| self.gpu.fault("can't read memory", error))
+    }
+
     /// Copies what is in other memory of this GPU to its beginning. Nothing that is queued may use either.
     pub fn take_over(&mut self, other: &Memory) -> Result<(), Fault> {
         self.gpu.bind()?;

@@ -14,6 +14,7 @@ mod compile;
 pub mod cublas;
 pub mod driver;
 pub mod floors;
+pub mod grnn;
 mod lane;
 pub mod libraries;
 mod mapped;
@@ -43,7 +44,7 @@ use self::plan::{PlanState, Workshop};
 pub use self::settings::{LaunchBy, Precision, Settings, Signal};
 use self::weights::Upload;
 use self::worker::Worker;
-use super::device::{Batch, Device, Fault, Lane, Mark, Needs, Plan, Shape, Slot};
+use super::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Shape, Slot};
 use crate::error::{Error, Result};
 use crate::network::Spec;
 use crate::network::weights::Weights;
@@ -55,6 +56,8 @@ use crate::workload::model::Model;
 pub struct Gpus {
     /// By their numbers; none where a plan was given up.
     plans: Vec<Option<PlanState>>,
+    /// The numbers of plans that were given up; some of them may have been used again.
+    vacant: Vec<usize>,
     /// The plan of each shape. Looked up, never iterated.
     of_shape: HashMap<Shape, Plan>,
     workers: Vec<Worker>,
@@ -84,7 +87,7 @@ impl Gpus {
     /// not there. A model without kernels; weights that do not fit it.
     pub fn new(model: &Model, spec: &Spec, settings: &Settings, workers: usize) -> Result<Gpus> {
         spec.check(model)?;
-        refuse_without_kernels(model)?;
+        super::check(model)?;
         let found = libraries::find();
         let driver = found.driver.need()?;
         let visible = driver.gpus()?;
@@ -95,13 +98,13 @@ impl Gpus {
             )));
         }
         let weights = Weights::open(model, spec)?;
-        let (cache, state) = (Cache::of_user(), crate::network::cells::state(model, spec));
+        let (cache, state) = (Cache::of_user(), cells::state(model, spec));
         let mut opened = Vec::with_capacity(workers);
         for number in 0..workers {
             let gpu = Gpu::open(number)?;
             let kernels = Kernels::load(&gpu, nvrtc, settings.precision, &cache)?;
             let cells = cells::of_model(model, &mut Upload::new(&gpu, &weights, spec, settings.precision));
-            let cells = cells.map_err(failed)?.ok_or_else(|| refusal(model))?;
+            let cells = cells.map_err(failed)?;
             opened.push(Worker::new(gpu, kernels, cells, cells::stride(state)).map_err(failed)?);
         }
         let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
@@ -113,6 +116,7 @@ impl Gpus {
         }
         Ok(Gpus {
             plans: Vec::new(),
+            vacant: Vec::new(),
             of_shape: HashMap::new(),
             workers: opened,
             words: Mapped::new(&gpus[0], 0, "words").map_err(failed)?,
@@ -182,6 +186,7 @@ impl Gpus {
             gpu: &worker.gpu,
             kernels: &worker.kernels,
             cell: &*worker.cells[shape.cell.index()],
+            memory: worker.memory_of(shape.cell),
             spec: &self.spec,
             states: worker.states(self.words.address(0)),
             settings: self.settings,
@@ -195,6 +200,7 @@ impl Gpus {
         for (place, plan) in self.plans.iter_mut().enumerate() {
             if let Some(plan) = plan.take_if(|plan| which(&plan.shape)) {
                 self.of_shape.remove(&plan.shape);
+                self.vacant.push(place);
                 given_up.push((place, plan.shape));
             }
         }
@@ -245,7 +251,7 @@ impl Device for Gpus {
         }
         self.give_up_lost();
         let gpu = Arc::clone(&self.workers[0].gpu);
-        let floats = needs.fetched as usize * self.state;
+        let floats = needs.numbers as usize;
         if floats > self.fetched.count() {
             self.fetched = Mapped::new(&gpu, floats, "fetched states")?;
         }
@@ -280,17 +286,19 @@ impl Device for Gpus {
         if let Some(plan) = self.of_shape.get(&shape) {
             return Ok(*plan);
         }
-        let (cell, precision) = (shape.cell.index(), self.settings.precision);
         self.lane(shape.lane)?;
         let worker = &mut self.workers[shape.lane.worker.index()];
+        let memory = worker.memory_of(shape.cell);
         let lane = worker.lanes[shape.lane.stream.index()].as_mut().expect("it was opened above");
-        let fitted = lane.fit(cell, &*worker.cells[cell], shape.rows.max(1), shape.inputs, precision);
+        let fitted = lane.fit(memory, &*worker.cells[shape.cell.index()], &shape, self.settings.precision);
         if worker.noted(fitted)? {
-            self.remake(|other| other.lane == shape.lane && other.cell == shape.cell)?;
+            let users = worker.users_of(memory);
+            self.remake(|other| other.lane == shape.lane && users.contains(&other.cell))?;
         }
         let made = self.make(shape);
         let made = self.workers[shape.lane.worker.index()].noted(made)?;
-        let place = self.plans.iter().position(Option::is_none).unwrap_or(self.plans.len());
+        let vacant = std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
+        let place = vacant.unwrap_or(self.plans.len());
         if place == self.plans.len() {
             self.plans.push(None);
         }
@@ -301,8 +309,10 @@ impl Device for Gpus {
     }
 
     fn release(&mut self, plan: Plan) {
-        if let Some(plan) = self.plans.get_mut(plan.0 as usize).and_then(Option::take) {
+        let place = plan.0 as usize;
+        if let Some(plan) = self.plans.get_mut(place).and_then(Option::take) {
             self.of_shape.remove(&plan.shape);
+            self.vacant.push(place);
         }
     }
 
@@ -355,30 +365,28 @@ impl Device for Gpus {
         worker.noted(copied)
     }
 
-    fn fetch(&mut self, lane: Lane, slot: Slot, place: u32) -> Result<(), Fault> {
-        let at = place as usize;
+    fn fetch(&mut self, lane: Lane, slot: Slot, place: HostPlace) -> Result<(), Fault> {
+        let HostPlace { number, begin, numbers } = place;
+        let bytes = (numbers as usize).min(self.state) * size_of::<f32>();
         self.lane(lane)?;
-        let target = self.fetched.place(at * self.state);
+        let target = self.fetched.place(begin as usize);
         let worker = &mut self.workers[lane.worker.index()];
         let source = worker.state(slot)?;
         let on = worker.lanes[lane.stream.index()].as_ref().expect("it was opened above");
-        self.brought[at] = Some((lane, on.next_signal()));
+        self.brought[number as usize] = Some((lane, on.next_signal()));
         worker.gpu.bind()?;
         // SAFETY: the slot is a state of the pool, and the place has room for it; both stay while work is queued.
-        let copied = unsafe {
-            sys::cuMemcpyDtoHAsync_v2(target.cast(), source, self.state * size_of::<f32>(), on.stream()).result()
-        };
+        let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on.stream()).result() };
         let copied = copied.map_err(|error| worker.gpu.fault("a state can't be fetched", error));
         worker.noted(copied)
     }
 
-    fn fetched(&self, place: u32) -> &[f32] {
-        let at = place as usize;
-        let (lane, signal) = self.brought[at].expect("a state is fetched before it is read");
+    fn fetched(&self, place: HostPlace) -> &[f32] {
+        let (lane, signal) = self.brought[place.number as usize].expect("a state is fetched before it is read");
         assert!(self.signalled(lane) >= signal, "a fetched state is read behind the signal that follows the copy");
         // SAFETY: the one copy to this place was queued before a signal that has come; a further one would have to be queued
         // through this value, which the slice borrows.
-        unsafe { self.fetched.read(at * self.state, self.state) }
+        unsafe { self.fetched.read(place.begin as usize, place.numbers as usize) }
     }
 
     fn word(&self, place: u32) -> u32 {
@@ -411,17 +419,4 @@ fn of_another(fault: Fault) -> Fault {
 
 fn failed(fault: Fault) -> Error {
     Error::failed(fault.reason)
-}
-
-/// Models that GPUs do not run are refused before anything is opened.
-fn refuse_without_kernels(model: &Model) -> Result<()> {
-    if matches!(model, Model::Dnn(_)) { Err(refusal(model)) } else { Ok(()) }
-}
-
-fn refusal(model: &Model) -> Error {
-    Error::input(format!(
-        "workload.model: the cuda backend has no kernels for {}; it runs lstm, gru, seq2seq, tree-lstm and \
-         childsum-tree-lstm, and --backend cpu runs all models",
-        model.name()
-    ))
 }

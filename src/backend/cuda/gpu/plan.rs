@@ -24,6 +24,8 @@ const STAGED: usize = 0;
 #[derive(Debug)]
 pub(super) struct PlanState {
     pub shape: Shape,
+    /// Which of the lane's working memories it uses.
+    memory: usize,
     gather: Call,
     launch: Launch,
 }
@@ -39,6 +41,8 @@ pub(super) struct Workshop<'a> {
     pub gpu: &'a Arc<Gpu>,
     pub kernels: &'a Kernels,
     pub cell: &'a dyn Cell,
+    /// Which of the lane's working memories the cell uses.
+    pub memory: usize,
     pub spec: &'a Spec,
     pub states: States,
     pub settings: Settings,
@@ -50,7 +54,7 @@ impl PlanState {
     /// # Errors
     /// A product that cuBLAS refuses; memory for a graph that is not there.
     pub fn new(shape: Shape, lane: &LaneState, with: &Workshop<'_>) -> Result<PlanState, Fault> {
-        let cell = shape.cell.index();
+        let memory = with.memory;
         let fused = shape.signals && with.settings.signal == Signal::Fused;
         let ground = Ground {
             kernels: with.kernels,
@@ -59,29 +63,35 @@ impl PlanState {
             element: element(with.settings.precision) as u32,
             rows: shape.rows,
             inputs: shape.inputs,
-            buffers: lane.batching(cell).buffers(),
-            table: lane.batching(cell).table(),
+            tokens: shape.tokens,
+            buffers: lane.batching(memory).buffers(),
+            table: lane.batching(memory).table(),
             states: with.states,
-            tail: lane.tail(cell, fused),
+            tail: lane.tail(memory, fused),
         };
         let mut work = with.cell.work(&ground);
         if shape.signals && !fused {
             work.push(Work::Kernel(lane.signal_call(with.kernels)));
         }
         with.gpu.bind()?;
-        // The first product of a size loads its kernels, which can't be done while a graph is captured. What it computes is
-        // overwritten by the first that counts.
-        for work in &work {
-            if let Work::Product(product) = work {
-                // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
-                unsafe { lane.products().multiply(product) }?;
+        let launch = if with.cell.shares_memory() {
+            // There are too many batches and lengths for each to be captured.
+            Launch::Kernels(work)
+        } else {
+            // The first product of a size loads its kernels, which can't be done while a graph is captured. What it computes is
+            // overwritten by the first that counts.
+            for work in &work {
+                if let Work::Product(product) = work {
+                    // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
+                    unsafe { lane.products().multiply(product) }?;
+                }
             }
-        }
-        let launch = match with.settings.launch {
-            LaunchBy::Kernels => Launch::Kernels(work),
-            LaunchBy::Graph => Launch::Graph(Graph::capture(with.gpu, lane, &mut work)?),
+            match with.settings.launch {
+                LaunchBy::Kernels => Launch::Kernels(work),
+                LaunchBy::Graph => Launch::Graph(Graph::capture(with.gpu, lane, &mut work)?),
+            }
         };
-        Ok(PlanState { shape, gather: with.cell.gather(&ground), launch })
+        Ok(PlanState { shape, memory, gather: with.cell.gather(&ground), launch })
     }
 
     /// Queues the gather of a batch.
@@ -106,7 +116,7 @@ impl PlanState {
 
     /// The inputs that a batch may have: all cells but those that count them have a row's inputs in the table alone.
     fn room(&self, lane: &LaneState) -> usize {
-        if self.shape.inputs > 0 { self.shape.inputs as usize } else { lane.batching(self.shape.cell.index()).room() }
+        if self.shape.inputs > 0 { self.shape.inputs as usize } else { lane.batching(self.memory).room() }
     }
 
     /// Queues the cell.
@@ -142,6 +152,8 @@ unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstrea
             }
             // SAFETY: the caller's promise.
             Work::Product(product) => unsafe { products.multiply(product) }?,
+            // SAFETY: the caller's promise.
+            Work::Pairs(pairs) => unsafe { products.multiply_pairs(pairs) }?,
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use super::opened::Gpu;
 use crate::backend::cuda::device::{Batch, Fault};
 
 /// The numbers that a row is on the GPU.
-const ROW: usize = 6;
+const ROW: usize = 7;
 
 /// The pieces that a lane begins with. A policy has a few tasks in flight; whole requests gather more often.
 const PIECES: usize = 32;
@@ -80,7 +80,7 @@ impl Staging {
         let block = &mut self.blocks[piece.block];
         let mut at = piece.begin;
         for row in batch.rows {
-            let numbers = [row.request.0, row.node, row.last, row.state.0, row.words, row.inputs_end];
+            let numbers = [row.request.0, row.node, row.last, row.state.0, row.words, row.tokens, row.inputs_end];
             block.write(at, numbers.into_iter());
             at += ROW;
         }

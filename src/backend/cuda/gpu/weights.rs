@@ -69,6 +69,14 @@ impl<'a> Upload<'a> {
         Ok(Matrix { memory, outputs: outputs as u32, inputs: inputs as u32 })
     }
 
+    /// Anything else that kernels read.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub fn bytes(&self, bytes: &[u8], what: &str) -> Result<Memory, Fault> {
+        Memory::holding(self.gpu, bytes, what)
+    }
+
     /// A table of embeddings.
     ///
     /// # Errors

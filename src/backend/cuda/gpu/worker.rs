@@ -9,6 +9,7 @@ use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::{Gpu, size};
 use crate::backend::cuda::device::{Fault, Slot};
+use crate::units::CellId;
 
 /// The share of the memory that is free which states may take, in hundredths: lanes, graphs and libraries take theirs later.
 const STATES_SHARE: usize = 75;
@@ -38,6 +39,16 @@ impl Worker {
     pub fn new(gpu: Arc<Gpu>, kernels: Kernels, cells: Vec<Box<dyn Cell>>, stride: u32) -> Result<Worker, Fault> {
         let broken = Mapped::new(&gpu, 0, "a note for each state")?;
         Ok(Worker { lanes: Vec::new(), pool: None, broken, slots: 0, stride, cells, kernels, gpu, lost: None })
+    }
+
+    /// Which of a lane's working memories a cell type uses: its own, or the first if it shares it with all others.
+    pub fn memory_of(&self, cell: CellId) -> usize {
+        if self.cells[cell.index()].shares_memory() { 0 } else { cell.index() }
+    }
+
+    /// The cell types that use one of a lane's working memories.
+    pub fn users_of(&self, memory: usize) -> Vec<CellId> {
+        (0..self.cells.len() as u16).map(CellId).filter(|cell| self.memory_of(*cell) == memory).collect()
     }
 
     /// The states that there is room for.

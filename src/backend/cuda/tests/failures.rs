@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 
+use super::super::device::Device as _;
 use super::fake::{Fake, Trouble};
 use super::staying::{Hand, bench, step};
 use super::{MODELS, Service, network, random_policy, requests};
-use crate::backend::{Backend, MemberList, NodeRef, Step};
+use crate::backend::{Backend, Completion, MemberList, NodeRef, Step};
 use crate::units::{NodeId, RequestId, WorkerId};
 use crate::workload::random;
 
@@ -166,6 +167,33 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
     assert_eq!(hand.cuda.failure(RequestId(1)).as_deref(), Some(reason));
     assert_eq!(hand.cuda.output(RequestId(0)), Some(network.alone(RequestId(0), &requests.graphs[0])));
     assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been given back");
+}
+
+#[test]
+fn tasks_of_a_lost_worker_are_over_in_their_order() {
+    for case in 0..50 {
+        let (mut device, network, requests) = bench("lstm", &["chain:2", "chain:1"]);
+        device.shuffle(random::stream(case, 0, "order of the lost"));
+        let mut hand = Hand::new(&mut device, &network, &requests, 2, 8);
+        let node = |request, node| MemberList::Nodes(vec![NodeRef { request: RequestId(request), node: NodeId(node) }]);
+        hand.submit(1, &[step(0, 1, 1)], node(0, 0));
+        // It takes the state from the other worker, so that it is behind a task there when its own worker is lost.
+        hand.submit(0, &[step(0, 1, 1)], node(0, 1));
+        hand.cuda.device.trouble = Trouble { dies: Some((WorkerId(0), 0)), ..Trouble::default() };
+        let fault = hand.cuda.device.health(WorkerId(0)).expect_err("it is dead");
+        hand.cuda.lose(WorkerId(0), &fault.reason);
+        hand.submit(0, &[step(0, 1, 1)], node(1, 0));
+        let mut of_worker_0: Vec<Completion> = (0..3)
+            .map(|_| hand.cuda.wait(None).expect("all come to their end"))
+            .filter(|done| done.task.0 > 0)
+            .collect();
+        of_worker_0.sort_by_key(|done| done.task);
+        let [waited, behind] = &of_worker_0[..] else { panic!("two tasks") };
+        assert!(
+            waited.start <= waited.finish && waited.finish <= behind.start,
+            "{waited:?} and {behind:?} in case {case}"
+        );
+    }
 }
 
 #[test]

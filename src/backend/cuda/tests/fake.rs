@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use rand::RngExt as _;
 
-use crate::backend::cuda::device::{Batch, Device, Fault, Lane, Mark, Needs, Plan, Row, Shape, Slot};
+use crate::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Row, Shape, Slot};
+use crate::network::operators::{Activations, Operators};
 use crate::network::{self, Network, Scratch};
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::random::Stream;
@@ -85,7 +86,7 @@ enum Operation {
     Mark(u64),
     Wait(Mark),
     Carry((WorkerId, Slot), Slot),
-    Fetch(Slot, u32),
+    Fetch(Slot, HostPlace),
 }
 
 /// For each lane, how many of its operations are known to be done.
@@ -208,9 +209,19 @@ impl Fake {
         }
     }
 
+    /// Runs what is queued in another order.
+    pub fn shuffle(&mut self, rng: Stream) {
+        self.engine.get_mut().rng = rng;
+    }
+
     /// How many plans are held.
     pub fn plans(&self) -> usize {
         self.plans.iter().flatten().count()
+    }
+
+    /// What the plans that are held are for.
+    pub fn shapes(&self) -> impl Iterator<Item = &Shape> {
+        self.plans.iter().flatten()
     }
 
     /// How many times a batch was brought together, and how many rows were computed with their padding.
@@ -315,7 +326,8 @@ impl Fake {
             }
             Operation::Fetch(slot, place) => {
                 let state = engine.place(worker, slot).read(by, clock, (worker, slot));
-                self.fetched[place as usize].set(state).expect("a place is fetched to once");
+                assert_eq!(place.numbers as usize, state.len(), "there is room for the state, and for no more");
+                self.fetched[place.number as usize].set(state).expect("a place is fetched to once");
             }
             Operation::Gather(shape, rows, inputs) => {
                 engine.gathers += 1;
@@ -346,13 +358,25 @@ impl Fake {
         }
     }
 
+    /// What a cell comes to on these rows.
+    fn stepped(&self, shape: Shape, tokens: &[u32], states: &[f32], state_ends: &[u32]) -> Vec<Vec<f32>> {
+        let rows = tokens.len();
+        let token_ends: Vec<u32> = (1..=rows as u32).collect();
+        let batch = network::Batch { rows, tokens, token_ends: &token_ends, padded_to: 0, states, state_ends };
+        let mut out = vec![0.0; rows * self.network.state()];
+        if rows > 0 {
+            self.network.cell(shape.cell).run(&batch, &mut out, &mut Scratch::default());
+        }
+        out.chunks_exact(self.network.state()).map(<[f32]>::to_vec).collect()
+    }
+
     fn compute(&self, engine: &mut Engine, by: (usize, u64), lane: Lane, clock: &Clock, shape: Shape) {
         let worker = lane.worker;
         let mut table = engine.tables.remove(&(lane, shape.cell)).expect("a gather comes before the first launch");
         assert_eq!(table.shape, shape, "the plan that is launched is for the batch that was brought together");
         engine.computed += u64::from(shape.rows);
         let mut begin = 0;
-        let (mut tokens, mut states, mut state_ends, mut live) = (vec![], vec![], vec![], vec![]);
+        let (mut tokens, mut states, mut state_ends, mut live) = (vec![], Vec::<Vec<f32>>::new(), vec![], vec![]);
         let mut read = vec![];
         for row in &table.rows {
             let inputs = begin as usize..row.inputs_end as usize;
@@ -370,10 +394,10 @@ impl Fake {
                     let same = state.iter().zip(taken).all(|(now, then)| now.to_bits() == then.to_bits());
                     assert!(same || engine.place(worker, *slot).disorderly, "{slot:?} changed");
                 }
-                states.extend(state);
+                states.push(state);
                 read.push((live.len(), *slot));
             }
-            state_ends.push((states.len() / self.network.state()) as u32);
+            state_ends.push(states.len() as u32);
             live.push((*row, node));
         }
         for (place, (row, _)) in live.iter().enumerate() {
@@ -382,32 +406,41 @@ impl Fake {
             assert_eq!(others, 0, "{:?} is written by one row and used by another of the same launch", row.state);
         }
         table.age += 1;
-        let width = self.network.state();
-        let mut out = vec![0.0; live.len() * width];
-        let token_ends: Vec<u32> = (1..=live.len() as u32).collect();
-        let batch = network::Batch {
-            rows: live.len(),
-            tokens: &tokens,
-            token_ends: &token_ends,
-            padded_to: 0,
-            states: &states,
-            state_ends: &state_ends,
+        let came = match self.network.operators() {
+            Some(operators) => operated(operators, shape, &live, &states),
+            None => self.stepped(shape, &tokens, &states.concat(), &state_ends),
         };
-        let cell = self.network.cell(shape.cell);
-        if !live.is_empty() {
-            cell.run(&batch, &mut out, &mut Scratch::default());
-        }
-        for ((row, node), out) in live.into_iter().zip(out.chunks_exact_mut(width)) {
-            if let Some(word) = cell.word(out) {
+        for ((row, node), mut out) in live.into_iter().zip(came) {
+            if self.network.operators().is_none()
+                && let Some(word) = self.network.cell(shape.cell).word(&out)
+            {
                 engine.words[(row.words + node) as usize] = Some(word);
             }
             if self.trouble.not_a_number == Some((row.request, node)) {
                 out[0] = f32::NAN;
             }
-            engine.place(worker, row.state).write(by, clock, out.to_vec(), (worker, row.state));
+            engine.place(worker, row.state).write(by, clock, out, (worker, row.state));
         }
         engine.tables.insert((lane, shape.cell), table);
     }
+}
+
+/// What an operator of a listed network comes to on these nodes: those that are no first ones have a state each.
+fn operated(operators: &Operators, shape: Shape, live: &[(Row, u32)], states: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let (mut from, mut into) = (Activations::default(), Activations::default());
+    let mut states = states.iter();
+    for (row, node) in live {
+        from.push(row.tokens, |numbers| match node {
+            0 => operators.draw(row.request, row.tokens, numbers),
+            _ => numbers.extend(states.next().expect("a node that is no first one takes a state")),
+        });
+    }
+    from.pad(shape.rows as usize);
+    let sized = !operators.network().distinct()[shape.cell.index()].form.is_constant();
+    assert!(!sized || shape.tokens >= from.longest(), "the batch is padded to its longest");
+    assert!(sized || shape.tokens == 0, "an operator of one size has one plan for a batch");
+    operators.run(shape.cell, shape.tokens, &from, &mut into, &mut Scratch::default());
+    (0..live.len()).map(|place| into.of(place).to_vec()).collect()
 }
 
 impl Engine {
@@ -541,12 +574,12 @@ impl Device for Fake {
         self.push(lane, Operation::Carry(from, slot))
     }
 
-    fn fetch(&mut self, lane: Lane, slot: Slot, place: u32) -> Result<(), Fault> {
+    fn fetch(&mut self, lane: Lane, slot: Slot, place: HostPlace) -> Result<(), Fault> {
         self.push(lane, Operation::Fetch(slot, place))
     }
 
-    fn fetched(&self, place: u32) -> &[f32] {
-        self.fetched[place as usize].get().expect("a state is read when it has been fetched")
+    fn fetched(&self, place: HostPlace) -> &[f32] {
+        self.fetched[place.number as usize].get().expect("a state is read when it has been fetched")
     }
 
     fn word(&self, place: u32) -> u32 {

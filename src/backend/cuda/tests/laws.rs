@@ -63,7 +63,7 @@ fn models_without_cells_are_refused() {
     let refusal = check(&model).expect_err("there are no cells for it").to_string();
     assert_eq!(
         refusal,
-        "the model dnn:block has no cells for GPUs; run it with --backend cpu, or take lstm, gru, seq2seq, tree-lstm or \
-         childsum-tree-lstm"
+        "the model dnn:block has no cells for GPUs; run it with --backend cpu, or take lstm, gru, seq2seq, tree-lstm, \
+         childsum-tree-lstm or dnn:FILE.csv"
     );
 }

@@ -4,6 +4,7 @@
 mod failures;
 mod fake;
 mod laws;
+mod listed;
 mod staying;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use rand::RngExt as _;
 use self::fake::Fake;
 use super::{BETWEEN_CALLS, Cuda, Options};
 use crate::backend::{Backend, Completion, MemberList, Task};
+use crate::cost::CostModel;
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::reference::Output;
@@ -106,7 +108,7 @@ fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Configured> {
     }
 }
 
-/// Spreads a policy's tasks over the streams of their workers, and over other workers if it is told to: so that tasks that
+/// Spreads a policy's tasks over the streams of their workers, if it is told of any, and over other workers if it is told to: so that tasks that
 /// need each other are in progress side by side.
 struct Spread<'b, 'd> {
     inner: &'b mut Cuda<'d, Fake>,
@@ -121,7 +123,10 @@ impl Backend for Spread<'_, '_> {
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
-        let stream = StreamId(self.rng.random_range(0..self.streams));
+        let stream = match self.streams {
+            0 => task.stream,
+            streams => StreamId(self.rng.random_range(0..streams)),
+        };
         let worker = self.workers.map_or(task.worker, |workers| WorkerId(self.rng.random_range(0..workers)));
         self.inner.submit(id, &Task { worker, stream, ..*task }, members);
     }
@@ -152,6 +157,8 @@ struct Service<'s> {
     streams: u16,
     /// Tasks go to workers that the policy did not choose.
     astray: bool,
+    /// What the policy may know of costs.
+    costs: Option<Arc<dyn CostModel>>,
     options: Options,
     room: usize,
     /// How often a worker is asked whether it is well.
@@ -170,6 +177,7 @@ impl<'s> Service<'s> {
             workers: 1,
             streams: 1,
             astray: false,
+            costs: None,
             options,
             room: 64,
             between_calls: BETWEEN_CALLS,
@@ -180,7 +188,7 @@ impl<'s> Service<'s> {
     fn serve(&self, device: &mut Fake, rng: &mut Stream) -> (Vec<Option<Output>>, Recorder) {
         let model = self.network.model();
         let cells = model.cell_types();
-        let setup = Setup { model, cells: &cells, workers: self.workers, costs: None };
+        let setup = Setup { model, cells: &cells, workers: self.workers, costs: self.costs.as_ref() };
         let mut policy = self.policy.build_policy(&setup).expect("settings that fit");
         let mut at = Nanos::ZERO;
         let gap = rng.random_range(1..20_000);

@@ -52,7 +52,7 @@ impl Internal {
 }
 
 impl Cell for Internal {
-    fn buffers(&self, rows: u32, inputs: u32) -> Vec<Buffer> {
+    fn buffers(&self, rows: u32, inputs: u32, _: u32) -> Vec<Buffer> {
         let (rows, inputs, hidden) = (rows as usize, inputs as usize, self.hidden as usize);
         vec![
             Buffer::Elements(rows * (self.width as usize + hidden)),

@@ -54,7 +54,7 @@ impl Gru {
 }
 
 impl Cell for Gru {
-    fn buffers(&self, rows: u32, _: u32) -> Vec<Buffer> {
+    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
         let of_rows = |width: u32| rows as usize * width as usize;
         vec![
             Buffer::Elements(of_rows(self.operand())),

@@ -67,7 +67,7 @@ impl Lstm {
 }
 
 impl Cell for Lstm {
-    fn buffers(&self, rows: u32, _: u32) -> Vec<Buffer> {
+    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
         let of_rows = |width: u32| rows as usize * width as usize;
         vec![Buffer::Elements(of_rows(self.operand())), Buffer::Floats(of_rows(self.gates.outputs))]
     }
@@ -122,8 +122,8 @@ impl Decoder {
 }
 
 impl Cell for Decoder {
-    fn buffers(&self, rows: u32, inputs: u32) -> Vec<Buffer> {
-        let mut buffers = self.step.buffers(rows, inputs);
+    fn buffers(&self, rows: u32, inputs: u32, _: u32) -> Vec<Buffer> {
+        let mut buffers = self.step.buffers(rows, inputs, 0);
         buffers.push(Buffer::Floats(rows as usize * self.projection.outputs as usize));
         buffers
     }

@@ -2,6 +2,7 @@
 
 mod childsum;
 mod gru;
+mod listed;
 mod lstm;
 mod tree;
 
@@ -9,8 +10,9 @@ use std::sync::Arc;
 
 use super::call::{Arguments, BLOCK, Call};
 use super::compile::{Kernel, Kernels};
-use super::cublas::Product;
-use super::weights::{Matrix, Upload};
+use super::cublas::{Pairs, Product};
+use super::settings::Precision;
+use super::weights::{Matrix, Upload, element};
 use crate::backend::cuda::device::Fault;
 use crate::network::Spec;
 use crate::workload::model::Model;
@@ -18,7 +20,12 @@ use crate::workload::model::Model;
 /// A cell type with its weights on one GPU.
 pub(super) trait Cell: std::fmt::Debug + Send {
     /// The working memory of a batch, as many buffers as the cell has, in its own order.
-    fn buffers(&self, rows: u32, inputs: u32) -> Vec<Buffer>;
+    fn buffers(&self, rows: u32, inputs: u32, tokens: u32) -> Vec<Buffer>;
+
+    /// Whether all cells of the model work in one memory of a lane, since no launch goes on from what another has left there.
+    fn shares_memory(&self) -> bool {
+        false
+    }
 
     /// What brings the batch together. Its first three arguments are set at each launch: where the host's rows stand, where
     /// their inputs stand, and how many rows there are.
@@ -30,8 +37,8 @@ pub(super) trait Cell: std::fmt::Debug + Send {
 
 /// Several cell types with one set of weights.
 impl<C: Cell + Sync> Cell for Arc<C> {
-    fn buffers(&self, rows: u32, inputs: u32) -> Vec<Buffer> {
-        (**self).buffers(rows, inputs)
+    fn buffers(&self, rows: u32, inputs: u32, tokens: u32) -> Vec<Buffer> {
+        (**self).buffers(rows, inputs, tokens)
     }
 
     fn gather(&self, at: &Ground<'_>) -> Call {
@@ -52,19 +59,30 @@ pub(super) enum Buffer {
     Floats(usize),
 }
 
+impl Buffer {
+    /// Its size in a number format.
+    pub fn bytes(self, precision: Precision) -> usize {
+        match self {
+            Buffer::Elements(count) => count * element(precision),
+            Buffer::Floats(count) => count * size_of::<f32>(),
+        }
+    }
+}
+
 /// Something to queue.
 #[derive(Debug)]
 pub(super) enum Work {
     Kernel(Call),
     Product(Product),
+    Pairs(Pairs),
 }
 
-/// All cells of a model, in the order of their types ([`Model::cell_types`]); none for models that GPUs do not run.
+/// All cells of a model that GPUs run, in the order of their types ([`Model::cell_types`]).
 ///
 /// # Errors
 /// Memory that is not there.
-pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Option<Vec<Box<dyn Cell>>>, Fault> {
-    Ok(Some(match model {
+pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
+    Ok(match model {
         Model::Lstm => vec![Box::new(lstm::Lstm::chain(upload)?)],
         Model::Gru => vec![Box::new(gru::Gru::new(upload)?)],
         Model::Seq2Seq => vec![Box::new(lstm::Decoder::new(upload)?), Box::new(lstm::Lstm::encoder(upload)?)],
@@ -80,8 +98,14 @@ pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Option<
             cells.push(Box::new(tree::Leaf::childsum(upload)?));
             cells
         }
-        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => return Ok(None),
-    }))
+        Model::Network(network) => listed::all(network, upload)?,
+        Model::Dnn(_) | Model::Graph(_) => unreachable!("GPUs refuse the model {}", model.name()),
+    })
+}
+
+/// The numbers of a state in the pool, whichever node of the model it is behind.
+pub(super) fn state(model: &Model, spec: &Spec) -> usize {
+    model.network().map_or_else(|| crate::network::cells::state(model, spec), listed::state)
 }
 
 /// How far states are apart in the pool, in numbers: so that each begins where four numbers can be read at once.
@@ -101,6 +125,8 @@ pub(super) struct Ground<'a> {
     pub rows: u32,
     /// The input states of all rows, where the cell counts them.
     pub inputs: u32,
+    /// The tokens that each row is padded to, where the cell has a size.
+    pub tokens: u32,
     /// The cell's buffers.
     pub buffers: Vec<u64>,
     pub table: Table,
@@ -139,16 +165,30 @@ pub(super) struct Tail {
 impl Ground<'_> {
     /// A launch of a kernel whose threads share out so many units of every row.
     fn call(&self, kernel: Kernel, units: u32, arguments: Arguments) -> Call {
+        self.call_rows(kernel, units, self.rows, arguments)
+    }
+
+    /// The same for some of the rows.
+    fn call_rows(&self, kernel: Kernel, units: u32, rows: u32, arguments: Arguments) -> Call {
         // The most rows of blocks that a grid has; kernels take the rows behind them too.
         const MOST: u32 = 65535;
-        let rows = self.rows.min(MOST);
+        let rows = rows.min(MOST);
         Call::new(self.kernels.function(kernel), (blocks(units, rows, self.multiprocessors), rows), arguments)
     }
 
     /// A product with a matrix: the operand, how far its rows are apart, and how many there are.
     fn product(&self, operand: u64, stride: u32, rows: u32, weights: &Matrix, result: u64) -> Work {
         let Matrix { outputs, inputs, .. } = *weights;
-        Work::Product(Product { operand, stride, weights: weights.address(), result, rows, inputs, outputs })
+        Work::Product(Product {
+            operand,
+            stride,
+            weights: weights.address(),
+            result,
+            result_stride: outputs,
+            rows,
+            inputs,
+            outputs,
+        })
     }
 
     /// The first arguments of a gather, which are set when it is launched, and the table that it writes.
@@ -172,6 +212,12 @@ impl Arguments {
     /// What gives a node its word.
     fn words(self, embedding: u64, spec: &Spec) -> Arguments {
         self.address(embedding).long(spec.seed).number(spec.vocabulary)
+    }
+
+    /// The same for a kernel that has been given the launches since the gather.
+    fn ending(self, at: &Ground<'_>) -> Arguments {
+        let Tail { arrived, counted, host, signals } = at.tail;
+        self.address(arrived).address(counted).address(host).number(signals.into())
     }
 
     /// What the last kernel ends with.

@@ -40,7 +40,7 @@ impl Leaf {
 }
 
 impl Cell for Leaf {
-    fn buffers(&self, rows: u32, _: u32) -> Vec<Buffer> {
+    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
         let of_rows = |width: u32| rows as usize * width as usize;
         vec![Buffer::Elements(of_rows(self.width)), Buffer::Floats(of_rows(self.gates.outputs))]
     }
@@ -85,7 +85,7 @@ impl Internal {
 }
 
 impl Cell for Internal {
-    fn buffers(&self, rows: u32, _: u32) -> Vec<Buffer> {
+    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
         let of_rows = |width: u32| rows as usize * width as usize;
         vec![Buffer::Elements(of_rows(self.gates.inputs)), Buffer::Floats(of_rows(self.gates.outputs))]
     }

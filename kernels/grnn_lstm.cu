@@ -1,0 +1,74 @@
+// A persistent LSTM: all steps of a batch in one launch, and one wait for each other in every step.
+
+#include "grnn.cuh"
+
+constexpr u32 GATES = 4;
+constexpr u32 OUTPUTS = TILE_WIDTH * GATES / GROUPS;
+static_assert(TILE_WIDTH * GATES % GROUPS == 0, "all groups have as many outputs");
+
+// `inputs` are the products of all steps' inputs with their weights, biases included, [steps, batch, 4, HIDDEN]. `hidden`, [steps + 1, batch,
+// HIDDEN], has the h that the sequences begin with in front; each step writes its own behind that of the step before, so that
+// no address is written twice. `cells` has their c, and has it anew in the end. A sequence that is over keeps its state.
+// `arrived` has a zero for each row of the grid, and has it again in the end.
+PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
+                           const float *__restrict__ weights, float *hidden, float *cells, u32 *arrived) {
+  LAUNCH_SHARED(float, tile);
+  // [TILE_HEIGHT, TILE_WIDTH, GATES], both of them.
+  float *products = tile + TILE_HEIGHT * STRIDE;
+  float *of_input = products + TILE_HEIGHT * TILE_WIDTH * GATES;
+  // [TILE_HEIGHT, TILE_WIDTH], all of them.
+  float *c = of_input + TILE_HEIGHT * TILE_WIDTH * GATES;
+  float *h = c + TILE_HEIGHT * TILE_WIDTH;
+  u32 *ends = reinterpret_cast<u32 *>(h + TILE_HEIGHT * TILE_WIDTH);
+  const Rows rows(batch);
+  const Own own(rows);
+  GridRow others(arrived);
+
+  Products<OUTPUTS, GROUP_SIZE> kept;
+  kept.keep(weights, [](u32 output) {
+    const u32 unit = blockIdx.x * TILE_WIDTH + output / GATES;
+    return unit < HIDDEN ? output % GATES * HIDDEN + unit : NOWHERE;
+  });
+  const auto prepare = [&](u32 step) {
+    if (!own.exists) return;
+    Pack<float, GATES> next;
+#pragma unroll
+    for (u32 gate = 0; gate < GATES; gate++) {
+      next.at[gate] = inputs[own.of_input<GATES>(of_step(step, batch), gate)];
+    }
+    store<GATES>(of_input + threadIdx.x * GATES, next);
+  };
+  clear(tile, TILE_HEIGHT * STRIDE);
+  if (own.exists) {
+    c[threadIdx.x] = cells[own.at];
+    h[threadIdx.x] = hidden[own.at];
+    ends[threadIdx.x] = lengths[own.sequence];
+  }
+  prepare(0);
+  __syncthreads();
+
+  for (u32 step = 0;; step++) {
+    take_states(tile, hidden + of_step(step, batch) + rows.begin(), rows.count);
+    __syncthreads();
+    kept.multiply(tile, {0}, products, TILE_WIDTH * GATES);
+    __syncthreads();
+    if (own.exists) {
+      if (step < ends[threadIdx.x]) {
+        const Pack<float, GATES> gates =
+            plus(load<GATES>(products + threadIdx.x * GATES), load<GATES>(of_input + threadIdx.x * GATES));
+        const float i = gates.at[0], f = gates.at[1], g = gates.at[2], o = gates.at[3];
+        const float kept_c = sigmoid(f) * c[threadIdx.x] + sigmoid(i) * tanhf(g);
+        c[threadIdx.x] = kept_c;
+        h[threadIdx.x] = sigmoid(o) * tanhf(kept_c);
+      }
+      hidden[of_step(step + 1, batch) + own.at] = h[threadIdx.x];
+    }
+    if (step + 1 == steps) break;
+    others.signal();
+    prepare(step + 1);
+    others.wait(step + 1);
+  }
+  if (own.exists) cells[own.at] = c[threadIdx.x];
+  others.leave(steps - 1);
+}
+EXPORT_KERNEL(persistent_lstm)

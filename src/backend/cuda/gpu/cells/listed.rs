@@ -1,0 +1,203 @@
+//! The operators of a network that a file lists (`docs/NETWORKS.md`). What a query has come to is its state: the numbers, as many as
+//! the operator before has written, and behind the place of the last that there may be how many they are.
+//!
+//! An operator brings its operand together from the states, multiplies it, and puts what comes of that through the hyperbolic tangent
+//! into the states. It does so with some queries after the other, so that what they are read into stays small: the operand of a
+//! convolution has each number many times.
+
+use super::super::weights::Columns;
+use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Upload, Work};
+use crate::backend::cuda::gpu::cublas::{Pairs, Product};
+use crate::backend::cuda::gpu::memory::Memory;
+use crate::network::operators::{reads, slope, tensor, writes};
+use crate::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
+
+/// The most numbers of an operand, or of its product, that are in memory at once, unless a single query has more.
+const AT_ONCE: u64 = 1 << 24;
+
+/// The places of the buffers.
+const OPERAND: usize = 0;
+const PRODUCT: usize = 1;
+
+/// The numbers of a state: the widest activation, and the length of the present one.
+pub fn state(network: &Dnn) -> usize {
+    widest(network) as usize + 1
+}
+
+/// The most numbers that an operator writes of a query.
+fn widest(network: &Dnn) -> u32 {
+    let most = network.most_tokens().unwrap_or(0);
+    network.distinct().iter().map(|operator| writes(&operator.form.at(most)) as u32).max().unwrap_or(0)
+}
+
+/// All operators of a network, in the order of their cell types.
+///
+/// # Errors
+/// Memory that is not there.
+pub fn all(network: &Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
+    let made = |operator: &Operator| -> Result<Box<dyn Cell>, Fault> {
+        let weights = match tensor(operator) {
+            Some((tensor, [outputs, inputs])) => {
+                Some(upload.matrix(&[Columns { tensor: &tensor, width: inputs as u32, rows: 0..outputs as u32 }])?)
+            }
+            None => None,
+        };
+        let own = (0..=network.most_tokens().unwrap_or(0)).flat_map(|tokens| own(&operator.form.at(tokens)));
+        let own: Vec<u8> = own.flat_map(u32::to_le_bytes).collect();
+        let own = upload.bytes(&own, "an operator's sizes")?;
+        Ok(Box::new(Listed { form: operator.form.clone(), weights, own, length_at: widest(network) }))
+    };
+    network.distinct().iter().map(made).collect()
+}
+
+/// What kernels have to know of a query of so many tokens, as their `Own` has it.
+fn own(work: &Sizes) -> [u32; 7] {
+    let [count, rows, columns] = written(work);
+    [count, rows, work.inner as u32, columns, reads(work) as u32, writes(work) as u32, slope(work).to_bits()]
+}
+
+/// The matrices that an operator writes of a query: how many, and their rows and columns.
+fn written(work: &Sizes) -> [u32; 3] {
+    let [count, rows, columns] = match work.kind {
+        Kind::Matmul => [1, work.rows, work.count * work.columns],
+        Kind::BatchedMatmul => [work.count, work.rows, work.columns],
+        Kind::Memory => [1, 1, writes(work)],
+    };
+    [count as u32, rows as u32, columns as u32]
+}
+
+/// An operator.
+#[derive(Debug)]
+struct Listed {
+    form: Form,
+    /// Those of all groups below each other.
+    weights: Option<Matrix>,
+    /// [`own`] by the tokens of a query.
+    own: Memory,
+    /// Where the length of an activation stands in a state.
+    length_at: u32,
+}
+
+/// Some of a batch's queries.
+#[derive(Clone, Copy)]
+struct Queries {
+    from: u32,
+    count: u32,
+}
+
+impl Listed {
+    /// How many queries of these sizes are computed at once.
+    fn at_once(&self, padded: &Sizes, rows: u32) -> u32 {
+        let largest = reads(padded).max(writes(padded)).max(1);
+        (AT_ONCE / largest).clamp(1, u64::from(rows.max(1))) as u32
+    }
+
+    /// The first arguments of what reads the states: some rows of the table, the states, and what a query has of its own.
+    fn queries(&self, at: &Ground<'_>, some: Queries) -> Arguments {
+        let arguments = Arguments::default().address(at.table.rows).number(some.from).number(some.count);
+        let arguments = arguments.address(at.states.pool).number(at.states.width).number(self.length_at);
+        arguments.address(self.own.address()).address(at.table.age)
+    }
+
+    /// Brings the operand of some queries together.
+    fn operand(&self, at: &Ground<'_>, padded: &Sizes, some: Queries) -> Call {
+        let arguments = self.queries(at, some).long(at.spec.seed);
+        let (operand, product) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
+        let units = reads(padded) as u32;
+        let (kernel, arguments) = match padded.kind {
+            Kind::Matmul => (Kernel::OperandRows, arguments.address(operand).number(units)),
+            Kind::Memory => (Kernel::CopyNumbers, arguments.address(product).number(units)),
+            Kind::BatchedMatmul => {
+                let [count, rows, inner, columns] =
+                    [padded.count, padded.rows, padded.inner, padded.columns].map(|size| size as u32);
+                let arguments = arguments.address(operand).address(right_of(at, padded, some));
+                (Kernel::OperandPairs, arguments.number(count).number(rows).number(inner).number(columns))
+            }
+        };
+        at.call_rows(kernel, units, some.count, arguments)
+    }
+
+    /// Multiplies the operand of some queries.
+    fn products(&self, at: &Ground<'_>, padded: &Sizes, some: Queries) -> Vec<Work> {
+        let (operand, result) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
+        let [groups, rows, inner, columns] =
+            [padded.count, padded.rows, padded.inner, padded.columns].map(|size| size as u32);
+        match (padded.kind, &self.weights) {
+            (Kind::Matmul, Some(weights)) => (0..groups)
+                .map(|group| {
+                    Work::Product(Product {
+                        operand: operand + u64::from(group * inner * at.element),
+                        stride: groups * inner,
+                        weights: weights.address()
+                            + u64::from(group) * u64::from(columns) * u64::from(inner) * u64::from(at.element),
+                        result: result + u64::from(group * columns) * size_of::<f32>() as u64,
+                        result_stride: groups * columns,
+                        rows: some.count * rows,
+                        inputs: inner,
+                        outputs: columns,
+                    })
+                })
+                .collect(),
+            (Kind::BatchedMatmul, _) => {
+                let right = right_of(at, padded, some);
+                vec![Work::Pairs(Pairs {
+                    left: operand,
+                    right,
+                    result,
+                    count: some.count * groups,
+                    rows,
+                    inner,
+                    columns,
+                })]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Puts what some queries come to into their states; the last ones end the launch.
+    fn squash(&self, at: &Ground<'_>, padded: &Sizes, some: Queries) -> Call {
+        let [count, rows, columns] = written(padded);
+        let is_last = some.from + some.count >= at.rows;
+        let arguments = self.queries(at, some).address(at.states.broken).address(at.buffers[PRODUCT]);
+        let arguments = arguments.number(count).number(rows).number(columns).number(is_last.into()).ending(at);
+        at.call_rows(Kernel::Squash, writes(padded) as u32, some.count, arguments)
+    }
+}
+
+/// Where the right matrices of some queries' operand begin: behind all left ones.
+fn right_of(at: &Ground<'_>, padded: &Sizes, some: Queries) -> u64 {
+    let left = padded.count * padded.rows * padded.inner * u64::from(some.count);
+    at.buffers[OPERAND] + left * u64::from(at.element)
+}
+
+impl Cell for Listed {
+    fn buffers(&self, rows: u32, _: u32, tokens: u32) -> Vec<Buffer> {
+        let padded = self.form.at(tokens);
+        let queries = self.at_once(&padded, rows) as usize;
+        let (operand, product) = (reads(&padded) as usize, writes(&padded) as usize);
+        let operand = if padded.kind == Kind::Memory { 0 } else { operand };
+        vec![Buffer::Elements(queries * operand), Buffer::Floats(queries * product)]
+    }
+
+    fn shares_memory(&self) -> bool {
+        true
+    }
+
+    fn gather(&self, at: &Ground<'_>) -> Call {
+        at.call(Kernel::GatherQueries, 1, at.staged().address(at.table.age))
+    }
+
+    fn work(&self, at: &Ground<'_>) -> Vec<Work> {
+        let padded = self.form.at(at.tokens);
+        let step = self.at_once(&padded, at.rows);
+        let all = (0..at.rows).step_by(step as usize);
+        all.flat_map(|from| {
+            let some = Queries { from, count: step.min(at.rows - from) };
+            let mut work = vec![Work::Kernel(self.operand(at, &padded, some))];
+            work.extend(self.products(at, &padded, some));
+            work.push(Work::Kernel(self.squash(at, &padded, some)));
+            work
+        })
+        .collect()
+    }
+}

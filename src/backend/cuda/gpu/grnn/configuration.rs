@@ -1,0 +1,203 @@
+//! What a persistent kernel is compiled and launched with.
+
+use crate::cost::grnn::{Mapping, Rnn, Sizes, weights_of_thread};
+use crate::error::{Error, Result};
+
+macro_rules! kernel_file {
+    ($name:literal) => {
+        ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $name)))
+    };
+}
+
+/// The threads of a warp.
+const WARP: u32 = 32;
+
+/// The most threads that a block has.
+const THREADS: u32 = 1024;
+
+/// The most registers that a thread has.
+const REGISTERS: u32 = 255;
+
+/// The registers of a thread that are for no weights (GRNN, equation 5).
+const BESIDE_WEIGHTS: u32 = 32;
+
+/// What the kernels include, as names and texts.
+pub const HEADERS: [(&str, &str); 2] = [kernel_file!("portable.cuh"), kernel_file!("grnn.cuh")];
+
+/// A persistent kernel: a network's sizes, and how a step of it is laid over the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Configuration {
+    sizes: Sizes,
+    mapping: Mapping,
+}
+
+impl Configuration {
+    /// The kernel of a mapping.
+    ///
+    /// # Errors
+    /// A mapping that no kernel can be made of: a group that is no power of two or larger than a warp, groups that do not share
+    /// out the outputs evenly, more sums than a group has threads, more threads than a block has.
+    pub fn new(sizes: Sizes, mapping: Mapping) -> Result<Configuration> {
+        let Mapping { tile_width, tile_height, groups, group_size } = mapping;
+        let refuse = |what: String| {
+            Err(Error::input(format!(
+                "a tile of {tile_width} by {tile_height} with {groups} groups of {group_size} threads is no mapping of {}: {what}",
+                sizes.rnn
+            )))
+        };
+        if [sizes.hidden, sizes.batch, tile_width, tile_height, groups, group_size].contains(&0) {
+            return refuse("a size is 0".into());
+        }
+        if group_size > WARP || !group_size.is_power_of_two() {
+            return refuse(format!("a group has 1, 2, 4, 8, 16 or {WARP} threads"));
+        }
+        let outputs = tile_width * sizes.rnn.gates();
+        if !outputs.is_multiple_of(groups) {
+            return refuse(format!("its {outputs} outputs are no multiple of the groups"));
+        }
+        let sums = mapping.sub_tile_width(sizes.rnn) * tile_height;
+        if sums > group_size {
+            return refuse(format!("a group has {sums} sums, and has to have a thread for each"));
+        }
+        if mapping.threads() > THREADS {
+            return refuse(format!("a block has up to {THREADS} threads"));
+        }
+        Ok(Configuration { sizes, mapping })
+    }
+
+    /// What it is for.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// How it is laid out.
+    pub fn mapping(&self) -> Mapping {
+        self.mapping
+    }
+
+    /// Its file, as name and text.
+    pub fn source(&self) -> (&'static str, &'static str) {
+        Configuration::source_of(self.sizes.rnn)
+    }
+
+    /// The file of all kernels of a network.
+    pub(super) fn source_of(rnn: Rnn) -> (&'static str, &'static str) {
+        match rnn {
+            Rnn::Lstm => kernel_file!("grnn_lstm.cu"),
+            Rnn::GruDouble | Rnn::GruSingle => kernel_file!("grnn_gru.cu"),
+        }
+    }
+
+    /// Its name in the source.
+    pub fn kernel(&self) -> &'static str {
+        match self.sizes.rnn {
+            Rnn::Lstm => "persistent_lstm",
+            Rnn::GruDouble | Rnn::GruSingle => "persistent_gru",
+        }
+    }
+
+    /// What NVRTC is told beside the architecture.
+    pub fn options(&self) -> Vec<String> {
+        let mut options = self.constants();
+        options.push("-DELEMENT=0".into());
+        options.push("--std=c++17".into());
+        options.push(format!("--maxrregcount={}", self.registers()));
+        options
+    }
+
+    /// The constants that it is compiled with, as options. The batch is none of them: a kernel runs any that its grid has rows for.
+    pub fn constants(&self) -> Vec<String> {
+        let Mapping { tile_width, tile_height, groups, group_size } = self.mapping;
+        let constants = [
+            ("HIDDEN", self.sizes.hidden),
+            ("TILE_WIDTH", tile_width),
+            ("TILE_HEIGHT", tile_height),
+            ("GROUPS", groups),
+            ("GROUP_SIZE", group_size),
+            ("SYNCHRONISATIONS", self.sizes.rnn.synchronisations()),
+        ];
+        constants.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
+    }
+
+    /// The registers of a thread: its weights and what the model says that it needs beside them. With these all blocks of a valid
+    /// mapping fit the GPU, and the compiler is held to them.
+    pub fn registers(&self) -> u32 {
+        let weights = weights_of_thread(&self.mapping, &self.sizes).ceil() as u32;
+        (weights + BESIDE_WEIGHTS).min(REGISTERS)
+    }
+
+    /// The gates of an element, whose products with the inputs come before the launch.
+    pub fn gates(&self) -> u32 {
+        match self.sizes.rnn {
+            Rnn::Lstm => 4,
+            Rnn::GruDouble | Rnn::GruSingle => 3,
+        }
+    }
+
+    /// The shared memory of a block, in bytes: the states of a tile's sequences, the products of its outputs, and what waits for
+    /// them; for a GRU with one synchronisation also what the reset gates leave of the states.
+    pub fn shared(&self) -> u32 {
+        let Mapping { tile_width, tile_height, .. } = self.mapping;
+        let state = self.sizes.hidden.next_multiple_of(WARP);
+        let products = tile_width * self.sizes.rnn.gates();
+        let numbers = match self.sizes.rnn {
+            // The input's part of each gate, c, h, and the sequence's length.
+            Rnn::Lstm => state + products + 7 * tile_width,
+            // The input's part of each gate, h, and the length.
+            Rnn::GruDouble => state + products + 5 * tile_width,
+            // The input's part of the gates that are multiplied together, h, and the length.
+            Rnn::GruSingle => 2 * state + products + 4 * tile_width,
+        };
+        numbers * tile_height * size_of::<f32>() as u32
+    }
+
+    /// The numbers that blocks tell each other beside states, of a batch.
+    pub fn exchanged(&self, batch: u32) -> usize {
+        let states = batch as usize * self.sizes.hidden as usize;
+        match self.sizes.rnn {
+            Rnn::Lstm => 0,
+            Rnn::GruDouble => states,
+            Rnn::GruSingle => 2 * self.mapping.columns(&self.sizes) as usize * states,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configuration(rnn: Rnn, [tile_width, tile_height, groups, group_size]: [u32; 4]) -> Result<Configuration> {
+        let mapping = Mapping { tile_width, tile_height, groups, group_size };
+        Configuration::new(Sizes { rnn, hidden: 256, batch: 20 }, mapping)
+    }
+
+    #[test]
+    fn mappings_that_are_none_are_refused() {
+        for (mapping, reason) in [
+            ([32, 2, 32, 0], "a size is 0"),
+            ([32, 2, 32, 12], "a group has 1, 2, 4, 8, 16 or 32 threads"),
+            ([32, 2, 32, 64], "a group has 1, 2, 4, 8, 16 or 32 threads"),
+            ([32, 2, 24, 8], "its 128 outputs are no multiple of the groups"),
+            ([32, 4, 32, 8], "a group has 16 sums, and has to have a thread for each"),
+            ([64, 2, 64, 32], "a block has up to 1024 threads"),
+        ] {
+            let message = configuration(Rnn::Lstm, mapping).unwrap_err().to_string();
+            let [width, height, groups, group] = mapping;
+            let beginning =
+                format!("a tile of {width} by {height} with {groups} groups of {group} threads is no mapping of lstm");
+            assert_eq!(message, format!("{beginning}: {reason}"));
+        }
+    }
+
+    #[test]
+    fn shared_memory_has_what_the_kernel_takes() {
+        let of = |rnn, mapping| configuration(rnn, mapping).unwrap();
+        let lstm = of(Rnn::Lstm, [32, 2, 32, 8]);
+        assert_eq!((lstm.shared(), lstm.exchanged(20)), (4 * 2 * (256 + 128 + 224), 0));
+        let double = of(Rnn::GruDouble, [48, 1, 32, 8]);
+        assert_eq!((double.shared(), double.exchanged(20)), (4 * (256 + 96 + 240), 20 * 256));
+        let single = of(Rnn::GruSingle, [50, 1, 50, 8]);
+        assert_eq!((single.shared(), single.exchanged(20)), (4 * (512 + 100 + 200), 2 * 6 * 20 * 256));
+        assert_eq!(lstm.constants()[1], "-DTILE_WIDTH=32");
+    }
+}

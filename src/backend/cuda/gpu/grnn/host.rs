@@ -1,0 +1,42 @@
+//! What persistent kernels are compiled with and run on.
+
+use std::sync::Arc;
+
+use crate::backend::cuda::gpu::cache::Cache;
+use crate::backend::cuda::gpu::cublas::Cublas;
+use crate::backend::cuda::gpu::libraries;
+use crate::backend::cuda::gpu::nvrtc::Nvrtc;
+use crate::backend::cuda::gpu::opened::Gpu;
+use crate::error::Result;
+
+/// A GPU, and the libraries that compile for it and multiply on it.
+#[derive(Debug)]
+pub struct Host {
+    pub(super) gpu: Arc<Gpu>,
+    pub(super) nvrtc: Nvrtc,
+    pub(super) cublas: Cublas,
+    pub(super) cache: Cache,
+}
+
+impl Host {
+    /// Opens the first GPU that the process sees.
+    ///
+    /// # Errors
+    /// No driver, or one too old; no NVRTC, no cuBLAS: what was looked for and where. No GPU, or one that can't be opened.
+    pub fn open() -> Result<Host> {
+        let found = libraries::find();
+        found.driver.need()?.gpus()?;
+        let (nvrtc, cublas) = (found.nvrtc.need()?.clone(), found.cublas.need()?.clone());
+        Ok(Host { gpu: Gpu::open(0)?, nvrtc, cublas, cache: Cache::of_user() })
+    }
+
+    /// The GPU's name.
+    pub fn name(&self) -> &str {
+        &self.gpu.name
+    }
+
+    /// Its multiprocessors.
+    pub fn multiprocessors(&self) -> u32 {
+        self.gpu.multiprocessors
+    }
+}

@@ -1,0 +1,350 @@
+//! A persistent kernel on a GPU.
+
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::result;
+use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule};
+
+use super::layer::model;
+use super::{Configuration, HEADERS, Host, Layer};
+use crate::backend::cuda::device::Fault;
+use crate::backend::cuda::gpu::call::{Arguments, Call};
+use crate::backend::cuda::gpu::compile::{compiled, target};
+use crate::backend::cuda::gpu::cublas::{Handle, Product};
+use crate::backend::cuda::gpu::failed;
+use crate::backend::cuda::gpu::lane::{Stream, workspace};
+use crate::backend::cuda::gpu::memory::Memory;
+use crate::backend::cuda::gpu::nvrtc::Source;
+use crate::backend::cuda::gpu::opened::Gpu;
+use crate::backend::cuda::gpu::settings::Precision;
+use crate::backend::cuda::gpu::weights::elements;
+use crate::cost::grnn::{Cell, Rnn, Sizes};
+use crate::error::{Error, Result};
+
+/// The runs that are timed together.
+const BEHIND: u32 = 8;
+
+/// Dynamic shared memory that a kernel may have without being allowed more, in bytes.
+const SHARED: u32 = 48 << 10;
+
+/// The states of sequences: a row of h for each, and of c for those of an LSTM.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct States {
+    /// \[batch, hidden\].
+    pub h: Vec<f32>,
+    /// \[batch, hidden\], or empty.
+    pub c: Vec<f32>,
+}
+
+/// A kernel that runs sequences of a network. What is first uses what stands behind it.
+#[derive(Debug)]
+pub struct Persistent {
+    kernel: Loaded,
+    products: Handle,
+    /// The memory of the sequences that were run last.
+    room: Option<Room>,
+    stream: Stream,
+    _workspace: Memory,
+    layer: Arc<Layer>,
+    configuration: Configuration,
+    gpu: Arc<Gpu>,
+}
+
+/// A kernel's module on a GPU.
+#[derive(Debug)]
+struct Loaded {
+    gpu: Arc<Gpu>,
+    module: CUmodule,
+    function: CUfunction,
+}
+
+/// The memory of sequences, as large as their number and their steps want it.
+#[derive(Debug)]
+struct Room {
+    steps: u32,
+    batch: u32,
+    lengths: Memory,
+    /// The inputs, and what they come to: \[steps, batch, gates, hidden\].
+    vectors: Memory,
+    inputs: Memory,
+    /// \[steps + 1, batch, hidden\].
+    hidden: Memory,
+    /// The c of an LSTM's sequences, or what the blocks of a GRU exchange.
+    beside: Memory,
+    /// A count for each row of the grid.
+    arrived: Memory,
+}
+
+// SAFETY: as of `Gpus`: the driver's handles belong to the process; every call makes its context the calling thread's first, and
+// all of them are reached through the one value.
+unsafe impl Send for Persistent {}
+
+impl Persistent {
+    /// Compiles a kernel for a network's weights, or finds it in the cache, and loads it.
+    ///
+    /// # Errors
+    /// A configuration of another cell or width than the weights'; a kernel that the compiler refuses; a mapping whose blocks are
+    /// not all on the GPU at once, or have more shared memory than it has.
+    pub fn new(host: &Host, layer: &Arc<Layer>, configuration: Configuration) -> Result<Persistent> {
+        let Sizes { rnn, hidden, .. } = configuration.sizes();
+        if (rnn == Rnn::Lstm) != (layer.cell == Cell::Lstm) || hidden != layer.hidden {
+            let (cell, width) = (model(layer.cell), layer.hidden);
+            return Err(Error::input(format!(
+                "a kernel {rnn} of {hidden} for the weights of {} of {width}",
+                cell.name()
+            )));
+        }
+        let gpu = &host.gpu;
+        gpu.bind().map_err(failed)?;
+        let kernel = Loaded::new(host, &configuration)?;
+        kernel.fits(&configuration)?;
+        let (stream, room) = (
+            Stream::new(gpu).map_err(failed)?,
+            Memory::new(gpu, workspace(gpu), "products' workspace").map_err(failed)?,
+        );
+        // SAFETY: stream and workspace are of one context, which is current, and stand behind the handle.
+        let products =
+            unsafe { Handle::new(&host.cublas, Precision::F32, stream.handle(), (room.address(), room.bytes())) };
+        Ok(Persistent {
+            kernel,
+            products: products.map_err(failed)?,
+            room: None,
+            stream,
+            _workspace: room,
+            layer: Arc::clone(layer),
+            configuration,
+            gpu: Arc::clone(gpu),
+        })
+    }
+
+    /// What it was made for.
+    pub fn configuration(&self) -> Configuration {
+        self.configuration
+    }
+
+    /// Runs the steps of sequences, of each as many as its length says, and gives the states that they leave. `inputs` are the
+    /// vectors of all steps, \[steps, batch, embedding\], for as many steps as the longest has; those behind a sequence's end count
+    /// nothing. A sequence of no steps keeps its state.
+    ///
+    /// # Errors
+    /// More sequences than the kernel is for; states or inputs of another size; memory that is not there; a GPU that broke off.
+    pub fn run(&mut self, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<States> {
+        if lengths.iter().all(|length| *length == 0) {
+            return Ok(begin.clone());
+        }
+        self.take(lengths, begin, inputs)?;
+        self.queue().map_err(failed)?;
+        self.left().map_err(failed)
+    }
+
+    /// How long a run of sequences takes on the GPU, the inputs' product included: the median of so many measurements, after one
+    /// that is not counted. Each is of some runs behind each other, so that what the host does for one is done during another.
+    /// What they compute is lost.
+    ///
+    /// # Errors
+    /// As [`Persistent::run`].
+    pub fn time(&mut self, lengths: &[u32], begin: &States, inputs: &[f32], times: usize) -> Result<Duration> {
+        self.take(lengths, begin, inputs)?;
+        let mut timed = || -> Result<Duration, Fault> {
+            let clock = Instant::now();
+            (0..BEHIND).try_for_each(|_| self.queue())?;
+            self.gpu.synchronize()?;
+            Ok(clock.elapsed() / BEHIND)
+        };
+        timed().map_err(failed)?;
+        let mut all = (0..times.max(1)).map(|_| timed()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        all.sort_unstable();
+        Ok(all[all.len() / 2])
+    }
+
+    /// Takes sequences to the GPU.
+    fn take(&mut self, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<()> {
+        let sizes = self.configuration.sizes();
+        let (batch, hidden) = (lengths.len(), sizes.hidden as usize);
+        let steps = lengths.iter().copied().max().unwrap_or(0) as usize;
+        let c = if sizes.rnn == Rnn::Lstm { batch * hidden } else { 0 };
+        let vectors = steps * batch * self.layer.embedding as usize;
+        if batch > sizes.batch as usize || steps == 0 {
+            return Err(Error::input(format!(
+                "{steps} steps of {batch} sequences for a kernel of up to {}",
+                sizes.batch
+            )));
+        }
+        if [begin.h.len(), begin.c.len(), inputs.len()] != [batch * hidden, c, vectors] {
+            let (h, given) = (begin.h.len(), inputs.len());
+            let wanted = format!("{} numbers of h, {c} of c and {vectors} of inputs", batch * hidden);
+            return Err(Error::input(format!(
+                "{h} numbers of h, {} of c and {given} of inputs for {wanted}",
+                begin.c.len()
+            )));
+        }
+        let largest = (steps + 1) as u64 * (batch * hidden) as u64 * u64::from(self.configuration.gates());
+        if largest > u64::from(u32::MAX) {
+            return Err(Error::input(format!(
+                "{steps} steps of {batch} sequences have {largest} numbers, and a launch takes up to {}; run fewer steps at a time",
+                u32::MAX
+            )));
+        }
+        self.fill(steps as u32, lengths, begin, inputs).map_err(failed)
+    }
+
+    fn fill(&mut self, steps: u32, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<(), Fault> {
+        let batch = lengths.len() as u32;
+        let is_such = |room: &Room| (room.steps, room.batch) == (steps, batch);
+        let mut room = match self.room.take().filter(is_such) {
+            Some(room) => room,
+            None => self.room(steps, batch)?,
+        };
+        let bytes = |numbers: &[f32]| elements(numbers, Precision::F32);
+        room.lengths.write(&lengths.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<_>>())?;
+        room.vectors.write(&bytes(&self.layer.inputs(inputs)))?;
+        room.hidden.write(&bytes(&begin.h))?;
+        room.beside.write(&bytes(&begin.c))?;
+        // A launch leaves zeros; one that broke off may not have.
+        room.arrived.clear()?;
+        self.room = Some(room);
+        Ok(())
+    }
+
+    fn room(&self, steps: u32, batch: u32) -> Result<Room, Fault> {
+        let (gpu, sizes) = (&self.gpu, self.configuration.sizes());
+        let floats = |count: usize, what| Memory::new(gpu, count * size_of::<f32>(), what);
+        let (steps_of_all, states) = (steps as usize * batch as usize, batch as usize * sizes.hidden as usize);
+        let beside = if sizes.rnn == Rnn::Lstm { states } else { self.configuration.exchanged(batch) };
+        Ok(Room {
+            steps,
+            batch,
+            lengths: Memory::new(gpu, lengths_bytes(batch), "lengths")?,
+            vectors: floats(steps_of_all * self.layer.row() as usize, "inputs")?,
+            inputs: floats(steps as usize * states * self.configuration.gates() as usize, "inputs")?,
+            hidden: floats((steps as usize + 1) * states, "states")?,
+            beside: floats(beside, "states")?,
+            arrived: Memory::zeros(gpu, lengths_bytes(batch), "counts")?,
+        })
+    }
+
+    /// Queues the product of all inputs, and behind it the kernel.
+    fn queue(&mut self) -> Result<(), Fault> {
+        let room = self.room.as_ref().expect("sequences were taken");
+        let (Sizes { rnn, hidden, .. }, mapping) = (self.configuration.sizes(), self.configuration.mapping());
+        let product = Product {
+            operand: room.vectors.address(),
+            stride: self.layer.row(),
+            weights: self.layer.input.address(),
+            result: room.inputs.address(),
+            result_stride: self.configuration.gates() * hidden,
+            rows: room.steps * room.batch,
+            inputs: self.layer.row(),
+            outputs: self.configuration.gates() * hidden,
+        };
+        let arguments = Arguments::default()
+            .number(room.steps)
+            .number(room.batch)
+            .address(room.lengths.address())
+            .address(room.inputs.address())
+            .address(self.layer.recurrent.address())
+            .address(room.hidden.address())
+            .address(room.beside.address())
+            .address(room.arrived.address());
+        let sizes = Sizes { rnn, hidden, batch: room.batch };
+        let grid = (mapping.columns(&sizes), mapping.rows(&sizes));
+        let mut call = Call::new(self.kernel.function, grid, arguments)
+            .of_threads(mapping.threads())
+            .cooperative(self.configuration.shared());
+        self.gpu.bind()?;
+        // SAFETY: the memory is as large as steps and batch say, and stays until what uses it has been waited for; the arguments
+        // are those of both kernels.
+        unsafe {
+            self.products.multiply(&product)?;
+            call.queue(self.stream.handle())
+                .map_err(|error| self.gpu.fault("a persistent kernel can't be queued", error))
+        }
+    }
+
+    /// The states that are left when all that is queued is over.
+    fn left(&self) -> Result<States, Fault> {
+        let room = self.room.as_ref().expect("sequences were taken");
+        let Sizes { rnn, hidden, .. } = self.configuration.sizes();
+        let states = room.batch as usize * hidden as usize;
+        let read = |memory: &Memory, from: usize| {
+            let mut bytes = vec![0; states * size_of::<f32>()];
+            memory.read(from * size_of::<f32>(), &mut bytes)?;
+            let numbers = bytes.chunks_exact(size_of::<f32>());
+            Ok(numbers.map(|four| f32::from_le_bytes(four.try_into().expect("chunks of four"))).collect())
+        };
+        let c = if rnn == Rnn::Lstm { read(&room.beside, 0)? } else { Vec::new() };
+        Ok(States { h: read(&room.hidden, room.steps as usize * states)?, c })
+    }
+}
+
+impl Drop for Persistent {
+    /// What is queued runs to its end before its memory goes.
+    fn drop(&mut self) {
+        // A GPU that is lost has nothing to wait for.
+        let _ = self.gpu.synchronize();
+    }
+}
+
+/// The bytes of a number of four bytes for each sequence.
+fn lengths_bytes(batch: u32) -> usize {
+    batch as usize * size_of::<u32>()
+}
+
+impl Loaded {
+    fn new(host: &Host, configuration: &Configuration) -> Result<Loaded> {
+        let (gpu, (name, text)) = (&host.gpu, configuration.source());
+        let source = Source { name, text, headers: &HEADERS };
+        let image = compiled(&source, &configuration.options(), &host.nvrtc, target(gpu, &host.nvrtc)?, &host.cache)?;
+        let failed = |error| Error::failed(gpu.fault(format_args!("{name} can't be loaded"), error).reason);
+        // SAFETY: the image is what the compiler made, or the same bytes from the cache, with a zero behind it.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(failed)?;
+        let mut loaded = Loaded { gpu: Arc::clone(gpu), module, function: std::ptr::null_mut() };
+        let kernel = CString::new(configuration.kernel()).expect("the names have no zeros");
+        // SAFETY: the module was loaded above, and is kept for as long as the function.
+        loaded.function = unsafe { result::module::get_function(module, kernel) }.map_err(failed)?;
+        Ok(loaded)
+    }
+
+    /// Checks that all blocks are on the GPU at once.
+    fn fits(&self, configuration: &Configuration) -> Result<()> {
+        let (sizes, mapping, shared) = (configuration.sizes(), configuration.mapping(), configuration.shared());
+        let asked =
+            |error| Error::failed(self.gpu.fault("a persistent kernel can't be asked for its size", error).reason);
+        if shared > SHARED {
+            let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let too_much = |_| {
+                let gpu = &self.gpu;
+                Error::failed(format!(
+                    "a block of {mapping:?} takes {shared} bytes of shared memory, more than {gpu} has"
+                ))
+            };
+            // SAFETY: the function's module is loaded.
+            unsafe { result::function::set_function_attribute(self.function, most, shared as i32) }
+                .map_err(too_much)?;
+        }
+        let (threads, shared) = (mapping.threads() as i32, shared as usize);
+        // SAFETY: the function's module is loaded.
+        let blocks = unsafe { result::occupancy::max_active_block_per_multiprocessor(self.function, threads, shared) }
+            .map_err(asked)?;
+        let room = blocks.max(0) as u32 * self.gpu.multiprocessors;
+        if mapping.blocks(&sizes) > room {
+            return Err(Error::failed(format!(
+                "{} blocks of {mapping:?} for {sizes:?} have to be on {} at once, which has room for {room}",
+                mapping.blocks(&sizes),
+                self.gpu
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: it was loaded once, and its function is not launched any more. A GPU that is lost can't unload.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Measuring mappings, and keeping the fastest (GRNN, section 7.2: the model takes the space down to a few, and these are run).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::layer::model;
+use super::{Configuration, HEADERS, Host, Layer, Persistent, States};
+use crate::backend::cuda::gpu::cache::Key;
+use crate::cost::grnn::{Cell, Mapping, Ranked, Rnn, Sizes};
+use crate::error::{Error, Result};
+use crate::network::weights::Weights;
+use crate::network::{Network, Spec};
+use crate::units::{CellId, RequestId};
+use crate::workload::cell_graph::CellGraph;
+
+/// The words that inputs are drawn from.
+const WORDS: u32 = 64;
+
+/// The steps after which a kernel's states are held against the CPU's, and how near they have to be: sums of float32 numbers
+/// around 1, in another order.
+const CHECKED: u32 = 4;
+const TOLERANCE: f32 = 1e-4;
+
+/// The name of cache entries.
+const ENTRY: &str = "grnn-tuned";
+
+/// The mapping that was fastest on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tuned {
+    /// The kernel.
+    pub rnn: Rnn,
+    /// Its mapping.
+    pub mapping: Mapping,
+    /// The steps that it was measured with.
+    pub steps: u32,
+    /// The time of a run of these, the inputs' product included, in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// Sequences of a network whose inputs are as wide as its state, on a GPU and on the CPU.
+#[derive(Debug)]
+pub struct Tuner {
+    host: Host,
+    layer: Arc<Layer>,
+    network: Network,
+    cell: Cell,
+    batch: u32,
+    steps: u32,
+    /// The vectors of all steps.
+    inputs: Vec<f32>,
+}
+
+impl Tuner {
+    /// Takes a network with weights from a seed to a GPU, and so many sequences of so many steps.
+    ///
+    /// # Errors
+    /// A width that networks can't have; memory that is not there.
+    pub fn new(host: Host, cell: Cell, hidden: u32, batch: u32, steps: u32) -> Result<Tuner> {
+        let spec = Spec { hidden, embedding: hidden, vocabulary: WORDS, seed: 1, weights: None };
+        let (network, weights) = (Network::new(&model(cell), &spec)?, Weights::open(&model(cell), &spec)?);
+        let layer = Arc::new(Layer::new(&host, cell, &weights, &spec)?);
+        let (table, width) = (weights.take("embedding.weight"), hidden as usize);
+        let places = (0..steps).flat_map(|step| (0..batch).map(move |sequence| (sequence, step)));
+        let words = places.map(|(sequence, step)| network.token(RequestId(sequence), step) as usize);
+        let inputs = words.flat_map(|word| &table[word * width..][..width]).copied().collect();
+        Ok(Tuner { host, layer, network, cell, batch, steps, inputs })
+    }
+
+    /// The mapping that was kept for this GPU and these sizes, by these kernels.
+    pub fn recall(&self) -> Option<Tuned> {
+        serde_json::from_slice(&self.host.cache.get(ENTRY, self.key())?).ok()
+    }
+
+    /// Keeps a mapping for the next time.
+    pub fn keep(&self, tuned: &Tuned) {
+        let entry = serde_json::to_vec(tuned).expect("numbers and names are JSON");
+        self.host.cache.put(ENTRY, self.key(), &entry);
+    }
+
+    fn key(&self) -> Key {
+        let Host { gpu, nvrtc, .. } = &self.host;
+        let kernels = self.cell.kernels().iter().map(|rnn| Configuration::source_of(*rnn).1);
+        let of = format!(
+            "{} {} {} {:?} {} {} {}",
+            gpu.name,
+            gpu.multiprocessors,
+            gpu.architecture,
+            nvrtc.version,
+            self.cell.name(),
+            self.layer.hidden,
+            self.batch
+        );
+        Key::of(&[of.as_str()].into_iter().chain(HEADERS.map(|(_, text)| text)).chain(kernels).collect::<Vec<_>>())
+    }
+
+    /// Compiles a mapping's kernel, checks what it computes, and gives the median time of a run, out of so many.
+    ///
+    /// # Errors
+    /// A mapping that this GPU can't run; a kernel that computes something else than the CPU; a GPU that broke off.
+    pub fn measure(&self, ranked: &Ranked, times: usize) -> Result<Duration> {
+        let sizes = Sizes { rnn: ranked.rnn, hidden: self.layer.hidden, batch: self.batch };
+        let configuration = Configuration::new(sizes, ranked.mapping)?;
+        let mut kernel = Persistent::new(&self.host, &self.layer, configuration)?;
+        self.check(&mut kernel)?;
+        kernel.time(&vec![self.steps; self.batch as usize], &self.zeros(), &self.inputs, times)
+    }
+
+    fn zeros(&self) -> States {
+        let zeros = vec![0.0; self.batch as usize * self.layer.hidden as usize];
+        States { c: if self.cell == Cell::Lstm { zeros.clone() } else { Vec::new() }, h: zeros }
+    }
+
+    /// Runs a few steps, and holds all states against the CPU's.
+    fn check(&self, kernel: &mut Persistent) -> Result<()> {
+        let (steps, hidden) = (CHECKED.min(self.steps), self.layer.hidden as usize);
+        let inputs = &self.inputs[..steps as usize * self.batch as usize * hidden];
+        let left = kernel.run(&vec![steps; self.batch as usize], &self.zeros(), inputs)?;
+        for sequence in 0..self.batch as usize {
+            let graph = CellGraph::chain(CellId(0), steps);
+            let alone = self.network.alone(RequestId(sequence as u32), &graph).state;
+            let of_sequence = |states: &[f32]| states.chunks_exact(hidden).nth(sequence).unwrap_or_default().to_vec();
+            let found = [of_sequence(&left.h), of_sequence(&left.c)].concat();
+            // What is no number is near to nothing.
+            let near = |(found, alone): (&f32, &f32)| (found - alone).abs() <= TOLERANCE;
+            if let Some(at) = found.iter().zip(&alone).position(|pair| !near(pair)) {
+                return Err(Error::failed(format!(
+                    "{} with {:?} computes {} where the CPU computes {}, in number {at} of sequence {sequence} after {steps} steps",
+                    kernel.configuration().sizes().rnn,
+                    kernel.configuration().mapping(),
+                    found[at],
+                    alone[at]
+                )));
+            }
+        }
+        Ok(())
+    }
+}

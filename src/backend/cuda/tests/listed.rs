@@ -1,0 +1,283 @@
+//! Networks that a file lists, and parts of requests: what they come to under every policy, on one lane and on several.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rand::RngExt as _;
+
+use super::fake::Fake;
+use super::staying::{Hand, step};
+use super::{Service, random_policy};
+use crate::backend::cuda::{Cuda, Options, check};
+use crate::backend::{Backend as _, MemberList, NodeRef, Part, Step};
+use crate::conformance::{Promises, check_backend};
+use crate::cost::CostModel;
+use crate::cost::table::{CostTable, Overhead};
+use crate::network::reference::Output;
+use crate::network::{Network, Spec};
+use crate::policy::cellular::Cellular;
+use crate::policy::dvabatch::lazy::Lazy;
+use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Window};
+use crate::policy::padded::Padded;
+use crate::policy::registry::{Configured, PerCell};
+use crate::units::{CellId, Nanos, NodeId, RequestId, WorkerId};
+use crate::workload::dnn::Dnn;
+use crate::workload::model::Model;
+use crate::workload::random::{self, Stream};
+use crate::workload::shape::Shape;
+use crate::workload::trace::Requests;
+
+const EXAMPLE: &str = include_str!("../../../../scenarios/networks/example.csv");
+
+/// An operator at two places, one after the other and again later, so that a stage may have it more than once.
+const REPEATED: &str = "shape,fixed\nname,kind,count,rows,inner,columns,elements\na,matmul,2,3,5,7,1\nb,memory,,,,,40\n\
+                        a,matmul,2,3,5,7,1\na,matmul,2,3,5,7,1\nc,matmul,,9,20,6,1\nb,memory,,,,,40\n";
+
+fn listed(text: &str) -> Model {
+    Model::Network(Arc::new(Dnn::parse("n.csv", Path::new("n.csv"), text).expect("a network")))
+}
+
+fn network(model: &Model) -> Arc<Network> {
+    let spec = Spec { hidden: 6, embedding: 5, vocabulary: 20, seed: 4, weights: None };
+    Arc::new(Network::new(model, &spec).expect("weights from the seed"))
+}
+
+/// Costs by which larger batches are worth their while.
+fn costs(model: &Model) -> Arc<dyn CostModel> {
+    let cells = model.cell_types();
+    let rows = cells.iter().map(|cell| format!("{0},1,1000\n{0},8,3000\n", cell.name)).collect::<String>();
+    let table = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "costs").expect("a table");
+    Arc::new(table.device(&cells, Overhead::default()).expect("all cells have rows"))
+}
+
+/// Requests for one of the models.
+fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
+    let mut shape = || match model.network().map(|listed| listed.most_tokens()) {
+        Some(Some(_)) => Shape::Tokens(rng.random_range(1..=24)),
+        Some(None) => Shape::Fixed,
+        None => Shape::Chain(rng.random_range(1..=9)),
+    };
+    let shapes: Vec<Shape> = (0..count).map(|_| shape()).collect();
+    Requests::unfold(shapes.into(), model).expect("shapes of the model")
+}
+
+/// A policy by stages.
+fn staged(rng: &mut Stream) -> Box<dyn Configured> {
+    let max_batch = rng.random_range(1..=5);
+    if rng.random_bool(0.25) {
+        return Box::new(Lazy { max_batch, comp_wait: Nanos(rng.random_range(0..3_000_000)) });
+    }
+    let policies = [Diversity::Auto, Diversity::Input, Diversity::Load, Diversity::Auto];
+    let stages =
+        if rng.random_bool(0.7) { Stages::Count(rng.random_range(1..=4)) } else { Stages::By(Rule::Operators) };
+    Box::new(DvaBatch {
+        policy: policies[rng.random_range(0..policies.len())],
+        stages,
+        steps: rng.random_range(1..=3),
+        max_batch,
+        window: Window::Time(Nanos(rng.random_range(0..50_000))),
+        comp_wait: Some(Nanos(rng.random_range(0..3_000_000))),
+        buffer_pairs: rng.random_range(1..=3),
+        ..DvaBatch::default()
+    })
+}
+
+/// Whether a request came to what it comes to alone; of a listed network, operator by operator.
+fn is_right(network: &Network, requests: &Requests, id: u32, output: Option<&Output>) -> Result<(), String> {
+    let (request, graph, output) = (RequestId(id), &requests.graphs[id as usize], output.ok_or("no output")?);
+    let Some(operators) = network.operators() else {
+        let same = *output == network.alone(request, graph);
+        return if same { Ok(()) } else { Err("another output".into()) };
+    };
+    operators.follow(request, graph, &output.state, |passed| {
+        let same =
+            passed.found.iter().zip(passed.expected).all(|(found, expected)| found.to_bits() == expected.to_bits());
+        if same { Ok(()) } else { Err("other numbers".into()) }
+    })
+}
+
+#[test]
+fn requests_come_to_the_same_in_stages_and_whole_and_node_by_node() {
+    let models = [listed(EXAMPLE), listed(REPEATED), Model::Lstm, Model::Gru];
+    for case in 0..160 {
+        let mut rng = random::stream(case, 0, "cuda listed");
+        let model = &models[case as usize % models.len()];
+        let network = network(model);
+        let requests = requests(model, rng.random_range(1..25), &mut rng);
+        let by_stages = rng.random_bool(0.6);
+        let policy = if by_stages { staged(&mut rng) } else { random_policy(model, &mut rng) };
+        let mut service = Service::new(&network, &requests, &*policy);
+        service.costs = Some(costs(model));
+        service.workers = rng.random_range(1..=3);
+        // Stages have streams of their own; other tasks are thrown over some.
+        service.streams = if by_stages && rng.random_bool(0.7) { 0 } else { rng.random_range(1..=3) };
+        service.astray = rng.random_bool(0.2);
+        let mut device = Fake::new(&network, random::stream(case, 0, "cuda listed device"));
+        let (outputs, record) = service.serve(&mut device, &mut rng);
+        let case = format!("case {case}: {} by {policy:?} on {} workers", model.name(), service.workers);
+        assert_eq!(record.failures, [], "{case}");
+        for (request, output) in (0..).zip(&outputs) {
+            assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request} in {case}");
+        }
+    }
+}
+
+#[test]
+fn stages_on_lanes_of_their_own_keep_the_laws() {
+    let policies: [Box<dyn Configured>; 4] = [
+        Box::new(DvaBatch {
+            max_batch: 4,
+            stages: Stages::Count(3),
+            comp_wait: Some(Nanos(100_000)),
+            ..DvaBatch::default()
+        }),
+        Box::new(Lazy { max_batch: 4, comp_wait: Nanos(3_000) }),
+        Box::new(Padded { bucket_width: 4, max_batch: 4, ..Padded::default() }),
+        Box::new(Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() }),
+    ];
+    for policy in policies {
+        let pins = policy.kind() == "cellular";
+        let promises = Promises { max_batch: 4, work_conserving: false, pins, cases: 60, ..Promises::default() };
+        check_backend(&*policy, &promises, |model, requests, workers, run| {
+            if check(model).is_err() || !matches!(model, Model::Network(_) | Model::Lstm) {
+                return;
+            }
+            let network = network(model);
+            let mut device = Fake::new(&network, random::stream(3, 0, "laws device"));
+            let options = Options { streams: 3, ..Options::default() };
+            run(&mut Cuda::new(&mut device, network, requests, workers, &options).expect("a device that is well"));
+        });
+    }
+}
+
+#[test]
+fn only_outputs_that_are_kept_are_there() {
+    let model = listed(EXAMPLE);
+    let (network, mut rng) = (network(&model), random::stream(2, 0, "cuda listed kept"));
+    let requests = requests(&model, 9, &mut rng);
+    let policy = Cellular::default();
+    let mut service = Service::new(&network, &requests, &policy);
+    service.options.keep = vec![RequestId(2), RequestId(7)];
+    let mut device = Fake::new(&network, random::stream(2, 0, "cuda listed kept device"));
+    let (outputs, _) = service.serve(&mut device, &mut rng);
+    for (request, output) in (0..).zip(&outputs) {
+        assert_eq!(output.is_some(), [2, 7].contains(&request));
+        if output.is_some() {
+            assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request}");
+        }
+    }
+}
+
+fn part(request: u32, from: u32, to: u32) -> Part {
+    Part { request: RequestId(request), from: NodeId(from), to: NodeId(to) }
+}
+
+#[test]
+fn parts_of_chains_stay_in_their_rows_over_a_stage() {
+    let network = network(&Model::Lstm);
+    let shapes: Vec<Shape> = vec![Shape::Chain(5), Shape::Chain(7)];
+    let requests = Requests::unfold(shapes.into(), &Model::Lstm).expect("chains");
+    let mut device = Fake::new(&network, random::stream(5, 0, "parts"));
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    for (steps, parts, gathers) in [
+        (3, vec![part(0, 0, 3), part(1, 0, 3)], 1),
+        // They go on from where they stand, until one has ended.
+        (3, vec![part(0, 3, 5), part(1, 3, 6)], 2),
+        (1, vec![part(1, 6, 7)], 2),
+    ] {
+        hand.submit(0, &[step(0, 2, steps)], MemberList::Parts(parts));
+        assert!(hand.cuda.wait(None).is_some());
+        assert_eq!(hand.counts().0, gathers, "{steps} steps");
+    }
+    for request in 0..2 {
+        assert_eq!(is_right(&network, &requests, request, hand.cuda.output(RequestId(request)).as_ref()), Ok(()));
+    }
+}
+
+#[test]
+fn parts_out_of_order_are_told() {
+    let model = listed(REPEATED);
+    let network = network(&model);
+    let step = |cell, times| Step { cell: CellId(cell), batch: 1, times, input: 0 };
+    let not_one_batch = "the policy's task lists nodes, but its steps are not one batch that holds them";
+    let cases: [(&[Step], &[Part], &str); 5] = [
+        (&[step(0, 1)], &[part(0, 2, 3)], "the policy ran node 2 before node 1, whose state it needs"),
+        (&[step(0, 1)], &[part(0, 0, 1), part(0, 0, 1)], not_one_batch),
+        (&[step(0, 1), step(1, 1)], &[part(0, 0, 3)], not_one_batch),
+        (&[step(0, 2), step(2, 1)], &[part(0, 0, 3)], not_one_batch),
+        (&[step(0, 1), step(1, 1), step(0, 1)], &[part(0, 0, 9)], not_one_batch),
+    ];
+    for (steps, parts, reason) in cases {
+        let requests = Requests::unfold(vec![Shape::Fixed; 2].into(), &model).expect("requests");
+        let mut device = Fake::new(&network, random::stream(5, 0, "out of order"));
+        let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+        hand.submit(0, steps, MemberList::Parts(parts.to_vec()));
+        assert!(hand.cuda.wait(None).is_some());
+        assert_eq!(hand.cuda.failure(RequestId(0)).as_deref(), Some(reason));
+        // Another is none the worse for it.
+        hand.submit(0, &[step(0, 3), step(1, 2), step(2, 1)], MemberList::Requests(vec![RequestId(1)]));
+        assert!(hand.cuda.wait(None).is_some());
+        assert_eq!(hand.cuda.failure(RequestId(1)), Some(crate::backend::places::left_over(4, 6)));
+    }
+}
+
+#[test]
+fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
+    let model = listed(EXAMPLE);
+    let network = network(&model);
+    let shapes: Vec<Shape> = [5, 9, 2].map(Shape::Tokens).into();
+    let requests = Requests::unfold(shapes.into(), &model).expect("requests");
+    let mut device = Fake::new(&network, random::stream(5, 0, "padded"));
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    let first = model.network().and_then(|listed| listed.cell_at(NodeId(0))).expect("an operator");
+    for (input, members) in [(0, vec![0, 1]), (16, vec![2])] {
+        let nodes = members.into_iter().map(|id| NodeRef { request: RequestId(id), node: NodeId(0) }).collect();
+        hand.submit(0, &[Step { cell: first, batch: 3, times: 1, input }], MemberList::Nodes(nodes));
+        assert!(hand.cuda.wait(None).is_some());
+    }
+    let padded: Vec<u32> = hand.cuda.device.shapes().map(|shape| shape.tokens).collect();
+    assert_eq!(padded, [9, 16]);
+}
+
+#[test]
+fn numbers_that_are_none_fail_their_request_alone() {
+    let model = listed(EXAMPLE);
+    let (network, mut rng) = (network(&model), random::stream(9, 0, "cuda listed broken"));
+    let requests = requests(&model, 12, &mut rng);
+    let policy = DvaBatch { max_batch: 4, comp_wait: Some(Nanos(100_000)), ..DvaBatch::default() };
+    let mut service = Service::new(&network, &requests, &policy);
+    (service.costs, service.streams) = (Some(costs(&model)), 0);
+    let mut device = Fake::new(&network, random::stream(9, 0, "cuda listed broken device"));
+    device.trouble.not_a_number = Some((RequestId(4), 3));
+    let (outputs, record) = service.serve(&mut device, &mut rng);
+    let failed: Vec<u32> = record.failures.iter().map(|(request, ..)| request.0).collect();
+    assert_eq!(failed, [4]);
+    for (request, output) in (0..).zip(&outputs).filter(|(request, _)| *request != 4) {
+        assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request}");
+    }
+}
+
+#[test]
+fn a_worker_that_dies_between_stages_takes_its_requests_with_it() {
+    for (case, refuses) in (0..12).zip([false, true].into_iter().cycle()) {
+        let model = listed(EXAMPLE);
+        let (network, mut rng) = (network(&model), random::stream(case, 0, "cuda listed dies"));
+        let requests = requests(&model, 20, &mut rng);
+        let policy = DvaBatch { max_batch: 4, comp_wait: Some(Nanos(100_000)), ..DvaBatch::default() };
+        let mut service = Service::new(&network, &requests, &policy);
+        (service.costs, service.streams, service.workers) = (Some(costs(&model)), 0, 2);
+        service.between_calls = std::time::Duration::ZERO;
+        let mut device = Fake::new(&network, random::stream(case, 0, "cuda listed dies device"));
+        device.trouble.dies = Some((WorkerId(1), 20 + 5 * case));
+        device.trouble.refuses = refuses;
+        let (outputs, record) = service.serve(&mut device, &mut rng);
+        assert!(record.failures.iter().all(|(.., reason)| reason.contains("worker 1")), "{:?}", record.failures);
+        for (request, output) in (0..).zip(&outputs) {
+            let failed = record.failures.iter().any(|(failed, ..)| failed.0 == request);
+            assert_eq!(failed, output.is_none(), "request {request}");
+            if !failed {
+                assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request}");
+            }
+        }
+    }
+}
