@@ -15,7 +15,7 @@ const THREAD_WEIGHTS: u32 = 224;
 const THREAD_REGISTERS: u32 = 32;
 
 /// The warp schedulers of a multiprocessor, which no driver reports: as many on all GPUs since 2014 that are for float32 sums.
-const SCHEDULERS: u32 = 4;
+pub const SCHEDULERS: u32 = 4;
 
 /// What a GPU's driver says of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +99,22 @@ impl Measured {
                 time: None,
             },
         })
+    }
+
+    /// By how much the fits miss what they were fitted to, at worst, as shares of it: products, and reductions.
+    pub fn misses(&self, constants: &Constants) -> [f64; 2] {
+        let baseline = self.products.iter().find(|point| (point.warps, point.outputs) == (1, 1));
+        let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
+        let products = self
+            .products
+            .iter()
+            .map(|point| constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0);
+        let reductions = self
+            .reductions
+            .iter()
+            .map(|point| constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0);
+        let worst = |all: &mut dyn Iterator<Item = f64>| all.map(f64::abs).fold(0.0, f64::max);
+        [worst(&mut { products }), worst(&mut { reductions })]
     }
 
     fn check(&self) -> Result<()> {
@@ -308,6 +324,7 @@ mod tests {
             near(found.reductions.value, known.reductions.value, 1e-12);
             let (products, reductions) =
                 (known.products.clone(), Reductions { value: found.reductions.value, ..known.reductions.clone() });
+            assert!(measured(&known, || 1.0).misses(&found).iter().all(|miss| *miss < 1e-9), "{found:?}");
             // All others are whole numbers.
             assert_eq!(
                 Constants { products: products.clone(), ..found.clone() },
