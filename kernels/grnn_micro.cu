@@ -128,7 +128,6 @@ MICRO micro_reductions(u32 values, u32 rounds, const float *numbers, float *resu
     case 2: return reductions<2>(rounds, numbers, results, cycles);
     case 4: return reductions<4>(rounds, numbers, results, cycles);
     case 8: return reductions<8>(rounds, numbers, results, cycles);
-    case 16: return reductions<16>(rounds, numbers, results, cycles);
   }
 }
 EXPORT_KERNEL(micro_reductions)

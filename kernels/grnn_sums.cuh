@@ -19,10 +19,8 @@ __device__ __forceinline__ float summed(const float (&numbers)[COUNT], u32 lane)
     const bool upper = lane & half;
 #pragma unroll
     for (u32 n = 0; n < half; n++) {
-      // Both are read first: a choice between two places would keep the array in memory.
-      const float lower_half = left[n], upper_half = left[n + half];
-      const float kept = upper ? upper_half : lower_half, away = upper ? lower_half : upper_half;
-      left[n] = kept + __shfl_xor_sync(EVERY_LANE, away, half);
+      const float away = upper ? left[n] : left[n + half];
+      left[n] = (upper ? left[n + half] : left[n]) + __shfl_xor_sync(EVERY_LANE, away, half);
     }
   }
 #pragma unroll

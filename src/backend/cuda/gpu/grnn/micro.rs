@@ -45,7 +45,7 @@ const WARP: u32 = 32;
 /// the fits and above.
 const WARPS: [u32; 4] = [1, 2, 4, 8];
 const OUTPUTS: [u32; 4] = [1, 2, 4, 8];
-const VALUES: [u32; 5] = [1, 2, 4, 8, 16];
+const VALUES: [u32; 4] = [1, 2, 4, 8];
 
 /// A kernel's grid.
 #[derive(Clone, Copy)]
