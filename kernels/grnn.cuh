@@ -15,6 +15,7 @@
 #ifndef BATCHLAB_GRNN
 #define BATCHLAB_GRNN
 
+#include "grnn_sums.cuh"
 #include "portable.cuh"
 
 #if ELEMENT != 0
@@ -139,29 +140,6 @@ struct Own {
 __device__ __forceinline__ u32 of_step(u32 step, u32 batch) { return step * batch * HIDDEN; }
 
 // ---- Dot products ----
-
-// Adds up arrays of numbers over the lanes of a group, number by number, by halves: of two lanes each keeps one half of the
-// numbers and gives the other away. In the end lane n has the sum of the n-th numbers, for every n below COUNT.
-template <u32 COUNT, u32 LANES>
-__device__ __forceinline__ float summed(const float (&numbers)[COUNT], u32 lane) {
-  constexpr u32 SPREAD = COUNT <= 1 ? 1 : COUNT <= 2 ? 2 : COUNT <= 4 ? 4 : COUNT <= 8 ? 8 : COUNT <= 16 ? 16 : 32;
-  static_assert(COUNT <= LANES, "a lane for each sum");
-  float left[SPREAD];
-#pragma unroll
-  for (u32 n = 0; n < SPREAD; n++) left[n] = n < COUNT ? numbers[n] : 0;
-#pragma unroll
-  for (u32 half = SPREAD / 2; half > 0; half /= 2) {
-    const bool upper = lane & half;
-#pragma unroll
-    for (u32 n = 0; n < half; n++) {
-      const float away = upper ? left[n] : left[n + half];
-      left[n] = (upper ? left[n + half] : left[n]) + __shfl_xor_sync(EVERY_LANE, away, half);
-    }
-  }
-#pragma unroll
-  for (u32 reach = SPREAD; reach < LANES; reach *= 2) left[0] += __shfl_xor_sync(EVERY_LANE, left[0], reach);
-  return left[0];
-}
 
 // The weights that a thread keeps for OUTPUTS dot products, over the LANES threads that compute them together.
 template <u32 OUTPUTS, u32 LANES>

@@ -223,6 +223,20 @@ __device__ __forceinline__ const Element *next_x(const Row &row, const Element *
   return embedding + static_cast<size_t>(word_of(seed, row.request, row.node + 1, vocabulary)) * embedding_width;
 }
 
+// ---- Time ----
+
+// The cycles that the multiprocessor has counted. Memory is neither read nor written across it, but numbers in registers may be computed
+// on its other side; a loop with a number of turns that the compiler does not know stays where it is.
+__device__ __forceinline__ u64 cycles_now() {
+#ifdef HOST_CUDA
+  return host_clock();
+#else
+  u64 now;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(now)::"memory");
+  return now;
+#endif
+}
+
 // ---- Between blocks, and to the host ----
 
 // Adds to a count and gives what it was. What was written before is seen by whoever finds it counted.

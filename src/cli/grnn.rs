@@ -1,5 +1,6 @@
 //! `batchlab grnn`: persistent kernels for recurrent networks.
 
+mod fit;
 mod rank;
 mod tune;
 
@@ -15,6 +16,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
+    Fit(fit::Args),
     Rank(rank::Args),
     Tune(tune::Args),
 }
@@ -43,6 +45,7 @@ impl CellName {
 /// Those of its commands.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
+        Command::Fit(args) => fit::run(args),
         Command::Rank(args) => rank::run(args),
         Command::Tune(args) => tune::run(args),
     }

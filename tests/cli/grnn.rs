@@ -158,3 +158,29 @@ fn tuning_takes_a_gpu_and_a_size_that_fits_it() {
     let host = host.with("DEVICES", "0");
     host.run(&TUNE).failed(2, "tune runs kernels on a GPU, and batchlab grnn rank needs none");
 }
+
+const FIT: [&str; 8] = ["grnn", "fit", "--device-name", "Mine", "--out", "mine.toml", "--times", "1"];
+
+#[test]
+fn a_device_is_measured_and_ranks() {
+    let Some(host) = Host::new() else { return };
+    let said = host.run(&FIT).ok().stdout;
+    let text = host.desk.read("mine.toml");
+    assert!(said.starts_with(&text) && said.contains("The fits miss products by up to "), "{said}");
+    assert!(text.starts_with("# Host CUDA, as batchlab grnn fit has measured it, at 1000 MHz"), "{text}");
+    for line in ["name = \"Mine\"", "multiprocessors = 4", "schedulers = 4", "registers = 65536", "threads = 1024"] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    let rank = ["grnn", "rank", "--cell", "gru", "--hidden", "12", "--batch", "3", "--device", "mine.toml"];
+    let ranked = host.desk.run(&rank).ok().stdout;
+    assert!(ranked.starts_with("gru, hidden 12, batch 3, on Mine: "), "{ranked}");
+}
+
+#[test]
+fn measuring_takes_a_gpu_and_a_name_for_the_file() {
+    let Some(host) = Host::new() else { return };
+    host.run(&["grnn", "fit", "--device-name", "Mine", "--out", "mine"]).failed(2, "a device file ends with .toml");
+    let host = host.with("DEVICES", "0");
+    host.run(&FIT).failed(2, "fit measures on a GPU");
+    assert!(!host.desk.path("mine.toml").exists());
+}

@@ -67,27 +67,19 @@ fn warps_of_scheduler(mapping: &Mapping, device: &Device) -> u32 {
 
 /// Equation 12, for the gates whose products a work group computes together.
 fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
-    let fit = &device.constants.products;
     let (warps, outputs) = (warps_of_scheduler(mapping, device), mapping.sub_tile_width(sizes.rnn));
-    let each = match warps * outputs <= fit.bound {
-        true => libm::pow(fit.warps, libm::log2(warps.into())) * libm::pow(fit.outputs, libm::log2(outputs.into())),
-        false => fit.bound_cost * (f64::from(warps * outputs) / f64::from(fit.bound)),
-    };
+    let each = device.constants.products.cost(warps, outputs);
     each * f64::from(mapping.tile_height) * (f64::from(sizes.hidden) / f64::from(mapping.group_size))
 }
 
 /// Equation 14, once.
 fn reduction(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     let constants = &device.constants;
-    let fit = &constants.reductions;
     let values = warps_of_scheduler(mapping, device) * mapping.sub_tile_width(sizes.rnn) * mapping.tile_height;
     // A group that is no whole warp takes another step to bring its sum to where it is needed.
     let steps = mapping.group_size.ilog2() + u32::from(mapping.group_size < 32);
     let shuffles = f64::from(steps * constants.shuffle);
-    match values < fit.bound {
-        true => shuffles * libm::pow(fit.value, values.into()),
-        false => shuffles * libm::pow(fit.value, fit.bound_values.into()) * (f64::from(values) / f64::from(fit.bound)),
-    }
+    constants.reductions.cost(shuffles, values)
 }
 
 /// The nearest number with 2 decimals; of two equally near ones that with an even last digit. Equally near means of the number itself, not of a

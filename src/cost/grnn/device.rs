@@ -67,6 +67,18 @@ pub struct Products {
     pub bound_cost: f64,
 }
 
+impl Products {
+    /// The cost of one more state for each output, in multiply-adds.
+    pub fn cost(&self, warps: u32, outputs: u32) -> f64 {
+        match warps * outputs <= self.bound {
+            true => {
+                libm::pow(self.warps, libm::log2(warps.into())) * libm::pow(self.outputs, libm::log2(outputs.into()))
+            }
+            false => self.bound_cost * (f64::from(warps * outputs) / f64::from(self.bound)),
+        }
+    }
+}
+
 /// What a reduction costs, by the values that the warps of a scheduler reduce (equation 14): each further one makes it `value` times as long,
 /// below `bound` of them; from there on the shuffles are one behind the other.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -78,6 +90,18 @@ pub struct Reductions {
     pub bound: u32,
     /// The cost at the bound is that of so many values below it.
     pub bound_values: u32,
+}
+
+impl Reductions {
+    /// The cost of so many values together, each of which alone costs `shuffles`.
+    pub fn cost(&self, shuffles: f64, values: u32) -> f64 {
+        match values < self.bound {
+            true => shuffles * libm::pow(self.value, values.into()),
+            false => {
+                shuffles * libm::pow(self.value, self.bound_values.into()) * (f64::from(values) / f64::from(self.bound))
+            }
+        }
+    }
 }
 
 /// A device file; what else it has is the roofline's.

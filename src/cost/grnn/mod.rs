@@ -6,6 +6,7 @@
 
 mod cost;
 mod device;
+mod fit;
 mod launches;
 mod mapping;
 mod persistent;
@@ -15,6 +16,7 @@ mod time;
 
 pub use self::cost::Cost;
 pub use self::device::{Constants, Device, Products, Reductions};
+pub use self::fit::{Measured, Product, Reduction, Reported, SCHEDULERS, file as device_file};
 pub use self::launches::Launches;
 pub use self::mapping::{Mapping, Rnn, Sizes};
 pub use self::persistent::Persistent;

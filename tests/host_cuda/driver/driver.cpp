@@ -163,6 +163,15 @@ API cuDeviceGetName(char *name, int room, int) {
 
 API cuDeviceGetAttribute(int *value, int attribute, int) {
   switch (attribute) {
+    case 1:  // The threads of a block.
+      *value = 1024;
+      return SUCCESS;
+    case 13:  // The clock, in kilohertz.
+      *value = 1000000;
+      return SUCCESS;
+    case 82:  // The registers of a multiprocessor.
+      *value = 65536;
+      return SUCCESS;
     case 16:  // Multiprocessors.
       *value = multiprocessors;
       return SUCCESS;

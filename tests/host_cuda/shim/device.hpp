@@ -91,6 +91,12 @@ inline T change(T *address, Change next) {
 // What a loop does that waits for memory to change.
 static inline void host_poll(HOST_LINE) { host_cuda::poll(HOST_SITE("a poll")); }
 
+// The clock of a multiprocessor: it counts how often it is looked at, so that what is measured by it is always the same.
+static inline unsigned long long host_clock() {
+  static unsigned long long looks = 0;
+  return __atomic_add_fetch(&looks, 1ull, __ATOMIC_RELAXED);
+}
+
 static inline void __syncthreads(HOST_LINE) { host_cuda::meet_block(HOST_SITE("__syncthreads")); }
 
 static inline void __syncwarp(unsigned mask = ~0u, HOST_LINE) {

@@ -46,6 +46,12 @@ impl Gpu {
         self.context.bind_to_thread().map_err(|error| self.fault("can't be used", error))
     }
 
+    /// A number that the driver has of it.
+    pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Fault> {
+        let value = self.context.attribute(attribute).map_err(|error| self.fault("can't be asked", error))?;
+        Ok(value.max(0) as u32)
+    }
+
     /// Waits for all that is queued on it.
     pub fn synchronize(&self) -> Result<(), Fault> {
         self.context.synchronize().map_err(|error| self.fault("broke off", error))

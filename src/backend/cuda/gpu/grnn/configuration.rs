@@ -25,7 +25,8 @@ const OF_MULTIPROCESSOR: u32 = 65_536;
 const BESIDE_WEIGHTS: u32 = 32;
 
 /// What the kernels include, as names and texts.
-pub const HEADERS: [(&str, &str); 2] = [kernel_file!("portable.cuh"), kernel_file!("grnn.cuh")];
+pub const HEADERS: [(&str, &str); 3] =
+    [kernel_file!("portable.cuh"), kernel_file!("grnn_sums.cuh"), kernel_file!("grnn.cuh")];
 
 /// A persistent kernel: a network's sizes, and how a step of it is laid over the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+
 use crate::backend::cuda::gpu::cache::Cache;
 use crate::backend::cuda::gpu::cublas::Cublas;
+use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::libraries;
 use crate::backend::cuda::gpu::nvrtc::Nvrtc;
 use crate::backend::cuda::gpu::opened::Gpu;
+use crate::cost::grnn::Reported;
 use crate::error::Result;
 
 /// A GPU, and the libraries that compile for it and multiply on it.
@@ -38,5 +42,21 @@ impl Host {
     /// Its multiprocessors.
     pub fn multiprocessors(&self) -> u32 {
         self.gpu.multiprocessors
+    }
+
+    /// What its driver says of it, for a device of this name.
+    ///
+    /// # Errors
+    /// A GPU that can't be asked.
+    pub fn reported(&self, name: &str) -> Result<Reported> {
+        let ask = |attribute| self.gpu.attribute(attribute).map_err(failed);
+        Ok(Reported {
+            name: name.into(),
+            gpu: self.gpu.name.clone(),
+            multiprocessors: self.gpu.multiprocessors,
+            registers: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+            threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            kilohertz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
+        })
     }
 }

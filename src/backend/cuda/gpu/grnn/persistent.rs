@@ -1,17 +1,16 @@
 //! A persistent kernel on a GPU.
 
-use std::ffi::{CString, c_void};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUmodule};
+use cudarc::driver::sys::CUfunction_attribute;
 
 use super::layer::model;
+use super::loaded::Loaded;
 use super::{Configuration, HEADERS, Host, Layer};
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::call::{Arguments, Call};
-use crate::backend::cuda::gpu::compile::{compiled, target};
 use crate::backend::cuda::gpu::cublas::{Handle, Product};
 use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::lane::{Stream, workspace};
@@ -52,14 +51,6 @@ pub struct Persistent {
     gpu: Arc<Gpu>,
 }
 
-/// A kernel's module on a GPU.
-#[derive(Debug)]
-struct Loaded {
-    gpu: Arc<Gpu>,
-    module: CUmodule,
-    function: CUfunction,
-}
-
 /// The memory of sequences, as large as their number and their steps want it.
 #[derive(Debug)]
 struct Room {
@@ -98,7 +89,9 @@ impl Persistent {
         }
         let gpu = &host.gpu;
         gpu.bind().map_err(failed)?;
-        let kernel = Loaded::new(host, &configuration)?;
+        let (name, text) = configuration.source();
+        let source = Source { name, text, headers: &HEADERS };
+        let kernel = Loaded::new(host, &source, &configuration.options(), configuration.kernel())?;
         kernel.fits(&configuration)?;
         let (stream, room) = (
             Stream::new(gpu).map_err(failed)?,
@@ -293,20 +286,6 @@ fn lengths_bytes(batch: u32) -> usize {
 }
 
 impl Loaded {
-    fn new(host: &Host, configuration: &Configuration) -> Result<Loaded> {
-        let (gpu, (name, text)) = (&host.gpu, configuration.source());
-        let source = Source { name, text, headers: &HEADERS };
-        let image = compiled(&source, &configuration.options(), &host.nvrtc, target(gpu, &host.nvrtc)?, &host.cache)?;
-        let failed = |error| Error::failed(gpu.fault(format_args!("{name} can't be loaded"), error).reason);
-        // SAFETY: the image is what the compiler made, or the same bytes from the cache, with a zero behind it.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(failed)?;
-        let mut loaded = Loaded { gpu: Arc::clone(gpu), module, function: std::ptr::null_mut() };
-        let kernel = CString::new(configuration.kernel()).expect("the names have no zeros");
-        // SAFETY: the module was loaded above, and is kept for as long as the function.
-        loaded.function = unsafe { result::module::get_function(module, kernel) }.map_err(failed)?;
-        Ok(loaded)
-    }
-
     /// Checks that all blocks are on the GPU at once.
     fn fits(&self, configuration: &Configuration) -> Result<()> {
         let (sizes, mapping, shared) = (configuration.sizes(), configuration.mapping(), configuration.shared());
@@ -337,14 +316,5 @@ impl Loaded {
             )));
         }
         Ok(())
-    }
-}
-
-impl Drop for Loaded {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: it was loaded once, and its function is not launched any more. A GPU that is lost can't unload.
-            let _ = unsafe { result::module::unload(self.module) };
-        }
     }
 }

@@ -1,0 +1,180 @@
+// Micro-benchmarks: what GRNN's performance model has to know of a GPU (section 7.1; docs/GRNN.md).
+//
+// Each kernel does so many rounds of one thing and tells the cycles that they took, from the block's first thread to its last. What it
+// computes depends on all that it did, so that nothing can be left out; and on numbers and rounds that the compiler does not know,
+// so that the work stays between the two looks at the clock.
+//
+// THREADS is defined by whoever compiles: the most threads of a block.
+
+#include "grnn_sums.cuh"
+#include "portable.cuh"
+
+#if ELEMENT != 0 || !defined(THREADS)
+#error "define THREADS; micro-benchmarks are for float32"
+#endif
+
+#define MICRO extern "C" __global__ void __launch_bounds__(THREADS)
+
+// What each round of a kernel has; src/backend/cuda/gpu/grnn/micro.rs counts with the same.
+constexpr u32 CHAIN = 32;
+constexpr u32 STATES = 1024;
+constexpr u32 READ = 16384;
+
+// The time of a block.
+struct Clock {
+  u64 begun;
+
+  __device__ __forceinline__ Clock() {
+    __syncthreads();
+    begun = cycles_now();
+  }
+
+  __device__ __forceinline__ void stop(u64 *cycles) const {
+    __syncthreads();
+    if (threadIdx.x == 0) cycles[blockIdx.x] = cycles_now() - begun;
+  }
+};
+
+__device__ __forceinline__ u32 thread_of_all() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+// ---- A multiply-add behind another ----
+
+// CHAIN of them a round; numbers are the factor and what is added.
+MICRO micro_fma(u32 rounds, const float *numbers, float *results, u64 *cycles) {
+  const float factor = numbers[0], added = numbers[1];
+  float sum = threadIdx.x;
+  const Clock clock;
+#pragma unroll 1
+  for (u32 round = 0; round < rounds; round++) {
+#pragma unroll
+    for (u32 n = 0; n < CHAIN; n++) sum = fmaf(sum, factor, added);
+  }
+  clock.stop(cycles);
+  results[thread_of_all()] = sum;
+}
+EXPORT_KERNEL(micro_fma)
+
+// ---- Products ----
+
+// Multiplies a warp's states with the weights of OUTPUTS outputs, as a persistent kernel does: states come from shared memory by fours,
+// and each serves all outputs. Numbers are the states, and behind them a weight for each output.
+template <u32 OUTPUTS>
+__device__ __forceinline__ void products(u32 rounds, const float *numbers, float *results, u64 *cycles) {
+  SHARED(float, states, STATES);
+  for (u32 at = threadIdx.x; at < STATES; at += blockDim.x) states[at] = numbers[at];
+  float weights[OUTPUTS], sums[OUTPUTS];
+#pragma unroll
+  for (u32 o = 0; o < OUTPUTS; o++) {
+    weights[o] = numbers[STATES + o];
+    sums[o] = 0;
+  }
+  const Clock clock;
+#pragma unroll 1
+  for (u32 round = 0; round < rounds; round++) {
+#pragma unroll
+    for (u32 pack = 0; pack < STATES / WARP / 4; pack++) {
+      // The first state of a round is another one each time, so that none is kept from round to round.
+      const u32 at = ((pack + round) * WARP + threadIdx.x) * 4 % STATES;
+      const Pack<float, 4> four = load<4>(states + at);
+#pragma unroll
+      for (u32 o = 0; o < OUTPUTS; o++) {
+#pragma unroll
+        for (u32 n = 0; n < 4; n++) sums[o] = fmaf(weights[o], four.at[n], sums[o]);
+      }
+    }
+  }
+  clock.stop(cycles);
+  float sum = 0;
+#pragma unroll
+  for (u32 o = 0; o < OUTPUTS; o++) sum += sums[o];
+  results[thread_of_all()] = sum;
+}
+
+MICRO micro_products(u32 outputs, u32 rounds, const float *numbers, float *results, u64 *cycles) {
+  switch (outputs) {
+    case 1: return products<1>(rounds, numbers, results, cycles);
+    case 2: return products<2>(rounds, numbers, results, cycles);
+    case 4: return products<4>(rounds, numbers, results, cycles);
+    case 8: return products<8>(rounds, numbers, results, cycles);
+  }
+}
+EXPORT_KERNEL(micro_products)
+
+// ---- Reductions ----
+
+// Adds up VALUES numbers of each lane over the warp, as a persistent kernel does. Each round's numbers wait for the sums of the round before.
+template <u32 VALUES>
+__device__ __forceinline__ void reductions(u32 rounds, const float *numbers, float *results, u64 *cycles) {
+  float added[VALUES];
+#pragma unroll
+  for (u32 n = 0; n < VALUES; n++) added[n] = numbers[n];
+  const u32 lane = threadIdx.x % WARP;
+  float sum = 0;
+  const Clock clock;
+#pragma unroll 1
+  for (u32 round = 0; round < rounds; round++) {
+    float values[VALUES];
+#pragma unroll
+    for (u32 n = 0; n < VALUES; n++) values[n] = fmaf(sum, 1.0f / WARP, added[n]);
+    sum = summed<VALUES, WARP>(values, lane);
+  }
+  clock.stop(cycles);
+  results[thread_of_all()] = sum;
+}
+
+MICRO micro_reductions(u32 values, u32 rounds, const float *numbers, float *results, u64 *cycles) {
+  switch (values) {
+    case 1: return reductions<1>(rounds, numbers, results, cycles);
+    case 2: return reductions<2>(rounds, numbers, results, cycles);
+    case 4: return reductions<4>(rounds, numbers, results, cycles);
+    case 8: return reductions<8>(rounds, numbers, results, cycles);
+  }
+}
+EXPORT_KERNEL(micro_reductions)
+
+// ---- The L2 cache ----
+
+// All blocks read the same READ numbers each round, past the caches of their own.
+MICRO micro_l2(u32 rounds, const float *numbers, float *results, u64 *cycles) {
+  // So many reads of a thread are under way at once.
+  constexpr u32 AHEAD = READ / 4 / THREADS;
+  static_assert(READ % (4 * THREADS) == 0, "every thread of the largest block reads as much");
+  Pack<float, 4> sums = {};
+  const Clock clock;
+#pragma unroll 1
+  for (u32 round = 0; round < rounds; round++) {
+    Pack<float, 4> read[AHEAD];
+#pragma unroll
+    for (u32 n = 0; n < AHEAD; n++) read[n] = load_fresh<4>(numbers + (n * THREADS + threadIdx.x) * 4);
+#pragma unroll
+    for (u32 n = 0; n < AHEAD; n++) sums = plus(sums, read[n]);
+  }
+  clock.stop(cycles);
+  results[thread_of_all()] = sums.at[0] + sums.at[1] + sums.at[2] + sums.at[3];
+}
+EXPORT_KERNEL(micro_l2)
+
+// ---- The barrier of a row ----
+
+// Each round, every block tells the others a number and takes that of the next block, plus 1: a synchronisation as in a step, with the
+// way of what is exchanged. Blocks are on the GPU at once. There is room for two rounds' numbers, since nobody is two rounds ahead.
+MICRO micro_barrier(u32 rounds, u32 *arrived, float *exchanged, float *results, u64 *cycles) {
+  const u32 blocks = gridDim.x, next = (blockIdx.x + 1) % blocks;
+  float number = blockIdx.x;
+  const Clock clock;
+#pragma unroll 1
+  for (u32 round = 0; round < rounds; round++) {
+    float *of_round = exchanged + round % 2 * blocks;
+    if (threadIdx.x == 0) of_round[blockIdx.x] = number;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      announce(arrived);
+      await(arrived, (round + 1) * blocks);
+    }
+    __syncthreads();
+    number = load_fresh<1>(of_round + next).at[0] + 1;
+  }
+  clock.stop(cycles);
+  results[thread_of_all()] = number;
+}
+EXPORT_KERNEL(micro_barrier)

@@ -1,0 +1,181 @@
+//! Micro-benchmarks of a GPU: `kernels/grnn_micro.cu` (GRNN, section 7.1.3).
+
+use super::Host;
+use super::configuration::HEADERS;
+use super::loaded::Loaded;
+use crate::backend::cuda::device::Fault;
+use crate::backend::cuda::gpu::call::{Arguments, Call};
+use crate::backend::cuda::gpu::failed;
+use crate::backend::cuda::gpu::lane::Stream;
+use crate::backend::cuda::gpu::memory::Memory;
+use crate::backend::cuda::gpu::nvrtc::Source;
+use crate::backend::cuda::gpu::settings::Precision;
+use crate::backend::cuda::gpu::weights::elements;
+use crate::cost::grnn::{Measured, Product, Reduction};
+use crate::error::Result;
+
+/// Their file, as name and text.
+pub const MICRO: (&str, &str) =
+    ("grnn_micro.cu", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/grnn_micro.cu")));
+
+/// What they include, as names and texts.
+pub const MICRO_HEADERS: [(&str, &str); 2] = [HEADERS[0], HEADERS[1]];
+
+/// What they are compiled with beside the architecture.
+pub fn micro_options() -> Vec<String> {
+    vec!["-DELEMENT=0".into(), format!("-DTHREADS={THREADS}"), "--std=c++17".into()]
+}
+
+/// The threads of the largest block.
+const THREADS: u32 = 1024;
+
+/// The rounds of each measurement.
+const ROUNDS: u32 = 64;
+
+/// What a round has, as in the kernels: multiply-adds behind each other; states of a warp, which its lanes share out; numbers from the
+/// L2 cache; the steps of a reduction over a warp.
+const CHAIN: u32 = 32;
+const STATES: u32 = 1024;
+const READ: u32 = 16384;
+const STEPS: u32 = 5;
+
+const WARP: u32 = 32;
+
+/// The warps of each scheduler, the outputs that share a state, and the values that a warp reduces together: below the bounds of
+/// the fits and above.
+const WARPS: [u32; 4] = [1, 2, 4, 8];
+const OUTPUTS: [u32; 4] = [1, 2, 4, 8];
+const VALUES: [u32; 4] = [1, 2, 4, 8];
+
+/// A kernel's grid.
+#[derive(Clone, Copy)]
+struct Grid {
+    blocks: u32,
+    threads: u32,
+}
+
+/// The GPU, and memory for whatever runs. What is first uses what stands behind it.
+struct Bench<'h> {
+    stream: Stream,
+    /// What kernels read, what they come to, and the cycles of each block.
+    numbers: Memory,
+    results: Memory,
+    cycles: Memory,
+    /// What blocks count and exchange.
+    arrived: Memory,
+    exchanged: Memory,
+    times: usize,
+    host: &'h Host,
+}
+
+/// Runs all micro-benchmarks, each so often after a run that is not counted; the median counts. `schedulers` are those of a
+/// multiprocessor, over which a block's warps are dealt out.
+///
+/// # Errors
+/// A kernel that the compiler or the driver refuses; memory that is not there; a GPU that broke off.
+pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
+    host.gpu.bind().map_err(failed)?;
+    let mut bench = Bench::new(host, times).map_err(failed)?;
+    let load = |kernel| {
+        let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
+        Loaded::new(host, &source, &micro_options(), kernel)
+    };
+    let one_warp = Grid { blocks: 1, threads: WARP };
+    let of_warps = |warps: u32| Grid { blocks: 1, threads: warps * schedulers * WARP };
+    let everywhere = host.gpu.multiprocessors;
+    let rounds = |count: u32| f64::from(ROUNDS * count);
+
+    let fma = bench.run(&load("micro_fma")?, one_warp, None)? / rounds(CHAIN);
+    let reductions = load("micro_reductions")?;
+    // Behind the five shuffles of one value, a multiply-add prepares the next round.
+    let shuffle = (bench.run(&reductions, one_warp, Some(1))? / rounds(1) - fma) / f64::from(STEPS);
+    let l2 = load("micro_l2")?;
+    let mut bytes = |blocks| -> Result<f64> {
+        let cycles = bench.run(&l2, Grid { blocks, threads: THREADS }, None)?;
+        Ok(rounds(READ) * size_of::<f32>() as f64 / cycles)
+    };
+    let l2 = [bytes(1)?, bytes(everywhere)?];
+    let barrier = bench.meet(&load("micro_barrier")?, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
+
+    let kernel = load("micro_products")?;
+    let mut of_products = Vec::new();
+    for (warps, outputs) in WARPS.into_iter().flat_map(|warps| OUTPUTS.map(|outputs| (warps, outputs))) {
+        let cycles = bench.run(&kernel, of_warps(warps), Some(outputs))? / rounds(STATES / WARP);
+        of_products.push(Product { warps, outputs, cycles });
+    }
+    let mut of_reductions = Vec::new();
+    for (warps, values) in WARPS.into_iter().flat_map(|warps| VALUES.map(|values| (warps, values))) {
+        let cycles = (bench.run(&reductions, of_warps(warps), Some(values))? / rounds(1) - fma) / f64::from(STEPS);
+        of_reductions.push(Reduction { values: warps * values, cycles });
+    }
+    Ok(Measured { fma, shuffle, l2, barrier, products: of_products, reductions: of_reductions })
+}
+
+impl Bench<'_> {
+    fn new(host: &Host, times: usize) -> Result<Bench<'_>, Fault> {
+        let (gpu, blocks) = (&host.gpu, host.gpu.multiprocessors as usize);
+        let numbers: Vec<f32> = (0..READ).map(|n| (n % 7) as f32 / 8.0).collect();
+        let floats = |count: usize| Memory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
+        Ok(Bench {
+            stream: Stream::new(gpu)?,
+            numbers: Memory::holding(gpu, &elements(&numbers, Precision::F32), "a micro-benchmark")?,
+            results: floats(blocks * THREADS as usize)?,
+            cycles: Memory::zeros(gpu, blocks * size_of::<u64>(), "a micro-benchmark")?,
+            arrived: floats(1)?,
+            exchanged: floats(2 * blocks)?,
+            times,
+            host,
+        })
+    }
+
+    /// The cycles of a kernel that has a constant of its own, or none.
+    fn run(&mut self, kernel: &Loaded, grid: Grid, constant: Option<u32>) -> Result<f64> {
+        let arguments = constant.into_iter().fold(Arguments::default(), Arguments::number);
+        let arguments = arguments.number(ROUNDS).address(self.numbers.address());
+        let call = Call::new(kernel.function, (grid.blocks, 1), self.ending(arguments)).of_threads(grid.threads);
+        self.median(call, grid)
+    }
+
+    /// The cycles of blocks that wait for each other.
+    fn meet(&mut self, kernel: &Loaded, grid: Grid) -> Result<f64> {
+        let arguments = Arguments::default().number(ROUNDS).address(self.arrived.address());
+        let arguments = self.ending(arguments.address(self.exchanged.address()));
+        let call = Call::new(kernel.function, (grid.blocks, 1), arguments).of_threads(grid.threads).cooperative(0);
+        self.median(call, grid)
+    }
+
+    fn ending(&self, arguments: Arguments) -> Arguments {
+        arguments.address(self.results.address()).address(self.cycles.address())
+    }
+
+    fn median(&mut self, mut call: Call, grid: Grid) -> Result<f64> {
+        self.once(&mut call, grid).map_err(failed)?;
+        let all = (0..self.times.max(1)).map(|_| self.once(&mut call, grid)).collect::<Result<Vec<_>, _>>();
+        let mut all = all.map_err(failed)?;
+        all.sort_unstable();
+        Ok(all[all.len() / 2] as f64)
+    }
+
+    /// The cycles of the block that takes the longest.
+    fn once(&mut self, call: &mut Call, grid: Grid) -> Result<u64, Fault> {
+        let gpu = &self.host.gpu;
+        self.arrived.clear()?;
+        // SAFETY: the kernel is loaded, the arguments are those that it takes, and there is memory for the largest grid; it is read
+        // below, when all is over.
+        unsafe { call.queue(self.stream.handle()) }
+            .map_err(|error| gpu.fault("a micro-benchmark can't be queued", error))?;
+        let mut bytes = vec![0; grid.blocks as usize * size_of::<u64>()];
+        self.cycles.read(0, &mut bytes)?;
+        let of_blocks = bytes.chunks_exact(size_of::<u64>());
+        let of_blocks = of_blocks.map(|eight| u64::from_le_bytes(eight.try_into().expect("chunks of eight")));
+        Ok(of_blocks.max().unwrap_or(0))
+    }
+}
+
+impl Drop for Bench<'_> {
+    /// What is queued runs to its end before its memory goes.
+    fn drop(&mut self) {
+        // A GPU that is lost has nothing to wait for.
+        let _ = self.host.gpu.synchronize();
+    }
+}

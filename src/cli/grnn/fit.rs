@@ -1,0 +1,51 @@
+//! `batchlab grnn fit`: what the performance model has to know of a GPU, measured on it.
+
+use std::path::PathBuf;
+
+use crate::backend::cuda::gpu::grnn::{Host, measure};
+use crate::cli::print;
+use crate::cost::grnn::{Device, SCHEDULERS, device_file};
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+
+/// Measure what the model has to know of this host's GPU, and write a device file
+///
+/// Micro-benchmarks measure multiply-adds, shuffles, the L2 cache, the barrier of a row, products and reductions; S1, S2 and S3
+/// are fitted to them. The file is for --device of rank and tune.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// The name that the device gets
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    device_name: String,
+    /// The file, FILE.toml
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// How often each is measured; the median counts
+    #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    times: u32,
+}
+
+/// Measures, fits and writes the file.
+///
+/// # Errors
+/// A file of another ending; no GPU, or no library for it; measurements that nothing can be fitted to; a file that can't be written.
+pub fn run(args: &Args) -> Result<()> {
+    let out = args.out.display();
+    if args.out.extension().is_none_or(|end| end != "toml") {
+        return Err(Error::input(format!("--out {out}: a device file ends with .toml, as --device wants it")));
+    }
+    let host = Host::open().map_err(|error| {
+        Error::input(format!("{error}; fit measures on a GPU; scenarios/devices has files of others"))
+    })?;
+    let reported = host.reported(&args.device_name)?;
+    let measured = measure(&host, SCHEDULERS, args.times as usize)?;
+    let device = measured.device(&reported)?;
+    let text = device_file(&device, &measured, &reported);
+    // Whoever reads it finds nothing to object to.
+    Device::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
+    write_whole(&args.out, |file| file.write_all(text.as_bytes()))?;
+    let [products, reductions] = measured.misses(&device.constants).map(|miss| 100.0 * miss);
+    print(&format!(
+        "{text}\nThe fits miss products by up to {products:.1} %, reductions by up to {reductions:.1} %. Written to {out}\n"
+    ))
+}

@@ -1,0 +1,403 @@
+//! A GPU's constants from what micro-benchmarks measured on it (GRNN, section 7.1.3).
+//!
+//! The paper fits a speedup by the warps of a scheduler (S1) and one by the outputs that use each loaded state (S2) to the time of products, and one
+//! by warps (S3) to that of reductions. Here they are what the published ranking computes with: growth in proportion to a power, up to a
+//! bound, and in proportion to the work above it. Both are straight lines in logarithms, through the baseline's 1; least squares give the slopes.
+//! Where the bounds are is not fitted: they stay the Titan V's.
+
+use super::{Constants, Device, Products, Reductions};
+use crate::error::{Error, Result};
+
+/// The bounds of [`Products`] and [`Reductions`], and the parts of a thread's registers: as the published ranking has them.
+const PRODUCTS: u32 = 8;
+const REDUCTIONS: u32 = 12;
+const THREAD_WEIGHTS: u32 = 224;
+const THREAD_REGISTERS: u32 = 32;
+
+/// The warp schedulers of a multiprocessor, which no driver reports: as many on all GPUs since 2014 that are for float32 sums.
+pub const SCHEDULERS: u32 = 4;
+
+/// What a GPU's driver says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    /// The name in the device file.
+    pub name: String,
+    /// The GPU's own name.
+    pub gpu: String,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// The registers of each, 32 bits each.
+    pub registers: u32,
+    /// The most threads of a block.
+    pub threads: u32,
+    /// The clock, in kilohertz.
+    pub kilohertz: u32,
+}
+
+/// What the micro-benchmarks measured. Times are in cycles of a multiprocessor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// FC: a multiply-add that the next one waits for.
+    pub fma: f64,
+    /// A shuffle and an addition that the next shuffle waits for.
+    pub shuffle: f64,
+    /// The bytes that a multiprocessor gets from the L2 cache in a cycle: while no other one reads, and while all do.
+    pub l2: [f64; 2],
+    /// A synchronisation of a row of blocks, one on each multiprocessor.
+    pub barrier: f64,
+    /// One more state of each of a thread's products.
+    pub products: Vec<Product>,
+    /// A reduction over a warp, divided by the steps of one: 5.
+    pub reductions: Vec<Reduction>,
+}
+
+/// A point of the product's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Product {
+    /// The warps of a scheduler.
+    pub warps: u32,
+    /// The outputs that use each state.
+    pub outputs: u32,
+    /// The time, in cycles.
+    pub cycles: f64,
+}
+
+/// A point of the reduction's time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reduction {
+    /// The values that the warps of a scheduler reduce together.
+    pub values: u32,
+    /// The time, in cycles.
+    pub cycles: f64,
+}
+
+impl Measured {
+    /// The device that these measurements are of.
+    ///
+    /// # Errors
+    /// A measurement that is no positive number; points on one side of a bound alone, or without the baseline, to which nothing can be fitted.
+    pub fn device(&self, reported: &Reported) -> Result<Device> {
+        self.check()?;
+        // Whole numbers, since the model counts with such; nothing takes no time.
+        let whole = |number: f64| (number.round() as u32).max(1);
+        Ok(Device {
+            name: reported.name.clone(),
+            multiprocessors: reported.multiprocessors,
+            constants: Constants {
+                schedulers: SCHEDULERS,
+                registers: reported.registers,
+                threads: reported.threads,
+                thread_weights: THREAD_WEIGHTS,
+                thread_registers: THREAD_REGISTERS,
+                fma_cycles: whole(self.fma),
+                // The model itself halves it where multiprocessors share a way.
+                l2_bytes: whole(self.l2[0]),
+                second_synchronisation: whole(self.barrier / self.fma),
+                shuffle: whole(self.shuffle / self.fma),
+                products: products(&self.products)?,
+                reductions: reductions(&self.reductions, self.shuffle)?,
+                time: None,
+            },
+        })
+    }
+
+    /// By how much the fits miss what they were fitted to, at worst, as shares of it: products, and reductions.
+    pub fn misses(&self, constants: &Constants) -> [f64; 2] {
+        let baseline = self.products.iter().find(|point| (point.warps, point.outputs) == (1, 1));
+        let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
+        let products = self
+            .products
+            .iter()
+            .map(|point| constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0);
+        let reductions = self
+            .reductions
+            .iter()
+            .map(|point| constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0);
+        let worst = |all: &mut dyn Iterator<Item = f64>| all.map(f64::abs).fold(0.0, f64::max);
+        [worst(&mut { products }), worst(&mut { reductions })]
+    }
+
+    fn check(&self) -> Result<()> {
+        let single = [("a multiply-add", self.fma), ("a shuffle", self.shuffle), ("a barrier", self.barrier)];
+        let bytes = self.l2.map(|bytes| ("bytes of the L2 cache", bytes));
+        let points = self.products.iter().map(|point| ("a product", point.cycles));
+        let points = points.chain(self.reductions.iter().map(|point| ("a reduction", point.cycles)));
+        for (what, number) in single.into_iter().chain(bytes).chain(points) {
+            if !(number.is_finite() && number > 0.0) {
+                return Err(Error::failed(format!(
+                    "{what}: {number} was measured, and only positive numbers can be fitted"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`, with the cost of one warp and one output as 1.
+fn products(points: &[Product]) -> Result<Products> {
+    let baseline = points.iter().find(|point| (point.warps, point.outputs) == (1, 1));
+    let baseline = baseline.ok_or_else(|| lacking("products have no baseline of one warp and one output"))?.cycles;
+    let both = |point: &Product| point.warps * point.outputs;
+    // The normal equations of the two slopes.
+    let (mut ww, mut wo, mut oo, mut wy, mut oy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for point in points.iter().filter(|point| both(point) <= PRODUCTS) {
+        let (w, o) = (f64::from(point.warps).log2(), f64::from(point.outputs).log2());
+        let y = (point.cycles / baseline).ln();
+        (ww, wo, oo, wy, oy) = (ww + w * w, wo + w * o, oo + o * o, wy + w * y, oy + o * y);
+    }
+    let determinant = ww * oo - wo * wo;
+    if determinant <= 0.0 {
+        return Err(lacking("products up to the bound do not differ in both warps and outputs"));
+    }
+    let above = points.iter().filter(|point| both(point) > PRODUCTS);
+    let in_proportion =
+        above.map(|point| (point.cycles / baseline * f64::from(PRODUCTS) / f64::from(both(point))).ln());
+    let bound_cost = mean(in_proportion).ok_or_else(|| lacking("no products are above the bound"))?;
+    Ok(Products {
+        warps: growth((wy * oo - oy * wo) / determinant),
+        outputs: growth((oy * ww - wy * wo) / determinant),
+        bound: PRODUCTS,
+        bound_cost: bound_cost.exp(),
+    })
+}
+
+/// S3: `log cost = log value · values`, with the time of a shuffle as 1; above the bound the cost is that of `bound_values` at the bound.
+fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
+    let (mut xx, mut xy) = (0.0, 0.0);
+    for point in points.iter().filter(|point| point.values < REDUCTIONS) {
+        let (x, y) = (f64::from(point.values), (point.cycles / shuffle).ln());
+        (xx, xy) = (xx + x * x, xy + x * y);
+    }
+    if xx == 0.0 {
+        return Err(lacking("no reductions are below the bound"));
+    }
+    let value = growth(xy / xx);
+    let above = points.iter().filter(|point| point.values >= REDUCTIONS);
+    let in_proportion =
+        above.map(|point| (point.cycles / shuffle * f64::from(REDUCTIONS) / f64::from(point.values)).ln());
+    let at_bound = mean(in_proportion).ok_or_else(|| lacking("no reductions are above the bound"))?;
+    // Of values that cost nothing, none is as many as any.
+    let bound_values = if value > 1.0 { (at_bound / value.ln()).round().max(0.0) as u32 } else { 0 };
+    Ok(Reductions { value, bound: REDUCTIONS, bound_values })
+}
+
+/// What a slope in logarithms multiplies by. More work takes no less time, whatever the noise says.
+fn growth(slope: f64) -> f64 {
+    slope.exp().max(1.0)
+}
+
+fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = numbers.fold((0u32, 0.0), |(count, sum), number| (count + 1, sum + number));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+fn lacking(what: &str) -> Error {
+    Error::failed(format!("nothing can be fitted: {what}"))
+}
+
+/// The text of a device's file.
+pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String {
+    let Constants { products, reductions, .. } = &device.constants;
+    let c = &device.constants;
+    let Reported { gpu, kilohertz, .. } = reported;
+    let [alone, shared] = measured.l2;
+    format!(
+        "# {gpu}, as batchlab grnn fit has measured it, at {} MHz by the driver.\n\
+         #\n\
+         # Cycles: a multiply-add {:.2}, a shuffle with its addition {:.2}, a synchronisation of all multiprocessors {:.0}. Bytes of the L2 cache a cycle\n\
+         # and multiprocessor: {alone:.1} alone, {shared:.1} while all read. products and reductions are fitted (docs/GRNN.md); their bounds,\n\
+         # thread_weights and thread_registers are the Titan V's, and the schedulers are those of all such GPUs.\n\
+         name = {}\n\
+         multiprocessors = {}\n\
+         \n\
+         [grnn]\n\
+         schedulers = {}\n\
+         registers = {}\n\
+         threads = {}\n\
+         thread_weights = {}\n\
+         thread_registers = {}\n\
+         fma_cycles = {}\n\
+         l2_bytes = {}\n\
+         second_synchronisation = {}\n\
+         shuffle = {}\n\
+         products = {{ warps = {:.4}, outputs = {:.4}, bound = {}, bound_cost = {:.4} }}\n\
+         reductions = {{ value = {:.6}, bound = {}, bound_values = {} }}\n",
+        kilohertz / 1000,
+        measured.fma,
+        measured.shuffle,
+        measured.barrier,
+        toml::Value::from(device.name.as_str()),
+        device.multiprocessors,
+        c.schedulers,
+        c.registers,
+        c.threads,
+        c.thread_weights,
+        c.thread_registers,
+        c.fma_cycles,
+        c.l2_bytes,
+        c.second_synchronisation,
+        c.shuffle,
+        products.warps,
+        products.outputs,
+        products.bound,
+        products.bound_cost,
+        reductions.value,
+        reductions.bound,
+        reductions.bound_values,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reported() -> Reported {
+        Reported {
+            name: "My \"GPU\"".into(),
+            gpu: "Some GPU".into(),
+            multiprocessors: 80,
+            registers: 65536,
+            threads: 1024,
+            kilohertz: 1_455_000,
+        }
+    }
+
+    /// What would be measured on a GPU of these constants, each number times what `noise` gives.
+    fn measured(constants: &Constants, mut noise: impl FnMut() -> f64) -> Measured {
+        let (products, reductions) = (&constants.products, &constants.reductions);
+        let fma = f64::from(constants.fma_cycles);
+        let shuffle = fma * f64::from(constants.shuffle);
+        let mut of_products = Vec::new();
+        let mut of_reductions = Vec::new();
+        for warps in [1u32, 2, 4, 8] {
+            for outputs in [1u32, 2, 4, 8] {
+                let powers =
+                    products.warps.powf(f64::from(warps).log2()) * products.outputs.powf(f64::from(outputs).log2());
+                let both = warps * outputs;
+                let in_proportion = products.bound_cost * f64::from(both) / f64::from(products.bound);
+                let cost = if both <= products.bound { powers } else { in_proportion };
+                of_products.push(Product { warps, outputs, cycles: fma * cost * noise() });
+            }
+            for values in [1, 2, 4, 8, 16].map(|values| warps * values) {
+                let at = |values: u32| reductions.value.powi(values as i32);
+                let in_proportion = at(reductions.bound_values) * f64::from(values) / f64::from(reductions.bound);
+                let cost = if values < reductions.bound { at(values) } else { in_proportion };
+                of_reductions.push(Reduction { values, cycles: shuffle * cost * noise() });
+            }
+        }
+        Measured {
+            fma: fma * noise(),
+            shuffle: shuffle * noise(),
+            l2: [f64::from(constants.l2_bytes) * noise(), f64::from(constants.l2_bytes) / 2.0 * noise()],
+            barrier: f64::from(constants.second_synchronisation) * fma * noise(),
+            products: of_products,
+            reductions: of_reductions,
+        }
+    }
+
+    fn near(found: f64, known: f64, within: f64) {
+        assert!((found / known - 1.0).abs() <= within, "{found} for {known}");
+    }
+
+    /// The Titan V's constants and others, far from them.
+    fn known() -> [Constants; 2] {
+        let titan = Device::open("titan-v").unwrap().constants;
+        let other = Constants {
+            fma_cycles: 6,
+            l2_bytes: 48,
+            second_synchronisation: 350,
+            shuffle: 5,
+            products: Products { warps: 1.25, outputs: 1.75, bound: 8, bound_cost: 3.2 },
+            reductions: Reductions { value: 1.11, bound: 12, bound_values: 5 },
+            ..titan.clone()
+        };
+        [titan, other]
+    }
+
+    #[test]
+    fn constants_come_back_from_what_they_make() {
+        for known in known() {
+            let found = measured(&known, || 1.0).device(&reported()).unwrap().constants;
+            near(found.products.warps, known.products.warps, 1e-12);
+            near(found.products.outputs, known.products.outputs, 1e-12);
+            near(found.products.bound_cost, known.products.bound_cost, 1e-12);
+            near(found.reductions.value, known.reductions.value, 1e-12);
+            let (products, reductions) =
+                (known.products.clone(), Reductions { value: found.reductions.value, ..known.reductions.clone() });
+            assert!(measured(&known, || 1.0).misses(&found).iter().all(|miss| *miss < 1e-9), "{found:?}");
+            // All others are whole numbers.
+            assert_eq!(
+                Constants { products: products.clone(), ..found.clone() },
+                Constants { reductions, products, time: None, ..known }
+            );
+        }
+    }
+
+    #[test]
+    fn noise_moves_them_by_no_more_than_itself() {
+        let mut drawn = 1u64;
+        for (known, turn) in known().into_iter().cycle().zip(0..200) {
+            // Up to 2 % either way.
+            let noise = || {
+                drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                1.0 + 0.02 * ((drawn >> 33) as f64 / f64::from(1u32 << 30) - 1.0)
+            };
+            let found = measured(&known, noise).device(&reported()).unwrap().constants;
+            near(found.products.warps, known.products.warps, 0.04);
+            near(found.products.outputs, known.products.outputs, 0.04);
+            near(found.products.bound_cost, known.products.bound_cost, 0.05);
+            near(found.reductions.value, known.reductions.value, 0.02);
+            assert!(found.shuffle.abs_diff(known.shuffle) <= 1, "turn {turn}: {found:?}");
+            assert_eq!(found.fma_cycles, known.fma_cycles);
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_fitted_is_named() {
+        let [titan, _] = known();
+        let good = measured(&titan, || 1.0);
+        let without = |keep: fn(&Product) -> bool| Measured {
+            products: good.products.iter().copied().filter(keep).collect(),
+            ..good.clone()
+        };
+        let reduced = |keep: fn(&Reduction) -> bool| Measured {
+            reductions: good.reductions.iter().copied().filter(keep).collect(),
+            ..good.clone()
+        };
+        for (bad, reason) in [
+            (Measured { fma: 0.0, ..good.clone() }, "a multiply-add: 0 was measured"),
+            (Measured { barrier: f64::NAN, ..good.clone() }, "a barrier: NaN was measured"),
+            (without(|point| point.warps > 1), "products have no baseline"),
+            (without(|point| point.warps == 1), "do not differ in both warps and outputs"),
+            (without(|point| point.warps * point.outputs <= 8), "no products are above the bound"),
+            (reduced(|point| point.values >= 12), "no reductions are below the bound"),
+            (reduced(|point| point.values < 12), "no reductions are above the bound"),
+        ] {
+            let message = bad.device(&reported()).unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}: {reason}");
+        }
+    }
+
+    #[test]
+    fn more_work_takes_no_less_time() {
+        let [titan, _] = known();
+        let mut flat = measured(&titan, || 1.0);
+        flat.products.iter_mut().for_each(|point| point.cycles = 9.0 / f64::from(point.warps));
+        flat.reductions.iter_mut().for_each(|point| point.cycles = flat.shuffle / 2.0);
+        let found = flat.device(&reported()).unwrap().constants;
+        assert_eq!((found.products.warps, found.products.outputs), (1.0, 1.0));
+        assert_eq!((found.reductions.value, found.reductions.bound_values), (1.0, 0));
+    }
+
+    #[test]
+    fn a_file_says_what_was_found() {
+        let [titan, _] = known();
+        let measured = measured(&titan, || 1.0);
+        let device = measured.device(&reported()).unwrap();
+        let text = file(&device, &measured, &reported());
+        let read = Device::parse(&text, "fitted.toml").unwrap();
+        assert_eq!((read.name.as_str(), read.multiprocessors), ("My \"GPU\"", 80));
+        assert_eq!(read.constants, Constants { time: None, ..titan });
+        assert!(text.starts_with("# Some GPU, as batchlab grnn fit has measured it, at 1455 MHz"), "{text}");
+    }
+}
