@@ -41,8 +41,17 @@ def first_five(bench, cell, hidden, batch, found):
     )
 
 
-def regret(bench, cell, hidden, batch, count):
-    measured, _ = tuned(bench, cell, hidden, batch, bench.scale.sequence, "--top", 5, "--all", count)
+def fitted(bench):
+    """A device file of this GPU, which ranks."""
+    path = bench.folder / "fitted.toml"
+    call = bench.needed("grnn", "fit", "--device-name", "fitted", "--out", path)
+    bench.needed("grnn", "rank", "--cell", "lstm", "--hidden", 256, "--batch", 20, "--device", path)
+    (misses,) = [line for line in call.stdout.splitlines() if line.startswith("The fits miss")]
+    return True, f"{misses} {path.name} ranks"
+
+
+def regret(bench, cell, hidden, batch, count, device=()):
+    measured, _ = tuned(bench, cell, hidden, batch, bench.scale.sequence, "--top", 5, "--all", count, *device)
     one, five = (1 + measured["regret"][key] for key in ("top_1", "top"))
     return five <= WITHIN_OF_SAMPLE, (
         f"rank 1 takes {one:.3f} and the best of the first five {five:.3f} of the best of {len(measured['measured'])} mappings "
@@ -85,5 +94,10 @@ def sequences(bench):
 
 def sampled(bench):
     """How good the model's first ones are among all valid mappings."""
+    bench.item("constants of this GPU", lambda: fitted(bench), of_times=False)
+    own = bench.folder / "fitted.toml"
     for (cell, hidden, batch), count in bench.scale.sampled:
-        bench.item(f"regret of {cell} of {hidden} at batch {batch}", lambda: regret(bench, cell, hidden, batch, count))
+        name = f"regret of {cell} of {hidden} at batch {batch}"
+        bench.item(name, lambda: regret(bench, cell, hidden, batch, count))
+        if own.is_file():
+            bench.item(f"{name} by its own constants", lambda: regret(bench, cell, hidden, batch, count, ("--device", own)))
