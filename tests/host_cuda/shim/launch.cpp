@@ -1,9 +1,11 @@
 #include "launch.hpp"
 
 #include <algorithm>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@ constexpr size_t threads_at_once = 1024;
 #else
 constexpr size_t threads_at_once = 4096;
 #endif
+constexpr size_t launches_at_once = 4;
 constexpr unsigned warp_lanes = 32;
 // How often each thread may look in vain, with no other doing anything, until it is clear that nothing will change.
 constexpr size_t looks = 100;
@@ -128,6 +131,35 @@ class Grid {
   // How many threads in a row have looked at memory in vain.
   size_t looked_ = 0;
 };
+
+// Streams can be many, and the stacks of all their launches more than the system gives. So a few launches run at a time, and each
+// takes over the stacks of one before it.
+class Turns {
+ public:
+  std::vector<Stack> take() {
+    std::unique_lock<std::mutex> locked(mutex_);
+    ended_.wait(locked, [&] { return !free_.empty(); });
+    std::vector<Stack> stacks = std::move(free_.back());
+    free_.pop_back();
+    return stacks;
+  }
+
+  void give(std::vector<Stack> stacks) {
+    {
+      const std::lock_guard<std::mutex> locked(mutex_);
+      free_.push_back(std::move(stacks));
+    }
+    ended_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<std::vector<Stack>> free_ = std::vector<std::vector<Stack>>(launches_at_once);
+};
+
+// Never taken down, since streams may outlive it.
+Turns &turns = *new Turns;
 
 thread_local Grid *grid;
 // Stacks of threads that have ended, the last one used first, while it is in the caches.
@@ -420,10 +452,14 @@ bool possible(const Launch &launch) { return refusal(launch).empty(); }
 std::string launch(const Kernel &kernel, const Launch &launch, void **arguments) {
   std::string failure = refusal(launch);
   if (failure.empty()) {
-    Grid own(kernel, launch, arguments);
-    grid = &own;
-    failure = own.run();
-    grid = nullptr;
+    stacks = turns.take();
+    {
+      Grid own(kernel, launch, arguments);
+      grid = &own;
+      failure = own.run();
+      grid = nullptr;
+    }
+    turns.give(std::move(stacks));
   }
   return failure.empty() ? failure : std::string(kernel.name) + ": " + failure;
 }
