@@ -316,14 +316,19 @@ impl<'s> Prepared<'s> {
     /// What a device may make ready for a run before its clock starts.
     fn options(&self, run: &Run, requests: &Requests) -> cuda::Options {
         let batches = self.scenario.policies[run.policy].settings.largest_batches(&self.setup(run.policy));
-        let whole = matches!(batches, Some(Batches::Requests(_)));
         let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, self.cells.len()));
         cuda::Options {
             keep: Vec::new(),
             materialise: (0..).map(CellId).zip(largest).collect(),
-            whole,
+            several_launches: self.runs_several_steps(run.policy),
             streams: self.streams(run.policy),
         }
+    }
+
+    /// Whether a policy's tasks run several steps of their members: they are whole requests, or parts of them.
+    fn runs_several_steps(&self, policy: usize) -> bool {
+        let settings = &self.scenario.policies[policy].settings;
+        settings.runs_parts() || matches!(settings.largest_batches(&self.setup(policy)), Some(Batches::Requests(_)))
     }
 
     /// What no policy of the scenario can beat, on the requests of the first replication; `None` where nothing is simulated.
@@ -372,9 +377,7 @@ impl<'s> Prepared<'s> {
     /// The cell types that ran at batch sizes which the policy's cost table does not have; none on a real device.
     pub fn extrapolated(&self, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
         let Some(device) = self.device(run.policy) else { return Vec::new() };
-        let settings = &self.scenario.policies[run.policy].settings;
-        let whole = matches!(settings.largest_batches(&self.setup(run.policy)), Some(Batches::Requests(_)));
-        if device.is_persistent() && (whole || settings.runs_parts()) {
+        if device.is_persistent() && self.runs_several_steps(run.policy) {
             return Vec::new(); // Its tasks run in kernels of which the table says nothing.
         }
         let counts = (0..).map(CellId).zip(&self.steps).zip(&record.batches);

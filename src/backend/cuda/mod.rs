@@ -54,8 +54,8 @@ pub struct Options {
     /// The largest batch of each cell type: batches of all sizes up to it are made ready before the clock starts, others when
     /// they are met.
     pub materialise: Vec<(CellId, u32)>,
-    /// The policy's tasks are whole requests, whose launches do not signal one by one: what is made ready is of that kind.
-    pub whole: bool,
+    /// The policy's tasks are whole requests or parts of them, whose launches do not signal one by one: what is made ready is of that kind.
+    pub several_launches: bool,
     /// The streams of each worker that the policy submits to; 0 where that is not known. Threads take them side by side, and GPUs
     /// make a lane for each when they meet it, or, for a network that a file lists, ahead.
     pub streams: u16,
@@ -149,7 +149,7 @@ impl<'d, D: Device> Cuda<'d, D> {
                     // Nearly all nodes of binary trees have two children.
                     let inputs = if counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
                     let tokens = if sized { most } else { 0 };
-                    let shape = Shape { lane, cell, rows, inputs, tokens, signals: !options.whole };
+                    let shape = Shape { lane, cell, rows, inputs, tokens, signals: !options.several_launches };
                     self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
                 }
             }

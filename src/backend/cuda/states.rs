@@ -299,7 +299,7 @@ impl States {
             }
             _ => return None,
         };
-        self.kept.place(row.request, graph, row.node).map(|place| (slot, place))
+        self.kept.place(row.request, row.node).map(|place| (slot, place))
     }
 
     /// A request's last task is done.

@@ -272,6 +272,22 @@ fn a_device_serves_run_after_run() {
 }
 
 #[test]
+fn parts_of_requests_run_what_was_made_ready_for_them() {
+    let network = network("lstm", 1);
+    let mut rng = random::stream(1, 0, "cuda parts");
+    let mut device = Fake::new(&network, random::stream(1, 0, "cuda parts device"));
+    let requests = requests(network.model(), 30, &mut rng);
+    let policy = Cellular { max_batch: PerCell::All(8), chunk: 3, ..Cellular::default() };
+    let mut service = Service::new(&network, &requests, &policy);
+    (service.options.materialise, service.options.several_launches) = (vec![(CellId(0), 8)], true);
+    let (outputs, _) = service.serve(&mut device, &mut rng);
+    for (request, output) in outputs.into_iter().enumerate() {
+        assert_eq!(output, Some(service.alone(request)));
+    }
+    assert_eq!(device.most_plans, 8, "no other was made while the requests were served");
+}
+
+#[test]
 fn only_outputs_that_are_kept_are_there() {
     for model in MODELS {
         let network = network(model, 2);
