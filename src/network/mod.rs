@@ -142,10 +142,13 @@ impl Network {
     /// The network of a model, with weights from the specification's file or, without one, from its seed.
     ///
     /// # Errors
-    /// A size out of range (see [`Spec::check`]); a file of weights that can't be read, or lacks a tensor, or has one of
+    /// A size out of range (see [`Spec::check`]); a network in a file that is larger than the memory that is free; a file of weights that can't be read, or lacks a tensor, or has one of
     /// another shape or type, with the name of the file, the tensor, and what it should be.
     pub fn new(model: &Model, spec: &Spec) -> Result<Network> {
         spec.check(model)?;
+        if let Some(listed) = model.network() {
+            operators::fits(listed)?;
+        }
         let weights = Weights::open(model, spec)?;
         let cells = cells::of_model(model, spec, &weights);
         let network = Network::of_cells(model, spec, cells, cells::state(model, spec));

@@ -28,11 +28,10 @@ const MAX_WIDTH: u32 = 1 << 16;
 pub const MAX_VOCABULARY: u32 = 1 << 24;
 
 impl Spec {
-    /// Whether the sizes are in range, and fit the model. Memory is looked at for a network that a file lists alone, whose sizes are the
-    /// file's.
+    /// Whether the sizes are in range, and fit the model.
     ///
     /// # Errors
-    /// Begins with what is at fault: `model` for one that is a description without weights or too large, or the size: `hidden`, `embedding` or
+    /// Begins with what is at fault: `model` for one that is a description without weights or can't be computed, or the size: `hidden`, `embedding` or
     /// `vocabulary`.
     pub fn check(&self, model: &Model) -> Result<()> {
         if model.graph_model().is_some() {

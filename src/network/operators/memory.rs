@@ -12,7 +12,7 @@ const FLOAT: u128 = size_of::<f32>() as u128;
 ///
 /// # Errors
 /// Begins with `model`; says what it takes, and what there is.
-pub(super) fn check(network: &Dnn) -> Result<()> {
+pub fn fits(network: &Dnn) -> Result<()> {
     within(network, available().unwrap_or(u128::MAX))
 }
 
