@@ -44,12 +44,13 @@ pub struct Tuned {
 pub struct Tuner {
     host: Host,
     layer: Arc<Layer>,
-    network: Network,
     cell: Cell,
     batch: u32,
     steps: u32,
     /// The vectors of all steps.
     inputs: Vec<f32>,
+    /// What each sequence comes to on the CPU after [`CHECKED`] steps, or all if these are fewer.
+    alone: Vec<Vec<f32>>,
 }
 
 impl Tuner {
@@ -65,7 +66,9 @@ impl Tuner {
         let places = (0..steps).flat_map(|step| (0..batch).map(move |sequence| (sequence, step)));
         let words = places.map(|(sequence, step)| network.token(RequestId(sequence), step) as usize);
         let inputs = words.flat_map(|word| &table[word * width..][..width]).copied().collect();
-        Ok(Tuner { host, layer, network, cell, batch, steps, inputs })
+        let graph = CellGraph::chain(CellId(0), CHECKED.min(steps));
+        let alone = (0..batch).map(|sequence| network.alone(RequestId(sequence), &graph).state).collect();
+        Ok(Tuner { host, layer, cell, batch, steps, inputs, alone })
     }
 
     /// The mapping that was kept for this GPU and these sizes, by these kernels.
@@ -117,14 +120,12 @@ impl Tuner {
         let (steps, hidden) = (CHECKED.min(self.steps), self.layer.hidden as usize);
         let inputs = &self.inputs[..steps as usize * self.batch as usize * hidden];
         let left = kernel.run(&vec![steps; self.batch as usize], &self.zeros(), inputs)?;
-        for sequence in 0..self.batch as usize {
-            let graph = CellGraph::chain(CellId(0), steps);
-            let alone = self.network.alone(RequestId(sequence as u32), &graph).state;
+        for (sequence, alone) in self.alone.iter().enumerate() {
             let of_sequence = |states: &[f32]| states.chunks_exact(hidden).nth(sequence).unwrap_or_default().to_vec();
             let found = [of_sequence(&left.h), of_sequence(&left.c)].concat();
             // What is no number is near to nothing.
             let near = |(found, alone): (&f32, &f32)| (found - alone).abs() <= TOLERANCE;
-            if let Some(at) = found.iter().zip(&alone).position(|pair| !near(pair)) {
+            if let Some(at) = found.iter().zip(alone).position(|pair| !near(pair)) {
                 return Err(Error::failed(format!(
                     "{} with {:?} computes {} where the CPU computes {}, in number {at} of sequence {sequence} after {steps} steps",
                     kernel.configuration().sizes().rnn,
