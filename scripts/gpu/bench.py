@@ -78,6 +78,13 @@ class Bench:
             raise AssertionError(call.last_words())
         return call
 
+    def floors(self):
+        """Bytes and operations a second of this GPU, by format; measured once in a part."""
+        path = self.folder / "floors.csv"
+        if not path.is_file():
+            self.needed("profile", "--backend", "cuda", "--floors", "-o", path)
+        return {row["precision"]: (float(row["bytes_per_s"]), float(row["operations_per_s"])) for row in rows_of(path)}
+
     def real(self, scenario, label, *sets, verify="none", more=()):
         """Runs a scenario on the GPU and gives the rows of its summary, and the call."""
         out = self.folder / "runs" / label

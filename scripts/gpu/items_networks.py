@@ -2,7 +2,7 @@
 
 import json
 
-from bench import Skip, rows_of, table
+from bench import Skip, table
 from items_answers import VERIFIED
 
 # A stage may take so many times what memory and products of this GPU would take at their best. Matrices of convolutions are written out and
@@ -98,14 +98,11 @@ def answers(bench, network, precision):
 def own_roofline(bench, precision):
     """A device file of this GPU's memory and products as they were measured."""
     path = bench.folder / f"roofline-{precision}.toml"
-    floors = bench.folder / "floors.csv"
-    if not floors.is_file():
-        bench.needed("profile", "--backend", "cuda", "--floors", "-o", floors)
-    (row,) = [row for row in rows_of(floors) if row["precision"] == precision]
+    bytes_per_s, operations_per_s = bench.floors()[precision]
     path.write_text(
         ROOFLINE.format(
-            precision=precision, bandwidth=max(1, int(float(row["bytes_per_s"]) / 1e6)),
-            peak=max(1, int(float(row["operations_per_s"]) / 1e9)), bytes=4 if precision in ("f32", "tf32") else 2,
+            precision=precision, bandwidth=max(1, int(bytes_per_s / 1e6)),
+            peak=max(1, int(operations_per_s / 1e9)), bytes=4 if precision in ("f32", "tf32") else 2,
         )
     )
     return path

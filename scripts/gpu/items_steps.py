@@ -67,13 +67,6 @@ def step_of(cell, hidden, vocabulary, precision, batch):
     return weights * size + batch * (operand * size + state * 4), 2 * weights * batch
 
 
-def floors(bench):
-    """Bytes and operations a second of this GPU, by format."""
-    path = bench.folder / "floors.csv"
-    bench.needed("profile", "--backend", "cuda", "--floors", "-o", path)
-    return {row["precision"]: (float(row["bytes_per_s"]), float(row["operations_per_s"])) for row in rows_of(path)}
-
-
 def against_floors(bench, measured, costs):
     """The largest batches have to be near the floor; a table shows all."""
     scale = bench.scale
@@ -191,7 +184,7 @@ def run(bench):
 
     for precision in scale.step_precisions:
         bench.item(f"profile in {precision}", lambda: profiled(precision))
-    bench.item("steps against their floors", lambda: against_floors(bench, floors(bench), costs))
+    bench.item("steps against their floors", lambda: against_floors(bench, bench.floors(), costs))
     for precision in scale.step_precisions:
         bench.item(f"full batches of {scale.full_batch} in {precision}", lambda: full_batches(bench, precision, costs))
         bench.item(f"scheduling and gathering in {precision}", lambda: added(bench, precision, costs, overheads[precision]))
