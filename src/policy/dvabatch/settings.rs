@@ -234,7 +234,7 @@ impl DvaBatch {
         // those of the next would wait for the few that are left.
         let waits = self.room == RoomFor::Room;
         let room = || Room(network.filter(|_| waits).and_then(|_| durations("").ok()));
-        let window = self.window(setup, slicing)?;
+        let (window, padded) = (self.window(setup, slicing)?, self.padded(network)?);
         let load = |comp_wait| ByLoad { max_batch: self.max_batch, window, comp_wait, room: room() };
         let comp_wait = || -> Result<CompWait, String> {
             Ok(match (self.comp_wait, network) {
@@ -260,7 +260,7 @@ impl DvaBatch {
             Diversity::Input | Diversity::Auto => Box::new(ByInput {
                 width: self.bucket_width,
                 sized: network.is_some(),
-                padded: self.padded(network)?,
+                padded,
                 max_batch: self.max_batch,
                 window,
                 room: room(),
