@@ -20,6 +20,10 @@ impl Device for Idle {
         u32::MAX
     }
 
+    fn most_steps(&self, _: u32) -> u32 {
+        0
+    }
+
     fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
         self.shapes.push(shape);
         Ok(Plan(self.shapes.len() as u32 - 1))

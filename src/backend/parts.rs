@@ -10,7 +10,8 @@ pub fn longest(parts: &[Part]) -> usize {
     parts.iter().map(length).max().unwrap_or(0)
 }
 
-fn length(part: &Part) -> usize {
+/// The nodes of a part.
+pub fn length(part: &Part) -> usize {
     part.to.0.saturating_sub(part.from.0) as usize
 }
 

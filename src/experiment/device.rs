@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::engine::{self, Engine};
 use super::target::{Processor, Target};
+use crate::cost::grnn;
 use crate::cost::table::{CostTable, TableModel};
 use crate::error::{Context as _, Error, Result};
 use crate::network::Network;
@@ -71,10 +72,14 @@ pub(super) fn operators(scenario: &Scenario) -> Catalogue {
 fn engine(scenario: &Scenario, processor: Processor) -> Result<Engine> {
     let (model, device) = (&scenario.workload.model, &scenario.device);
     engine::check(processor, model, &device.gpu).within(scenario.file.display())?;
-    let network = Network::new(model, &spec(scenario)).within("workload");
-    network
-        .and_then(|network| Engine::new(processor, network, &device.gpu, device.workers))
-        .within(scenario.file.display())
+    let ready = || {
+        let persistent = device.grnn.as_ref().filter(|_| processor == Processor::Cuda);
+        let persistent =
+            persistent.map(|file| grnn::Cell::of(model).and_then(|_| grnn::Device::read(file))).transpose()?;
+        let network = Network::new(model, &spec(scenario)).within("workload")?;
+        Engine::new(processor, network, &device.gpu, persistent.as_ref(), device.workers)
+    };
+    ready().within(scenario.file.display())
 }
 
 /// The sizes of a scenario's network, and where its weights are from.

@@ -10,6 +10,7 @@ use crate::backend::cpu::{self, Cpu, StepTime};
 use crate::backend::cuda::gpu::about::{Libraries, Library};
 use crate::backend::cuda::gpu::{Gpus, Precision, Settings, libraries};
 use crate::backend::cuda::{Cuda, Options};
+use crate::cost::grnn;
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::units::{RequestId, WorkerId};
@@ -48,15 +49,22 @@ impl Running for Cuda<'_, Gpus> {
 }
 
 impl Engine {
-    /// Makes a network ready on so many workers. `settings` are those of GPUs, which take its weights from where it has them.
+    /// Makes a network ready on so many workers. `settings` are those of GPUs, which take its weights from where it has them, and
+    /// `persistent` is what GRNN's model knows of one, where tasks of several steps are to run in persistent kernels.
     ///
     /// # Errors
     /// A GPU that is missing, or something that it needs.
-    pub fn new(processor: Processor, network: Network, settings: &Settings, workers: usize) -> Result<Engine> {
+    pub fn new(
+        processor: Processor,
+        network: Network,
+        settings: &Settings,
+        persistent: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Result<Engine> {
         let (precision, place) = match processor {
             Processor::Cpu => (Precision::F32, Place::Cpu),
             Processor::Cuda => {
-                let gpus = Gpus::new(network.model(), network.spec(), settings, workers)?;
+                let gpus = Gpus::new(network.model(), network.spec(), settings, persistent, workers)?;
                 (settings.precision, Place::Gpus(Box::new(gpus)))
             }
         };

@@ -62,7 +62,7 @@ pub fn make(
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Engine> {
     let Settings { processor, gpu, workers, .. } = settings;
     engine::check(*processor, &wanted.model, gpu)?;
-    let engine = Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, *workers)?;
+    let engine = Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, None, *workers)?;
     let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
     for (number, tree) in trees.graphs.iter().enumerate() {
         engine.network().check(tree).within(format_args!("request {number}"))?;

@@ -8,7 +8,7 @@ use crate::cost::CostModel;
 use crate::cost::grnn::{self, Persistent};
 use crate::cost::roofline::Roofline;
 use crate::cost::table::{CostTable, Overhead};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Context as _, Result};
 use crate::policy::Policy;
 use crate::policy::registry::{Configured, Setup};
 use crate::workload::model::Model;
@@ -36,16 +36,7 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
 
 /// The persistent kernels of a model on a device, and the name of its cell.
 fn persistent(file: &Path, model: &Model, sizes: &Sizes) -> Result<(Arc<Persistent>, &'static str)> {
-    let cell = match model {
-        Model::Lstm => grnn::Cell::Lstm,
-        Model::Gru => grnn::Cell::Gru,
-        other => {
-            return Err(Error::input(format!(
-                "device.grnn: persistent kernels run lstm and gru, and the model is {}; leave it out",
-                other.name()
-            )));
-        }
-    };
+    let cell = grnn::Cell::of(model)?;
     let device = grnn::Device::read(file)?;
     let kernels = Persistent::new(cell, sizes.hidden, &device).within(file.display())?;
     Ok((Arc::new(kernels), cell.name()))

@@ -87,19 +87,23 @@ impl Bench {
     }
 
     pub fn of(model: &Model, spec: &Spec, settings: Settings, workers: usize) -> Bench {
-        let mut gpus = Gpus::new(model, spec, &settings, workers).expect("GPUs");
+        let mut gpus = Gpus::new(model, spec, &settings, None, workers).expect("GPUs");
         gpus.begin(workers, &needs()).expect("a run");
         Bench { network: Network::new(model, spec).expect("a network"), gpus }
     }
 
     /// The plan of a batch on a lane.
     pub fn plan(&mut self, lane: Lane, cell: u16, rows: u32, inputs: u32, signals: bool) -> Plan {
-        self.gpus.prepare(Shape { lane, cell: CellId(cell), rows, inputs, tokens: 0, signals }).expect("a plan")
+        self.gpus
+            .prepare(Shape { lane, cell: CellId(cell), rows, inputs, tokens: 0, steps: 0, signals })
+            .expect("a plan")
     }
 
     /// The plan of a batch of an operator, padded to so many tokens.
     pub fn plan_of(&mut self, lane: Lane, cell: u16, rows: u32, tokens: u32, signals: bool) -> Plan {
-        self.gpus.prepare(Shape { lane, cell: CellId(cell), rows, inputs: 0, tokens, signals }).expect("a plan")
+        self.gpus
+            .prepare(Shape { lane, cell: CellId(cell), rows, inputs: 0, tokens, steps: 0, signals })
+            .expect("a plan")
     }
 
     pub fn gather(&mut self, plan: Plan, rows: &[Row], inputs: &[u32]) {

@@ -131,7 +131,7 @@ fn numbers_that_are_none_are_noted_for_their_slot() {
 
 /// What a host lacks.
 fn refusal(workers: usize) -> (u8, String) {
-    let error = Gpus::new(&Model::Lstm, &spec(), &Settings::default(), workers).unwrap_err();
+    let error = Gpus::new(&Model::Lstm, &spec(), &Settings::default(), None, workers).unwrap_err();
     (error.exit_code(), error.to_string())
 }
 
@@ -165,7 +165,7 @@ fn more_workers_than_gpus_are_a_mistake() {
         );
         let dnn = Model::parse("dnn:net").unwrap();
         let square = Spec { embedding: 9, ..spec() };
-        let error = Gpus::new(&dnn, &square, &Settings::default(), 1).unwrap_err();
+        let error = Gpus::new(&dnn, &square, &Settings::default(), None, 1).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
             error.to_string().starts_with("the model dnn:net has no cells for GPUs; run it with --backend cpu"),

@@ -81,7 +81,7 @@ fn states_take_what_memory_there_is() {
     assert!((fit * 9 / 10..=fit).contains(&slots), "{slots} of {fit}");
 
     // What the lane then asks for is not there.
-    let shape = Shape { lane: LANE, cell: CellId(0), rows: 1 << 20, inputs: 0, tokens: 0, signals: true };
+    let shape = Shape { lane: LANE, cell: CellId(0), rows: 1 << 20, inputs: 0, tokens: 0, steps: 0, signals: true };
     let fault = bench.gpus.prepare(shape).unwrap_err();
     assert!(!fault.lost);
     assert!(fault.reason.contains("GPU 0 (Host CUDA) has no memory for"), "{fault}");
@@ -94,7 +94,7 @@ fn weights_that_do_not_fit_are_told_with_figures() {
         return;
     }
     let wide = Spec { hidden: 200, ..spec() };
-    let error = Gpus::new(&Model::Lstm, &wide, &Settings::default(), 1).unwrap_err();
+    let error = Gpus::new(&Model::Lstm, &wide, &Settings::default(), None, 1).unwrap_err();
     assert_eq!(error.exit_code(), 1);
     let error = error.to_string();
     assert!(error.starts_with("GPU 0 (Host CUDA) has no memory for weights: 640.6 KiB are wanted, "), "{error}");

@@ -38,6 +38,8 @@ pub struct Shape {
     pub inputs: u32,
     /// The tokens that each row is padded to, for operators whose sizes depend on them; 0 for all others.
     pub tokens: u32,
+    /// The steps that a launch runs, in a persistent kernel, of each row up to its last node; 0 for the cell itself, which runs one.
+    pub steps: u32,
     /// Whether its last kernel counts the lane's signal up.
     pub signals: bool,
 }
@@ -58,8 +60,8 @@ pub struct Row {
     pub request: RequestId,
     /// The node's number.
     pub node: u32,
-    /// The last node that this row can run in launches that go on without a gather. Behind it the row is padding: computed,
-    /// and not stored.
+    /// The last node that this row can run in launches that go on without a gather, or in a launch of several steps. Behind it the row
+    /// is padding: computed, and not stored.
     pub last: u32,
     /// Where the node's state goes. Nodes that follow in this row take it from there and put theirs there.
     pub state: Slot,
@@ -130,6 +132,9 @@ pub trait Device {
 
     /// How many states a worker's pool has room for.
     fn slots(&self, worker: WorkerId) -> u32;
+
+    /// The most steps of so many chains that a launch of a persistent kernel runs; 0 where there is none.
+    fn most_steps(&self, rows: u32) -> u32;
 
     /// Makes a batched cell ready to launch; opens its lane if it is new. Takes its time, so that it is called ahead. A shape
     /// that is ready, of an earlier run too, gives its plan again at once.

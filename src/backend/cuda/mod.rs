@@ -13,6 +13,7 @@ mod lanes;
 mod plans;
 mod queued;
 mod rows;
+mod sequences;
 mod slots;
 mod states;
 #[cfg(test)]
@@ -41,6 +42,7 @@ use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::network::reference::Output;
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Requests;
 
 /// How often a GPU that has work is asked whether it is well: it is a call of the driver's.
@@ -98,7 +100,9 @@ impl<'d, D: Device> Cuda<'d, D> {
         options: &Options,
     ) -> Result<Cuda<'d, D>> {
         check(network.model())?;
-        let room = if network.operators().is_some() { plans::ROOM_OF_OPERATORS } else { plans::ROOM };
+        // Of what is not captured there can be more: an operator for each length, a persistent kernel for each number of steps.
+        let many = network.operators().is_some() || device.most_steps(1) > 0;
+        let room = if many { plans::ROOM_UNCAPTURED } else { plans::ROOM };
         Cuda::with_room(device, network, requests, workers, options, room)
     }
 
@@ -141,15 +145,18 @@ impl<'d, D: Device> Cuda<'d, D> {
         let listed = self.states.network().model().network().cloned();
         let streams = if listed.is_some() { options.streams.max(1) } else { 1 };
         let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
+        let longest = self.states.graphs().iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
         let lanes = (0..workers as u16).flat_map(|worker| (0..streams).map(move |stream| (worker, stream)));
         for lane in lanes.map(|(worker, stream)| Lane { worker: WorkerId(worker), stream: StreamId(stream) }) {
             for &(cell, largest) in &options.materialise {
                 let Cell { counts_inputs, sized, .. } = self.cells[cell.index()];
-                for rows in if listed.is_some() { largest.max(1) } else { 1 }..=largest {
+                // The largest comes first, so that memory is made for it at once.
+                for rows in (if listed.is_some() { largest.max(1) } else { 1 }..=largest).rev() {
                     // Nearly all nodes of binary trees have two children.
                     let inputs = if counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
                     let tokens = if sized { most } else { 0 };
-                    let shape = Shape { lane, cell, rows, inputs, tokens, signals: !options.several_launches };
+                    let steps = if options.several_launches { longest.min(self.device.most_steps(rows)) } else { 0 };
+                    let shape = Shape { lane, cell, rows, inputs, tokens, steps, signals: !options.several_launches };
                     self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
                 }
             }

@@ -8,8 +8,9 @@ use super::device::{Device, Fault, Plan, Shape};
 /// How many plans beside those that were made ready ahead are held.
 pub const ROOM: usize = 1024;
 
-/// The same for a network that a file lists: nothing of them is captured, and there is one for each operator, batch and length.
-pub const ROOM_OF_OPERATORS: usize = 1 << 15;
+/// The same where nothing of them is captured: there is one for each operator, batch and length of a network that a file lists, or for each batch
+/// and number of steps of a persistent kernel.
+pub const ROOM_UNCAPTURED: usize = 1 << 15;
 
 /// Plans by their shapes.
 #[derive(Debug)]

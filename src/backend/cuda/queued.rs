@@ -6,7 +6,7 @@ use super::rows::Member;
 use super::states::{Carry, Gathering, Launch, States};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{MemberList, NodeRef, Step, parts, places};
+use crate::backend::{MemberList, NodeRef, Part, Step, parts, places};
 use crate::units::{CellId, RequestId, WorkerId};
 
 /// What is used while a task is queued, kept for its memory.
@@ -23,6 +23,8 @@ pub struct Queued {
     pub(super) list: ReadyList,
     /// Those of one of its steps, or those that a task of parts runs at once.
     pub(super) nodes: Vec<NodeRef>,
+    /// The requests of a task that are run as parts, from their first node to their last.
+    pub(super) parts: Vec<Part>,
 }
 
 impl Queued {
@@ -41,14 +43,16 @@ pub(super) struct Size {
     pub rows: u32,
     /// The tokens that the policy pads it to, for operators that have a size.
     pub tokens: u32,
+    /// The steps that a persistent kernel runs; 0 for a launch of the cell.
+    pub steps: u32,
     /// The launch signals.
     pub signals: bool,
 }
 
 impl Size {
-    /// That of a step.
+    /// That of one run of a step.
     pub(super) fn of(step: &Step, signals: bool) -> Size {
-        Size { cell: step.cell, rows: step.batch, tokens: step.input, signals }
+        Size { cell: step.cell, rows: step.batch, tokens: step.input, steps: 0, signals }
     }
 }
 
@@ -57,6 +61,7 @@ impl<D: Device> Cuda<'_, D> {
     pub(super) fn queue(&mut self, id: LaneId, steps: &[Step], flight: &mut Flight) -> Result<(), Fault> {
         self.queued.fetches.clear();
         match (&flight.members, steps) {
+            _ if self.runs_sequences(&flight.members, steps) => self.queue_sequences(id, steps, flight)?,
             (MemberList::Requests(_), steps) => self.queue_whole(id, steps, flight)?,
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.queue_nodes(id, step, flight)?;
@@ -212,7 +217,8 @@ impl<D: Device> Cuda<'_, D> {
             true => batch.rows.iter().map(|row| row.tokens).fold(size.tokens.max(1), u32::max),
             false => 0,
         };
-        let shape = Shape { lane, cell: size.cell, rows: size.rows, inputs, tokens, signals: size.signals };
+        let Size { cell, rows, steps, signals, .. } = size;
+        let shape = Shape { lane, cell, rows, inputs, tokens, steps, signals };
         lanes.rows(id, size.cell).brought_together(shape);
         let plan = plans.get(shape, *device)?;
         for place in 0..self.queued.batch.carries.len() {

@@ -75,6 +75,11 @@ impl Rows {
         !nodes.is_empty() && self.members.len() == nodes.len() && self.members.iter().zip(nodes).all(next)
     }
 
+    /// Passes to the last node of each row that a launch of several steps runs, given in the order of the rows.
+    pub fn go_to(&mut self, lasts: impl Iterator<Item = u32>) {
+        self.members.iter_mut().zip(lasts).for_each(|(row, last)| row.node = last);
+    }
+
     /// Passes to the next node in each row.
     pub fn go_on(&mut self) {
         self.members.iter_mut().for_each(|row| row.node += 1);

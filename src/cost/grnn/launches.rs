@@ -6,6 +6,7 @@
 
 use super::space::LARGEST_GROUP;
 use super::{Cell, Device, Ranked, Space, rank};
+use crate::error::{Error, Result};
 
 /// The best kernel for each batch.
 #[derive(Clone, Debug)]
@@ -36,6 +37,21 @@ impl Launches {
     /// The largest batch that runs in one launch; `None` where the weights do not fit.
     pub fn largest(&self) -> Option<u32> {
         u32::try_from(self.kernels.len()).ok().filter(|largest| *largest > 0)
+    }
+
+    /// Checks that there is a kernel for some batch.
+    ///
+    /// # Errors
+    /// There is none, and what to do.
+    pub fn check(&self, cell: Cell, hidden: u32, device: &str) -> Result<()> {
+        match self.largest() {
+            Some(_) => Ok(()),
+            None => Err(Error::input(format!(
+                "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights; leave device.grnn out, \
+                 or take a smaller workload.hidden",
+                cell.name()
+            ))),
+        }
     }
 
     /// The sequences in each launch for a batch. None where the weights do not fit.

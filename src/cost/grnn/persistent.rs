@@ -28,13 +28,8 @@ impl Persistent {
             ))
         })?;
         let launches = Launches::new(cell, hidden, device, &Space::default());
-        let Some(largest) = launches.largest() else {
-            return Err(Error::input(format!(
-                "no persistent kernel runs {} with hidden {hidden} on the {name}: its registers do not hold the weights; leave device.grnn out, \
-                 or take a smaller workload.hidden",
-                cell.name()
-            )));
-        };
+        launches.check(cell, hidden, name)?;
+        let largest = launches.largest().unwrap_or(0);
         let step = |batch| launches.of(batch).map(|(_, best)| times.step(best.rnn, best.cost.total())).sum();
         Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches })
     }

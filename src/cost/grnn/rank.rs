@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{Cost, Device, Mapping, Rnn, Sizes, Space};
+use crate::error::{Error, Result};
+use crate::workload::model::Model;
 
 /// A cell, whose kernels are ranked together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +21,21 @@ impl Cell {
         match self {
             Cell::Lstm => &[Rnn::Lstm],
             Cell::Gru => &[Rnn::GruSingle, Rnn::GruDouble],
+        }
+    }
+
+    /// The one cell of a model.
+    ///
+    /// # Errors
+    /// A model of other cells, and what to do.
+    pub fn of(model: &Model) -> Result<Cell> {
+        match model {
+            Model::Lstm => Ok(Cell::Lstm),
+            Model::Gru => Ok(Cell::Gru),
+            other => Err(Error::input(format!(
+                "device.grnn: persistent kernels run lstm and gru, and the model is {}; leave it out",
+                other.name()
+            ))),
         }
     }
 

@@ -30,7 +30,7 @@ macro_rules! file {
 }
 
 /// All kernels, file by file.
-const FILES: [File; 8] = [
+const FILES: [File; 9] = [
     file!("gather": GatherChain, GatherLeaf, GatherPair, GatherSum, GatherQueries),
     file!("lstm": StepLstm),
     file!("argmax": DecoderWord),
@@ -38,6 +38,7 @@ const FILES: [File; 8] = [
     file!("tree": StepLeaf, StepPair),
     file!("childsum": StepSum),
     file!("listed": OperandRows, OperandPairs, CopyNumbers, Squash),
+    file!("sequences": TakeSequences, GiveSequences),
     file!("signal": Signal),
 ];
 
@@ -64,6 +65,8 @@ pub(super) enum Kernel {
     OperandPairs,
     CopyNumbers,
     Squash,
+    TakeSequences,
+    GiveSequences,
     Signal,
 }
 
@@ -90,6 +93,8 @@ impl Kernel {
             Kernel::OperandPairs => "operand_pairs",
             Kernel::CopyNumbers => "copy_numbers",
             Kernel::Squash => "squash",
+            Kernel::TakeSequences => "take_sequences",
+            Kernel::GiveSequences => "give_sequences",
             Kernel::Signal => "signal",
         }
     }

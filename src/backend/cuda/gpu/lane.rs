@@ -76,7 +76,7 @@ pub(super) struct LaneState {
     stream: Stream,
     events: Vec<Event>,
     _workspace: Memory,
-    /// The working memory of each cell type that the lane has run; of cells that share one the first alone has it.
+    /// The working memory of each cell type that the lane has run, and that of persistent kernels; of cells that share one the first alone has it.
     batches: Vec<Option<Batching>>,
     pub staging: Staging,
     /// How far the signal has counted, on the GPU and for the host.
@@ -90,7 +90,7 @@ pub(super) struct LaneState {
 }
 
 impl LaneState {
-    /// Opens a lane for a network of so many cell types.
+    /// Opens a lane with so many working memories.
     ///
     /// # Errors
     /// Memory that is not there.
@@ -99,7 +99,7 @@ impl LaneState {
         kernels: &Kernels,
         cublas: &Cublas,
         precision: Precision,
-        cells: usize,
+        memories: usize,
     ) -> Result<LaneState, Fault> {
         gpu.bind()?;
         let made = |error| gpu.fault("a stream can't be made", error);
@@ -120,7 +120,7 @@ impl LaneState {
             stream,
             events,
             _workspace: workspace,
-            batches: (0..cells).map(|_| None).collect(),
+            batches: (0..memories).map(|_| None).collect(),
             staging: Staging::new(gpu),
             signal: signal(kernels, &counted, &host),
             counted,
@@ -163,7 +163,7 @@ impl LaneState {
     pub fn fit(&mut self, memory: usize, of: &dyn Cell, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
         let (rows, inputs) = (shape.rows.max(1), shape.inputs);
         let bytes = |rows, inputs| -> Vec<usize> {
-            let buffers = of.buffers(rows, inputs, shape.tokens).into_iter();
+            let buffers = of.buffers(&Shape { rows, inputs, ..*shape }).into_iter();
             buffers.map(|buffer| buffer.bytes(precision)).collect()
         };
         let old = self.batches[memory].as_ref();

@@ -35,8 +35,10 @@ use cudarc::driver::{result, sys};
 
 pub use self::about::{About, devices};
 use self::cache::Cache;
+use self::cells::Sequences;
 use self::compile::Kernels;
 use self::cublas::Cublas;
+use self::grnn::Host;
 use self::lane::LaneState;
 use self::mapped::Mapped;
 use self::opened::Gpu;
@@ -45,6 +47,7 @@ pub use self::settings::{LaunchBy, Precision, Settings, Signal};
 use self::weights::Upload;
 use self::worker::Worker;
 use super::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Shape, Slot};
+use crate::cost::grnn as model;
 use crate::error::{Error, Result};
 use crate::network::Spec;
 use crate::network::weights::Weights;
@@ -80,12 +83,18 @@ unsafe impl Send for Gpus {}
 
 impl Gpus {
     /// Opens the first GPUs that the process sees, as many as there are workers, and takes the network's kernels and weights
-    /// to each.
+    /// to each. With what GRNN's model knows of such a GPU, launches of several steps run in persistent kernels.
     ///
     /// # Errors
     /// No driver, or one too old; no NVRTC, no cuBLAS: what was looked for and where. Fewer GPUs than workers. Memory that is
-    /// not there. A model without kernels; weights that do not fit it.
-    pub fn new(model: &Model, spec: &Spec, settings: &Settings, workers: usize) -> Result<Gpus> {
+    /// not there. A model without kernels, or without persistent ones; weights that do not fit it, or not the registers of the GPU.
+    pub fn new(
+        model: &Model,
+        spec: &Spec,
+        settings: &Settings,
+        persistent: Option<&model::Device>,
+        workers: usize,
+    ) -> Result<Gpus> {
         spec.check(model)?;
         super::check(model)?;
         let found = libraries::find();
@@ -103,9 +112,11 @@ impl Gpus {
         for number in 0..workers {
             let gpu = Gpu::open(number)?;
             let kernels = Kernels::load(&gpu, nvrtc, settings.precision, &cache)?;
-            let cells = cells::of_model(model, &mut Upload::new(&gpu, &weights, spec, settings.precision));
-            let cells = cells.map_err(failed)?;
-            opened.push(Worker::new(gpu, kernels, cells, cells::stride(state)).map_err(failed)?);
+            let mut upload = Upload::new(&gpu, &weights, spec, settings.precision);
+            let cells = cells::of_model(model, &mut upload).map_err(failed)?;
+            let host = || Host::of(&gpu, nvrtc, cublas, &cache);
+            let sequences = persistent.map(|device| Sequences::new(host(), model, device, &mut upload)).transpose()?;
+            opened.push(Worker::new(gpu, kernels, cells, sequences, cells::stride(state)).map_err(failed)?);
         }
         let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
         for gpu in &gpus {
@@ -144,8 +155,8 @@ impl Gpus {
             worker.lanes.resize_with(stream + 1, || None);
         }
         if worker.lanes[stream].is_none() {
-            let cells = worker.cells.len();
-            let opened = LaneState::open(&worker.gpu, &worker.kernels, &self.cublas, self.settings.precision, cells);
+            let (memories, precision) = (worker.memories(), self.settings.precision);
+            let opened = LaneState::open(&worker.gpu, &worker.kernels, &self.cublas, precision, memories);
             worker.lanes[stream] = Some(worker.noted(opened)?);
         }
         Ok(worker.lanes[stream].as_mut().expect("it was opened above"))
@@ -185,8 +196,8 @@ impl Gpus {
         let workshop = Workshop {
             gpu: &worker.gpu,
             kernels: &worker.kernels,
-            cell: &*worker.cells[shape.cell.index()],
-            memory: worker.memory_of(shape.cell),
+            cell: worker.cell_of(&shape),
+            memory: worker.memory_of(&shape),
             spec: &self.spec,
             states: worker.states(self.words.address(0)),
             settings: self.settings,
@@ -195,10 +206,10 @@ impl Gpus {
     }
 
     /// Gives up plans; gives their numbers and their shapes.
-    fn give_up(&mut self, which: impl Fn(&Shape) -> bool) -> Vec<(usize, Shape)> {
+    fn give_up(&mut self, which: impl Fn(&PlanState) -> bool) -> Vec<(usize, Shape)> {
         let mut given_up = Vec::new();
         for (place, plan) in self.plans.iter_mut().enumerate() {
-            if let Some(plan) = plan.take_if(|plan| which(&plan.shape)) {
+            if let Some(plan) = plan.take_if(|plan| which(plan)) {
                 self.of_shape.remove(&plan.shape);
                 self.vacant.push(place);
                 given_up.push((place, plan.shape));
@@ -210,11 +221,11 @@ impl Gpus {
     /// Gives up the plans of GPUs that are lost.
     fn give_up_lost(&mut self) {
         let lost: Vec<bool> = self.workers.iter().map(|worker| worker.usable().is_err()).collect();
-        self.give_up(|shape| lost[shape.lane.worker.index()]);
+        self.give_up(|plan| lost[plan.shape.lane.worker.index()]);
     }
 
     /// Makes plans anew whose memory has moved. Where that fails they are given up, since what they would use is gone.
-    fn remake(&mut self, moved: impl Fn(&Shape) -> bool) -> Result<(), Fault> {
+    fn remake(&mut self, moved: impl Fn(&PlanState) -> bool) -> Result<(), Fault> {
         let given_up = self.give_up(moved);
         for (place, shape) in given_up {
             let made = self.make(shape);
@@ -275,11 +286,16 @@ impl Device for Gpus {
             self.give_up(|_| true);
             return fits;
         }
-        self.remake(|shape| moved[shape.lane.worker.index()])
+        self.remake(|plan| moved[plan.shape.lane.worker.index()])
     }
 
     fn slots(&self, worker: WorkerId) -> u32 {
         self.workers[worker.index()].slots()
+    }
+
+    fn most_steps(&self, rows: u32) -> u32 {
+        // Workers are GPUs with the same network. Of unlike GPUs, the one that can do less is asked.
+        self.workers.iter().map(|worker| worker.most_steps(rows)).min().unwrap_or(0)
     }
 
     fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
@@ -288,12 +304,13 @@ impl Device for Gpus {
         }
         self.lane(shape.lane)?;
         let worker = &mut self.workers[shape.lane.worker.index()];
-        let memory = worker.memory_of(shape.cell);
-        let lane = worker.lanes[shape.lane.stream.index()].as_mut().expect("it was opened above");
-        let fitted = lane.fit(memory, &*worker.cells[shape.cell.index()], &shape, self.settings.precision);
+        if let Some(sequences) = worker.sequences.as_mut().filter(|_| shape.steps > 0) {
+            sequences.make_ready(shape.rows)?;
+        }
+        let fitted = worker.fit_lane(&shape, self.settings.precision);
         if worker.noted(fitted)? {
-            let users = worker.users_of(memory);
-            self.remake(|other| other.lane == shape.lane && users.contains(&other.cell))?;
+            let memory = worker.memory_of(&shape);
+            self.remake(|plan| plan.shape.lane == shape.lane && plan.memory == memory)?;
         }
         let made = self.make(shape);
         let made = self.workers[shape.lane.worker.index()].noted(made)?;
@@ -321,6 +338,11 @@ impl Device for Gpus {
     }
 
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
+        let (shape, worker) = self.planned(plan).map(|(plan, worker)| (plan.shape, worker))?;
+        if shape.steps > 0 {
+            let behind = worker.one_at_a_time(shape.lane.stream.index());
+            worker.noted(behind)?;
+        }
         self.with(plan, |plan, gpu, lane| plan.launch(gpu, lane))
     }
 

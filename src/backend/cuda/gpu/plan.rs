@@ -25,7 +25,7 @@ const STAGED: usize = 0;
 pub(super) struct PlanState {
     pub shape: Shape,
     /// Which of the lane's working memories it uses.
-    memory: usize,
+    pub memory: usize,
     gather: Call,
     launch: Launch,
 }
@@ -64,6 +64,7 @@ impl PlanState {
             rows: shape.rows,
             inputs: shape.inputs,
             tokens: shape.tokens,
+            steps: shape.steps,
             buffers: lane.batching(memory).buffers(),
             table: lane.batching(memory).table(),
             states: with.states,
@@ -74,8 +75,7 @@ impl PlanState {
             work.push(Work::Kernel(lane.signal_call(with.kernels)));
         }
         with.gpu.bind()?;
-        let launch = if with.cell.shares_memory() {
-            // There are too many batches and lengths for each to be captured.
+        let launch = if !with.cell.is_captured() {
             Launch::Kernels(work)
         } else {
             // The first product of a size loads its kernels, which can't be done while a graph is captured. What it computes is

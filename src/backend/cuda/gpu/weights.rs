@@ -38,9 +38,9 @@ pub(super) struct Columns<'a> {
 /// Takes a network's weights to a GPU.
 pub(super) struct Upload<'a> {
     gpu: &'a Arc<Gpu>,
-    weights: &'a Weights,
+    pub weights: &'a Weights,
     pub spec: &'a Spec,
-    precision: Precision,
+    pub precision: Precision,
     /// Tables that are there, which several cells read.
     tables: Vec<(String, Arc<Memory>)>,
 }

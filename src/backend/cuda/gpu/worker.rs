@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::cells::{Cell, States};
+use super::cells::{Cell, Sequences, States};
 use super::compile::Kernels;
 use super::lane::LaneState;
 use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::{Gpu, size};
-use crate::backend::cuda::device::{Fault, Slot};
-use crate::units::CellId;
+use super::settings::Precision;
+use crate::backend::cuda::device::{Fault, Shape, Slot};
 
 /// The share of the memory that is free which states may take, in hundredths: lanes, graphs and libraries take theirs later.
 const STATES_SHARE: usize = 75;
@@ -29,6 +29,10 @@ pub(super) struct Worker {
     /// [`super::cells::stride`].
     stride: u32,
     pub cells: Vec<Box<dyn Cell>>,
+    /// The same cells in persistent kernels.
+    pub sequences: Option<Sequences>,
+    /// The lane that was last given a persistent kernel.
+    pub persistent: Option<usize>,
     pub kernels: Kernels,
     pub gpu: Arc<Gpu>,
     /// Why the GPU can't be used any more.
@@ -36,19 +40,79 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn new(gpu: Arc<Gpu>, kernels: Kernels, cells: Vec<Box<dyn Cell>>, stride: u32) -> Result<Worker, Fault> {
+    pub fn new(
+        gpu: Arc<Gpu>,
+        kernels: Kernels,
+        cells: Vec<Box<dyn Cell>>,
+        sequences: Option<Sequences>,
+        stride: u32,
+    ) -> Result<Worker, Fault> {
         let broken = Mapped::new(&gpu, 0, "a note for each state")?;
-        Ok(Worker { lanes: Vec::new(), pool: None, broken, slots: 0, stride, cells, kernels, gpu, lost: None })
+        Ok(Worker {
+            lanes: Vec::new(),
+            pool: None,
+            broken,
+            slots: 0,
+            stride,
+            cells,
+            sequences,
+            persistent: None,
+            kernels,
+            gpu,
+            lost: None,
+        })
     }
 
-    /// Which of a lane's working memories a cell type uses: its own, or the first if it shares it with all others.
-    pub fn memory_of(&self, cell: CellId) -> usize {
-        if self.cells[cell.index()].shares_memory() { 0 } else { cell.index() }
+    /// What runs batches of a shape.
+    pub fn cell_of(&self, shape: &Shape) -> &dyn Cell {
+        cell_of(&self.cells, &self.sequences, shape)
     }
 
-    /// The cell types that use one of a lane's working memories.
-    pub fn users_of(&self, memory: usize) -> Vec<CellId> {
-        (0..self.cells.len() as u16).map(CellId).filter(|cell| self.memory_of(*cell) == memory).collect()
+    /// Which of a lane's working memories a shape uses: that of its cell type, the first if that shares it with all others, or the last for
+    /// persistent kernels.
+    pub fn memory_of(&self, shape: &Shape) -> usize {
+        match shape.steps {
+            0 if self.cells[shape.cell.index()].shares_memory() => 0,
+            0 => shape.cell.index(),
+            _ => self.cells.len(),
+        }
+    }
+
+    /// How many working memories a lane has.
+    pub fn memories(&self) -> usize {
+        self.cells.len() + 1
+    }
+
+    /// Makes the memory of a shape's lane large enough for it; says whether it has moved. The lane is open.
+    ///
+    /// # Errors
+    /// Memory that is not there; the old one stays.
+    pub fn fit_lane(&mut self, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
+        let memory = self.memory_of(shape);
+        let Worker { lanes, cells, sequences, .. } = self;
+        let lane = lanes[shape.lane.stream.index()].as_mut().expect("the lane is open");
+        lane.fit(memory, cell_of(cells, sequences, shape), shape, precision)
+    }
+
+    /// Queues that a lane goes on behind the persistent kernel that another was last given: all blocks of one are on the GPU at once, and so
+    /// blocks of two could wait for each other's places. The lane is open.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn one_at_a_time(&mut self, lane: usize) -> Result<(), Fault> {
+        if let Some(other) = self.persistent.replace(lane).filter(|other| *other != lane) {
+            let other = self.lanes[other].as_mut().expect("it has been used");
+            let mark = other.mark()?;
+            let event = other.event(mark);
+            // SAFETY: events live as long as their lanes, which are never closed.
+            unsafe { self.lanes[lane].as_mut().expect("the lane is open").wait(event) }?;
+        }
+        Ok(())
+    }
+
+    /// The most steps of a batch that a launch of a persistent kernel runs; 0 where there is none.
+    pub fn most_steps(&self, rows: u32) -> u32 {
+        self.sequences.as_ref().map_or(0, |sequences| sequences.most_steps(rows))
     }
 
     /// The states that there is room for.
@@ -144,5 +208,13 @@ impl Worker {
             self.lost.get_or_insert_with(|| reason.clone());
         }
         outcome
+    }
+}
+
+/// What runs batches of a shape.
+fn cell_of<'w>(cells: &'w [Box<dyn Cell>], sequences: &'w Option<Sequences>, shape: &Shape) -> &'w dyn Cell {
+    match sequences {
+        Some(sequences) if shape.steps > 0 => sequences,
+        _ => &*cells[shape.cell.index()],
     }
 }

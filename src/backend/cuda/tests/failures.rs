@@ -27,6 +27,7 @@ fn in_trouble(name: &str, cases: u64, trouble: impl Fn(u64) -> (Trouble, u32)) -
         service.between_calls = Duration::from_micros([0, 30, 200, 1000][rng.random_range(0..4)]);
         let mut device = Fake::new(&network, random::stream(case, 1, name));
         (device.trouble, device.slots) = trouble(case);
+        device.most_steps = [0, 0, 3, 100][rng.random_range(0..4)];
         let (outputs, record) = service.serve(&mut device, &mut rng);
         for (request, output) in outputs.into_iter().enumerate() {
             let failed = record.failures.iter().any(|(id, ..)| id.index() == request);

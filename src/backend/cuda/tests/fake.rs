@@ -38,6 +38,8 @@ pub struct Trouble {
 pub struct Fake {
     /// How many states a worker has room for.
     pub slots: u32,
+    /// The most steps that a persistent kernel runs; 0 for a device without any.
+    pub most_steps: u32,
     pub trouble: Trouble,
     network: Arc<Network>,
     trees: bool,
@@ -186,6 +188,7 @@ impl Fake {
     pub fn new(network: &Arc<Network>, rng: Stream) -> Fake {
         Fake {
             slots: 100_000,
+            most_steps: 0,
             trouble: Trouble::default(),
             trees: network.model().takes_trees(),
             network: Arc::clone(network),
@@ -350,7 +353,10 @@ impl Fake {
                 engine.tables.insert((lane, shape.cell), Table { shape, rows, inputs, taken, age: 0 });
             }
             Operation::Launch(shape) => {
-                self.compute(engine, by, lane, clock, shape);
+                match shape.steps {
+                    0 => self.compute(engine, by, lane, clock, shape),
+                    _ => self.compute_sequences(engine, by, lane, clock, shape),
+                }
                 if shape.signals {
                     engine.queues[by.0].signals.push(clock.clone());
                 }
@@ -422,6 +428,35 @@ impl Fake {
             engine.place(worker, row.state).write(by, clock, out, (worker, row.state));
         }
         engine.tables.insert((lane, shape.cell), table);
+    }
+
+    /// Runs all steps of a launch of a persistent kernel. No launch goes on from it.
+    fn compute_sequences(&self, engine: &mut Engine, by: (usize, u64), lane: Lane, clock: &Clock, shape: Shape) {
+        let table = engine.tables.remove(&(lane, shape.cell)).expect("a gather comes before a launch");
+        assert_eq!(table.shape, shape, "the plan that is launched is for the batch that was brought together");
+        assert!(shape.steps <= self.most_steps, "a launch has no more steps than the device can run");
+        engine.computed += u64::from(shape.rows) * u64::from(shape.steps);
+        let mut inputs = table.taken.iter();
+        let mut begin = 0;
+        for row in &table.rows {
+            assert!(row.last - row.node < shape.steps, "a row ends with the launch");
+            let mut state: Vec<f32> =
+                if row.inputs_end > begin { inputs.next().cloned() } else { None }.unwrap_or_default();
+            begin = row.inputs_end;
+            assert_eq!(state.is_empty(), row.node == 0, "all but a first node take a state");
+            if row.node > 0 {
+                engine.place(lane.worker, row.state).read(by, clock, (lane.worker, row.state));
+            }
+            for node in row.node..=row.last {
+                let ends = [u32::from(node > 0)];
+                let token = self.network.token(row.request, node);
+                state = self.stepped(shape, &[token], &state, &ends).remove(0);
+                if self.trouble.not_a_number == Some((row.request, node)) {
+                    state[0] = f32::NAN;
+                }
+            }
+            engine.place(lane.worker, row.state).write(by, clock, state, (lane.worker, row.state));
+        }
     }
 }
 
@@ -499,6 +534,10 @@ impl Device for Fake {
 
     fn slots(&self, _: WorkerId) -> u32 {
         self.slots
+    }
+
+    fn most_steps(&self, _: u32) -> u32 {
+        self.most_steps
     }
 
     fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {

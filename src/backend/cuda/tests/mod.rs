@@ -5,6 +5,7 @@ mod failures;
 mod fake;
 mod laws;
 mod listed;
+mod sequences;
 mod staying;
 
 use std::sync::Arc;
@@ -78,7 +79,7 @@ fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Configured> {
             max_tasks: rng.random_range(1..6),
             max_batch: PerCell::All(max_batch),
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
-            chunk: 1,
+            chunk: if matches!(model, Model::Lstm | Model::Gru) { rng.random_range(1..6) } else { 1 },
         }),
         3..=4 => Box::new(Late {
             max_batch: PerCell::All(max_batch),
@@ -239,12 +240,14 @@ fn every_request_comes_to_what_it_comes_to_alone() {
         service.streams = rng.random_range(1..=3);
         service.astray = rng.random_bool(0.3);
         let mut device = Fake::new(&network, random::stream(case, 0, "cuda device"));
+        device.most_steps = [0, 0, 1, 4, 100][rng.random_range(0..5)];
         let (outputs, record) = service.serve(&mut device, &mut rng);
         let case = format!(
-            "case {case}: {} by {policy:?} on {} workers with {} streams",
+            "case {case}: {} by {policy:?} on {} workers with {} streams and up to {} steps in a launch",
             network.model().name(),
             service.workers,
-            service.streams
+            service.streams,
+            device.most_steps
         );
         assert_eq!(record.failures, [], "{case}");
         for (request, output) in outputs.into_iter().enumerate() {

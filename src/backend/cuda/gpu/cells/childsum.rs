@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::super::weights::Columns;
-use super::{Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Upload, Work};
+use super::{Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Shape, Upload, Work};
 use crate::backend::cuda::gpu::memory::Memory;
 
 /// The cell.
@@ -52,8 +52,8 @@ impl Internal {
 }
 
 impl Cell for Internal {
-    fn buffers(&self, rows: u32, inputs: u32, _: u32) -> Vec<Buffer> {
-        let (rows, inputs, hidden) = (rows as usize, inputs as usize, self.hidden as usize);
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let (rows, inputs, hidden) = (of.rows as usize, of.inputs as usize, self.hidden as usize);
         vec![
             Buffer::Elements(rows * (self.width as usize + hidden)),
             Buffer::Elements(inputs * hidden),

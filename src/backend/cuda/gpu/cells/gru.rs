@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::super::weights::Columns;
-use super::{Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Upload, Work};
+use super::{Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Shape, Upload, Work};
 use crate::backend::cuda::gpu::memory::Memory;
 
 /// The cell of a chain.
@@ -54,8 +54,8 @@ impl Gru {
 }
 
 impl Cell for Gru {
-    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
-        let of_rows = |width: u32| rows as usize * width as usize;
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let of_rows = |width: u32| of.rows as usize * width as usize;
         vec![
             Buffer::Elements(of_rows(self.operand())),
             Buffer::Elements(of_rows(self.operand())),

@@ -6,7 +6,7 @@
 //! convolution has each number many times.
 
 use super::super::weights::Columns;
-use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Upload, Work};
+use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Shape, Upload, Work};
 use crate::backend::cuda::gpu::cublas::{Pairs, Product};
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::network::operators::{reads, slope, tensor, writes};
@@ -171,9 +171,9 @@ fn right_of(at: &Ground<'_>, padded: &Sizes, some: Queries) -> u64 {
 }
 
 impl Cell for Listed {
-    fn buffers(&self, rows: u32, _: u32, tokens: u32) -> Vec<Buffer> {
-        let padded = self.form.at(tokens);
-        let queries = self.at_once(&padded, rows) as usize;
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let padded = self.form.at(of.tokens);
+        let queries = self.at_once(&padded, of.rows) as usize;
         let (operand, product) = (reads(&padded) as usize, writes(&padded) as usize);
         let operand = if padded.kind == Kind::Memory { 0 } else { operand };
         vec![Buffer::Elements(queries * operand), Buffer::Floats(queries * product)]

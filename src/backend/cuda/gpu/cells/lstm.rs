@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::weights::Columns;
-use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Upload, Work};
+use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Shape, Upload, Work};
 use crate::backend::cuda::gpu::memory::Memory;
 
 /// What the step does beside its arithmetic.
@@ -67,8 +67,8 @@ impl Lstm {
 }
 
 impl Cell for Lstm {
-    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
-        let of_rows = |width: u32| rows as usize * width as usize;
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let of_rows = |width: u32| of.rows as usize * width as usize;
         vec![Buffer::Elements(of_rows(self.operand())), Buffer::Floats(of_rows(self.gates.outputs))]
     }
 
@@ -122,9 +122,9 @@ impl Decoder {
 }
 
 impl Cell for Decoder {
-    fn buffers(&self, rows: u32, inputs: u32, _: u32) -> Vec<Buffer> {
-        let mut buffers = self.step.buffers(rows, inputs, 0);
-        buffers.push(Buffer::Floats(rows as usize * self.projection.outputs as usize));
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let mut buffers = self.step.buffers(of);
+        buffers.push(Buffer::Floats(of.rows as usize * self.projection.outputs as usize));
         buffers
     }
 

@@ -4,27 +4,34 @@ mod childsum;
 mod gru;
 mod listed;
 mod lstm;
+mod sequences;
 mod tree;
 
 use std::sync::Arc;
 
+pub(super) use self::sequences::Sequences;
 use super::call::{Arguments, BLOCK, Call};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Pairs, Product};
 use super::settings::Precision;
 use super::weights::{Matrix, Upload, element};
-use crate::backend::cuda::device::Fault;
+use crate::backend::cuda::device::{Fault, Shape};
 use crate::network::Spec;
 use crate::workload::model::Model;
 
 /// A cell type with its weights on one GPU.
 pub(super) trait Cell: std::fmt::Debug + Send {
-    /// The working memory of a batch, as many buffers as the cell has, in its own order.
-    fn buffers(&self, rows: u32, inputs: u32, tokens: u32) -> Vec<Buffer>;
+    /// The working memory of batches up to one, as many buffers as the cell has, in its own order.
+    fn buffers(&self, of: &Shape) -> Vec<Buffer>;
 
     /// Whether all cells of the model work in one memory of a lane, since no launch goes on from what another has left there.
     fn shares_memory(&self) -> bool {
         false
+    }
+
+    /// Whether what it queues is captured as a graph, if the settings ask for graphs: where there are a few batches, and not also many lengths.
+    fn is_captured(&self) -> bool {
+        !self.shares_memory()
     }
 
     /// What brings the batch together. Its first three arguments are set at each launch: where the host's rows stand, where
@@ -37,8 +44,8 @@ pub(super) trait Cell: std::fmt::Debug + Send {
 
 /// Several cell types with one set of weights.
 impl<C: Cell + Sync> Cell for Arc<C> {
-    fn buffers(&self, rows: u32, inputs: u32, tokens: u32) -> Vec<Buffer> {
-        (**self).buffers(rows, inputs, tokens)
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        (**self).buffers(of)
     }
 
     fn gather(&self, at: &Ground<'_>) -> Call {
@@ -127,6 +134,8 @@ pub(super) struct Ground<'a> {
     pub inputs: u32,
     /// The tokens that each row is padded to, where the cell has a size.
     pub tokens: u32,
+    /// The steps of each row, where they are many.
+    pub steps: u32,
     /// The cell's buffers.
     pub buffers: Vec<u64>,
     pub table: Table,

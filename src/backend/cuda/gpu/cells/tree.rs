@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::weights::Columns;
-use super::{Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Upload, Work};
+use super::{Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Shape, Upload, Work};
 use crate::backend::cuda::gpu::memory::Memory;
 
 /// The places of the buffers.
@@ -40,8 +40,8 @@ impl Leaf {
 }
 
 impl Cell for Leaf {
-    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
-        let of_rows = |width: u32| rows as usize * width as usize;
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let of_rows = |width: u32| of.rows as usize * width as usize;
         vec![Buffer::Elements(of_rows(self.width)), Buffer::Floats(of_rows(self.gates.outputs))]
     }
 
@@ -85,8 +85,8 @@ impl Internal {
 }
 
 impl Cell for Internal {
-    fn buffers(&self, rows: u32, _: u32, _: u32) -> Vec<Buffer> {
-        let of_rows = |width: u32| rows as usize * width as usize;
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let of_rows = |width: u32| of.rows as usize * width as usize;
         vec![Buffer::Elements(of_rows(self.gates.inputs)), Buffer::Floats(of_rows(self.gates.outputs))]
     }
 

@@ -132,14 +132,6 @@ impl Configuration {
         (weights + BESIDE_WEIGHTS).min(OF_MULTIPROCESSOR / threads / 8 * 8).min(REGISTERS)
     }
 
-    /// The gates of an element, whose products with the inputs come before the launch.
-    pub fn gates(&self) -> u32 {
-        match self.sizes.rnn {
-            Rnn::Lstm => 4,
-            Rnn::GruDouble | Rnn::GruSingle => 3,
-        }
-    }
-
     /// The shared memory of a block, in bytes: the states of a tile's sequences, the products of its outputs, and what waits for
     /// them; for a GRU with one synchronisation also what the reset gates leave of the states.
     pub fn shared(&self) -> u32 {

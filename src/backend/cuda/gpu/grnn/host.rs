@@ -34,6 +34,11 @@ impl Host {
         Ok(Host { gpu: Gpu::open(0)?, nvrtc, cublas, cache: Cache::of_user() })
     }
 
+    /// What has been opened.
+    pub(in crate::backend::cuda::gpu) fn of(gpu: &Arc<Gpu>, nvrtc: &Nvrtc, cublas: &Cublas, cache: &Cache) -> Host {
+        Host { gpu: Arc::clone(gpu), nvrtc: nvrtc.clone(), cublas: cublas.clone(), cache: cache.clone() }
+    }
+
     /// The GPU's name.
     pub fn name(&self) -> &str {
         &self.gpu.name

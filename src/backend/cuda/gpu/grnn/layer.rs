@@ -1,6 +1,7 @@
 //! The weights of a recurrent network as its persistent kernels read them.
 
 use super::Host;
+use crate::backend::cuda::gpu::cublas::Product;
 use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::settings::Precision;
@@ -24,7 +25,7 @@ pub struct Layer {
     pub(super) embedding: u32,
     pub(super) recurrent: Memory,
     /// \[gates × hidden, [`Layer::row`]\].
-    pub(super) input: Memory,
+    input: Memory,
 }
 
 impl Layer {
@@ -33,22 +34,59 @@ impl Layer {
     /// # Errors
     /// Memory that is not there.
     pub fn new(host: &Host, cell: Cell, weights: &Weights, spec: &Spec) -> Result<Layer> {
+        Layer::with_inputs_in(host, cell, weights, spec, Precision::F32)
+    }
+
+    /// The same, for inputs in another format. What the steps multiply is float32 in all of them.
+    ///
+    /// # Errors
+    /// Memory that is not there.
+    pub(super) fn with_inputs_in(
+        host: &Host,
+        cell: Cell,
+        weights: &Weights,
+        spec: &Spec,
+        precision: Precision,
+    ) -> Result<Layer> {
         let tensor = |name: &str| weights.take(&format!("{}.{name}", cell.name()));
         let (embedding, row) = (spec.embedding as usize, row(spec.embedding) as usize);
         let input = with_bias(&tensor("weight_ih"), &tensor("bias"), embedding, row);
-        let on_gpu = |numbers: &[f32]| Memory::holding(&host.gpu, &elements(numbers, Precision::F32), "weights");
+        let on_gpu = |numbers: &[f32], precision| Memory::holding(&host.gpu, &elements(numbers, precision), "weights");
         Ok(Layer {
             cell,
             hidden: spec.hidden,
             embedding: spec.embedding,
-            recurrent: on_gpu(&tensor("weight_hh")).map_err(failed)?,
-            input: on_gpu(&input).map_err(failed)?,
+            recurrent: on_gpu(&tensor("weight_hh"), Precision::F32).map_err(failed)?,
+            input: on_gpu(&input, precision).map_err(failed)?,
         })
     }
 
     /// The numbers of an input with its 1, and with zeros up to a width at which rows begin where they are read fast.
-    pub(super) fn row(&self) -> u32 {
+    pub(in crate::backend::cuda::gpu) fn row(&self) -> u32 {
         row(self.embedding)
+    }
+
+    /// The gates of an element, whose products with the inputs come before the launch.
+    pub(in crate::backend::cuda::gpu) fn gates(&self) -> u32 {
+        match self.cell {
+            Cell::Lstm => 4,
+            Cell::Gru => 3,
+        }
+    }
+
+    /// What so many inputs come to: the product of their [rows](Layer::row) with the matrix, \[rows, gates, hidden\].
+    pub(in crate::backend::cuda::gpu) fn product(&self, inputs: u64, rows: u32, result: u64) -> Product {
+        let outputs = self.gates() * self.hidden;
+        Product {
+            operand: inputs,
+            stride: self.row(),
+            weights: self.input.address(),
+            result,
+            result_stride: outputs,
+            rows,
+            inputs: self.row(),
+            outputs,
+        }
     }
 
     /// Inputs as the product takes them, from vectors behind each other.

@@ -20,6 +20,9 @@ pub(super) struct Loaded {
     pub function: CUfunction,
 }
 
+// SAFETY: a module and its function belong to a context, not to a thread, and every call makes the context the calling thread's first.
+unsafe impl Send for Loaded {}
+
 impl Loaded {
     /// Compiles a source, or finds it in the cache, and loads the kernel of this name. The GPU's context is the thread's.
     ///

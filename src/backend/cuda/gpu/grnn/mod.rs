@@ -5,16 +5,20 @@
 //! network's weights on the GPU, which all kernels of a network share; a [`Persistent`] kernel runs sequences;
 //! a [`Tuner`] finds the fastest. What the performance model has to know of a GPU, [`measure`] finds out.
 
+mod chosen;
 mod configuration;
 mod host;
+mod kernel;
 mod layer;
 mod loaded;
 mod micro;
 mod persistent;
 mod tune;
 
+pub use self::chosen::Chosen;
 pub use self::configuration::{Configuration, HEADERS};
 pub use self::host::Host;
+pub(in crate::backend::cuda::gpu) use self::kernel::At;
 pub use self::layer::Layer;
 pub use self::micro::{MICRO, MICRO_HEADERS, measure, micro_options};
 pub use self::persistent::{Persistent, States};

@@ -3,19 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::result;
-use cudarc::driver::sys::CUfunction_attribute;
-
+use super::kernel::{At, Kernel};
 use super::layer::model;
-use super::loaded::Loaded;
-use super::{Configuration, HEADERS, Host, Layer};
+use super::{Configuration, Host, Layer};
 use crate::backend::cuda::device::Fault;
-use crate::backend::cuda::gpu::call::{Arguments, Call};
-use crate::backend::cuda::gpu::cublas::{Handle, Product};
+use crate::backend::cuda::gpu::cublas::Handle;
 use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::lane::{Stream, workspace};
 use crate::backend::cuda::gpu::memory::Memory;
-use crate::backend::cuda::gpu::nvrtc::Source;
 use crate::backend::cuda::gpu::opened::Gpu;
 use crate::backend::cuda::gpu::settings::Precision;
 use crate::backend::cuda::gpu::weights::elements;
@@ -24,9 +19,6 @@ use crate::error::{Error, Result};
 
 /// The runs that are timed together.
 const BEHIND: u32 = 8;
-
-/// Dynamic shared memory that a kernel may have without being allowed more, in bytes.
-const SHARED: u32 = 48 << 10;
 
 /// The states of sequences: a row of h for each, and of c for those of an LSTM.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,14 +32,13 @@ pub struct States {
 /// A kernel that runs sequences of a network. What is first uses what stands behind it.
 #[derive(Debug)]
 pub struct Persistent {
-    kernel: Loaded,
+    kernel: Kernel,
     products: Handle,
     /// The memory of the sequences that were run last.
     room: Option<Room>,
     stream: Stream,
     _workspace: Memory,
     layer: Arc<Layer>,
-    configuration: Configuration,
     gpu: Arc<Gpu>,
 }
 
@@ -88,11 +79,7 @@ impl Persistent {
             )));
         }
         let gpu = &host.gpu;
-        gpu.bind().map_err(failed)?;
-        let (name, text) = configuration.source();
-        let source = Source { name, text, headers: &HEADERS };
-        let kernel = Loaded::new(host, &source, &configuration.options(), configuration.kernel())?;
-        kernel.fits(&configuration)?;
+        let kernel = Kernel::new(host, configuration)?;
         let (stream, room) = (
             Stream::new(gpu).map_err(failed)?,
             Memory::new(gpu, workspace(gpu), "products' workspace").map_err(failed)?,
@@ -107,14 +94,13 @@ impl Persistent {
             stream,
             _workspace: room,
             layer: Arc::clone(layer),
-            configuration,
             gpu: Arc::clone(gpu),
         })
     }
 
     /// What it was made for.
     pub fn configuration(&self) -> Configuration {
-        self.configuration
+        self.kernel.configuration()
     }
 
     /// Runs the steps of sequences, of each as many as its length says, and gives the states that they leave. `inputs` are the
@@ -154,7 +140,7 @@ impl Persistent {
 
     /// Takes sequences to the GPU.
     fn take(&mut self, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<()> {
-        let sizes = self.configuration.sizes();
+        let sizes = self.configuration().sizes();
         let (batch, hidden) = (lengths.len(), sizes.hidden as usize);
         let steps = lengths.iter().copied().max().unwrap_or(0) as usize;
         let c = if sizes.rnn == Rnn::Lstm { batch * hidden } else { 0 };
@@ -173,7 +159,7 @@ impl Persistent {
                 begin.c.len()
             )));
         }
-        let largest = (steps + 1) as u64 * (batch * hidden) as u64 * u64::from(self.configuration.gates());
+        let largest = (steps + 1) as u64 * (batch * hidden) as u64 * u64::from(self.layer.gates());
         if largest > u64::from(u32::MAX) {
             return Err(Error::input(format!(
                 "{steps} steps of {batch} sequences have {largest} numbers, and a launch takes up to {}; run fewer steps at a time",
@@ -202,16 +188,16 @@ impl Persistent {
     }
 
     fn room(&self, steps: u32, batch: u32) -> Result<Room, Fault> {
-        let (gpu, sizes) = (&self.gpu, self.configuration.sizes());
+        let (gpu, sizes) = (&self.gpu, self.configuration().sizes());
         let floats = |count: usize, what| Memory::new(gpu, count * size_of::<f32>(), what);
         let (steps_of_all, states) = (steps as usize * batch as usize, batch as usize * sizes.hidden as usize);
-        let beside = if sizes.rnn == Rnn::Lstm { states } else { self.configuration.exchanged(batch) };
+        let beside = if sizes.rnn == Rnn::Lstm { states } else { self.configuration().exchanged(batch) };
         Ok(Room {
             steps,
             batch,
             lengths: Memory::new(gpu, lengths_bytes(batch), "lengths")?,
             vectors: floats(steps_of_all * self.layer.row() as usize, "inputs")?,
-            inputs: floats(steps as usize * states * self.configuration.gates() as usize, "inputs")?,
+            inputs: floats(steps as usize * states * self.layer.gates() as usize, "inputs")?,
             hidden: floats((steps as usize + 1) * states, "states")?,
             beside: floats(beside, "states")?,
             arrived: Memory::zeros(gpu, lengths_bytes(batch), "counts")?,
@@ -221,31 +207,15 @@ impl Persistent {
     /// Queues the product of all inputs, and behind it the kernel.
     fn queue(&mut self) -> Result<(), Fault> {
         let room = self.room.as_ref().expect("sequences were taken");
-        let (Sizes { rnn, hidden, .. }, mapping) = (self.configuration.sizes(), self.configuration.mapping());
-        let product = Product {
-            operand: room.vectors.address(),
-            stride: self.layer.row(),
-            weights: self.layer.input.address(),
-            result: room.inputs.address(),
-            result_stride: self.configuration.gates() * hidden,
-            rows: room.steps * room.batch,
-            inputs: self.layer.row(),
-            outputs: self.configuration.gates() * hidden,
+        let product = self.layer.product(room.vectors.address(), room.steps * room.batch, room.inputs.address());
+        let at = At {
+            lengths: room.lengths.address(),
+            inputs: room.inputs.address(),
+            hidden: room.hidden.address(),
+            beside: room.beside.address(),
+            arrived: room.arrived.address(),
         };
-        let arguments = Arguments::default()
-            .number(room.steps)
-            .number(room.batch)
-            .address(room.lengths.address())
-            .address(room.inputs.address())
-            .address(self.layer.recurrent.address())
-            .address(room.hidden.address())
-            .address(room.beside.address())
-            .address(room.arrived.address());
-        let sizes = Sizes { rnn, hidden, batch: room.batch };
-        let grid = (mapping.columns(&sizes), mapping.rows(&sizes));
-        let mut call = Call::new(self.kernel.function, grid, arguments)
-            .of_threads(mapping.threads())
-            .cooperative(self.configuration.shared());
+        let mut call = self.kernel.call(room.steps, room.batch, &self.layer, at);
         self.gpu.bind()?;
         // SAFETY: the memory is as large as steps and batch say, and stays until what uses it has been waited for; the arguments
         // are those of both kernels.
@@ -259,7 +229,7 @@ impl Persistent {
     /// The states that are left when all that is queued is over.
     fn left(&self) -> Result<States, Fault> {
         let room = self.room.as_ref().expect("sequences were taken");
-        let Sizes { rnn, hidden, .. } = self.configuration.sizes();
+        let Sizes { rnn, hidden, .. } = self.configuration().sizes();
         let states = room.batch as usize * hidden as usize;
         let read = |memory: &Memory, from: usize| {
             let mut bytes = vec![0; states * size_of::<f32>()];
@@ -283,38 +253,4 @@ impl Drop for Persistent {
 /// The bytes of a number of four bytes for each sequence.
 fn lengths_bytes(batch: u32) -> usize {
     batch as usize * size_of::<u32>()
-}
-
-impl Loaded {
-    /// Checks that all blocks are on the GPU at once.
-    fn fits(&self, configuration: &Configuration) -> Result<()> {
-        let (sizes, mapping, shared) = (configuration.sizes(), configuration.mapping(), configuration.shared());
-        let asked =
-            |error| Error::failed(self.gpu.fault("a persistent kernel can't be asked for its size", error).reason);
-        if shared > SHARED {
-            let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            let too_much = |_| {
-                let gpu = &self.gpu;
-                Error::failed(format!(
-                    "a block of {mapping:?} takes {shared} bytes of shared memory, more than {gpu} has"
-                ))
-            };
-            // SAFETY: the function's module is loaded.
-            unsafe { result::function::set_function_attribute(self.function, most, shared as i32) }
-                .map_err(too_much)?;
-        }
-        let (threads, shared) = (mapping.threads() as i32, shared as usize);
-        // SAFETY: the function's module is loaded.
-        let blocks = unsafe { result::occupancy::max_active_block_per_multiprocessor(self.function, threads, shared) }
-            .map_err(asked)?;
-        let room = blocks.max(0) as u32 * self.gpu.multiprocessors;
-        if mapping.blocks(&sizes) > room {
-            return Err(Error::failed(format!(
-                "{} blocks of {mapping:?} for {sizes:?} have to be on {} at once, which has room for {room}",
-                mapping.blocks(&sizes),
-                self.gpu
-            )));
-        }
-        Ok(())
-    }
 }

@@ -39,6 +39,22 @@ pub struct Tuned {
     pub nanoseconds: u64,
 }
 
+impl Tuned {
+    /// The mapping that was kept for a GPU and these sizes, by these kernels.
+    pub fn recall(host: &Host, cell: Cell, hidden: u32, batch: u32) -> Option<Tuned> {
+        serde_json::from_slice(&host.cache.get(ENTRY, Tuned::key(host, cell, hidden, batch))?).ok()
+    }
+
+    fn key(host: &Host, cell: Cell, hidden: u32, batch: u32) -> Key {
+        let Host { gpu, nvrtc, .. } = host;
+        let kernels = cell.kernels().iter().map(|rnn| Configuration::source_of(*rnn).1);
+        let (name, multiprocessors, architecture, version) =
+            (&gpu.name, gpu.multiprocessors, gpu.architecture, nvrtc.version);
+        let of = format!("{name} {multiprocessors} {architecture} {version:?} {} {hidden} {batch}", cell.name());
+        Key::of(&[of.as_str()].into_iter().chain(HEADERS.map(|(_, text)| text)).chain(kernels).collect::<Vec<_>>())
+    }
+}
+
 /// Sequences of a network whose inputs are as wide as its state, on a GPU and on the CPU.
 #[derive(Debug)]
 pub struct Tuner {
@@ -73,29 +89,14 @@ impl Tuner {
 
     /// The mapping that was kept for this GPU and these sizes, by these kernels.
     pub fn recall(&self) -> Option<Tuned> {
-        serde_json::from_slice(&self.host.cache.get(ENTRY, self.key())?).ok()
+        Tuned::recall(&self.host, self.cell, self.layer.hidden, self.batch)
     }
 
     /// Keeps a mapping for the next time.
     pub fn keep(&self, tuned: &Tuned) {
         let entry = serde_json::to_vec(tuned).expect("numbers and names are JSON");
-        self.host.cache.put(ENTRY, self.key(), &entry);
-    }
-
-    fn key(&self) -> Key {
-        let Host { gpu, nvrtc, .. } = &self.host;
-        let kernels = self.cell.kernels().iter().map(|rnn| Configuration::source_of(*rnn).1);
-        let of = format!(
-            "{} {} {} {:?} {} {} {}",
-            gpu.name,
-            gpu.multiprocessors,
-            gpu.architecture,
-            nvrtc.version,
-            self.cell.name(),
-            self.layer.hidden,
-            self.batch
-        );
-        Key::of(&[of.as_str()].into_iter().chain(HEADERS.map(|(_, text)| text)).chain(kernels).collect::<Vec<_>>())
+        let key = Tuned::key(&self.host, self.cell, self.layer.hidden, self.batch);
+        self.host.cache.put(ENTRY, key, &entry);
     }
 
     /// Compiles a mapping's kernel, checks what it computes, and gives the median time of a run, out of so many.

@@ -1,0 +1,146 @@
+//! Chains of an LSTM or GRU in persistent kernels: many steps of a batch in one launch (GRNN, sections 5 and 6).
+//!
+//! A launch is four pieces of work: the states and all words come together, one product for all steps, the persistent kernel, and the states
+//! go back. A batch that is larger than any kernel's is several launches behind each other, in the same memory.
+
+use std::sync::Arc;
+
+use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Upload, Work};
+use crate::backend::cuda::device::Shape;
+use crate::backend::cuda::gpu::grnn::{At, Chosen, Host};
+use crate::backend::cuda::gpu::memory::Memory;
+use crate::cost::grnn::{self, Device};
+use crate::error::{Error, Result};
+use crate::workload::model::Model;
+
+/// The most numbers that the inputs of a launch come to, unless a single step has more: 256 MiB.
+const MOST_NUMBERS: u64 = 1 << 26;
+
+/// The places of the buffers.
+const VECTORS: usize = 0;
+const INPUTS: usize = 1;
+const HIDDEN: usize = 2;
+const BESIDE: usize = 3;
+const LENGTHS: usize = 4;
+const ARRIVED: usize = 5;
+
+/// The chains of a model.
+#[derive(Debug)]
+pub(in super::super) struct Sequences {
+    chosen: Chosen,
+    embedding: Arc<Memory>,
+    hidden: u32,
+    /// The state has a c behind its h.
+    has_c: bool,
+}
+
+impl Sequences {
+    /// Takes the weights of a model to a GPU. `device` is what GRNN's model knows of it.
+    ///
+    /// # Errors
+    /// A model without persistent kernels; weights that the registers don't hold; memory that is not there.
+    pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Sequences> {
+        let cell = grnn::Cell::of(model)?;
+        let embedding = upload.table("embedding.weight").map_err(super::super::failed)?;
+        let chosen = Chosen::new(host, cell, upload.weights, upload.spec, device, upload.precision)?;
+        Ok(Sequences { chosen, embedding, hidden: upload.spec.hidden, has_c: cell == grnn::Cell::Lstm })
+    }
+
+    /// The most steps of a batch in one launch.
+    pub fn most_steps(&self, rows: u32) -> u32 {
+        let of_step = self.chosen.runs_as(rows) * u64::from(self.chosen.layer().gates() * self.hidden);
+        (MOST_NUMBERS / of_step.max(1)).clamp(1, u32::MAX.into()) as u32
+    }
+
+    /// Has the kernels for a batch ready.
+    ///
+    /// # Errors
+    /// A kernel that can't be compiled or run.
+    pub fn make_ready(&mut self, rows: u32) -> Result<(), Fault> {
+        self.chosen.make_ready(rows).map_err(|error: Error| Fault { reason: error.to_string(), lost: false })
+    }
+
+    /// The c of a launch's sequences; a GRU has none.
+    fn cells(&self, at: &Ground<'_>) -> u64 {
+        if self.has_c { at.buffers[BESIDE] } else { 0 }
+    }
+
+    /// Brings the states and the words of some rows together, as so many sequences.
+    fn take(&self, at: &Ground<'_>, some: Rows, size: u32) -> Call {
+        let (width, input_width) = (at.spec.embedding, self.chosen.layer().row());
+        let arguments = some.arguments(at).number(size).number(at.steps);
+        let arguments = arguments.address(at.states.pool).number(at.states.width);
+        let arguments = arguments.words(self.embedding.address(), at.spec).number(width);
+        let arguments = arguments.address(at.buffers[VECTORS]).number(input_width);
+        let arguments = arguments.address(at.buffers[HIDDEN]).address(self.cells(at)).number(self.hidden);
+        let arguments = arguments.address(at.buffers[LENGTHS]);
+        at.call_rows(Kernel::TakeSequences, input_width.max(self.hidden), size * at.steps, arguments)
+    }
+
+    /// Puts the states that some rows have come to into their slots.
+    fn give(&self, at: &Ground<'_>, some: Rows, size: u32) -> Call {
+        let behind = u64::from(at.steps) * u64::from(size * self.hidden) * size_of::<f32>() as u64;
+        let arguments = some.arguments(at);
+        let arguments = arguments.address(at.states.pool).number(at.states.width).address(at.states.broken);
+        let arguments = arguments.address(at.buffers[HIDDEN] + behind).address(self.cells(at)).number(self.hidden);
+        at.call_rows(Kernel::GiveSequences, self.hidden, some.count, arguments)
+    }
+}
+
+/// Some of a batch's rows.
+#[derive(Clone, Copy)]
+struct Rows {
+    from: u32,
+    count: u32,
+}
+
+impl Rows {
+    fn arguments(self, at: &Ground<'_>) -> Arguments {
+        Arguments::default().address(at.table.rows).number(self.from).number(self.count)
+    }
+}
+
+impl Cell for Sequences {
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let (steps, largest, hidden) = (of.steps as usize, self.chosen.largest() as usize, self.hidden as usize);
+        let layer = self.chosen.layer();
+        vec![
+            Buffer::Elements(steps * largest * layer.row() as usize),
+            Buffer::Floats(steps * largest * layer.gates() as usize * hidden),
+            Buffer::Floats((steps + 1) * largest * hidden),
+            Buffer::Floats(self.chosen.beside()),
+            Buffer::Floats(largest),
+            Buffer::Floats(largest),
+        ]
+    }
+
+    fn is_captured(&self) -> bool {
+        false
+    }
+
+    fn gather(&self, at: &Ground<'_>) -> Call {
+        at.call(Kernel::GatherQueries, 1, at.staged().address(at.table.age))
+    }
+
+    fn work(&self, at: &Ground<'_>) -> Vec<Work> {
+        let places = At {
+            lengths: at.buffers[LENGTHS],
+            inputs: at.buffers[INPUTS],
+            hidden: at.buffers[HIDDEN],
+            beside: at.buffers[BESIDE],
+            arrived: at.buffers[ARRIVED],
+        };
+        let mut from = 0;
+        let mut work = Vec::new();
+        for (count, kernel) in self.chosen.launches(at.rows) {
+            let (some, size) = (Rows { from, count }, kernel.configuration().sizes().batch);
+            let (product, call) = self.chosen.launch(kernel, at.steps, at.buffers[VECTORS], places);
+            work.push(Work::Kernel(self.take(at, some, size)));
+            work.push(Work::Product(product));
+            work.push(Work::Kernel(call));
+            work.push(Work::Kernel(self.give(at, some, size)));
+            from += count;
+        }
+        work
+    }
+}
