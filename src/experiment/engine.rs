@@ -22,6 +22,8 @@ pub struct Engine {
     network: Arc<Network>,
     workers: usize,
     precision: Precision,
+    /// The device by whose model persistent kernels are chosen.
+    persistent: Option<String>,
     place: Place,
 }
 
@@ -68,7 +70,8 @@ impl Engine {
                 (settings.precision, Place::Gpus(Box::new(gpus)))
             }
         };
-        Ok(Engine { network: Arc::new(network), workers, precision, place })
+        let persistent = persistent.map(|device| device.name.clone());
+        Ok(Engine { network: Arc::new(network), workers, precision, persistent, place })
     }
 
     /// The network, as the CPU computes it.
@@ -96,7 +99,11 @@ impl Engine {
     pub fn described(&self) -> String {
         match &self.place {
             Place::Cpu => this_processor(),
-            Place::Gpus(gpus) => of_gpus(gpus, self.workers, self.precision),
+            Place::Gpus(gpus) => {
+                let kernels =
+                    self.persistent.as_ref().map(|name| format!(", persistent kernels by the model of {name}"));
+                of_gpus(gpus, self.workers, self.precision) + &kernels.unwrap_or_default()
+            }
         }
     }
 

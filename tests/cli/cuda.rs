@@ -209,6 +209,52 @@ fn chains_in_stages_have_right_answers() {
     }
 }
 
+/// Persistent kernels for tasks of several steps.
+const PERSISTENT: [&str; 2] = ["--set", "device.grnn=titan-v.toml"];
+
+fn with_persistent_kernels() -> Option<Host> {
+    let host = Host::new()?;
+    host.desk.write("titan-v.toml", include_str!("../../scenarios/devices/titan-v.toml"));
+    Some(host)
+}
+
+#[test]
+fn chunks_and_whole_requests_in_persistent_kernels_have_right_answers() {
+    let Some(host) = with_persistent_kernels() else { return };
+    every_policy(&host);
+    let stages = "[[policy]]\nkind = \"dvabatch\"\nsteps = 2\npolicy = \"input\"\ncomp_wait = \"20ms\"\n";
+    host.desk.write("t.toml", host.desk.read("t.toml") + stages);
+    let chunks = [&PERSISTENT[..], &["--set", "policy.A.chunk=3"]].concat();
+    for model in [MODELS[0], MODELS[1]] {
+        for precision in ["device.precision=f32", "device.precision=bf16"] {
+            let model = of_model(model);
+            let more = [&words(&model)[..], &chunks, &["--set", precision]].concat();
+            assert_eq!(host.verified(&more), 200, "{model:?} {precision}");
+        }
+    }
+    let run: Value = serde_json::from_str(&host.desk.read("out/t/run.json")).unwrap();
+    assert!(run["device"].as_str().unwrap().ends_with("bf16, persistent kernels by the model of Titan V"), "{run}");
+    let kernels = fs::read_dir(host.desk.path("cache/batchlab")).unwrap().map(|entry| entry.unwrap().file_name());
+    let kernels: Vec<String> = kernels.map(|name| name.to_string_lossy().into_owned()).collect();
+    for kernel in ["grnn_lstm", "grnn_gru"] {
+        assert!(kernels.iter().any(|name| name.starts_with(kernel)), "{kernel}: {kernels:?}");
+    }
+    let rows = host.desk.rows("out/t/summary.csv");
+    assert!(rows.iter().all(|row| row["completed"] == "40" && row["failed"] == "0"), "{rows:?}");
+    host.run(&["replay", "out/t"]).ok();
+}
+
+#[test]
+fn persistent_kernels_that_are_none_are_refused() {
+    let Some(host) = with_persistent_kernels() else { return };
+    let refuses = |more: &[&str], message| host.real(&[&PERSISTENT[..], more].concat()).failed(2, message);
+    let trees = ["--set", "workload.model=tree-lstm", "--set", "workload.dataset=complete-tree:5"];
+    refuses(&[&trees[..], &TREES].concat(), "t.toml: device.grnn: persistent kernels run lstm and gru");
+    let wide = "t.toml: no persistent kernel runs lstm with hidden 1024 on the Host CUDA: its registers do not hold the weights";
+    refuses(&["--set", "workload.hidden=1024"], wide);
+    refuses(&["--set", "device.grnn=none.toml"], "device.grnn: no such file: none.toml");
+}
+
 #[test]
 fn every_precision_has_right_answers_however_it_is_launched() {
     let Some(host) = Host::new() else { return };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Needs, Plan, Row, Shape, Slot};
 use batchlab::backend::cuda::gpu::{Gpus, LaunchBy, Precision, Settings, Signal};
+use batchlab::cost::grnn;
 use batchlab::network::reference::Output;
 use batchlab::network::{Network, Spec};
 use batchlab::units::{CellId, RequestId, StreamId, WorkerId};
@@ -87,7 +88,23 @@ impl Bench {
     }
 
     pub fn of(model: &Model, spec: &Spec, settings: Settings, workers: usize) -> Bench {
-        let mut gpus = Gpus::new(model, spec, &settings, None, workers).expect("GPUs");
+        Bench::with(model, spec, settings, None, workers)
+    }
+
+    /// The same with persistent kernels by what is known of a device.
+    pub fn persistent(model: &Model, spec: &Spec, settings: Settings, workers: usize) -> Bench {
+        let device = grnn::Device::open("titan-v").expect("a device that comes with batchlab");
+        Bench::with(model, spec, settings, Some(&device), workers)
+    }
+
+    fn with(
+        model: &Model,
+        spec: &Spec,
+        settings: Settings,
+        persistent: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Bench {
+        let mut gpus = Gpus::new(model, spec, &settings, persistent, workers).expect("GPUs");
         gpus.begin(workers, &needs()).expect("a run");
         Bench { network: Network::new(model, spec).expect("a network"), gpus }
     }
@@ -97,6 +114,12 @@ impl Bench {
         self.gpus
             .prepare(Shape { lane, cell: CellId(cell), rows, inputs, tokens: 0, steps: 0, signals })
             .expect("a plan")
+    }
+
+    /// The plan of so many steps of a batch in a persistent kernel.
+    pub fn plan_of_steps(&mut self, lane: Lane, rows: u32, steps: u32) -> Plan {
+        let shape = Shape { lane, cell: CellId(0), rows, inputs: 0, tokens: 0, steps, signals: false };
+        self.gpus.prepare(shape).expect("a plan")
     }
 
     /// The plan of a batch of an operator, padded to so many tokens.

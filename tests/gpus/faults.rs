@@ -8,6 +8,7 @@ use batchlab::units::{CellId, RequestId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
 use safetensors::tensor::{Dtype, TensorView, serialize};
+use tempfile::TempDir;
 
 use crate::bench::{Bench, LANE, inside, needs, row, spec};
 
@@ -81,25 +82,17 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
     }
 }
 
-#[test]
-fn numbers_that_are_none_are_noted_for_their_slot() {
-    if !inside("faults::numbers_that_are_none_are_noted_for_their_slot", &[]) {
-        return;
-    }
-    // Of all words one has an embedding that is no number.
-    let (model, mut spec) = (Model::Lstm, spec());
+/// Weights in which the embedding of one word is no number, in a folder of their own.
+pub fn with_poison(model: &Model, spec: Spec, word: u32) -> (TempDir, Spec) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.safetensors");
-    let drawn = Weights::open(&model, &spec).unwrap();
-    let good = Bench::of(&model, &spec, Settings::default(), 1);
-    let words: Vec<u32> = (0..4).map(|request| good.network.token(RequestId(request), 0)).collect();
-    let poisoned = words[2];
-    let numbers: Vec<(String, Vec<usize>, Vec<u8>)> = tensors(&model, &spec)
+    let drawn = Weights::open(model, &spec).unwrap();
+    let numbers: Vec<(String, Vec<usize>, Vec<u8>)> = tensors(model, &spec)
         .into_iter()
         .map(|tensor| {
             let mut numbers = drawn.take(&tensor.name);
             if tensor.name == "embedding.weight" {
-                numbers[(poisoned * spec.embedding) as usize] = f32::NAN;
+                numbers[(word * spec.embedding) as usize] = f32::NAN;
             }
             (tensor.name, tensor.shape, numbers.into_iter().flat_map(f32::to_le_bytes).collect())
         })
@@ -108,8 +101,19 @@ fn numbers_that_are_none_are_noted_for_their_slot() {
         (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes).expect("the tensor's bytes"))
     });
     std::fs::write(&path, serialize(views, None).unwrap()).unwrap();
-    spec = Spec { weights: Some(path), ..spec };
+    (folder, Spec { weights: Some(path), ..spec })
+}
 
+#[test]
+fn numbers_that_are_none_are_noted_for_their_slot() {
+    if !inside("faults::numbers_that_are_none_are_noted_for_their_slot", &[]) {
+        return;
+    }
+    let (model, spec) = (Model::Lstm, spec());
+    let good = Bench::of(&model, &spec, Settings::default(), 1);
+    let words: Vec<u32> = (0..4).map(|request| good.network.token(RequestId(request), 0)).collect();
+    let poisoned = words[2];
+    let (_folder, spec) = with_poison(&model, spec, poisoned);
     let mut bench = Bench::of(&model, &spec, Settings::default(), 1);
     let plan = bench.plan(LANE, 0, 4, 0, true);
     bench.gather(plan, &[0, 1, 2, 3].map(|request| row(request, 0, 0, 0)), &[]);

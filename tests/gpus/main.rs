@@ -12,3 +12,4 @@ mod memory;
 mod networks;
 mod order;
 mod persistent;
+mod sequences;

@@ -21,6 +21,7 @@ mod layer;
 mod listed;
 mod memory;
 mod requests;
+mod sequences;
 mod signals;
 mod trees;
 mod words;
