@@ -72,7 +72,7 @@ impl Settings for EarlyExit {
         let comp_wait = CompWait::Age(self.comp_wait);
         let entry = ByLoad { max_batch: self.max_batch, window: Nanos::ZERO, comp_wait, room: Room(None) };
         let last = Stage(
-            slicing.stages(setup.model.network().map_or(0, |network| network.operators().len() as u32)) as u16 - 1,
+            slicing.stages(setup.model.network().map_or(0, |network| network.operators().len() as u32)) as u32 - 1,
         );
         let conditions = Certain { entry, exit_share: self.exit_share, skip_share: self.skip_share, last };
         Ok(Box::new(Staged::new(setup.workers, &slicing, 2, Box::new(conditions))))

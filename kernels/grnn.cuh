@@ -156,12 +156,16 @@ struct Products {
   // The number of an output in its tile.
   __device__ __forceinline__ static u32 output(u32 of_group) { return threadIdx.x / LANES * OUTPUTS + of_group; }
 
-  // Reads them from a matrix; `row_of` gives the row of an output, or NOWHERE.
-  template <class RowOf>
-  __device__ __forceinline__ void keep(const float *matrix, RowOf row_of) {
+  // Reads them from a matrix: of each element of the tile so many gates that follow each other, from the first one on.
+  template <u32 TOGETHER>
+  __device__ __forceinline__ void keep(const float *matrix, u32 first) {
+    // Groups have more outputs than the tile, and nothing for some of them.
+    constexpr bool SPARE = (THREADS + LANES - 1) / LANES * OUTPUTS > TILE_WIDTH * TOGETHER;
 #pragma unroll
     for (u32 o = 0; o < OUTPUTS; o++) {
-      const u32 row = row_of(output(o));
+      const u32 unit = blockIdx.x * TILE_WIDTH + output(o) / TOGETHER;
+      const bool exists = (!SPARE || output(o) < TILE_WIDTH * TOGETHER) && unit < HIDDEN;
+      const u32 row = exists ? (first + output(o) % TOGETHER) * HIDDEN + unit : NOWHERE;
 #pragma unroll
       for (u32 pack = 0; pack < PACKS; pack++) {
         const u32 k = (pack * LANES + lane()) * PACK;

@@ -62,15 +62,9 @@ PERSISTENT persistent_gru(ARGUMENTS) {
   GridRow others(arrived);
 
   Products<OUTPUTS, GROUP_SIZE> gates;
-  gates.keep(weights, [](u32 output) {
-    const u32 unit = blockIdx.x * TILE_WIDTH + output / TOGETHER;
-    return unit < HIDDEN ? (RESET + output % TOGETHER) * HIDDEN + unit : NOWHERE;
-  });
+  gates.keep<TOGETHER>(weights, RESET);
   Products<CANDIDATES, LANES> candidates;
-  candidates.keep(weights, [](u32 output) {
-    const u32 unit = blockIdx.x * TILE_WIDTH + output;
-    return output < TILE_WIDTH && unit < HIDDEN ? CANDIDATE * HIDDEN + unit : NOWHERE;
-  });
+  candidates.keep<1>(weights, CANDIDATE);
   const auto prepare = [&](u32 step) {
     if (!own.exists) return;
 #pragma unroll
@@ -225,10 +219,7 @@ PERSISTENT persistent_gru(ARGUMENTS) {
   GridRow others(arrived);
 
   Products<OUTPUTS, GROUP_SIZE> kept;
-  kept.keep(weights, [](u32 output) {
-    const u32 unit = blockIdx.x * TILE_WIDTH + output / TOGETHER;
-    return unit < HIDDEN ? (UPDATE + output % TOGETHER) * HIDDEN + unit : NOWHERE;
-  });
+  kept.keep<TOGETHER>(weights, UPDATE);
   Resets resets;
   resets.keep(weights);
   clear(tile, 2 * TILE_HEIGHT * STRIDE);

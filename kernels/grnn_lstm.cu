@@ -25,10 +25,7 @@ PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths
   GridRow others(arrived);
 
   Products<OUTPUTS, GROUP_SIZE> kept;
-  kept.keep(weights, [](u32 output) {
-    const u32 unit = blockIdx.x * TILE_WIDTH + output / GATES;
-    return unit < HIDDEN ? output % GATES * HIDDEN + unit : NOWHERE;
-  });
+  kept.keep<GATES>(weights, 0);
   const auto prepare = [&](u32 step) {
     if (!own.exists) return;
     Pack<float, GATES> next;

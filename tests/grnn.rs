@@ -260,6 +260,16 @@ fn whole_sequences_are_one_launch() {
     assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 3"), chunks);
 }
 
+#[test]
+fn a_stage_is_one_launch_and_so_is_the_window_of_the_first() {
+    let (kernels, device) = (persistent(Cell::Lstm, 256), device(None, 1));
+    let staged = "kind = 'dvabatch'\nmax_batch = 8\nsteps = 4\nwindow = ";
+    let end = |window: &str| served(&device, &format!("{staged}{window}"), &[7], &[Nanos::ZERO]).end;
+    let stages = kernels.runs(1, 4) + kernels.runs(1, 3);
+    assert_eq!(end("'0ns'"), stages);
+    assert_eq!(end("'first-stage'"), kernels.runs(8, 4) + stages);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -1,7 +1,7 @@
 //! Tasks that are submitted one behind the other, and their times.
 
 use super::supply::{Bench, Supply};
-use super::{Profile, Settings, Subject, id_of};
+use super::{Profile, Subject, id_of};
 use crate::backend::{Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use crate::error::{Error, Result};
 use crate::experiment::engine::Running;
@@ -33,11 +33,11 @@ fn flights(batch: u32) -> u32 {
 pub fn measure(
     bench: &Bench,
     subject: &mut Subject<'_>,
-    settings: &Settings,
     batches: &[u32],
     profile: &mut Profile,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
+    let Subject { wanted, settings, .. } = *subject;
     let largest = settings.largest();
     let seen = subject.engine.times_are_seen();
     let length = if seen { SEEN_FLIGHT } else { FLIGHT };
@@ -45,7 +45,7 @@ pub fn measure(
     // Beside what is measured there is a flight to warm up.
     let nodes =
         batches.iter().map(|batch| members(*batch) * flights(*batch) as usize).sum::<usize>() + members(largest);
-    let (wanted, supply) = (subject.wanted, Supply::new(bench, subject.wanted, settings, nodes)?);
+    let supply = Supply::new(bench, wanted, settings, nodes)?;
     let backend = subject.start(&supply.requests, largest)?;
     let mut deck = Deck { runway: Runway::new(backend, settings.workers, seen), supply, length };
     let model = &wanted.model;

@@ -1,9 +1,9 @@
 //! The way from one decision to the next: the real driver and the real cellular policy, one task at a time.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use super::served::serve;
+use super::wanted::of_input;
 use super::{Profile, Samples, Settings, Subject, unfolded};
 use crate::cost::curve::Curve;
 use crate::error::Result;
@@ -67,14 +67,8 @@ pub fn batches(settings: &Settings) -> Vec<u32> {
 ///
 /// # Errors
 /// As [`super::measure`].
-pub fn measure(
-    subject: &mut Subject<'_>,
-    workers: usize,
-    batch: u32,
-    stop: &AtomicBool,
-    steps: &Steps,
-    launch: &mut Launch,
-) -> Result<()> {
+pub fn measure(subject: &mut Subject<'_>, batch: u32, steps: &Steps, launch: &mut Launch) -> Result<()> {
+    let workers = subject.settings.workers;
     let members = batch as usize * workers;
     let tasks = tasks(batch);
     let shapes = match &subject.wanted.model {
@@ -89,15 +83,12 @@ pub fn measure(
             subject.wanted.trees.iter().cycle().take(count).cloned().collect()
         }
         Model::Graph(_) | Model::Network(_) => Vec::new(),
-        Model::Dnn(_) => {
-            let shape = subject.wanted.inputs.first().map_or(Shape::Fixed, |input| Shape::Tokens(*input));
-            vec![shape; tasks * members]
-        }
+        Model::Dnn(_) => vec![of_input(subject.wanted.input_sizes()[0]); tasks * members],
     };
     let requests = unfolded(shapes, &subject.wanted.model)?;
     let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
     let seen = subject.engine.times_are_seen();
-    let recorder = serve(subject, &requests, requests.len(), &policy, workers, stop)?;
+    let recorder = serve(subject, &requests, requests.len(), &policy)?;
     let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
     for task in &recorder.tasks {
         // The first task waits for all arrivals.

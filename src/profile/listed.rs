@@ -5,10 +5,10 @@
 //! what they come to goes back to them is what the task takes beside its steps.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use super::flights::Runway;
 use super::served::serve_whole;
+use super::wanted::of_input;
 use super::{Profile, Settings, Subject, Wanted, unfolded};
 use crate::backend::NodeRef;
 use crate::backend::cpu::StepTime;
@@ -18,7 +18,6 @@ use crate::metrics::recorder::TaskRow;
 use crate::policy::padded::{PadTo, Padded};
 use crate::units::{Nanos, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::dnn::Operator;
-use crate::workload::shape::Shape;
 
 /// Requests that are served at each batch size, so that small batches have more samples.
 const REQUESTS: u32 = 16;
@@ -28,39 +27,30 @@ fn tasks(batch: u32) -> u32 {
     (REQUESTS / batch).clamp(2, 8)
 }
 
-/// The numbers of tokens that are measured; 0 for a network that takes none.
-pub fn inputs(wanted: &Wanted) -> &[u32] {
-    if wanted.inputs.is_empty() { &[0] } else { &wanted.inputs }
-}
-
 /// Measures each number of tokens and each batch size once.
 ///
 /// # Errors
 /// As [`super::measure`]; more tokens than the network takes.
 pub fn measure(
     subject: &mut Subject<'_>,
-    settings: &Settings,
     batches: &[u32],
-    stop: &AtomicBool,
     profile: &mut Profile,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let wanted = subject.wanted;
-    for &input in inputs(wanted) {
-        let shape = shape_of(input);
+    let Subject { wanted, settings, .. } = *subject;
+    for &input in wanted.input_sizes() {
+        let shape = of_input(input);
         for &batch in batches {
             if settings.processor == Processor::Cuda {
-                fly(subject, settings, input, batch, profile)?;
+                fly(subject, input, batch, profile)?;
             }
             let clients = batch as usize * settings.workers;
             let shapes = vec![shape.clone(); clients * (1 + tasks(batch) as usize)];
             let requests = unfolded(shapes, &wanted.model)?;
             let policy =
                 Padded { bucket_width: input.max(1), max_batch: batch, pad_to: PadTo::Longest, window: Nanos::ZERO };
-            let (record, steps) = serve_whole(subject, &requests, clients, &policy, settings.workers, stop)?;
-            let mut by_task: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
-            steps.into_iter().for_each(|step| by_task.entry(step.task).or_default().push(step));
-            sort_in(wanted, settings, input, batch, &record.tasks, &by_task, profile);
+            let (record, steps) = serve_whole(subject, &requests, clients, &policy)?;
+            sort_in(wanted, settings, input, batch, &record.tasks, &steps, profile);
             let launch = profile.launches.entry(batch).or_default();
             launch.decisions = [launch.decisions, record.decisions].into_iter().sum();
             go_on()?;
@@ -73,10 +63,10 @@ pub fn measure(
 const SETS: usize = 8;
 
 /// Measures each operator by itself: sets of requests pass it one behind the other, then the next one.
-fn fly(subject: &mut Subject<'_>, settings: &Settings, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
-    let (wanted, workers, seen) = (subject.wanted, settings.workers, subject.engine.times_are_seen());
+fn fly(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
+    let (wanted, workers, seen) = (subject.wanted, subject.settings.workers, subject.engine.times_are_seen());
     let Some(network) = wanted.model.network() else { return Ok(()) };
-    let requests = unfolded(vec![shape_of(input); SETS * workers * batch as usize], &wanted.model)?;
+    let requests = unfolded(vec![of_input(input); SETS * workers * batch as usize], &wanted.model)?;
     let mut runway = Runway::new(subject.start(&requests, batch)?, workers, seen);
     for (node, operator) in (0..).map(NodeId).zip(network.operators()) {
         let of_operator = network.input(operator, input);
@@ -89,10 +79,6 @@ fn fly(subject: &mut Subject<'_>, settings: &Settings, input: u32, batch: u32, p
         flown.durations().into_iter().for_each(|time| samples.add(time));
     }
     Ok(())
-}
-
-fn shape_of(input: u32) -> Shape {
-    if input == 0 { Shape::Fixed } else { Shape::Tokens(input) }
 }
 
 /// Takes the times of all full tasks but the first of each worker.

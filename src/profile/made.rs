@@ -40,7 +40,7 @@ pub fn make(
     let (mut rows, mut shown) = (String::new(), String::new());
     for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
         let precision = engine.precision();
-        let found = measure(&mut Subject { wanted: one, engine }, settings, stop, progress)?;
+        let found = measure(&mut Subject { wanted: one, settings, stop, engine }, progress)?;
         notes.push(one.described(precision));
         notes.extend(report::about(&found));
         rows.push_str(&report::rows(&found, place == 0, sized));

@@ -61,6 +61,10 @@ use crate::workload::trace::Requests;
 pub struct Subject<'a> {
     /// What to measure of it.
     pub wanted: &'a Wanted,
+    /// How to measure it.
+    pub settings: &'a Settings,
+    /// Set once the user wants it to end.
+    pub stop: &'a AtomicBool,
     /// The network on its device.
     pub engine: &'a mut Engine,
 }
@@ -152,12 +156,8 @@ fn longer(steps: &Samples, others: &Samples) -> (Nanos, f64) {
 ///
 /// # Errors
 /// A device that can't be started, a task that failed, [`Error::Interrupted`] once `stop` is set.
-pub fn measure(
-    subject: &mut Subject<'_>,
-    settings: &Settings,
-    stop: &AtomicBool,
-    progress: &dyn Fn(),
-) -> Result<Profile> {
+pub fn measure(subject: &mut Subject<'_>, progress: &dyn Fn()) -> Result<Profile> {
+    let Subject { wanted, settings, stop, .. } = *subject;
     let mut profile = Profile::default();
     let go_on = || {
         progress();
@@ -168,24 +168,24 @@ pub fn measure(
         if repeat % 2 == 1 {
             batches.reverse();
         }
-        if subject.wanted.model.takes_trees() {
-            trees::measure(subject, settings, &batches, stop, &mut profile, &go_on)?;
+        if wanted.model.takes_trees() {
+            trees::measure(subject, &batches, &mut profile, &go_on)?;
         }
-        if subject.wanted.model.network().is_some() {
-            listed::measure(subject, settings, &batches, stop, &mut profile, &go_on)?;
+        if wanted.model.network().is_some() {
+            listed::measure(subject, &batches, &mut profile, &go_on)?;
             continue;
         }
-        for bench in supply::benches(subject.wanted) {
-            flights::measure(&bench, subject, settings, &batches, &mut profile, &go_on)?;
+        for bench in supply::benches(wanted) {
+            flights::measure(&bench, subject, &batches, &mut profile, &go_on)?;
         }
-        for requests in whole::sizes(subject.wanted, settings) {
-            whole::measure(subject, settings, requests, stop, &mut profile.whole)?;
+        for requests in whole::sizes(wanted, settings) {
+            whole::measure(subject, requests, &mut profile.whole)?;
             go_on()?;
         }
         for batch in launch::batches(settings) {
-            let steps = launch::Steps::of(&profile, &subject.wanted.model);
+            let steps = launch::Steps::of(&profile, &wanted.model);
             let sizes = profile.launches.entry(batch).or_default();
-            launch::measure(subject, settings.workers, batch, stop, &steps, sizes)?;
+            launch::measure(subject, batch, &steps, sizes)?;
             go_on()?;
         }
     }

@@ -1,5 +1,6 @@
 //! Requests that are served by the real driver and a real policy.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::cellular::Cellular;
 use crate::policy::registry::{Configured, PerCell, Setup};
-use crate::units::Nanos;
+use crate::units::{Nanos, TaskId};
 use crate::workload::arrivals::{ClosedLoop, Think};
 use crate::workload::random::stream;
 use crate::workload::trace::Requests;
@@ -21,24 +22,17 @@ use crate::workload::trace::Requests;
 ///
 /// # Errors
 /// As [`super::measure`].
-pub fn serve(
-    subject: &mut Subject<'_>,
-    requests: &Requests,
-    clients: usize,
-    policy: &Cellular,
-    workers: usize,
-    stop: &AtomicBool,
-) -> Result<Recorder> {
+pub fn serve(subject: &mut Subject<'_>, requests: &Requests, clients: usize, policy: &Cellular) -> Result<Recorder> {
     let largest = match policy.max_batch {
         PerCell::All(most) => most,
         PerCell::Each(ref of_cells) => of_cells.values().max().copied().unwrap_or(1),
     };
-    let wanted = subject.wanted;
+    let Subject { wanted, settings, stop, .. } = *subject;
     let mut backend = subject.start(requests, largest)?;
-    serve_on(&mut *backend, wanted, requests, clients, policy, workers, stop)
+    serve_on(&mut *backend, wanted, requests, clients, policy, settings.workers, stop)
 }
 
-/// Serves the requests by a policy that submits them whole. Gives the steps of its tasks too, those of each worker in order.
+/// Serves the requests by a policy that submits them whole. Gives the steps of its tasks too, those of each in order.
 ///
 /// # Errors
 /// As [`super::measure`].
@@ -47,14 +41,14 @@ pub fn serve_whole(
     requests: &Requests,
     clients: usize,
     policy: &dyn Configured,
-    workers: usize,
-    stop: &AtomicBool,
-) -> Result<(Recorder, Vec<StepTime>)> {
+) -> Result<(Recorder, BTreeMap<TaskId, Vec<StepTime>>)> {
     let (log, steps) = channel();
-    let wanted = subject.wanted;
+    let Subject { wanted, settings, stop, .. } = *subject;
     let mut backend = subject.engine.start_logging(requests, &Options::default(), log)?;
-    let recorder = serve_on(&mut *backend, wanted, requests, clients, policy, workers, stop)?;
-    Ok((recorder, steps.try_iter().collect()))
+    let recorder = serve_on(&mut *backend, wanted, requests, clients, policy, settings.workers, stop)?;
+    let mut by_task: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
+    steps.try_iter().for_each(|step: StepTime| by_task.entry(step.task).or_default().push(step));
+    Ok((recorder, by_task))
 }
 
 fn serve_on(

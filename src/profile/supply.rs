@@ -1,5 +1,6 @@
 //! Synthetic requests, and which of their nodes run next.
 
+use super::wanted::of_input;
 use super::{Settings, Wanted, unfolded};
 use crate::backend::NodeRef;
 use crate::error::Result;
@@ -48,9 +49,7 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
             Vec::new()
         }
         Model::Dnn(cell) => {
-            let fixed = [0];
-            let inputs = if wanted.inputs.is_empty() { &fixed[..] } else { &wanted.inputs };
-            inputs.iter().map(|input| Bench::Single { cell: cell.clone(), input: *input }).collect()
+            wanted.input_sizes().iter().map(|input| Bench::Single { cell: cell.clone(), input: *input }).collect()
         }
     }
 }
@@ -75,15 +74,14 @@ impl Supply {
     /// # Errors
     /// A shape that the model does not take.
     pub fn new(bench: &Bench, wanted: &Wanted, settings: &Settings, nodes: usize) -> Result<Supply> {
-        let largest = settings.batches.iter().max().map_or(1, |batch| *batch as usize);
+        let largest = settings.largest() as usize;
         let shapes = match bench {
             Bench::Chains { shape, .. } => vec![shape.clone(); 2 * settings.workers * largest],
             Bench::Turns { shapes, .. } => {
                 let sets = || shapes.iter().flat_map(|shape| std::iter::repeat_n(shape.clone(), largest));
                 (0..settings.workers).flat_map(|_| sets()).collect()
             }
-            Bench::Single { input: 0, .. } => vec![Shape::Fixed; nodes],
-            Bench::Single { input, .. } => vec![Shape::Tokens(*input); nodes],
+            Bench::Single { input, .. } => vec![of_input(*input); nodes],
         };
         let requests = unfolded(shapes, &wanted.model)?;
         let kind = match bench {

@@ -4,10 +4,9 @@
 //! those that have ended make room for others, and a node finds the states as near as it does in any run.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use super::served::serve;
-use super::{Profile, Samples, Settings, Subject, Wanted, unfolded};
+use super::{Profile, Samples, Subject, Wanted, unfolded};
 use crate::error::{Error, Result};
 use crate::metrics::recorder::{Recorder, TaskRow};
 use crate::policy::cellular::Cellular;
@@ -48,9 +47,7 @@ fn tasks(batch: u32) -> usize {
 /// As [`super::measure`]; trees without an internal node.
 pub fn measure(
     subject: &mut Subject<'_>,
-    settings: &Settings,
     batches: &[u32],
-    stop: &AtomicBool,
     profile: &mut Profile,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
@@ -69,10 +66,11 @@ pub fn measure(
             min_batch: one_size,
             chunk: 1,
         };
-        let nodes = batch as usize * tasks(batch) * settings.workers;
+        let workers = subject.settings.workers;
+        let nodes = batch as usize * tasks(batch) * workers;
         let mut serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
             let requests = unfolded(enough(subject.wanted, nodes)?, &subject.wanted.model)?;
-            serve(subject, &requests, trees as usize * settings.workers, policy, settings.workers, stop)
+            serve(subject, &requests, trees as usize * workers, policy)
         };
         let held = serve_some(nodes, batch, &held)?;
         gaps(&held, batch, &mut profile.between);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Settings, listed, supply};
+use super::{Settings, supply};
 use crate::backend::cuda::gpu::Precision;
 use crate::error::Result;
 use crate::experiment::device;
@@ -97,6 +97,11 @@ impl Wanted {
         Ok(wanted)
     }
 
+    /// The sizes of inputs that are measured: those that are wanted, or 0, which stands for a fixed size.
+    pub fn input_sizes(&self) -> &[u32] {
+        if self.inputs.is_empty() { &[0] } else { &self.inputs }
+    }
+
     /// How many leaves a tree has on average, for models of trees.
     pub fn mean_leaves(&self) -> f64 {
         let leaves = |shape: &Shape| match shape {
@@ -109,7 +114,7 @@ impl Wanted {
     /// How often a measurement of it calls `progress`.
     pub fn steps(&self, settings: &Settings) -> usize {
         if self.model.network().is_some() {
-            return settings.repeats as usize * listed::inputs(self).len() * settings.batches.len();
+            return settings.repeats as usize * self.input_sizes().len() * settings.batches.len();
         }
         let turns = supply::benches(self).len() + usize::from(self.model.takes_trees());
         let whole = super::whole::sizes(self, settings).len();
@@ -129,6 +134,11 @@ impl Wanted {
             self.model.name()
         )
     }
+}
+
+/// A request with an input of this size, 0 for a fixed one.
+pub fn of_input(size: u32) -> Shape {
+    if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
 }
 
 fn mean_children(trees: &[Shape]) -> f64 {

@@ -7,7 +7,6 @@
 //! step.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use super::served::serve_whole;
 use super::{Samples, Settings, Subject, Wanted, cells_of, longer, unfolded};
@@ -151,14 +150,9 @@ const WIDTHS: f64 = 3.0;
 ///
 /// # Errors
 /// As [`super::measure`].
-pub fn measure(
-    subject: &mut Subject<'_>,
-    settings: &Settings,
-    requests: u32,
-    stop: &AtomicBool,
-    whole: &mut Whole,
-) -> Result<()> {
-    let trees = subject.wanted.model.takes_trees();
+pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
+    let Subject { wanted, settings, .. } = *subject;
+    let trees = wanted.model.takes_trees();
     let merged = Merged { max_batch: requests, ..Merged::default() };
     let padded = Padded { bucket_width: LENGTH, max_batch: requests, pad_to: PadTo::Bucket, window: Nanos::ZERO };
     let mut forms: Vec<(Box<dyn Configured>, bool)> = Vec::new();
@@ -173,21 +167,19 @@ pub fn measure(
     }
     let count = requests as usize * settings.workers * (1 + tasks(requests));
     for (policy, uneven) in forms {
-        let shapes = match &subject.wanted.model {
+        let shapes = match &wanted.model {
             Model::Seq2Seq if uneven => {
                 (0..count as u32).map(|i| Shape::Seq2Seq { source: mixed(i, 7), target: mixed(i, 11) }).collect()
             }
             Model::Seq2Seq => vec![Shape::Seq2Seq { source: LENGTH, target: LENGTH }; count],
-            _ if trees => subject.wanted.trees.iter().cycle().take(count).cloned().collect(),
+            _ if trees => wanted.trees.iter().cycle().take(count).cloned().collect(),
             _ if uneven => (0..count as u32).map(|i| Shape::Chain(mixed(i, 7))).collect(),
             _ => vec![Shape::Chain(LENGTH); count],
         };
-        let served = unfolded(shapes, &subject.wanted.model)?;
+        let served = unfolded(shapes, &wanted.model)?;
         let clients = requests as usize * settings.workers;
-        let (recorder, steps) = serve_whole(subject, &served, clients, &*policy, settings.workers, stop)?;
-        let mut by_task: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
-        steps.into_iter().for_each(|step| by_task.entry(step.task).or_default().push(step));
-        sort_in(subject.wanted, settings, &recorder.tasks, &by_task, requests, whole);
+        let (recorder, steps) = serve_whole(subject, &served, clients, &*policy)?;
+        sort_in(wanted, settings, &recorder.tasks, &steps, requests, whole);
     }
     Ok(())
 }

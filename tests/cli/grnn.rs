@@ -40,8 +40,9 @@ fn both_synchronisations_of_a_gru_are_ranked_together() {
 fn a_size_without_valid_mappings_says_what_runs_instead() {
     let desk = Desk::new();
     for (cell, hidden, batch, says) in [
-        ("gru", "1024", "20", "the batch runs as 2 launches, one behind the other, of batches 10, 10"),
-        ("lstm", "256", "61", "the batch runs padded to 6"),
+        ("gru", "1024", "20", "the batch runs as 2 launches, one behind the other: 2 of 10\n"),
+        ("gru", "1024", "19", "the batch runs as 2 launches, one behind the other: 1 of 10, 1 of 9\n"),
+        ("lstm", "256", "61", "the batch runs padded to 63: grnn rank --batch 63\n"),
         ("lstm", "4096", "1", "no batch fits"),
     ] {
         let ran =
@@ -59,6 +60,7 @@ fn mistakes_are_named() {
     desk.write("slow.toml", device.replace("shuffle = 7", "shuffle = -7"));
     desk.write("huge.toml", device.replace("multiprocessors = 80", "multiprocessors = 80000"));
     desk.write("steep.toml", device.replace("warps = 1.6", "warps = 0"));
+    desk.write("endless.toml", device.replace("value = 1.03, bound = 12", "value = 1000, bound = 200"));
     for (name, message) in [
         ("titan-z", "unknown device \"titan-z\"; known: titan-v, v100, titan-rtx, h200, or a file such as"),
         ("none.toml", "none.toml: cannot be read"),
@@ -66,6 +68,10 @@ fn mistakes_are_named() {
         ("slow.toml", "slow.toml:49: invalid value: integer `-7`, expected u32"),
         ("huge.toml", "huge.toml: multiprocessors: 80000 is out of range; a whole number from 1 to 4096"),
         ("steep.toml", "steep.toml: grnn.products.warps: 0 is out of range; a number from 0.001 to 1000"),
+        (
+            "endless.toml",
+            "endless.toml: grnn.reductions: 1000 to the power of 200 is larger than any number; take a smaller",
+        ),
     ] {
         desk.run(&[&RANK[..], &["--device", name]].concat()).failed(2, message);
     }

@@ -6,7 +6,7 @@ use crate::backend::cuda::gpu::grnn::{Host, measure};
 use crate::cli::print;
 use crate::cost::grnn::{Device, SCHEDULERS, device_file};
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::{can_write, write_whole};
 
 /// Measure what the model has to know of this host's GPU, and write a device file
 ///
@@ -34,6 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.out.extension().is_none_or(|end| end != "toml") {
         return Err(Error::input(format!("--out {out}: a device file ends with .toml, as --device wants it")));
     }
+    can_write(&args.out)?;
     let host = Host::open().map_err(|error| {
         Error::input(format!("{error}; fit measures on a GPU; scenarios/devices has files of others"))
     })?;

@@ -1,5 +1,6 @@
 //! `batchlab grnn rank`: the mappings of a persistent kernel by what the model says of them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -92,14 +93,17 @@ pub fn run(args: &Args) -> Result<()> {
 /// What runs where no mapping is valid.
 fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
     let launches = Launches::new(cell, args.hidden, device, space);
-    let sizes: Vec<u32> = launches.of(args.batch).map(|(batch, _)| *batch).collect();
-    match sizes[..] {
+    // By size and how often: there are two sizes at most, and thousands of launches.
+    let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
+    launches.of(args.batch).for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
+    match sizes.iter().collect::<Vec<_>>()[..] {
         [] => "no batch fits: the weights are more than the registers of all multiprocessors, so that the traditional kernels run, one for each step\n"
             .into(),
-        [padded] => format!("the batch runs padded to {padded}: grnn rank --batch {padded}\n"),
+        [(padded, 1)] => format!("the batch runs padded to {padded}: grnn rank --batch {padded}\n"),
         _ => {
-            let list: Vec<String> = sizes.iter().map(u32::to_string).collect();
-            format!("the batch runs as {} launches, one behind the other, of batches {}\n", sizes.len(), list.join(", "))
+            let list: Vec<String> = sizes.iter().rev().map(|(batch, count)| format!("{count} of {batch}")).collect();
+            let launches: u32 = sizes.values().sum();
+            format!("the batch runs as {launches} launches, one behind the other: {}\n", list.join(", "))
         }
     }
 }

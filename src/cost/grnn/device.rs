@@ -210,6 +210,14 @@ impl Device {
                 return Err(format!("{key}: {value} is out of range; a number from 0.001 to 1000"));
             }
         }
+        // Costs are sums of finite terms, so that they can be put in order.
+        let most = reductions.bound.max(reductions.bound_values);
+        if !libm::pow(reductions.value, most.into()).is_finite() {
+            return Err(format!(
+                "grnn.reductions: {} to the power of {most} is larger than any number; take a smaller value, bound or bound_values",
+                reductions.value
+            ));
+        }
         c.time.iter().try_for_each(Times::check)
     }
 }

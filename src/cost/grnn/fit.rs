@@ -157,7 +157,7 @@ fn products(points: &[Product]) -> Result<Products> {
         warps: growth((wy * oo - oy * wo) / determinant),
         outputs: growth((oy * ww - wy * wo) / determinant),
         bound: PRODUCTS,
-        bound_cost: bound_cost.exp(),
+        bound_cost: rounded(bound_cost.exp()),
     })
 }
 
@@ -183,7 +183,12 @@ fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
 
 /// What a slope in logarithms multiplies by. More work takes no less time, whatever the noise says.
 fn growth(slope: f64) -> f64 {
-    slope.exp().max(1.0)
+    rounded(slope.exp().max(1.0))
+}
+
+/// With six decimals, which is what the file has of it: what is said of the fit, and computed from it, is of that.
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
 }
 
 fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
@@ -220,8 +225,8 @@ pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String
          l2_bytes = {}\n\
          second_synchronisation = {}\n\
          shuffle = {}\n\
-         products = {{ warps = {:.4}, outputs = {:.4}, bound = {}, bound_cost = {:.4} }}\n\
-         reductions = {{ value = {:.6}, bound = {}, bound_values = {} }}\n",
+         products = {{ warps = {:?}, outputs = {:?}, bound = {}, bound_cost = {:?} }}\n\
+         reductions = {{ value = {:?}, bound = {}, bound_values = {} }}\n",
         kilohertz / 1000,
         measured.fma,
         measured.shuffle,
@@ -318,18 +323,8 @@ mod tests {
     fn constants_come_back_from_what_they_make() {
         for known in known() {
             let found = measured(&known, || 1.0).device(&reported()).unwrap().constants;
-            near(found.products.warps, known.products.warps, 1e-12);
-            near(found.products.outputs, known.products.outputs, 1e-12);
-            near(found.products.bound_cost, known.products.bound_cost, 1e-12);
-            near(found.reductions.value, known.reductions.value, 1e-12);
-            let (products, reductions) =
-                (known.products.clone(), Reductions { value: found.reductions.value, ..known.reductions.clone() });
             assert!(measured(&known, || 1.0).misses(&found).iter().all(|miss| *miss < 1e-9), "{found:?}");
-            // All others are whole numbers.
-            assert_eq!(
-                Constants { products: products.clone(), ..found.clone() },
-                Constants { reductions, products, time: None, ..known }
-            );
+            assert_eq!(found, Constants { time: None, ..known });
         }
     }
 
@@ -391,13 +386,23 @@ mod tests {
 
     #[test]
     fn a_file_says_what_was_found() {
+        // Constants of any number of digits, and reductions that grow so little that many values are as long as the bound.
         let [titan, _] = known();
-        let measured = measured(&titan, || 1.0);
+        let flat = Reductions { value: 1.000_002_4, bound: 12, bound_values: 200_000 };
+        let measured = measured(&Constants { reductions: flat, ..titan }, {
+            let mut turn = 0;
+            move || {
+                turn += 1;
+                1.0 + 1e-7 * f64::from(turn % 7)
+            }
+        });
         let device = measured.device(&reported()).unwrap();
         let text = file(&device, &measured, &reported());
         let read = Device::parse(&text, "fitted.toml").unwrap();
         assert_eq!((read.name.as_str(), read.multiprocessors), ("My \"GPU\"", 80));
-        assert_eq!(read.constants, Constants { time: None, ..titan });
+        assert_eq!(read, device);
+        let [products, reductions] = measured.misses(&read.constants);
+        assert!(products < 1e-5 && reductions < 1e-4, "{products} {reductions}");
         assert!(text.starts_with("# Some GPU, as batchlab grnn fit has measured it, at 1455 MHz"), "{text}");
     }
 }

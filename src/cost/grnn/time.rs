@@ -51,7 +51,8 @@ impl Times {
         }
     }
 
-    /// What a step of this cost takes, to the nearest nanosecond. Counted in whole numbers, from millionths of a unit of cost on.
+    /// What a step of this cost takes, to the nearest nanosecond. Counted in whole numbers, from millionths of a unit of cost on. A cost that no
+    /// number holds, which constants of a device's file may come to, takes for ever.
     pub fn step(&self, rnn: Rnn, cost: f64) -> Nanos {
         let line = match rnn {
             Rnn::Lstm => self.lstm,
@@ -59,7 +60,7 @@ impl Times {
             Rnn::GruDouble => self.gru_double,
         };
         let cost = (cost * 1e6).round() as u128;
-        let by_cost = (cost * u128::from(line.cost_ps) + 500_000_000) / 1_000_000_000;
+        let by_cost = cost.saturating_mul(line.cost_ps.into()).saturating_add(500_000_000) / 1_000_000_000;
         Nanos(line.step_ns).saturating_add(Nanos(u64::try_from(by_cost).unwrap_or(u64::MAX)))
     }
 }

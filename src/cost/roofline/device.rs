@@ -63,6 +63,8 @@ struct Tile {
 
 /// The largest number in a device file, but for percentages: a thousand times the largest device.
 const MAX: u64 = 1 << 40;
+/// The largest side of a tile, and the most bytes of a number: far beyond any kernel, and no product of them is too large to count.
+const MAX_TILE: u64 = 1 << 16;
 
 impl Roofline {
     /// Reads a device file.
@@ -101,9 +103,9 @@ impl Roofline {
         for (precision, unit) in &units {
             let Some(Unit { peak_gflops, bytes, tiles }) = unit else { continue };
             let key = |key: &str| format!("{}.{key}", precision.name());
-            for (name, value) in [("peak_gflops", *peak_gflops), ("bytes", *bytes)] {
-                if !(1..=MAX).contains(&value) {
-                    return refuse(key(name), value, format!("from 1 to {MAX}"));
+            for (name, value, most) in [("peak_gflops", *peak_gflops, MAX), ("bytes", *bytes, MAX_TILE)] {
+                if !(1..=most).contains(&value) {
+                    return refuse(key(name), value, format!("from 1 to {most}"));
                 }
             }
             if tiles.is_empty() {
@@ -113,8 +115,11 @@ impl Roofline {
                 )));
             }
             for (place, tile) in tiles.iter().enumerate() {
-                let sizes =
-                    [("rows", tile.rows, MAX), ("columns", tile.columns, MAX), ("efficiency", tile.efficiency, 100)];
+                let sizes = [
+                    ("rows", tile.rows, MAX_TILE),
+                    ("columns", tile.columns, MAX_TILE),
+                    ("efficiency", tile.efficiency, 100),
+                ];
                 if let Some((name, value, most)) =
                     sizes.into_iter().find(|(_, value, most)| !(1..=*most).contains(value))
                 {

@@ -135,6 +135,11 @@ fn a_device_file_is_checked() {
             "efficiency = 101",
             "d.toml: f32.tiles[0].efficiency: 101 is out of range; a whole number from 1 to 100",
         ),
+        (
+            "rows = 4",
+            "rows = 65537",
+            "d.toml: f32.tiles[0].rows: 65537 is out of range; a whole number from 1 to 65536",
+        ),
         ("launch_ns = 100", "launch = 100", "d.toml:4: unknown field `launch`"),
         ("bytes = 4", "bytes = \"4\"", "d.toml:8: invalid type: string \"4\""),
         (

@@ -4,7 +4,8 @@
 //! number of tasks that it is still in.
 
 use super::chain_queue::Seat;
-use super::core::{Live, Queue, Work};
+use super::core::Queue;
+use super::requests::{Live, Work};
 use crate::backend::Part;
 use crate::units::{NodeId, WorkerId};
 

@@ -12,6 +12,7 @@ mod chunk;
 pub(super) mod core;
 mod graph_queue;
 mod identity;
+mod requests;
 
 use serde::{Deserialize, Serialize};
 

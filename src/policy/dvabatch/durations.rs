@@ -56,7 +56,7 @@ impl Durations {
         let (mut all, mut steps, mut rest) = (Vec::new(), Vec::new(), vec![Nanos::ZERO; self.slicing.stages(0)]);
         let mut sum = Nanos::ZERO;
         for (stage, rest) in rest.iter_mut().enumerate().rev() {
-            self.slicing.steps(Stage(stage as u16), batch, 0, input, &mut steps);
+            self.slicing.steps(Stage(stage as u32), batch, 0, input, &mut steps);
             let times = steps.iter().map(|step| Of::Parts.runs(&*self.costs, step).0);
             sum = times.fold(sum, Nanos::saturating_add);
             *rest = sum;

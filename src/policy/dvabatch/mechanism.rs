@@ -78,7 +78,7 @@ impl Mechanism {
 
     fn reach(&mut self, stage: Stage) {
         while self.executors.len() <= stage.index() {
-            self.executors.push(Executor::new(Stage(self.executors.len() as u16)));
+            self.executors.push(Executor::new(Stage(self.executors.len() as u32)));
         }
         self.buffers.reach(stage);
     }
@@ -101,7 +101,7 @@ impl Mechanism {
         self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
         if !lives {
             // Whoever waited for them waits no longer.
-            for stage in (stage.0 + 1..self.executors.len() as u16).map(Stage) {
+            for stage in (stage.0 + 1..self.executors.len() as u32).map(Stage) {
                 self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
             }
         }
@@ -200,7 +200,7 @@ impl Mechanism {
         let mut moved = true;
         while moved {
             moved = false;
-            for stage in (0..self.executors.len() as u16).rev().map(Stage) {
+            for stage in (0..self.executors.len() as u32).rev().map(Stage) {
                 moved |= self.activate(stage);
                 if self.executors[stage.index()].state() == State::Active {
                     if stage == Stage(0) && self.executors[0].queue.is_empty() {
@@ -298,7 +298,7 @@ impl Mechanism {
             |parts: &mut Vec<_>| parts.extend(row.in_stage(item, stage).map(|query| slicing.part(stage, query)));
         let task = Task {
             worker: *worker,
-            stream: StreamId(stage.0 % STREAMS),
+            stream: StreamId((stage.0 % u32::from(STREAMS)) as u16),
             steps,
             batch,
             useful_cells,

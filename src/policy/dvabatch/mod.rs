@@ -11,7 +11,7 @@
 //! | `input`, `operator`, `load` | the paper's policies I, II and III; II has III at its entry where both are wanted |
 //! | `room` | whether the device has room for one more batch |
 //! | `slicing`, `durations` | what stages run, and how long they take |
-//! | `policy`, `settings` | the whole as a policy, and what scenarios say of it |
+//! | `policy`, `settings`, `times` | the whole as a policy, and what scenarios say of it |
 //! | `lazy` | LazyBatch, which is a part of it |
 
 use std::fmt;
@@ -32,16 +32,17 @@ pub mod slicing;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod times;
 mod window;
 
-/// The number of a stage, from 0.
+/// The number of a stage, from 0. Chains have as many as they have steps, where a stage is a single one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stage(pub u16);
+pub struct Stage(pub u32);
 
 impl Stage {
     /// The position in a vector that holds one entry for each.
     pub fn index(self) -> usize {
-        usize::from(self.0)
+        self.0 as usize
     }
 
     /// The stage behind it.

@@ -14,7 +14,7 @@ pub struct ByOperator {
     /// What stages take.
     pub durations: Durations,
     /// The stages.
-    pub stages: u16,
+    pub stages: u32,
     /// How much longer the halves may take together, in thousandths. 0 in the paper.
     pub slack_permille: u32,
 }

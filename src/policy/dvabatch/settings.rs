@@ -1,11 +1,9 @@
 //! What a scenario says of DVABatch, and what follows from the network.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::Stage;
 use super::conditions::Conditions;
@@ -17,12 +15,15 @@ use super::operator::ByOperator;
 use super::policy::Staged;
 use super::room::Room;
 use super::slicing::Slicing;
+use super::times;
+pub use super::times::Window;
 use crate::backend::Step;
 use crate::cost::CostModel;
 use crate::cost::preferred::preferred;
+use crate::cost::timing::Of;
 use crate::policy::Policy;
 use crate::policy::padded::PadTo;
-use crate::policy::registry::{Batches, Settings, Setup, time_with_unit};
+use crate::policy::registry::{Batches, Settings, Setup};
 use crate::units::{CellId, Nanos, Share};
 use crate::workload::dnn::{self, Dnn, slice};
 use crate::workload::model::Model;
@@ -40,11 +41,11 @@ pub struct DvaBatch {
     /// The most queries in a batch; where batches run side by side, in all of them.
     pub max_batch: u32,
     /// How long the first request of a batch waits for others, even if the device has room.
-    #[serde(with = "window")]
+    #[serde(with = "times::window")]
     pub window: Window,
     /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no figure. Without one, a batch is stretched while
     /// the device has no room for another, and while the newcomers gain as much as it loses; and never in a chain, where the next always begins at once.
-    #[serde(with = "auto_time")]
+    #[serde(with = "times::auto")]
     pub comp_wait: Option<Nanos>,
     /// The sets of buffers: with one, stages work one after the other.
     pub buffer_pairs: u8,
@@ -74,16 +75,6 @@ pub enum Diversity {
     Load,
     /// Policies II and III.
     OperatorLoad,
-}
-
-/// How long the first request of a batch waits for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    /// So long.
-    Time(Nanos),
-    /// What the first stage takes for the largest batch and input, as the paper has it. At low load that alone can be several times what a
-    /// request takes.
-    FirstStage,
 }
 
 /// When a new batch begins beside others.
@@ -153,7 +144,7 @@ impl Settings for DvaBatch {
 
     fn streams(&self, setup: &Setup<'_>) -> u16 {
         match self.slicing(setup) {
-            Ok(Slicing::Network { stages, .. }) => STREAMS.min(stages.len() as u16),
+            Ok(Slicing::Network { stages, .. }) => stages.len().min(STREAMS.into()) as u16,
             _ => STREAMS,
         }
     }
@@ -226,14 +217,12 @@ impl DvaBatch {
 
     fn conditions(&self, setup: &Setup<'_>, slicing: &Arc<Slicing>) -> Result<Box<dyn Conditions>, String> {
         let network = setup.model.network();
-        let durations = |key: &str| match setup.costs {
-            Some(costs) => Ok(Durations::new(Arc::clone(slicing), Arc::clone(costs))),
-            None => Err(needs_costs(key)),
-        };
+        let known = || setup.costs.map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)));
+        let durations = |key: &str| known().ok_or_else(|| needs_costs(key));
         // Newcomers need not wait for room where nothing is known of costs; nor in a chain, whose batches shrink as requests end, so that
         // those of the next would wait for the few that are left.
         let waits = self.room == RoomFor::Room;
-        let room = || Room(network.filter(|_| waits).and_then(|_| durations("").ok()));
+        let room = || Room(network.filter(|_| waits).and_then(|_| known()));
         let (window, padded) = (self.window(setup, slicing)?, self.padded(network)?);
         let load = |comp_wait| ByLoad { max_batch: self.max_batch, window, comp_wait, room: room() };
         let comp_wait = || -> Result<CompWait, String> {
@@ -245,7 +234,7 @@ impl DvaBatch {
         };
         let splitting = |entry| -> Result<ByOperator, String> {
             let stages = match &**slicing {
-                Slicing::Network { stages, .. } => stages.len() as u16,
+                Slicing::Network { stages, .. } => stages.len() as u32,
                 Slicing::Chain { .. } => {
                     return Err(
                         "policy: the steps of a chain are all alike, and prefer the same batch; take input or load"
@@ -306,7 +295,7 @@ impl DvaBatch {
                     let tokens = network.most_tokens().unwrap_or(0);
                     preferred(|batch| time_of(slicing, stage, batch, tokens, costs)).min(self.max_batch)
                 };
-                let stages: Vec<u32> = (0..slicing.stages(0) as u16).map(|stage| prefers(Stage(stage))).collect();
+                let stages: Vec<u32> = (0..slicing.stages(0) as u32).map(|stage| prefers(Stage(stage))).collect();
                 let small = stages.iter().any(|batch| *batch <= self.max_batch / 8);
                 let large = stages.iter().any(|batch| *batch >= self.max_batch / 2);
                 if small && large { Diversity::OperatorLoad } else { Diversity::Load }
@@ -320,7 +309,7 @@ impl DvaBatch {
 fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
     let mut steps = Vec::new();
     slicing.steps(stage, batch, u32::MAX, input, &mut steps);
-    let times = steps.iter().map(|step| costs.cell(step).saturating_mul(u64::from(step.times)));
+    let times = steps.iter().map(|step| Of::Parts.runs(costs, step).0);
     times.fold(Nanos::ZERO, Nanos::saturating_add)
 }
 
@@ -342,63 +331,4 @@ fn needs_costs(key: &str) -> String {
         "{key}: can't be worked out, since no costs are known of the device; name a cost table (device.costs) or a data sheet \
          (device.roofline), or say it outright"
     )
-}
-
-/// `"auto"`, or a time with its unit.
-mod auto_time {
-    use serde::{Deserializer, Serializer};
-
-    use super::{time_or_word, time_with_unit};
-    use crate::units::Nanos;
-
-    pub fn serialize<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
-        match time {
-            Some(time) => time_with_unit::serialize(time, serializer),
-            None => serializer.serialize_str("auto"),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-        time_or_word("auto", deserializer)
-    }
-}
-
-/// `"first-stage"`, or a time with its unit.
-mod window {
-    use serde::{Deserializer, Serializer};
-
-    use super::{Window, time_or_word, time_with_unit};
-
-    pub fn serialize<S: Serializer>(window: &Window, serializer: S) -> Result<S::Ok, S::Error> {
-        match window {
-            Window::Time(time) => time_with_unit::serialize(time, serializer),
-            Window::FirstStage => serializer.serialize_str("first-stage"),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Window, D::Error> {
-        Ok(time_or_word("first-stage", deserializer)?.map_or(Window::FirstStage, Window::Time))
-    }
-}
-
-/// A time with its unit, or `None` for the word.
-fn time_or_word<'de, D: Deserializer<'de>>(word: &'static str, deserializer: D) -> Result<Option<Nanos>, D::Error> {
-    struct Wanted(&'static str);
-
-    impl Visitor<'_> for Wanted {
-        type Value = Option<Nanos>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a time with its unit in quotes, such as \"2ms\", or \"{}\"", self.0)
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Nanos>, E> {
-            if text == self.0 {
-                return Ok(None);
-            }
-            Nanos::parse(text).map(Some).map_err(|problem| E::custom(format!("{problem}; or \"{}\"", self.0)))
-        }
-    }
-
-    deserializer.deserialize_str(Wanted(word))
 }

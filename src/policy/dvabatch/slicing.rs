@@ -69,7 +69,7 @@ impl Slicing {
     pub fn nodes(&self, stage: Stage, of: u32) -> Range<u32> {
         let (from, to) = match self {
             Slicing::Chain { steps, .. } => {
-                let from = u32::from(stage.0).saturating_mul(*steps);
+                let from = stage.0.saturating_mul(*steps);
                 (from, from.saturating_add(*steps))
             }
             Slicing::Network { bounds, .. } => (bounds[stage.index()], bounds[stage.index() + 1]),

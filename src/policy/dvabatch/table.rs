@@ -65,7 +65,7 @@ impl Row {
 
     /// The furthest stage that any of its queries was handed to.
     pub fn furthest(&self) -> Stage {
-        Stage(self.handed.len().saturating_sub(1) as u16)
+        Stage(self.handed.len().saturating_sub(1) as u32)
     }
 
     /// The queries of an item that have not left.

@@ -1,20 +1,23 @@
 //! The profiled cost table: a CSV of `cell,batch,ns`, with optional `input` and `stddev_ns`.
 
+mod model;
+mod rows;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::CostModel;
+use self::model::OperatorCosts;
+pub use self::model::TableModel;
+use self::rows::Header;
 use super::cell::{CellCosts, Rows};
-use super::curve::{Best, Curve};
+use super::curve::Curve;
 use super::grnn::Persistent;
 use super::operators;
 use super::roofline::{Kernels, Roofline};
-use crate::backend::Step;
 use crate::error::{Context as _, Error, Result};
-use crate::units::{CellId, Nanos, Share};
+use crate::units::Nanos;
 use crate::workload::dnn::Form;
 use crate::workload::model::{CellType, Model};
 use crate::workload::operator::Sizes;
@@ -72,10 +75,6 @@ impl Overhead {
         }
     }
 }
-
-/// The columns of a cost table; the first three are needed.
-const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
-const NEEDED: usize = 3;
 
 impl CostTable {
     /// Reads a table from its file.
@@ -265,242 +264,12 @@ impl CostTable {
     }
 }
 
-/// A cost table made ready for one model on one device.
-#[derive(Clone, Debug)]
-pub struct TableModel {
-    /// The batch sizes that the device has for each cell.
-    batches: Vec<Vec<u32>>,
-    cells: Vec<CellCosts>,
-    /// What comes on top of each cell behind another.
-    switches: Vec<CellCosts>,
-    /// Both inside of tasks of whole requests.
-    whole_cells: Vec<CellCosts>,
-    whole_switches: Vec<CellCosts>,
-    whole: Curve,
-    copy: Curve,
-    empty: Curve,
-    task: Curve,
-    gather: Curve,
-    launch: Curve,
-    /// What the numbers behind those of the cells stand for.
-    operators: Vec<OperatorCosts>,
-    kernel: Curve,
-    /// The kernels that run several steps in one launch; only models of one cell have them.
-    persistent: Option<Arc<Persistent>>,
-}
-
-/// Where the costs of an operator come from.
-#[derive(Clone, Debug)]
-enum OperatorCosts {
-    Own(CellCosts),
-    Share(operators::Share),
-}
-
-impl TableModel {
-    /// The batches between the smallest and the largest that the table has for a cell, at each of its input sizes.
-    pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
-        let (costs, scale) = match self.operator(cell) {
-            None => (&self.cells[cell.index()], 1),
-            Some(OperatorCosts::Own(costs)) => (costs, 1),
-            Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.rows_of_node),
-        };
-        let range = costs.measured();
-        range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
-    }
-
-    /// The costs of a step that is an operator.
-    fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
-        self.operators.get(step.index().checked_sub(self.cells.len())?)
-    }
-
-    fn operator_at(&self, costs: &OperatorCosts, step: &Step) -> Nanos {
-        let time = match costs {
-            OperatorCosts::Own(rows) => rows.at(step),
-            OperatorCosts::Share(share) => {
-                let of_cell = Step { cell: share.cell, batch: share.nodes(step.batch), ..*step };
-                let (own, all) = share.at(step.batch);
-                let time = self.whole_cells[share.cell.index()].at(&of_cell);
-                // At most the cell's own time, half up.
-                Nanos(((2 * u128::from(time.0) * u128::from(own) + u128::from(all)) / (2 * u128::from(all))) as u64)
-            }
-        };
-        time.max(self.kernel.at(step.batch))
-    }
-}
-
-impl TableModel {
-    /// The least that a cell with an input of this size takes, in any kind of task and in batches up to `largest` and up to the
-    /// largest of the table.
-    pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
-        let of_cells =
-            self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
-        self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best(largest)))
-    }
-
-    /// Whether tasks of whole requests, and of parts of them, run in persistent kernels.
-    pub fn is_persistent(&self) -> bool {
-        self.persistent.is_some()
-    }
-
-    /// The batch of a cell that fills the device, for inputs of this size: the smallest power of two whose doubling takes at least half as
-    /// long again. Of operators of cells nothing is said.
-    pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
-        self.cells.get(cell.index()).map(|costs| costs.preferred(input))
-    }
-}
-
-impl CostModel for TableModel {
-    fn cell(&self, step: &Step) -> Nanos {
-        match self.operator(step.cell) {
-            Some(costs) => self.operator_at(costs, step),
-            None => self.cells[step.cell.index()].at(step),
-        }
-    }
-
-    /// By the preferred batch of the cell, and of an operator without rows of its own by that of its cell.
-    fn demand(&self, step: &Step) -> Share {
-        let (costs, batch) = match self.operator(step.cell) {
-            None => (&self.cells[step.cell.index()], step.batch),
-            Some(OperatorCosts::Own(costs)) => (costs, step.batch),
-            Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.nodes(step.batch)),
-        };
-        Share::of(batch, costs.preferred(step.input))
-    }
-
-    fn batches(&self, cell: CellId) -> &[u32] {
-        // Operators, whose numbers stand behind those of the cells, have no batch sizes of their own.
-        self.batches.get(cell.index()).map_or(&[], |sizes| sizes)
-    }
-
-    fn switch(&self, step: &Step) -> Nanos {
-        self.switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
-    }
-
-    fn cell_of_whole(&self, step: &Step) -> Nanos {
-        match self.operator(step.cell) {
-            Some(costs) => self.operator_at(costs, step),
-            None => self.whole_cells[step.cell.index()].at(step),
-        }
-    }
-
-    fn switch_of_whole(&self, step: &Step) -> Nanos {
-        self.whole_switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
-    }
-
-    fn persistent(&self, step: &Step) -> Option<Nanos> {
-        let kernels = self.persistent.as_ref().filter(|_| self.operator(step.cell).is_none())?;
-        Some(kernels.runs(step.batch, step.times))
-    }
-
-    fn whole(&self, requests: u32) -> Nanos {
-        self.whole.at(requests)
-    }
-
-    fn copy(&self, rows: u32) -> Nanos {
-        self.copy.at(rows)
-    }
-
-    fn empty_call(&self) -> Nanos {
-        self.empty.at(1)
-    }
-
-    fn gather(&self, batch: u32) -> Nanos {
-        self.gather.at(batch)
-    }
-
-    fn task(&self, batch: u32) -> Nanos {
-        self.task.at(batch)
-    }
-
-    fn launch(&self, batch: u32) -> Nanos {
-        self.launch.at(batch)
-    }
-}
-
-/// One row of a table.
-struct Row {
-    cell: String,
-    batch: u32,
-    ns: u64,
-    /// 0 where the cell's time does not depend on its input.
-    input: u32,
-}
-
-/// Where each of [`COLUMNS`] stands in a file.
-struct Header {
-    places: [Option<usize>; COLUMNS.len()],
-    columns: usize,
-}
-
-impl Header {
-    fn parse(line: &str) -> Result<Header> {
-        let names = fields(line)?;
-        let places = COLUMNS.map(|column| names.iter().position(|name| name == column));
-        if let Some(missing) = (0..NEEDED).find(|i| places[*i].is_none()) {
-            return Err(Error::input(format!(
-                "no column \"{}\"; a cost table has the columns cell,batch,ns and may have input,stddev_ns",
-                COLUMNS[missing]
-            )));
-        }
-        if let Some(unknown) = names.iter().find(|name| !COLUMNS.contains(&name.as_str())) {
-            return Err(Error::input(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", "))));
-        }
-        Ok(Header { places, columns: names.len() })
-    }
-
-    fn row(&self, line: &str) -> Result<Row> {
-        let fields = fields(line)?;
-        if fields.len() != self.columns {
-            return Err(Error::input(format!(
-                "\"{}\" has {} fields where the header has {}",
-                line.trim(),
-                fields.len(),
-                self.columns
-            )));
-        }
-        // A column that may be left out may also be empty.
-        let text = |column: usize| self.places[column].map_or("", |place| fields[place].as_str());
-        let refuse = |column: usize, what: &str| {
-            Error::input(format!("{}: \"{}\" is not {what}", COLUMNS[column], text(column)))
-        };
-        if text(0).is_empty() {
-            return Err(refuse(0, "the name of a cell"));
-        }
-        // The spread of a measurement is checked, but a table's times are its means.
-        if !text(4).is_empty() && !text(4).parse().is_ok_and(|spread: f64| spread >= 0.0) {
-            return Err(refuse(4, "a number of nanoseconds, 0 or more"));
-        }
-        let batch = text(1).parse().ok().filter(|batch| *batch > 0);
-        Ok(Row {
-            cell: text(0).to_string(),
-            batch: batch.ok_or_else(|| refuse(1, &format!("a whole number from 1 to {}", u32::MAX)))?,
-            ns: text(2).parse().map_err(|_| refuse(2, "a whole number of nanoseconds, 0 or more"))?,
-            input: match text(3) {
-                "" => 0,
-                size => size.parse().map_err(|_| refuse(3, "a whole number, 0 or more"))?,
-            },
-        })
-    }
-}
-
-/// The fields of one line, without the blanks around them. A field may stand in quotes.
-fn fields(line: &str) -> Result<Vec<String>> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .trim(csv::Trim::All)
-        .buffer_capacity(line.len() + 1)
-        .from_reader(line.as_bytes());
-    match reader.records().next() {
-        Some(Ok(record)) => Ok(record.iter().map(str::to_string).collect()),
-        Some(Err(error)) => Err(Error::input(error)),
-        None => Ok(Vec::new()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::model::Model;
+    use crate::backend::Step;
+    use crate::cost::CostModel as _;
+    use crate::units::CellId;
 
     #[test]
     fn a_table_is_read_whatever_the_order_of_its_rows_and_columns() {
@@ -579,9 +348,11 @@ mod tests {
             ("", "t.csv:1: no column \"cell\""),
             ("cell,batch\nlstm,1\n", "t.csv:1: no column \"ns\""),
             ("cell,batch,ns,colour\n", "unknown column \"colour\""),
+            ("cell,batch,ns,ns\n", "t.csv:1: column \"ns\" stands twice"),
             ("cell,batch,ns\n", "no rows"),
             ("# measured\r\n\r\ncell,batch,ns\r\nlstm,1,5\r\n\r\nlstm,x,5\r\n", "t.csv:6: batch: \"x\" is not a whole"),
             ("cell,batch,ns\nlstm,0,5\n", "t.csv:2: batch: \"0\" is not a whole number from 1"),
+            ("cell,batch,ns\nlstm,1048577,5\n", "t.csv:2: batch: \"1048577\" is not a whole number from 1 to 1048576"),
             ("cell,batch,ns\nlstm,1\n", "t.csv:2: \"lstm,1\" has 2 fields where the header has 3"),
             ("cell,batch,ns\n\nlstm,1,5\nlstm,1,6\n", "t.csv:4: a second time"),
             ("cell,batch,ns\nlstm,1,-5\n", "t.csv:2: ns: \"-5\" is not a whole number of nanoseconds"),
