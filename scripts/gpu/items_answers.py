@@ -33,6 +33,7 @@ workers   = {workers}
 precision = "{precision}"
 signal    = "{signal}"
 launch    = "{launch}"
+{device}
 
 [[policy]]
 kind      = "cellular"
@@ -59,18 +60,30 @@ bucket_width = 10
 max_batch    = 16
 """
 
+CHUNKS = """
+[[policy]]
+kind      = "cellular"
+label     = "cellular, chunks"
+max_batch = 64
+max_tasks = 1
+chunk     = 4
+"""
+
+# By which model persistent kernels are chosen.
+PERSISTENT = 'grnn = "scenarios/devices/h200.toml"'
+
 VERIFIED = re.compile(r"verified: (\d+) requests .*largest relative error is ([^,]+), ([\d.]+) % of what is tolerated")
 
 
-def answers(bench, model, dataset, sequences, precision, signal="fused", launch="graph", workers=1):
+def answers(bench, model, dataset, sequences, precision, signal="fused", launch="graph", workers=1, persistent=False):
     scale = bench.scale
     short = scale.verified_requests < 50
     text = SCENARIO.format(
         model=model, hidden=scale.verified_hidden, vocabulary=scale.verified_vocabulary, requests=scale.verified_requests,
         dataset=dataset, precision=precision, signal=signal, launch=launch, workers=workers,
-        max_length="max_length = 9" if short and dataset != "constant:11>13" else "",
-    ) + (PADDED if sequences else "")
-    name = f"{model}-{precision}-{signal}-{launch}-{workers}"
+        max_length="max_length = 9" if short and dataset != "constant:11>13" else "", device=PERSISTENT if persistent else "",
+    ) + (PADDED if sequences else "") + (CHUNKS if persistent else "")
+    name = f"{model}-{precision}-{signal}-{launch}-{workers}" + ("-persistent" if persistent else "")
     path = bench.folder / f"{name}.toml"
     path.write_text(text)
 
@@ -117,7 +130,7 @@ def too_many(bench):
     path.write_text(
         SCENARIO.format(
             model="lstm", hidden=8, vocabulary=9, requests=4, dataset="constant:2", precision="f32", signal="fused",
-            launch="graph", workers=gpus + 1, max_length="",
+            launch="graph", workers=gpus + 1, max_length="", device="",
         )
     )
     call = bench.call("real", path, "--backend", "cuda", "--out", bench.folder / "runs" / "too-many")
@@ -140,6 +153,9 @@ def run(bench):
     for precision in bench.scale.precisions:
         for model, dataset, sequences in MODELS:
             bench.item(f"answers of {model} in {precision}", answers(bench, model, dataset, sequences, precision), of_times=False)
+        for model, dataset, sequences in MODELS[:2]:
+            judge = answers(bench, model, dataset, sequences, precision, persistent=True)
+            bench.item(f"answers of {model} in {precision}, persistent kernels", judge, of_times=False)
     for signal, launch in (("kernel", "graph"), ("fused", "kernels"), ("kernel", "kernels")):
         for model, dataset, sequences in (MODELS[0], MODELS[2], MODELS[3]):
             judge = answers(bench, model, dataset, sequences, "f32", signal, launch)

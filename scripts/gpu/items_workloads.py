@@ -1,4 +1,5 @@
-"""The paper's three workloads on one GPU: what each policy serves at most, and its latency at half load."""
+"""The paper's three workloads on one GPU: what each policy serves at most, and its latency at half load. And chunks of steps in persistent
+kernels beside single steps."""
 
 from bench import Skip, table
 
@@ -48,7 +49,26 @@ def compared(bench, name, ratio, precision):
     return ahead >= ratio and sooner >= ratio, figures
 
 
+def chunks(bench):
+    """Joining at every step, or keeping the weights on chip."""
+    scenario = "scenarios/compare/cellular-vs-persistent.toml"
+    sets = (f"workload.requests={bench.scale.requests}", "device.grnn=scenarios/devices/h200.toml", *bench.scale.settings)
+    offline = ("arrivals={ process = 'offline' }", "metrics.warmup=none", "output.plots=[]")
+    rows, _ = bench.real(scenario, "chunks-peak", *offline, *sets)
+    peaks = {row["policy"]: float(row["throughput_rps"]) for row in rows}
+    rates = ", ".join(f"{share * peaks['Each step']:.3g}" for share in (0.1, 0.5, 0.9))
+    rows, _ = bench.real(scenario, "chunks", f"arrivals.rates=[{rates}]", "output.plots=[]", *sets)
+    medians = {(row["policy"], float(row["offered_rps"])): row["p50_ms"] for row in rows}
+    offered = sorted({offered for _, offered in medians})
+    lines = [(policy, f"{peaks[policy]:.0f}", *(medians[policy, load] or "-" for load in offered)) for policy in peaks]
+    bench.write("chunks.txt", table(("policy", "peak req/s", *(f"p50 ms at {load:.0f} req/s" for load in offered)), lines))
+    best = max(peaks, key=peaks.get)
+    quick = [min(peaks, key=lambda policy: float(medians[policy, load] or "inf")) for load in offered]
+    return True, f"the highest peak has {best} ({peaks[best]:.0f} req/s, each step {peaks['Each step']:.0f}); the shortest medians have {', '.join(quick)}"
+
+
 def run(bench):
     for name, ratio in WORKLOADS:
         for precision in bench.scale.step_precisions[:2]:
             bench.item(f"{name} in {precision}", lambda: compared(bench, name, ratio, precision))
+    bench.item("chunks in persistent kernels", lambda: chunks(bench))
