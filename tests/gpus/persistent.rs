@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use batchlab::backend::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States};
+use batchlab::backend::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States, measure};
 use batchlab::cost::grnn::{Cell, Mapping, Rnn, Sizes};
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
@@ -104,6 +104,21 @@ fn sequences_go_on_in_chunks() {
             both.compare(&lengths, &states);
             assert_eq!(kernel.run(&[0, 0, 0], &states, &[]).expect("nothing to do"), states);
         }
+    }
+}
+
+#[test]
+fn micro_benchmarks_have_a_time_for_every_point() {
+    if inside("persistent::micro_benchmarks_have_a_time_for_every_point", &[]) {
+        let host = Host::open().expect("a GPU");
+        let measured = measure(&host, 4, 1).expect("all kernels run");
+        let points = measured.products.iter().map(|point| point.cycles);
+        let mut points = points.chain(measured.reductions.iter().map(|point| point.cycles));
+        assert!(points.all(|cycles| cycles > 0.0), "{measured:?}");
+        let [fma, shuffle, barrier] = [measured.fma, measured.shuffle, measured.barrier];
+        assert!([fma, shuffle, barrier, measured.l2[0], measured.l2[1]].iter().all(|of| *of > 0.0), "{measured:?}");
+        // As many as the fits need.
+        assert!(measured.device(&host.reported("mine").expect("what the driver says")).is_ok(), "{measured:?}");
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Options {
     /// The policy's tasks are whole requests or parts of them, whose launches do not signal one by one: what is made ready is of that kind.
     pub several_launches: bool,
     /// The streams of each worker that the policy submits to; 0 where that is not known. Threads take them side by side, and GPUs
-    /// make a lane for each when they meet it, or, for a network that a file lists, ahead.
+    /// make what they materialise ready on each.
     pub streams: u16,
 }
 
@@ -139,11 +139,11 @@ impl<'d, D: Device> Cuda<'d, D> {
         Ok(cuda)
     }
 
-    /// Makes the batches ready that the run's options name, on the first stream of each worker. Of an operator that a file lists it is the
-    /// largest alone, on all streams: its plans have nothing that is captured, and what takes its time is the memory of the lane.
+    /// Makes the batches ready that the run's options name, on all streams of each worker. Of an operator that a file lists it is the
+    /// largest alone: its plans have nothing that is captured, and what takes its time is the memory of the lane.
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
         let listed = self.states.network().model().network().cloned();
-        let streams = if listed.is_some() { options.streams.max(1) } else { 1 };
+        let streams = options.streams.max(1);
         let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
         let longest = self.states.graphs().iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
         let lanes = (0..workers as u16).flat_map(|worker| (0..streams).map(move |stream| (worker, stream)));

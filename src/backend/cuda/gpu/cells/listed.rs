@@ -5,6 +5,9 @@
 //! into the states. It does so with some queries after the other, so that what they are read into stays small: the operand of a
 //! convolution has each number many times.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::super::weights::Columns;
 use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Shape, Upload, Work};
 use crate::backend::cuda::gpu::cublas::{Pairs, Product};
@@ -34,20 +37,33 @@ fn widest(network: &Dnn) -> u32 {
 ///
 /// # Errors
 /// Memory that is not there.
-pub fn all(network: &Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
-    let made = |operator: &Operator| -> Result<Box<dyn Cell>, Fault> {
+pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
+    // Layers of equal shape share what kernels have to know of a query, which is as long as a query may have tokens.
+    let mut known: BTreeMap<&Form, Arc<Memory>> = BTreeMap::new();
+    let made = |operator: &'n Operator| -> Result<Box<dyn Cell>, Fault> {
         let weights = match tensor(operator) {
             Some((tensor, [outputs, inputs])) => {
                 Some(upload.matrix(&[Columns { tensor: &tensor, width: inputs as u32, rows: 0..outputs as u32 }])?)
             }
             None => None,
         };
-        let own = (0..=network.most_tokens().unwrap_or(0)).flat_map(|tokens| own(&operator.form.at(tokens)));
-        let own: Vec<u8> = own.flat_map(u32::to_le_bytes).collect();
-        let own = upload.bytes(&own, "an operator's sizes")?;
+        let own = match known.get(&operator.form) {
+            Some(own) => Arc::clone(own),
+            None => {
+                let own = own_by_tokens(&operator.form, network.most_tokens().unwrap_or(0));
+                let own = Arc::new(upload.bytes(&own, "an operator's sizes")?);
+                known.insert(&operator.form, Arc::clone(&own));
+                own
+            }
+        };
         Ok(Box::new(Listed { form: operator.form.clone(), weights, own, length_at: widest(network) }))
     };
     network.distinct().iter().map(made).collect()
+}
+
+/// [`own`] for queries of all numbers of tokens, as bytes.
+fn own_by_tokens(form: &Form, most: u32) -> Vec<u8> {
+    (0..=most).flat_map(|tokens| own(&form.at(tokens))).flat_map(u32::to_le_bytes).collect()
 }
 
 /// What kernels have to know of a query of so many tokens, as their `Own` has it.
@@ -73,7 +89,7 @@ struct Listed {
     /// Those of all groups below each other.
     weights: Option<Matrix>,
     /// [`own`] by the tokens of a query.
-    own: Memory,
+    own: Arc<Memory>,
     /// Where the length of an activation stands in a state.
     length_at: u32,
 }
