@@ -25,16 +25,19 @@ struct Sequence {
   __device__ __forceinline__ u32 length() const { return is_padding() ? 0 : row.last + 1 - row.node; }
 };
 
-// [x|1], with zeros behind it, or only zeros for an x that is null. The biases are a column of the inputs' weights, and are multiplied
-// with the 1.
+// [x|1|1], with zeros behind it, or only zeros for an x that is null. The biases are two columns of the inputs' weights, which are multiplied
+// with the ones.
 template <int N>
 __device__ __forceinline__ void input_row(Element *to, u32 to_width, const Element *x, u32 embedding_width) {
   for (Units<N> unit(to_width); unit.more(); unit.next()) {
     Pack<Element, N> numbers = {};
     if (x && unit.at < embedding_width) {
       numbers = load<N>(x + unit.at);
-    } else if (x && unit.at == embedding_width) {
-      numbers.at[0] = element(1.0f);
+    } else if (x) {
+#pragma unroll
+      for (int n = 0; n < N; n++) {
+        if (unit.at + n < embedding_width + 2) numbers.at[n] = element(1.0f);
+      }
     }
     store<N>(to + unit.at, numbers);
   }

@@ -93,7 +93,7 @@ proptest! {
         let (h, e) = (hidden as usize, embedding as usize);
         let mut batch = Batch::draw(steps, rng);
         let size = batch.count + padding;
-        let input_width = (e + 1).next_multiple_of(4) + if rng.random_bool(0.5) { 4 } else { 0 };
+        let input_width = (e + 2).next_multiple_of(4) + if rng.random_bool(0.5) { 4 } else { 0 };
         let width = h * (1 + usize::from(has_c)) + slack;
         let mut pool = floats(SLOTS * width);
         pool.iter_mut().enumerate().for_each(|(at, x)| *x = (at as f32 * 0.37).sin());
@@ -127,7 +127,7 @@ proptest! {
                 if let Some(row) = row.filter(|_| step < length) {
                     let word = network.token(RequestId(row.request), row.node + step) as usize;
                     expected[..e].copy_from_slice(&table[word * e..][..e]);
-                    expected[e] = 1.0;
+                    expected[e..e + 2].fill(1.0);
                 }
                 prop_assert_eq!(&inputs[(step as usize * size + place) * input_width..][..input_width], expected);
             }

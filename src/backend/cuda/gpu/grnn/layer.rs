@@ -1,5 +1,7 @@
 //! The weights of a recurrent network as its persistent kernels read them.
 
+use half::{bf16, f16};
+
 use super::Host;
 use crate::backend::cuda::gpu::cublas::Product;
 use crate::backend::cuda::gpu::failed;
@@ -15,8 +17,9 @@ use crate::workload::model::Model;
 /// The weights on a GPU.
 ///
 /// The recurrent matrix is the network's tensor as it is: a row for each output, gate by gate, whose numbers stand in the order
-/// in which the threads of a group share them out. The matrix of the inputs has the biases as one more column, with which a 1 at
-/// the end of each input is multiplied, so that one product for all steps gives all that does not depend on the state.
+/// in which the threads of a group share them out. The matrix of the inputs has the biases as two more columns, which are multiplied with
+/// a 1 each at the end of each input, so that one product for all steps gives all that does not depend on the state. The second has what
+/// the format leaves of the first.
 #[derive(Debug)]
 pub struct Layer {
     pub(super) cell: Cell,
@@ -50,7 +53,8 @@ impl Layer {
     ) -> Result<Layer> {
         let tensor = |name: &str| weights.take(&format!("{}.{name}", cell.name()));
         let (embedding, row) = (spec.embedding as usize, row(spec.embedding) as usize);
-        let input = with_bias(&tensor("weight_ih"), &tensor("bias"), embedding, row);
+        let biases: Vec<[f32; 2]> = tensor("bias").into_iter().map(|bias| parted(bias, precision)).collect();
+        let input = joined(&tensor("weight_ih"), &biases, embedding, row);
         let on_gpu = |numbers: &[f32], precision| Memory::holding(&host.gpu, &elements(numbers, precision), "weights");
         Ok(Layer {
             cell,
@@ -61,7 +65,7 @@ impl Layer {
         })
     }
 
-    /// The numbers of an input with its 1, and with zeros up to a width at which rows begin where they are read fast.
+    /// The numbers of an input with its ones, and with zeros up to a width at which rows begin where they are read fast.
     pub(in crate::backend::cuda::gpu) fn row(&self) -> u32 {
         row(self.embedding)
     }
@@ -92,8 +96,8 @@ impl Layer {
     /// Inputs as the product takes them, from vectors behind each other.
     pub(super) fn inputs(&self, vectors: &[f32]) -> Vec<f32> {
         let (embedding, row) = (self.embedding as usize, self.row() as usize);
-        let ones = vec![1.0; vectors.len() / embedding];
-        with_bias(vectors, &ones, embedding, row)
+        let ones = vec![[1.0; 2]; vectors.len() / embedding];
+        joined(vectors, &ones, embedding, row)
     }
 }
 
@@ -105,16 +109,30 @@ pub(super) fn model(cell: Cell) -> Model {
     }
 }
 
+/// Eight of the narrow formats are as many bytes as are read at once.
 fn row(embedding: u32) -> u32 {
-    (embedding + 1).next_multiple_of(4)
+    (embedding + 2).next_multiple_of(8)
 }
 
-/// Rows of `width` numbers with one more number each, and zeros behind it up to `to`.
-fn with_bias(rows: &[f32], last: &[f32], width: usize, to: usize) -> Vec<f32> {
-    let mut joined = Vec::with_capacity(last.len() * to);
-    for (row, last) in rows.chunks_exact(width).zip(last) {
+/// A number as the sum of the nearest one of a format, or one near to it, and of what is left.
+fn parted(number: f32, precision: Precision) -> [f32; 2] {
+    /// The bits of a float32's mantissa that products in TF32 do not read.
+    const UNREAD: u32 = (1 << 13) - 1;
+    let near = match precision {
+        Precision::F32 => number,
+        Precision::Tf32 => f32::from_bits(number.to_bits() & !UNREAD),
+        Precision::Bf16 => bf16::from_f32(number).to_f32(),
+        Precision::F16 => f16::from_f32(number).to_f32(),
+    };
+    [near, number - near]
+}
+
+/// Rows of `width` numbers with two more numbers each, and zeros behind them up to `to`.
+fn joined(rows: &[f32], lasts: &[[f32; 2]], width: usize, to: usize) -> Vec<f32> {
+    let mut joined = Vec::with_capacity(lasts.len() * to);
+    for (row, lasts) in rows.chunks_exact(width).zip(lasts) {
         joined.extend_from_slice(row);
-        joined.push(*last);
+        joined.extend_from_slice(lasts);
         joined.resize(joined.len().next_multiple_of(to), 0.0);
     }
     joined
@@ -125,10 +143,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn biases_are_a_column() {
-        assert_eq!([row(3), row(4), row(256)], [4, 8, 260]);
-        let joined = with_bias(&[1.0, 2.0, 3.0, 4.0], &[0.5, 0.25], 2, 4);
-        assert_eq!(joined, [1.0, 2.0, 0.5, 0.0, 3.0, 4.0, 0.25, 0.0]);
-        assert_eq!(with_bias(&[1.0, 2.0, 3.0], &[9.0], 3, 4), [1.0, 2.0, 3.0, 9.0]);
+    fn biases_are_two_columns() {
+        assert_eq!([row(6), row(7), row(256)], [8, 16, 264]);
+        let with_biases = joined(&[1.0, 2.0, 3.0, 4.0], &[[0.5, 0.0], [0.25, 9.0]], 2, 5);
+        assert_eq!(with_biases, [1.0, 2.0, 0.5, 0.0, 0.0, 3.0, 4.0, 0.25, 9.0, 0.0]);
+        assert_eq!(joined(&[1.0, 2.0], &[[9.0, 8.0]], 2, 4), [1.0, 2.0, 9.0, 8.0]);
+    }
+
+    #[test]
+    fn a_bias_loses_little_in_any_format() {
+        for precision in Precision::ALL {
+            for bias in [0.1f32, -0.3, 1.7, 0.0, 6.0e-3] {
+                let [near, rest] = parted(bias, precision);
+                assert_eq!(near + rest, bias, "{precision}");
+                // Each is rounded once more when it is taken to the GPU, the first to itself.
+                let bytes = elements(&[near], precision);
+                let again = match precision {
+                    Precision::F32 | Precision::Tf32 => f32::from_le_bytes(bytes.try_into().unwrap()),
+                    Precision::Bf16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
+                    Precision::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
+                };
+                assert_eq!(again, near, "{precision}");
+                assert!(rest.abs() <= bias.abs() / 256.0, "{precision}");
+            }
+        }
     }
 }
