@@ -183,6 +183,13 @@ fn a_device_is_measured_and_ranks() {
 }
 
 #[test]
+fn nothing_is_measured_for_a_file_that_can_not_be_written() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("mine.toml")).unwrap();
+    desk.run(&FIT).failed(1, "mine.toml: cannot be written: ");
+}
+
+#[test]
 fn measuring_takes_a_gpu_and_a_name_for_the_file() {
     let Some(host) = Host::new() else { return };
     host.run(&["grnn", "fit", "--device-name", "Mine", "--out", "mine"]).failed(2, "a device file ends with .toml");
