@@ -1,5 +1,5 @@
-//! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no code with the crate. And what the
-//! simulator makes of it.
+//! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no code with the crate.
+//! And what the simulator makes of it.
 
 mod grnn_naive;
 mod lab;

@@ -8,8 +8,8 @@ use crate::metrics::recorder::Decisions;
 use crate::metrics::table::{aligned, significant};
 use crate::units::Nanos;
 
-/// The header and the rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says whether
-/// this profile gives the latter, of which a table has one.
+/// The rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says
+/// whether this profile gives the latter, of which a table has one; `sized`, whether the table has a column for inputs.
 pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     let mut text = String::new();
     let ratio = profile.mean_over_median();

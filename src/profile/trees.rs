@@ -56,7 +56,7 @@ pub fn measure(
             "none of the trees has a node with children, so that no internal cell can be measured",
         ));
     }
-    let seen = subject.engine.times_are_seen();
+    let (workers, seen) = (subject.settings.workers, subject.engine.times_are_seen());
     for &batch in batches {
         // Behind the first task of a decision there is none that is smaller.
         let one_size = PerCell::All(batch);
@@ -66,7 +66,6 @@ pub fn measure(
             min_batch: one_size,
             chunk: 1,
         };
-        let workers = subject.settings.workers;
         let nodes = batch as usize * tasks(batch) * workers;
         let mut serve_some = |nodes: usize, trees: u32, policy: &Cellular| {
             let requests = unfolded(enough(subject.wanted, nodes)?, &subject.wanted.model)?;

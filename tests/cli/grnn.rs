@@ -43,7 +43,12 @@ fn a_size_without_valid_mappings_says_what_runs_instead() {
         ("gru", "1024", "20", "the batch runs as 2 launches, one behind the other: 2 of 10\n"),
         ("gru", "1024", "19", "the batch runs as 2 launches, one behind the other: 1 of 10, 1 of 9\n"),
         ("lstm", "256", "61", "the batch runs padded to 63: grnn rank --batch 63\n"),
-        ("lstm", "4096", "1", "no batch fits"),
+        (
+            "lstm",
+            "4096",
+            "1",
+            "no batch fits: with tiles of up to 64 elements the blocks are more than the multiprocessors",
+        ),
     ] {
         let ran =
             desk.run(&["grnn", "rank", "--cell", cell, "--hidden", hidden, "--batch", batch, "--csv", "x.csv"]).ok();
@@ -75,8 +80,20 @@ fn mistakes_are_named() {
     ] {
         desk.run(&[&RANK[..], &["--device", name]].concat()).failed(2, message);
     }
-    let ran = desk.run(&["grnn", "rank", "--cell", "lstm", "--hidden", "0", "--batch", "20"]);
-    assert_eq!(ran.code, Some(2), "{ran:?}");
+    for (option, value, allowed) in
+        [("--hidden", "0", "1..=65536"), ("--batch", "0", "1..=65536"), ("--max-tile-width", "1025", "1..=1024")]
+    {
+        let mut words = vec!["grnn", "rank", "--cell", "lstm", option, value];
+        for needed in ["--hidden", "--batch"].into_iter().filter(|needed| *needed != option) {
+            words.extend([needed, "20"]);
+        }
+        let ran = desk.run(&words);
+        assert!(ran.code == Some(2) && ran.stderr.contains(&format!("{value} is not in {allowed}")), "{ran:?}");
+    }
+    std::fs::create_dir(desk.path("taken.csv")).unwrap();
+    desk.run(&[&RANK[..], &["--csv", "taken.csv"]].concat()).failed(1, "taken.csv: cannot be written: ");
+    let left = std::fs::read_dir(desk.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("taken.csv") || name == "taken.csv"));
 }
 
 /// A scenario on persistent kernels alone; what takes no part in it is left out.
@@ -180,6 +197,13 @@ fn a_device_is_measured_and_ranks() {
     let rank = ["grnn", "rank", "--cell", "gru", "--hidden", "12", "--batch", "3", "--device", "mine.toml"];
     let ranked = host.desk.run(&rank).ok().stdout;
     assert!(ranked.starts_with("gru, hidden 12, batch 3, on Mine: "), "{ranked}");
+}
+
+#[test]
+fn nothing_is_measured_for_a_file_that_can_not_be_written() {
+    let desk = Desk::new();
+    std::fs::create_dir(desk.path("mine.toml")).unwrap();
+    desk.run(&FIT).failed(1, "mine.toml: cannot be written: ");
 }
 
 #[test]

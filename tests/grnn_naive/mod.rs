@@ -1,5 +1,5 @@
-//! GRNN's performance model once more, from its equations alone: whole numbers wherever there are any, fractions compared by cross-multiplication, powers
-//! by another law. The Titan V's constants stand in it as they stand in the paper.
+//! GRNN's performance model once more, from its equations alone: whole numbers wherever there are any, fractions compared by
+//! cross-multiplication, powers by another law. The Titan V's constants stand in it as they stand in the paper.
 
 /// A valid mapping and its cost.
 pub struct Configuration {

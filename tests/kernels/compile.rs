@@ -75,7 +75,7 @@ pub fn warning(log: &str) -> Option<&str> {
 /// The compiler. None, with a reason printed, where it is not found.
 ///
 /// # Panics
-/// With `REQUIRE_NVRTC=1`, where it is not found.
+/// With `REQUIRE_NVRTC=1`, where it is not found; if it compiles for none of the GPUs, so that a test with it would show nothing.
 pub fn nvrtc() -> Option<Nvrtc> {
     let found = libraries::find();
     if found.nvrtc.found.is_none() {
@@ -83,6 +83,8 @@ pub fn nvrtc() -> Option<Nvrtc> {
         assert!(env::var_os("REQUIRE_NVRTC").is_none_or(|value| value != "1"), "REQUIRE_NVRTC=1, and {reason}");
         println!("skipped: {reason}");
     }
+    let knows_one = |nvrtc: &Nvrtc| ARCHITECTURES.iter().any(|known| nvrtc.architectures.contains(known));
+    assert!(found.nvrtc.found.as_ref().is_none_or(knows_one), "this NVRTC compiles for none of {ARCHITECTURES:?}");
     found.nvrtc.found
 }
 

@@ -97,8 +97,11 @@ fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
     let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
     launches.of(args.batch).for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
     match sizes.iter().collect::<Vec<_>>()[..] {
-        [] => "no batch fits: the weights are more than the registers of all multiprocessors, so that the traditional kernels run, one for each step\n"
-            .into(),
+        [] => format!(
+            "no batch fits: with tiles of up to {} elements the blocks are more than the multiprocessors, or the weights more than their \
+             registers hold, so that the traditional kernels run, one for each step\n",
+            space.widest
+        ),
         [(padded, 1)] => format!("the batch runs padded to {padded}: grnn rank --batch {padded}\n"),
         _ => {
             let list: Vec<String> = sizes.iter().rev().map(|(batch, count)| format!("{count} of {batch}")).collect();

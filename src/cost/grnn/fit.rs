@@ -209,9 +209,10 @@ pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String
     format!(
         "# {gpu}, as batchlab grnn fit has measured it, at {} MHz by the driver.\n\
          #\n\
-         # Cycles: a multiply-add {:.2}, a shuffle with its addition {:.2}, a synchronisation of all multiprocessors {:.0}. Bytes of the L2 cache a cycle\n\
-         # and multiprocessor: {alone:.1} alone, {shared:.1} while all read. products and reductions are fitted (docs/GRNN.md); their bounds,\n\
-         # thread_weights and thread_registers are the Titan V's, and the schedulers are those of all such GPUs.\n\
+         # Cycles: a multiply-add {:.2}, a shuffle with its addition {:.2}, a synchronisation of all multiprocessors {:.0}.\n\
+         # Bytes of the L2 cache a cycle and multiprocessor: {alone:.1} alone, {shared:.1} while all read. products and reductions are\n\
+         # fitted (docs/GRNN.md); their bounds, thread_weights and thread_registers are the Titan V's, and the schedulers are those of all\n\
+         # such GPUs.\n\
          name = {}\n\
          multiprocessors = {}\n\
          \n\

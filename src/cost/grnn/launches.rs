@@ -1,8 +1,8 @@
 //! The batches that a persistent kernel can run, and how all others run.
 //!
-//! Few batches have good kernels: rows of the grid hold equal numbers of sequences, so that a prime batch has one row or a row for each sequence. A batch
-//! therefore runs padded to the larger one, if there is any, that costs the least. One that is larger than all of them runs as consecutive launches, as few
-//! and as even as can be: the paper's GRU of 1024 with batch 20 takes exactly twice the time of batch 10 (Table 3).
+//! Few batches have good kernels: rows of the grid hold equal numbers of sequences, so that a prime batch has one row or a row for each
+//! sequence. A batch therefore runs padded to the larger one, if there is any, that costs the least. One that is larger than all of them runs as
+//! consecutive launches, as few and as even as can be: the paper's GRU of 1024 with batch 20 takes exactly twice the time of batch 10 (Table 3).
 
 use super::space::LARGEST_GROUP;
 use super::{Cell, Device, Ranked, Space, rank};

@@ -1,7 +1,7 @@
 //! What a task of chains runs: a step of each, or a chunk of steps.
 //!
-//! A chain is in a task for each chunk of it, and all of these but the last run a whole chunk of it. So what it runs in a task follows from its length and from the
-//! number of tasks that it is still in.
+//! A chain is in a task for each chunk of it, and all of these but the last run a whole chunk of it. So what it runs in a task follows from its
+//! length and from the number of tasks that it is still in.
 
 use super::chain_queue::Seat;
 use super::core::Queue;

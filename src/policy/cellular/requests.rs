@@ -17,6 +17,7 @@ pub struct Live {
     pub work: Work,
 }
 
+/// What is left of a request.
 pub enum Work {
     /// Runs that follow each other: those that are left, the present one first, and the number of nodes before it.
     Runs {

@@ -44,7 +44,8 @@ pub struct DvaBatch {
     #[serde(with = "times::window")]
     pub window: Window,
     /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no figure. Without one, a batch is stretched while
-    /// the device has no room for another, and while the newcomers gain as much as it loses; and never in a chain, where the next always begins at once.
+    /// the device has no room for another, and while the newcomers gain as much as it loses; and never in a chain, where the next always begins
+    /// at once.
     #[serde(with = "times::auto")]
     pub comp_wait: Option<Nanos>,
     /// The sets of buffers: with one, stages work one after the other.
