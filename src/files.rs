@@ -11,24 +11,36 @@ use crate::error::{Error, Result};
 pub const PARTIAL_PREFIX: &str = ".partial-";
 
 /// Writes a file beside its place and renames it into it, so that whoever looks sees the old file or the new one. The
-/// folder is made if it is not there.
+/// folder is made if it is not there. A link is followed, and what stands there and is no file, such as a pipe, is written to.
 ///
 /// # Errors
 /// Names the file that can't be written; what stood in its place before stays.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let folder = folder_of(path)?;
-    let partial = partial_name(folder, path);
-    let written = File::create(&partial).and_then(|file| {
-        let mut out = BufWriter::with_capacity(1 << 16, file);
-        fill(&mut out)?;
-        out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        fs::rename(&partial, path)
-    });
+    let unwritable = |cause: io::Error| Error::unwritable(path, &cause);
+    if is_no_file(path) {
+        return File::options().write(true).open(path).and_then(|file| fill_file(file, fill)).map_err(unwritable);
+    }
+    let place = if path.is_symlink() { fs::canonicalize(path).map_err(unwritable)? } else { path.to_path_buf() };
+    let partial = partial_name(folder_of(&place)?, &place);
+    let written =
+        File::create(&partial).and_then(|file| fill_file(file, fill)).and_then(|()| fs::rename(&partial, &place));
     written.map_err(|cause| {
         // The message about the write matters more than one about the clean-up.
         let _ = fs::remove_file(&partial);
-        Error::unwritable(path, &cause)
+        unwritable(cause)
     })
+}
+
+fn fill_file(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    fill(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok(())
+}
+
+/// Whether a terminal, a pipe or the like stands there, which a file must not take the place of.
+fn is_no_file(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Tries whether a file can be written where it is to stand, for work that would be lost if that showed at its end.
@@ -38,6 +50,10 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
 pub fn can_write(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::unwritable(path, &io::ErrorKind::IsADirectory.into()));
+    }
+    if is_no_file(path) {
+        // Who reads a pipe would take an open and a close for all that there is.
+        return Ok(());
     }
     let folder = folder_of(path)?;
     let partial = partial_name(folder, path);
@@ -66,6 +82,23 @@ pub fn folder_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_pipes_stay_pipes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link, null) = (dir.path().join("file"), dir.path().join("link"), dir.path().join("null"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+        for path in [&link, &null] {
+            can_write(path).unwrap();
+            write_whole(path, |out| out.write_all(b"new")).unwrap();
+            assert!(path.is_symlink(), "{path:?}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert!(is_no_file(Path::new("/dev/null")));
+    }
 
     #[test]
     fn whether_a_file_can_be_written_shows_beforehand_and_leaves_nothing() {
