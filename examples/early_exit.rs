@@ -18,7 +18,8 @@ use batchlab::policy::dvabatch::load::{ByLoad, CompWait};
 use batchlab::policy::dvabatch::policy::Staged;
 use batchlab::policy::dvabatch::room::Room;
 use batchlab::policy::dvabatch::settings::{DvaBatch, Stages};
-use batchlab::policy::registry::{Registry, Settings, Setup, time_with_unit};
+use batchlab::policy::registry::{Registry, Settings, Setup};
+use batchlab::policy::values::time_with_unit;
 use batchlab::units::{Nanos, RequestId};
 use serde::{Deserialize, Serialize};
 

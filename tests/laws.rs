@@ -8,7 +8,7 @@ use batchlab::policy::immediate::Immediate;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::{PadTo, Padded};
-use batchlab::policy::registry::PerCell;
+use batchlab::policy::values::PerCell;
 use batchlab::units::Nanos;
 
 #[test]

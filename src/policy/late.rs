@@ -12,7 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::cellular::core::Core;
-use super::registry::{Batches, PerCell, Settings, Setup};
+use super::registry::{Batches, Settings, Setup};
+use super::values::PerCell;
 use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::workload::trace::Request;
 

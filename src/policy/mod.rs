@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod registry;
+pub mod values;
 
 pub mod cellular;
 pub mod dvabatch;

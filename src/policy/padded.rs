@@ -27,7 +27,7 @@ pub struct Padded {
     /// What a batch is padded to.
     pub pad_to: PadTo,
     /// How long the oldest request of a bucket may wait for its batch to fill; 0 sends what there is when a worker is idle.
-    #[serde(with = "super::registry::time_with_unit")]
+    #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
 }
 

@@ -3,13 +3,11 @@
 //! A policy's file defines its [`Settings`]; one line in the registry makes the kind known to scenarios.
 
 use std::any::type_name;
-use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -230,137 +228,6 @@ impl Registry {
     }
 }
 
-/// One value for all cell types (`512`), or a table by cell (`{ encoder = 512, decoder = 256 }`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PerCell<T> {
-    /// The same for every cell type.
-    All(T),
-    /// For each cell type its own, by name.
-    Each(BTreeMap<String, T>),
-}
-
-impl PerCell<u32> {
-    /// The value of each cell type, in the order of `cells`, but none above the largest batch that the device has for the
-    /// cell; `key` names the setting in messages.
-    ///
-    /// # Errors
-    /// A cell that the model does not have, one that has no value, or a value below 1, with the model's cells.
-    pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
-        let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
-        let checked = |place: &str, value: u32| match value {
-            0 => Err(format!("{place}: 0 is too small; at least 1 (the model's cells: {})", names())),
-            _ => Ok(value),
-        };
-        let largest = |cell: &CellType| cell.batches.last().copied().unwrap_or(u32::MAX);
-        match self {
-            PerCell::All(value) => {
-                let value = checked(key, *value)?;
-                Ok(cells.iter().map(|cell| value.min(largest(cell))).collect())
-            }
-            PerCell::Each(by_cell) => {
-                if let Some(unknown) = by_cell.keys().find(|name| cells.iter().all(|cell| cell.name != **name)) {
-                    return Err(format!("{key}.{unknown}: the model has no such cell; its cells: {}", names()));
-                }
-                let value_of = |cell: &CellType| match by_cell.get(&cell.name) {
-                    Some(value) => {
-                        checked(&format!("{key}.{}", cell.name), *value).map(|value| value.min(largest(cell)))
-                    }
-                    None => {
-                        Err(format!("{key}: no value for the cell \"{}\"; the model's cells: {}", cell.name, names()))
-                    }
-                };
-                cells.iter().map(value_of).collect()
-            }
-        }
-    }
-}
-
-impl<T: Serialize> Serialize for PerCell<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            PerCell::All(value) => value.serialize(serializer),
-            PerCell::Each(by_cell) => by_cell.serialize(serializer),
-        }
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for PerCell<T> {
-    // By hand, because an untagged enum would only say that no variant matched, and not where.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PerCellVisitor(PhantomData))
-    }
-}
-
-struct PerCellVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for PerCellVisitor<T> {
-    type Value = PerCell<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one value for all cells, or a table by cell such as { encoder = 512, decoder = 256 }")
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        T::deserialize(value.into_deserializer()).map(PerCell::All)
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        T::deserialize(value.into_deserializer()).map(PerCell::All)
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Self::Value, E> {
-        T::deserialize(value.into_deserializer()).map(PerCell::All)
-    }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let mut by_cell = BTreeMap::new();
-        while let Some((cell, value)) = entries.next_entry()? {
-            by_cell.insert(cell, value);
-        }
-        Ok(PerCell::Each(by_cell))
-    }
-}
-
-/// Times with a unit in a policy's settings: `#[serde(with = "time_with_unit")] window: Nanos` reads `"2ms"`.
-pub mod time_with_unit {
-    use std::fmt;
-
-    use serde::de::{self, Visitor};
-    use serde::{Deserializer, Serializer};
-
-    use crate::units::Nanos;
-
-    /// Writes the time in its largest unit.
-    ///
-    /// # Errors
-    /// None of its own.
-    pub fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(time)
-    }
-
-    /// Reads a time with its unit.
-    ///
-    /// # Errors
-    /// As [`Nanos::parse`].
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        deserializer.deserialize_str(TimeVisitor)
-    }
-
-    struct TimeVisitor;
-
-    impl Visitor<'_> for TimeVisitor {
-        type Value = Nanos;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a time with its unit in quotes, such as \"2ms\"")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Nanos, E> {
-            Nanos::parse(text).map_err(E::custom)
-        }
-    }
-}
-
 /// The names of a struct's fields as its file format has them. The derived `Deserialize` hands them to the
 /// deserialiser before it reads anything, so one that only listens learns them.
 fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
@@ -398,6 +265,7 @@ fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::values::{PerCell, time_with_unit};
 
     #[derive(Debug, Serialize, serde::Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -458,37 +326,6 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.message().contains(part), "{text}: {error}");
             assert_eq!(error.span(), Some(place), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_cell_gets_its_value_or_an_error() {
-        let cells = Model::Seq2Seq.cell_types();
-        let each = |pairs: &[(&str, u32)]| {
-            let by_cell = pairs.iter().map(|(cell, value)| (cell.to_string(), *value)).collect();
-            PerCell::Each(by_cell).resolve("max_batch", &cells)
-        };
-        assert_eq!(PerCell::All(7).resolve("max_batch", &cells), Ok(vec![7, 7]));
-        assert_eq!(each(&[("encoder", 512), ("decoder", 256)]), Ok(vec![256, 512]));
-        for (result, message) in [
-            (
-                PerCell::All(0).resolve("max_batch", &cells),
-                "max_batch: 0 is too small; at least 1 (the model's cells: decoder, encoder)",
-            ),
-            (
-                each(&[("encoder", 1)]),
-                "max_batch: no value for the cell \"decoder\"; the model's cells: decoder, encoder",
-            ),
-            (
-                each(&[("encoder", 1), ("decoder", 1), ("leaf", 1)]),
-                "max_batch.leaf: the model has no such cell; its cells: decoder, encoder",
-            ),
-            (
-                each(&[("encoder", 0), ("decoder", 1)]),
-                "max_batch.encoder: 0 is too small; at least 1 (the model's cells: decoder, encoder)",
-            ),
-        ] {
-            assert_eq!(result.unwrap_err(), message);
         }
     }
 }

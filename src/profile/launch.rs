@@ -9,7 +9,7 @@ use crate::cost::curve::Curve;
 use crate::error::Result;
 use crate::metrics::recorder::{Decisions, TaskRow};
 use crate::policy::cellular::Cellular;
-use crate::policy::registry::PerCell;
+use crate::policy::values::PerCell;
 use crate::units::{Nanos, WorkerId};
 use crate::workload::model::{CellType, Model};
 use crate::workload::shape::Shape;

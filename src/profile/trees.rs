@@ -10,7 +10,7 @@ use super::{Profile, Samples, Subject, Wanted, unfolded};
 use crate::error::{Error, Result};
 use crate::metrics::recorder::{Recorder, TaskRow};
 use crate::policy::cellular::Cellular;
-use crate::policy::registry::PerCell;
+use crate::policy::values::PerCell;
 use crate::units::{CellId, Nanos, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::shape::Shape;

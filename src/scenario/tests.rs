@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
-use crate::policy::registry::{PerCell, Settings, Setup};
+use crate::policy::registry::{Settings, Setup};
+use crate::policy::values::PerCell;
 use crate::policy::{Completed, Dispatch, Outcomes, Policy};
 use crate::workload::trace::Request;
 

@@ -17,7 +17,8 @@ mod requests;
 use serde::{Deserialize, Serialize};
 
 use self::core::Core;
-use super::registry::{Batches, PerCell, Settings, Setup};
+use super::registry::{Batches, Settings, Setup};
+use super::values::PerCell;
 use super::{Completed, Dispatch, Outcomes, Policy};
 use crate::workload::trace::Request;
 

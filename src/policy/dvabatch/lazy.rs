@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{Diversity, DvaBatch, Rule, Stages};
 use crate::policy::Policy;
-use crate::policy::registry::{Batches, Settings, Setup, time_with_unit};
+use crate::policy::registry::{Batches, Settings, Setup};
+use crate::policy::values::time_with_unit;
 use crate::units::Nanos;
 
 /// `kind = "lazy"`.

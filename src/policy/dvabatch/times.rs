@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{self, Visitor};
 
-use crate::policy::registry::time_with_unit;
+use crate::policy::values::time_with_unit;
 use crate::units::Nanos;
 
 /// How long the first request of a batch waits for others.

@@ -6,7 +6,7 @@ use super::staying::{Hand, bench, step};
 use super::{Service, network, requests};
 use crate::backend::{Backend, MemberList, NodeRef, Part, Step};
 use crate::policy::cellular::Cellular;
-use crate::policy::registry::PerCell;
+use crate::policy::values::PerCell;
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::random;
 
