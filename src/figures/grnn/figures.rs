@@ -1,7 +1,7 @@
 //! Figures 3 and 11 to 15.
 
 use super::grid::{by_size, group, names, size};
-use super::measured::{FIRST, Measured, Regret, Series, Size};
+use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Regret, Series, Size};
 use super::model::Model;
 use super::paper::{self, BATCHES, Grid, PEAK, PEAK_CPU, STEPS, WIDTHS};
 use super::sheet::Sheet;
@@ -27,7 +27,7 @@ impl Own<'_> {
     }
 
     fn note(&self) -> String {
-        self.0.map(Measured::note).unwrap_or_default()
+        self.0.map(|own| own.note(OF_ALL)).unwrap_or_default()
     }
 }
 
@@ -132,7 +132,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
         (Some(own), Some(Sheet { device, peak })) => format!(
             "The peak of the {} is that of scenarios/devices/{device}.toml in float32, {peak} operations in a nanosecond.\n{}",
             own.gpu(),
-            own.note()
+            own.note(OF_GRNN)
         ),
     };
     Ok(alone(bars, note + &of_own))
@@ -172,7 +172,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
     if run.is_empty() {
         return Ok(alone(costs, note));
     }
-    let title = format!("Figure 14: LSTM, latency over the best, {}", own.gpu());
+    let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
     let series = ["first".into(), format!("best of first {FIRST}"), "median".into(), "slowest".into()];
     let times = by_size([&title, "Latency over the best", "State"], series.to_vec(), |w, b| {
         let values = |found: Regret| [found.first, found.best_of_first, found.median, found.slowest];

@@ -1,7 +1,7 @@
 //! Tables 1, 2 and 3.
 
 use super::grid::{by_size, group, names, size};
-use super::measured::{Measured, Size};
+use super::measured::{Measured, OF_ALL, Size};
 use super::model::Model;
 use super::paper::{self, BATCHES, Grid, MAPPINGS, STEPS, WIDTHS};
 use crate::cost::grnn::{Cell, Mapping, Rnn};
@@ -39,7 +39,7 @@ pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
         ],
         note: format!(
             "The model's times are lines fitted to this table (docs/GRNN.md): what they miss, the lines miss.\n{}",
-            noted(own, "The column \"this GPU\" is")
+            noted(own, OF_ALL, "The column \"this GPU\" is")
         ),
         ..Study::default()
     })
@@ -70,8 +70,8 @@ pub fn mappings(model: &Model, own: Option<&Measured>) -> Result<Study> {
         ..Bars::default()
     };
     let both = || names(&[MODEL, PAPER]);
-    let own_rank = own.map(|own| format!("model, {}", own.gpu()));
-    let own_time = own.map_or(THIS_GPU.into(), |own| format!("GRNN, {}", own.gpu()));
+    let own_rank = own.map(|own| format!("model, {}", own.short()));
+    let own_time = own.map_or(THIS_GPU.into(), |own| format!("GRNN, {}", own.short()));
     Ok(Study {
         bars: vec![
             bars("Cost", both(), costs),
@@ -80,7 +80,7 @@ pub fn mappings(model: &Model, own: Option<&Measured>) -> Result<Study> {
         ],
         note: format!(
             "The paper cuts the digits of costs off. Latencies show what the model is not for: it ranks.\n{}",
-            noted(own, "The column \"this GPU\" is")
+            noted(own, "ranks are those on that GPU.", "The column \"this GPU\" is")
         ),
         ..Study::default()
     })
@@ -93,7 +93,7 @@ pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Result<Study> 
     let costs = by_size([title, "Cost", "GRU"], names(&[SINGLE, DOUBLE]), |w, b| {
         Ok(vec![Some(of_model(Rnn::GruSingle, w, b)?.0), Some(of_model(Rnn::GruDouble, w, b)?.0)])
     })?;
-    let gpu = own.map_or(THIS_GPU, Measured::gpu);
+    let gpu = own.map_or(THIS_GPU, Measured::short);
     let own_names = ["one", "two"].map(|count| format!("{count}, {gpu}")).to_vec();
     let series = [names(&[SINGLE, "one, paper", DOUBLE, "two, paper"]), own_names].concat();
     let times = by_size([title, "Latency (ms)", "GRU"], series, |w, b| {
@@ -106,16 +106,16 @@ pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Result<Study> 
         bars: vec![costs, times],
         note: format!(
             "The line for one synchronisation is fitted to states of up to 256.\n{}",
-            noted(own, "The columns \"this GPU\" are")
+            noted(own, "the fastest mapping of each kernel.", "The columns \"this GPU\" are")
         ),
         ..Study::default()
     })
 }
 
 /// What is said of the columns of a GPU.
-fn noted(own: Option<&Measured>, columns: &str) -> String {
+fn noted(own: Option<&Measured>, more: &str, columns: &str) -> String {
     match own {
         None => format!("{columns} empty: nothing was measured.\n"),
-        Some(own) => own.note(),
+        Some(own) => own.note(more),
     }
 }

@@ -12,6 +12,12 @@ use crate::cost::grnn::{Cell, Mapping, Rnn};
 /// So many of the model's first mappings are run, and the fastest of them is taken (GRNN, sections 7.2 and 8.1).
 pub const FIRST: u32 = 5;
 
+/// What stands behind the series of GRNN.
+pub const OF_GRNN: &str = "GRNN is the fastest of the model's first five mappings.";
+/// What stands behind all series.
+pub const OF_ALL: &str = "GRNN is the fastest of the model's first five mappings. cuDNN is called by PyTorch, in float32 where nothing else is said; its kernels \
+    are persistent where they are fewer than the steps.";
+
 /// What was computed: sequences of one length, with inputs as wide as the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -241,7 +247,12 @@ impl Measured {
 
     /// What figures call a series: its name and the GPU's.
     pub fn label(&self, series: Series) -> String {
-        format!("{}, {}", series.name(), self.gpu)
+        format!("{}, {}", series.name(), self.short())
+    }
+
+    /// The GPU's name without its maker's, as papers have it.
+    pub fn short(&self) -> &str {
+        self.gpu.strip_prefix("NVIDIA ").unwrap_or(&self.gpu)
     }
 
     /// The milliseconds of a size in a series; nothing without a row.
@@ -249,14 +260,9 @@ impl Measured {
         least(self.of(size).filter(|row| Series::of(row) == Some(series)).map(|row| row.ms))
     }
 
-    /// What a reader should know of all that.
-    pub fn note(&self) -> String {
-        format!(
-            "Measured on {} ({}): GRNN is the fastest of the model's first {FIRST} mappings. cuDNN is called by PyTorch, in float32 where nothing else \
-             is said; its kernels are persistent where they are fewer than the steps. What was not measured is empty.\n",
-            self.name(),
-            self.file.display()
-        )
+    /// What a reader should know: where it is from, and what else there is to say.
+    pub fn note(&self, more: &str) -> String {
+        format!("Measured on {} ({}): {more} What was not measured is empty.\n", self.name(), self.file.display())
     }
 
     /// The milliseconds of the fastest mapping of one kernel.
