@@ -1,8 +1,7 @@
 //! The claims of GRNN.
 
 use super::super::findings::Findings;
-use super::super::verdict::{TOLERANCE, Verdict};
-use super::super::{Claim, Kind};
+use super::super::{Claim, Kind, Verdict};
 use super::grid::size;
 use super::measured::{Measured, Regret, Series};
 use super::paper::{self, BATCHES, Grid, MAPPINGS, WIDTHS};
@@ -169,14 +168,14 @@ fn nine(own: &Measured, series: Series, cell: Cell) -> Option<Grid> {
 fn latencies(found: &Findings) -> Verdict {
     let of = |cell: Cell| nine(found.measured()?, Series::Grnn, cell);
     let (Some(lstm), Some(gru)) = (of(Cell::Lstm), of(Cell::Gru)) else { return Verdict::not_run(FITTED) };
-    let pairs = |ours: Grid, paper: Grid| ours.into_iter().flatten().zip(paper.into_iter().flatten());
-    // What clearly takes longer on the paper's GPU takes longer on this one.
-    let same_order = |ours: Grid, paper: Grid| {
-        let clearly = |shorter: f64, longer: f64| shorter * (1.0 + TOLERANCE) < longer;
-        pairs(ours, paper).all(|a| pairs(ours, paper).all(|b| !clearly(a.1, b.1) || a.0 < b.0))
+    // On any GPU a wider state takes longer, and more sequences are not faster.
+    let grows = |grid: Grid| {
+        let wider = (0..3).all(|b| grid[0][b] < grid[1][b] && grid[1][b] < grid[2][b]);
+        wider && grid.iter().all(|row| row[0] <= row[2])
     };
-    let direction = same_order(lstm, paper::LSTM) && same_order(gru, paper::GRU);
-    let (ours, papers): (Vec<f64>, Vec<f64>) = pairs(lstm, paper::LSTM).chain(pairs(gru, paper::GRU)).unzip();
+    let flat = |grids: [Grid; 2]| grids.into_iter().flatten().flatten().collect::<Vec<f64>>();
+    let (ours, papers) = (flat([lstm, gru]), flat([paper::LSTM, paper::GRU]));
+    let direction = grows(lstm) && grows(gru);
     let end = |pick: fn(f64, f64) -> f64| ours.iter().copied().reduce(pick).unwrap_or_default();
     let text = format!("{:.2} to {:.2} ms", end(f64::min), end(f64::max));
     Verdict { ours: text, ..Verdict::several(&ours, &papers, "ms", direction) }

@@ -174,10 +174,12 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
     }
     let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
     let series = ["first".into(), format!("best of first {FIRST}"), "median".into(), "slowest".into()];
-    let times = by_size([&title, "Latency over the best", "State"], series.to_vec(), |w, b| {
+    let mut times = by_size([&title, "Latency over the best", "State"], series.to_vec(), |w, b| {
         let values = |found: Regret| [found.first, found.best_of_first, found.median, found.slowest];
         Ok(regret(w, b).map_or([None; 4], |found| values(found).map(Some)).to_vec())
     })?;
+    // A width of which no batch has a sample has nothing to show.
+    times.fields.retain(|field| field.groups.iter().any(|group| group.bars.iter().any(Option::is_some)));
     Ok(Study { bars: vec![costs, times], note, ..Study::default() })
 }
 
