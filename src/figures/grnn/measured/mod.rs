@@ -323,3 +323,64 @@ impl Measured {
 fn least(times: impl Iterator<Item = f64>) -> Option<f64> {
     times.min_by(f64::total_cmp)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size { cell: Cell::Gru, hidden: 256, batch: 20, steps: 100 };
+
+    fn mapped(groups: u32, constants: &str, ms: f64) -> Row {
+        let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size: 8 };
+        let constants = constants.to_string();
+        let chosen = Chosen::First;
+        let ranked = Ranked { rnn: Rnn::GruSingle, mapping, rank: groups, valid: 150, cost: 252.5, constants, chosen };
+        Row { size: SIZE, way: Way::Grnn(ranked), launches: Some(1), ms }
+    }
+
+    fn called(call: Call, launches: Option<u32>, ms: f64) -> Row {
+        Row { size: SIZE, way: Way::Cudnn(call), launches, ms }
+    }
+
+    #[test]
+    fn a_file_comes_back_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.csv");
+        let mut written = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
+        for row in [mapped(32, "Titan V", 0.5), called(Call::Plain, Some(3), 0.25), called(Call::Half, None, 0.125)] {
+            written.add(row);
+        }
+        written.write().unwrap();
+        let read = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
+        assert_eq!((&read.rows, read.gpu()), (&written.rows, written.gpu()));
+        let error = Measured::open(&path, "Another", 4).unwrap_err().to_string();
+        assert!(error.ends_with("and this is Another with 4 multiprocessors; a file is of one GPU, so name another"));
+    }
+
+    #[test]
+    fn a_row_replaces_its_like_and_another_ranking_all_of_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut measured = Measured::open(&folder.path().join("m.csv"), "GPU", 4).unwrap();
+        let elsewhere = Row { size: Size { batch: 1, ..SIZE }, ..mapped(32, "Titan V", 9.0) };
+        let in_parts = Row { launches: Some(2), ..mapped(32, "Titan V", 8.0) };
+        let plain = called(Call::Plain, Some(3), 1.0);
+        for row in [&elsewhere, &in_parts, &plain, &mapped(32, "Titan V", 1.0), &mapped(64, "Titan V", 2.0)] {
+            measured.add(row.clone());
+        }
+        measured.add(mapped(32, "Titan V", 3.0));
+        let kept = [elsewhere, in_parts, plain];
+        assert_eq!(measured.rows, [&kept[..], &[mapped(64, "Titan V", 2.0), mapped(32, "Titan V", 3.0)]].concat());
+        measured.add(mapped(16, "fitted", 4.0));
+        assert_eq!(measured.rows, [&kept[..], &[mapped(16, "fitted", 4.0)]].concat());
+    }
+
+    #[test]
+    fn cudnns_kernels_are_persistent_where_they_are_fewer_than_the_steps() {
+        let series = |call, launches| Series::of(&called(call, launches, 1.0)).unwrap();
+        assert_eq!(series(Call::Plain, Some(99)), Series::Persistent);
+        assert_eq!(series(Call::Packed, Some(100)), Series::Traditional);
+        assert_eq!(series(Call::Plain, None), Series::Uncounted);
+        assert_eq!([series(Call::Graph, Some(3)), series(Call::Half, Some(3))], [Series::Graph, Series::Half]);
+        assert_eq!(Series::of(&mapped(6, "Titan V", 1.0)), None, "a mapping of rank 6");
+    }
+}
