@@ -17,7 +17,8 @@ pub mod report;
 pub mod verdict;
 
 pub use findings::{Findings, Series};
-pub use grnn::{Chosen, Measured, Ranked, Row, Sheet, Size, Way};
+pub use grnn::measured::{self, Measured};
+pub use grnn::sheet::Sheet;
 pub use jit::{Launches, not_at_hand};
 pub use verdict::{Verdict, Word};
 

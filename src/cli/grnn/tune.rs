@@ -13,7 +13,8 @@ use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
 use crate::cli::{Format, print, print_json};
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
-use crate::figures::{self, Chosen, Measured, Row, Sheet, Size, Way};
+use crate::figures::Sheet;
+use crate::figures::measured::{self, Chosen, Measured, Row, Size, Way};
 use crate::files::can_write;
 use crate::workload::random;
 
@@ -121,6 +122,13 @@ pub fn run(args: &Args) -> Result<()> {
     })?;
     let (gpu, device) = (host.name().to_string(), device(args, &host)?);
     let (cell, part) = (args.cell.cell(), args.batch.div_ceil(args.launches));
+    let needed = args.batch.div_ceil(part);
+    if needed < args.launches {
+        return Err(Error::input(format!(
+            "--launches {}: a batch of {} in parts of {part} is {needed} launches",
+            args.launches, args.batch
+        )));
+    }
     let all = rank(cell, args.hidden, part, &device, &Space::default());
     if all.is_empty() {
         return Err(Error::input(format!(
@@ -201,10 +209,8 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
     let of_kernel: Vec<usize> = of_kernel.collect();
     let mut places = BTreeMap::new();
     for mapping in &args.mappings {
-        let found = of_kernel.iter().filter(|place| all[**place].mapping == *mapping);
-        let before = places.len();
-        places.extend(found.map(|place| (*place, Chosen::Given)));
-        if places.len() == before {
+        let mut found = of_kernel.iter().filter(|place| all[**place].mapping == *mapping).peekable();
+        if found.peek().is_none() {
             let Mapping { tile_width, tile_height, groups, group_size } = mapping;
             return Err(Error::input(format!(
                 "--mapping {tile_width},{tile_height},{groups},{group_size}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --csv \
@@ -212,6 +218,7 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
                 of_kernel.len()
             )));
         }
+        places.extend(found.map(|place| (*place, Chosen::Given)));
     }
     Ok(places)
 }
@@ -314,7 +321,7 @@ fn write(mut file: Measured, measured: &[Timed], valid: usize, device: &str, arg
     for one in measured {
         file.add(Row {
             size: Size { cell: args.cell.cell(), hidden, batch, steps },
-            way: Way::Grnn(figures::Ranked {
+            way: Way::Grnn(measured::Ranked {
                 rnn: one.ranked.rnn,
                 mapping: one.ranked.mapping,
                 rank: one.place as u32,

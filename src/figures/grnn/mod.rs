@@ -5,15 +5,13 @@
 mod claims;
 mod figures;
 mod grid;
-mod measured;
+pub mod measured;
 mod model;
 mod paper;
-mod sheet;
+pub mod sheet;
 mod tables;
 
 pub use claims::CLAIMS;
-pub use measured::{Chosen, Measured, Ranked, Row, Size, Way};
-pub use sheet::Sheet;
 
 use super::Exhibit;
 use super::lab::{Lab, Study};

@@ -279,19 +279,16 @@ impl Measured {
     /// How good the model's first ones are; nothing where none were drawn beside them.
     pub fn regret(&self, size: Size) -> Option<Regret> {
         let (_, one) = self.mappings(size).find(|(ranked, _)| ranked.rank == 1)?;
-        // Those that were named say nothing of what is typical.
-        let sample: Vec<(&Ranked, f64)> = self
-            .mappings(size)
-            .filter(|(ranked, row)| row.launches == one.launches && ranked.chosen != Chosen::Given)
-            .map(|(ranked, row)| (ranked, row.ms))
-            .collect();
-        if !sample.iter().any(|(ranked, _)| ranked.chosen == Chosen::Drawn) {
+        let alike = || self.mappings(size).filter(|(_, row)| row.launches == one.launches);
+        let best = least(alike().map(|(_, row)| row.ms))?;
+        let first = alike().filter(|(ranked, _)| ranked.rank <= FIRST).map(|(_, row)| row.ms);
+        // Others that were named say nothing of what is typical.
+        let sample = || alike().filter(|(ranked, _)| ranked.rank <= FIRST || ranked.chosen != Chosen::Given);
+        if !sample().any(|(ranked, _)| ranked.chosen == Chosen::Drawn) {
             return None;
         }
-        let mut times: Vec<f64> = sample.iter().map(|(_, ms)| *ms).collect();
+        let mut times: Vec<f64> = sample().map(|(_, row)| row.ms).collect();
         times.sort_by(f64::total_cmp);
-        let best = *times.first()?;
-        let first = sample.iter().filter(|(ranked, _)| ranked.rank <= FIRST).map(|(_, ms)| *ms);
         Some(Regret {
             first: one.ms / best,
             best_of_first: least(first)? / best,
