@@ -90,9 +90,9 @@ def of_cudnn(bench, sizes):
     with open(path, "a", newline="") as file:
         rows = csv.DictWriter(file, own.keys(), restval="", lineterminator="\n")
         for cell, hidden, batch, steps, way, launches, ms in theirs["rows"]:
-            gpu = {key: own[key] for key in ("gpu", "multiprocessors")}
-            counted = "" if launches is None else launches
-            rows.writerow({**gpu, "way": way, "cell": cell, "hidden": hidden, "batch": batch, "steps": steps, "launches": counted, "ms": f"{ms:.6f}"})
+            row = {key: own[key] for key in ("gpu", "multiprocessors")}
+            row |= {"way": way, "cell": cell, "hidden": hidden, "batch": batch, "steps": steps, "ms": f"{ms:.6f}"}
+            rows.writerow(row | {"launches": "" if launches is None else launches})
             ways.setdefault((cell, hidden, batch), {})[way] = ms
     return ways, theirs["about"]
 

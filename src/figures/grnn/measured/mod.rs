@@ -15,8 +15,8 @@ pub const FIRST: u32 = 5;
 /// What stands behind the series of GRNN.
 pub const OF_GRNN: &str = "GRNN is the fastest of the model's first five mappings.";
 /// What stands behind all series.
-pub const OF_ALL: &str = "GRNN is the fastest of the model's first five mappings. cuDNN is called by PyTorch, in float32 where nothing else is said; its kernels \
-    are persistent where they are fewer than the steps.";
+pub const OF_ALL: &str = "GRNN is the fastest of the model's first five mappings. cuDNN is called by PyTorch, in float32 where nothing \
+    else is said; its kernels are persistent where they are fewer than the steps.";
 
 /// What was computed: sequences of one length, with inputs as wide as the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
