@@ -120,7 +120,7 @@ macro_rules! unmeasured {
 
 const LATENCIES: &str = unmeasured!(
     "a ratio of latencies that a GPU has to measure; the model has costs, which rank mappings and predict no time",
-    "persistent"
+    "grnn-figures"
 );
 const SAMPLES: &str = unmeasured!(
     "a ratio of latencies that a GPU has to measure; the model has costs, which rank mappings and predict no time",
