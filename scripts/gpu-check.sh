@@ -11,7 +11,8 @@
 #     scripts/gpu-check.sh --out DIR …             # where tables, plots and logs go [default: $OUT, else results/gpu-check]
 #
 # Says PASS, FAIL or SKIP of each item, also in summary.txt, and exits with 1 if any failed. Each part leaves its files in one
-# archive, NAME.tar.gz.
+# archive, NAME.tar.gz. The times of persistent kernels, and of cuDNN's, are gathered in measured.csv for
+# `batchlab reproduce grnn … --measured`; single parts add to it, so that they should be of one GPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec python3 scripts/gpu/check.py "$@"

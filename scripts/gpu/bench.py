@@ -11,6 +11,8 @@ import time
 
 # What all parts say, one behind the other.
 SUMMARY = "summary.txt"
+# The times of persistent kernels, which several parts add to.
+MEASURED = "measured.csv"
 # Logs of requests and tasks that are larger stay behind: tables and pictures tell what came of them.
 LARGEST_LOG = 1 << 20
 
@@ -26,8 +28,12 @@ class Call:
         self.code, self.stdout, self.stderr, self.seconds = code, stdout, stderr, seconds
 
     def last_words(self):
-        lines = [line for line in (self.stderr or self.stdout).splitlines() if line.strip()]
-        return lines[-1] if lines else "no output"
+        return last_line(self.stderr or self.stdout)
+
+
+def last_line(text):
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no output"
 
 
 class Bench:

@@ -13,7 +13,7 @@ import items_persistent
 import items_steps
 import items_validation
 import items_workloads
-from bench import SUMMARY, Bench
+from bench import MEASURED, SUMMARY, Bench
 from scale import FULL, QUICK, TINY
 
 # Name, what it does, and its items. A part at full size ends within nine minutes.
@@ -24,6 +24,7 @@ PARTS = [
     ("networks", "listed networks in stages: every operator against the CPU, stages against the roofline", items_networks.run),
     ("persistent", "GRNN's kernels at the sizes of its Table 1, cuDNN beside them", items_persistent.sequences),
     ("regret", "the mappings that GRNN's model ranks first, among a sample of all", items_persistent.sampled),
+    ("grnn-figures", "what else GRNN's tables and figures ask for, and all of them beside the paper's", items_persistent.figures),
     ("validate-chains", "simulated against real: sentences", items_validation.of("chains")),
     ("validate-seq2seq", "simulated against real: translation", items_validation.of("seq2seq")),
     ("validate-trees", "simulated against real: trees", items_validation.of("trees")),
@@ -63,6 +64,9 @@ def main():
         sys.exit(f"--part: from 1 to {len(PARTS)}")
     out = asked.out or pathlib.Path(os.environ.get("OUT") or "results/gpu-check")
     (out / SUMMARY).unlink(missing_ok=True)
+    if not asked.part:
+        # Single parts add to what others have measured.
+        (out / MEASURED).unlink(missing_ok=True)
     begin = time.monotonic()
     failed = 0
     for number in numbers:

@@ -27,10 +27,12 @@ class Scale:
     network_requests: int
     network_batch: int
     network_tokens: int
-    # Persistent kernels: cells, widths and batches, the steps of a sequence, and of which of them how many mappings are drawn.
+    # Persistent kernels: cells, widths and batches, the steps of a sequence, of which of them how many mappings are drawn, and the layers of
+    # Figure 15 with steps of their own.
     persistent: tuple
     sequence: int
     sampled: tuple
+    layers: tuple
     # Validation: seconds at capacity, real runs of each point, loads, and settings in place of the scenarios'.
     seconds: float
     validation_repeats: int
@@ -56,8 +58,9 @@ FULL = Scale(
     networks=("example", "bert-base", "bert-large", "unet", "linknet", "vgg19", "resnet152"), network_requests=256,
     network_batch=16, network_tokens=128,
     persistent=tuple((cell, hidden, batch) for cell in ("lstm", "gru") for hidden in (64, 256, 1024) for batch in (1, 10, 20)),
-    sequence=100, sampled=((("lstm", 256, 20), 200), (("gru", 256, 10), 60), (("lstm", 64, 10), 60)), requests=40000, seconds=3.0, validation_repeats=5, loads=(50, 70, 90, 120),
-    validated=("chains", "seq2seq", "trees"),
+    sequence=100, sampled=((("lstm", 256, 20), 200), (("gru", 256, 10), 60), (("lstm", 64, 10), 60)),
+    layers=tuple(("lstm", hidden, batch, steps) for hidden, steps in ((256, 20), (128, 100)) for batch in (1, 4, 8, 12, 16, 20)),
+    requests=40000, seconds=3.0, validation_repeats=5, loads=(50, 70, 90, 120), validated=("chains", "seq2seq", "trees"),
 )
 QUICK = Scale(
     verified_hidden=128, verified_vocabulary=500, verified_requests=100, precisions=("f32", "bf16"),
@@ -65,14 +68,15 @@ QUICK = Scale(
     full_batch=512, small_batch=64, length=24, full_rounds=20, networks=("example", "bert-base", "linknet"),
     network_requests=48, network_batch=8, network_tokens=64,
     persistent=(("lstm", 64, 20), ("lstm", 256, 20), ("lstm", 1024, 1), ("gru", 256, 10)), sequence=100,
-    sampled=((("lstm", 256, 20), 10),), requests=8000, seconds=0.4, validation_repeats=2,
+    sampled=((("lstm", 256, 20), 10),), layers=(), requests=8000, seconds=0.4, validation_repeats=2,
     loads=(50, 90), validated=("chains",), patience=120, profiled=(1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512),
 )
 TINY = Scale(
     verified_hidden=8, verified_vocabulary=11, verified_requests=12, precisions=("f32", "bf16"),
     hidden=8, vocabulary=11, batches=(1, 2, 4), step_precisions=("f32", "bf16"), repeats=1, full_batch=4, small_batch=2,
     length=5, full_rounds=2, networks=("example",), network_requests=12, network_batch=2, network_tokens=16,
-    persistent=(("lstm", 12, 2), ("gru", 12, 3)), sequence=5, sampled=((("lstm", 12, 2), 2),), requests=160, seconds=0.01,
+    persistent=(("lstm", 12, 2), ("gru", 12, 3)), sequence=5, sampled=((("lstm", 12, 2), 2),),
+    layers=(("lstm", 12, 2, 4),), requests=160, seconds=0.01,
     validation_repeats=2, loads=(50,), validated=("chains",),
     settings=("workload.hidden=8", "workload.vocabulary=11", "workload.max_length=3"),
     profiled=(1, 4, 16), times_count=False,

@@ -15,7 +15,7 @@ use crate::experiment::target::Target;
 use crate::experiment::{self, Options, Report};
 use crate::figures::lab::{Lab, Study};
 use crate::figures::page::{self, Shown};
-use crate::figures::{Checked, Findings, Launches, Made, Paper, carry_out, check, not_at_hand, report};
+use crate::figures::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
 use crate::files::write_whole;
 use crate::metrics::table;
 use crate::policy::registry::Registry;
@@ -40,6 +40,10 @@ pub struct Args {
     /// A folder with trees/sick_test.txt and jit/sick_test_order.csv, for jit table1 [default: what BATCHLAB_DATA names]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+
+    /// Times of persistent kernels on a GPU, to stand beside GRNN's [from grnn tune --csv or scripts/gpu-check.sh]
+    #[arg(long, value_name = "FILE")]
+    pub measured: Option<PathBuf>,
 
     #[command(flatten)]
     pub common: Common,
@@ -74,6 +78,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 /// Runs the scenarios of these figures, after all of them have been read, and counts what is counted.
 fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> Result<BTreeMap<Paper, Findings>> {
     let common = &args.common;
+    let measured = args.measured.as_deref().map(Measured::read).transpose()?;
     let file = |item: &Item| args.scenarios.join(item.paper.name()).join(format!("{}.toml", item.exhibit.name));
     let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
     let (mut scenarios, mut studies) = (Vec::new(), Vec::new());
@@ -112,7 +117,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         let folder = args.scenarios.join(paper.name());
         let load =
             |name: &str, sets: &[String]| common.scenario_with(&folder.join(format!("{name}.toml")), sets, registry);
-        let lab = Lab::new(&load, out.join(paper.name()), stop, &tick);
+        let lab = Lab::new(&load, out.join(paper.name()), measured.as_ref(), stop, &tick);
         for Item { exhibit, .. } in of_paper {
             bar.set_message(format!("{} {}", paper.name(), exhibit.name));
             let study = common.on_threads(|| carry_out(paper, exhibit, &lab))?;
@@ -121,6 +126,9 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         }
     }
     bar.finish_and_clear();
+    if let (Some(measured), Some(found)) = (measured, findings.get_mut(&Paper::Grnn)) {
+        found.add_measured(measured);
+    }
     Ok(findings)
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Launches;
 use super::lab::Study;
+use super::{Launches, Measured};
 use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::metrics::combined::Row;
@@ -18,6 +18,7 @@ pub struct Findings {
     /// `None` where the trees are not at hand.
     launches: BTreeMap<String, Option<Launches>>,
     studies: BTreeMap<String, Study>,
+    measured: Option<Measured>,
 }
 
 /// The points of one policy in one scenario.
@@ -40,6 +41,16 @@ impl Findings {
     /// Takes in a study.
     pub fn add_study(&mut self, figure: &str, study: Study) {
         self.studies.insert(figure.to_string(), study);
+    }
+
+    /// Takes in what was measured on a GPU.
+    pub fn add_measured(&mut self, measured: Measured) {
+        self.measured = Some(measured);
+    }
+
+    /// What was measured on a GPU, if there is a file of it.
+    pub fn measured(&self) -> Option<&Measured> {
+        self.measured.as_ref()
     }
 
     /// Whether a figure's scenario has been run, its count tried, or its study carried out.

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 
+use super::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::knee::{self, Objective};
 use crate::experiment::target::Target;
@@ -156,6 +157,8 @@ pub struct Lab<'a> {
     pub load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
     /// The folder of the paper's results.
     pub out: PathBuf,
+    /// What was measured on a GPU, if there is a file of it.
+    pub measured: Option<&'a Measured>,
     /// Set when the user has enough.
     pub stop: &'a AtomicBool,
     /// Called now and then, as work is done.
@@ -174,10 +177,11 @@ impl<'a> Lab<'a> {
     pub fn new(
         load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
         out: PathBuf,
+        measured: Option<&'a Measured>,
         stop: &'a AtomicBool,
         progress: &'a (dyn Fn() + Sync),
     ) -> Lab<'a> {
-        Lab { load, out, stop, progress, tuned: Mutex::default() }
+        Lab { load, out, measured, stop, progress, tuned: Mutex::default() }
     }
 
     /// Reads a scenario with overrides.

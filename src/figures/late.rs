@@ -1,30 +1,19 @@
 //! Late Batching (*Low Latency Model Serving with Late Batching*, AISys'17).
 
-use super::{Claim, Exhibit, Kind, Made, Series, Verdict};
+use super::{Claim, Exhibit, Kind, Series, Verdict};
 use crate::metrics::figure::Figure;
 
 /// The figures of the appendix. Figures 1 and 2 are drawings.
 pub const EXHIBITS: &[Exhibit] = &[
-    Exhibit {
-        name: "fig3",
-        place: "Figure 3",
-        shows: "Median latency against throughput: LSTM on Europarl sentences, one GTX Titan X",
-        made: Made::Scenario,
-    },
-    Exhibit { name: "fig4", place: "Figure 4", shows: "The 99th percentile of the same", made: Made::Scenario },
-    Exhibit {
-        name: "fig5",
-        place: "Figure 5",
-        shows: "Throughput against the load that is offered, on the same sentences",
-        made: Made::Scenario,
-    },
-    Exhibit {
-        name: "fig6",
-        place: "Figure 6",
-        shows: "Median latency against throughput where every sequence has length 20",
-        made: Made::Scenario,
-    },
-    Exhibit { name: "fig7", place: "Figure 7", shows: "The 99th percentile of the same", made: Made::Scenario },
+    Exhibit::scenario(
+        "fig3",
+        "Figure 3",
+        "Median latency against throughput: LSTM on Europarl sentences, one GTX Titan X",
+    ),
+    Exhibit::scenario("fig4", "Figure 4", "The 99th percentile of the same"),
+    Exhibit::scenario("fig5", "Figure 5", "Throughput against the load that is offered, on the same sentences"),
+    Exhibit::scenario("fig6", "Figure 6", "Median latency against throughput where every sequence has length 20"),
+    Exhibit::scenario("fig7", "Figure 7", "The 99th percentile of the same"),
 ];
 
 /// The claims, in the paper's order.

@@ -17,6 +17,8 @@ pub mod report;
 pub mod verdict;
 
 pub use findings::{Findings, Series};
+pub use grnn::measured::{self, Measured};
+pub use grnn::sheet::Sheet;
 pub use jit::{Launches, not_at_hand};
 pub use verdict::{Verdict, Word};
 
@@ -117,15 +119,29 @@ pub enum Made {
     Count,
 }
 
-/// Carries out the study of a paper's exhibit.
+impl Exhibit {
+    /// One that a scenario makes.
+    const fn scenario(name: &'static str, place: &'static str, shows: &'static str) -> Exhibit {
+        Exhibit { name, place, shows, made: Made::Scenario }
+    }
+
+    /// One that a study makes.
+    const fn study(name: &'static str, place: &'static str, shows: &'static str) -> Exhibit {
+        Exhibit { name, place, shows, made: Made::Study }
+    }
+}
+
+/// Carries out the study of a paper's exhibit, draws it and writes its numbers down.
 ///
 /// # Errors
 /// A scenario that is not there or wrong; a file that can't be written; Ctrl-C.
 pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<lab::Study> {
-    match paper {
+    let mut study = match paper {
         Paper::Grnn => grnn::carry_out(exhibit.name, lab),
         _ => dvabatch::carry_out(exhibit.name, lab),
-    }
+    }?;
+    study.write(&lab.out.join(exhibit.name))?;
+    Ok(study)
 }
 
 /// What a claim rests on.

@@ -74,7 +74,7 @@ impl Verdict {
     pub(super) fn several(ours: &[f64], paper: &[f64], unit: &str, direction: bool) -> Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{}", (value * 10.0).round() / 10.0)).collect();
         let pairs: Vec<(f64, f64)> = ours.iter().copied().zip(paper.iter().copied()).collect();
-        Verdict::ends(format!("{} {unit}", list.join("; ")), &pairs, direction)
+        Verdict::ends(format!("{} {unit}", list.join("; ")).trim_end().into(), &pairs, direction)
     }
 
     /// A number that the paper bounds from below.

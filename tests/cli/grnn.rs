@@ -160,7 +160,7 @@ const TUNE: [&str; 12] =
 #[test]
 fn the_fastest_mapping_is_measured_once_and_kept() {
     let Some(host) = Host::new() else { return };
-    let first = host.run(&[&TUNE[..], &["--top", "2", "--all", "2", "--csv", "tuned.csv"]].concat()).ok();
+    let first = host.run(&[&TUNE[..], &["--top", "2", "--all", "2"]].concat()).ok();
     let head = "gru, hidden 12, batch 3, 6 steps, on Host CUDA: ";
     assert!(first.stdout.starts_with(head) && first.stdout.contains("the fastest is rank "), "{first:?}");
     assert!(first.stdout.contains("the first 2 are "), "{first:?}");
@@ -213,4 +213,213 @@ fn measuring_takes_a_gpu_and_a_name_for_the_file() {
     let host = host.with("DEVICES", "0");
     host.run(&FIT).failed(2, "fit measures on a GPU");
     assert!(!host.desk.path("mine.toml").exists());
+}
+
+/// What a tuner on Host CUDA left behind, by column.
+fn rows(host: &Host, name: &str) -> Vec<std::collections::HashMap<String, String>> {
+    csv::Reader::from_path(host.desk.path(name)).unwrap().deserialize().map(|row| row.unwrap()).collect()
+}
+
+#[test]
+fn what_was_measured_is_gathered_in_a_file_that_figures_read() {
+    let Some(host) = Host::new() else { return };
+    let tune = |more: &[&str]| host.run(&[&TUNE[..], &["--csv", "m.csv"], more].concat());
+    tune(&["--top", "2", "--all", "2"]).ok();
+    let first = rows(&host, "m.csv");
+    assert!(first.iter().filter(|row| row["chosen"] == "first").map(|row| &row["rank"]).eq(["1", "2"]), "{first:?}");
+    assert_eq!((&*first[0]["gpu"], &*first[0]["way"], &*first[0]["constants"]), ("Host CUDA", "grnn", "Titan V"));
+    assert!(first.len() > 2 && first.iter().all(|row| row["ms"].parse::<f64>().unwrap() > 0.0), "{first:?}");
+
+    // A file asks for times, whatever is known; what it has of the same mappings is replaced, all else stays.
+    let again = tune(&["--top", "2"]).ok().stdout;
+    assert!(again.contains("valid mappings were run"), "{again}");
+    assert_eq!(rows(&host, "m.csv").len(), first.len());
+    tune(&["--kernel", "gru-double", "--top", "1"]).ok();
+    let double = rows(&host, "m.csv").pop().unwrap();
+    assert_eq!((&*double["kernel"], &*double["chosen"]), ("gru-double", "first"));
+    assert!(double["rank"].parse::<u32>().unwrap() > 1, "its place is that among both kernels: {double:?}");
+
+    // A mapping that is named, in two launches.
+    let mapping = ["tile_width", "tile_height", "work_groups", "group_size"].map(|name| first[0][name].clone());
+    let named = ["--mapping", &mapping.join(","), "--launches", "2", "--kernel", "gru-single"];
+    let json = tune(&[&named[..], &["--format", "json"]].concat()).ok().json();
+    let given = rows(&host, "m.csv").pop().unwrap();
+    assert_eq!((&*given["batch"], &*given["launches"], &*given["chosen"]), ("3", "2", "given"));
+    let ms = json["best"]["ms"].as_f64().unwrap();
+    assert!((ms - given["ms"].parse::<f64>().unwrap()).abs() < 1e-6, "{given:?}");
+
+    let table = host.desk.run(&["reproduce", "grnn", "table3", "--measured", "m.csv", "--out", "out"]).ok().stdout;
+    assert!(
+        table.contains("one, Host CUDA") && table.contains("Measured on Host CUDA with 4 multiprocessors"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_mapping_or_a_file_that_can_t_be_is_told_before_anything_is_measured() {
+    let Some(host) = Host::new() else { return };
+    host.desk.write("other.csv", MADE_UP);
+    host.desk.write("t.csv", "a,b\n1,2\n");
+    for (more, message) in [
+        (&["--mapping", "64,3,2,32"][..], "--mapping 64,3,2,32: is not valid on Host CUDA; "),
+        (&["--kernel", "lstm"], "--kernel lstm: none of the "),
+        (&["--launches", "4"], "--launches 4: a batch of 3 in parts of 1 is 3 launches"),
+        (
+            &["--csv", "other.csv"],
+            "other.csv: is of Made-up H200 with 132 multiprocessors, and this is Host CUDA with 4",
+        ),
+        (
+            &["--csv", "t.csv"],
+            "t.csv: line 1: the header is \"a,b\"; that of measured sequences is gpu,multiprocessors,",
+        ),
+    ] {
+        host.run(&[&TUNE[..], more].concat()).failed(2, message);
+    }
+    assert_eq!(host.desk.read("other.csv"), MADE_UP);
+    let ran = host.run(&[&TUNE[..], &["--mapping", "64,3,2"]].concat());
+    assert!(ran.code == Some(2) && ran.stderr.contains("four whole numbers above 0"), "{ran:?}");
+}
+
+/// Times that nobody has measured: round numbers, on a GPU that does not exist.
+const MADE_UP: &str = include_str!("../data/grnn-made-up.csv");
+
+#[test]
+fn measured_times_stand_beside_the_models_and_the_papers() {
+    let desk = Desk::new();
+    desk.write("made-up.csv", MADE_UP);
+    let reproduce = |what: &str, more: &[&str]| {
+        desk.run(&[&["reproduce", "grnn", what, "--measured", "made-up.csv", "--out", "out"], more].concat()).ok()
+    };
+    let value = |what: &str, value_of: &str, panel: &str, group: &str, series: &str| {
+        let json = reproduce(what, &["--format", "json"]).json();
+        let wanted = [("value_of", value_of), ("panel", panel), ("group", group), ("series", series)];
+        let is = |bar: &&serde_json::Value| wanted.iter().all(|(key, text)| bar[key] == **text);
+        json["results"].as_array().unwrap().iter().find(is).and_then(|bar| bar["value"].as_f64())
+    };
+    // The fastest of ranks 1 to 5; a faster one of rank 20 was drawn, and is what the others are held against.
+    assert_eq!(value("table1", "Latency (ms)", "LSTM of 256", "20", "GRNN, Made-up H200"), Some(0.25));
+    assert_eq!(value("table1", "Latency (ms)", "LSTM of 64", "20", "cuDNN persistent, Made-up H200"), Some(1.0));
+    assert_eq!(value("table1", "Latency (ms)", "LSTM of 64", "10", "cuDNN persistent, Made-up H200"), None);
+    assert_eq!(value("table2", "Rank", "", "64×4", "model, Made-up H200"), Some(3.0));
+    assert_eq!(value("table2", "Latency (ms)", "", "16×16", "GRNN, Made-up H200"), Some(0.3));
+    assert_eq!(value("table2", "Latency (ms)", "", "128×2", "GRNN, Made-up H200"), None);
+    assert_eq!(value("table3", "Latency (ms)", "GRU of 1024", "20", "one, Made-up H200"), Some(80.0));
+    assert_eq!(value("fig3", "Latency (ms)", "State of 256", "20", "cuDNN float16, Made-up H200"), Some(0.7));
+    let speed_up = value("fig11", "Speed-up", "State of 256", "20", "GRNN, Made-up H200").unwrap();
+    assert!((speed_up - 6.4 / 0.25).abs() < 1e-9);
+    // 16 · 1024² · 20 · 100 operations in 4 ms, of 66,908 in a nanosecond.
+    let share = value("fig13", "Share of the peak (%)", "State of 1024", "20", "GRNN, Made-up H200").unwrap();
+    assert!((share - 100.0 * 33_554_432_000.0 / (4e6 * 66_908.0)).abs() < 1e-9);
+    let of_sample = |series| value("fig14", "Latency over the best", "State of 256", "20", series).unwrap();
+    let expected = [0.26 / 0.24, 0.25 / 0.24, 0.26 / 0.24, 0.6 / 0.24];
+    for (series, expected) in ["first", "best of first 5", "median", "slowest"].into_iter().zip(expected) {
+        assert!((of_sample(series) - expected).abs() < 1e-9, "{series}: {}", of_sample(series));
+    }
+    assert_eq!(value("fig15", "Latency (ms)", "CharRNN", "1", "GRNN, Made-up H200"), None);
+
+    let told = reproduce("table1", &[]).stdout;
+    assert!(told.contains("Measured on Made-up H200 with 132 multiprocessors (made-up.csv): "), "{told}");
+    assert!(desk.path("out/grnn/table1/bars.svg").is_file());
+
+    // A GPU of which no data sheet is known has no peak.
+    desk.write("made-up.csv", MADE_UP.replace("Made-up H200", "Made-up"));
+    let told = reproduce("fig13", &[]).stdout;
+    assert!(told.contains("no device file says the peak of the Made-up") && !told.contains("GRNN, Made-up"), "{told}");
+}
+
+#[test]
+fn claims_about_times_are_judged_where_they_were_measured() {
+    let desk = Desk::new();
+    let claims = |text: &str| {
+        desk.write("made-up.csv", text);
+        let words = ["reproduce", "grnn", "claims", "--measured", "made-up.csv", "--out", "out", "--format", "json"];
+        let json = desk.run(&words).ok().json();
+        let of_times = json.as_array().unwrap().iter().filter(|claim| claim["kind"] == "cuda");
+        let text = |claim: &serde_json::Value, key: &str| claim[key].as_str().unwrap_or_default().to_string();
+        of_times.map(|claim| ["id", "verdict", "ours", "reason"].map(|key| text(claim, key))).collect::<Vec<_>>()
+    };
+    let found = claims(MADE_UP);
+    let words: Vec<[&str; 3]> = found.iter().map(|claim| [&*claim[0], &*claim[1], &*claim[2]]).collect();
+    assert_eq!(
+        words,
+        [
+            ["grnn-top1", "off", "1.08, the mean of 1 of nine sizes, 5 mappings"],
+            ["grnn-top5", "holds", "1.04, the mean of 1 of nine sizes, 5 mappings"],
+            ["grnn-table1", "direction", "0.10 to 4.00 ms"],
+            ["grnn-cudnn-trad", "direction", "5; 4"],
+            ["grnn-cudnn-pers", "holds", "10.0"],
+            [
+                "grnn-table3",
+                "holds",
+                "64: 1.50 1.50 1.50; 256: 1.25 1.25 1.25; 1024: 0.10 0.05 0.05 times as fast with one"
+            ],
+        ]
+    );
+    // Each without a row that it needs: not run, with what to run.
+    for (id, row) in [
+        ("grnn-top1", ",drawn\n"),
+        ("grnn-table1", "grnn,gru,1024,1,"),
+        ("grnn-cudnn-trad", "cudnn-f32-packed,lstm,64,10,"),
+        ("grnn-cudnn-pers", "cudnn-f32,lstm,64,20,"),
+        ("grnn-table3", "gru-single,16,1,32,4,30,"),
+    ] {
+        let rest: String = MADE_UP.split_inclusive('\n').filter(|line| !line.contains(row)).collect();
+        let found = claims(&rest);
+        let claim = found.iter().find(|claim| claim[0] == id).unwrap();
+        assert_eq!(claim[1], "not-run", "{claim:?}");
+        assert!(claim[3].contains("scripts/gpu-check.sh measures it (part "), "{claim:?}");
+    }
+}
+
+#[test]
+fn a_wrong_row_is_named_with_its_file_line_column_and_value() {
+    let desk = Desk::new();
+    let (header, row) =
+        ("gpu,multiprocessors,way", "Made-up H200,132,grnn,lstm,64,1,100,1,0.1,lstm,16,1,32,4,1,50,101,H200,first");
+    assert!(MADE_UP.lines().nth(1) == Some(row) && MADE_UP.starts_with(header));
+    let with = |old: &str, new: &str| MADE_UP.replacen(old, new, 1);
+    for (text, message) in [
+        (String::new(), "bad.csv: is empty; it should begin with a header"),
+        (with(header, "gpu,way"), "bad.csv: line 1: the header is \"gpu,way,cell,"),
+        (MADE_UP.lines().next().unwrap().to_string() + "\n", "bad.csv: no rows below the header"),
+        (with(row, "a,b"), "bad.csv: line 2: has 2 fields, but the header has 19"),
+        (
+            with(row, &row.replace("Made-up", "Other")),
+            "bad.csv: line 3: gpu: \"Made-up H200\" with 132 multiprocessors, where the rows above are of Other",
+        ),
+        (with(row, &row.replace(",lstm,64", ",rnn,64")), "bad.csv: line 2: cell: unknown \"rnn\"; known: lstm, gru"),
+        (
+            with(row, &row.replace("grnn,", "cudnn,")),
+            "bad.csv: line 2: way: unknown \"cudnn\"; known: grnn, cudnn-f32, cudnn-f32-packed, ",
+        ),
+        (
+            with(row, &row.replace(",64,", ",0,")),
+            "bad.csv: line 2: hidden: \"0\" is out of range; a whole number from 1 to ",
+        ),
+        (with(row, &row.replace(",1,100,", ",x,100,")), "bad.csv: line 2: batch: \"x\" is not a whole number"),
+        (with(row, &row.replace(",0.1,", ",0,")), "bad.csv: line 2: ms: \"0\" is no time; above 0"),
+        (with(row, &row.replace(",0.1,", ",,")), "bad.csv: line 2: ms: is empty; a number is needed"),
+        (
+            with(row, &row.replace(",lstm,16", ",gru-double,16")),
+            "bad.csv: line 2: kernel: unknown \"gru-double\"; known: lstm",
+        ),
+        (
+            with(row, &row.replace(",1,50,", ",51,50,")),
+            "bad.csv: line 2: rank: \"51\" of 50 valid mappings; from 1 to 50",
+        ),
+        (
+            with(row, &row.replace("first", "best")),
+            "bad.csv: line 2: chosen: unknown \"best\"; known: first, drawn, given",
+        ),
+        (
+            with(row, &row.replace("grnn,", "cudnn-f32,")),
+            "bad.csv: line 2: kernel: \"lstm\", but cuDNN has no mappings; empty",
+        ),
+    ] {
+        desk.write("bad.csv", text);
+        desk.run(&["reproduce", "grnn", "fig3", "--measured", "bad.csv", "--out", "out"]).failed(2, message);
+    }
+    desk.run(&["reproduce", "grnn", "fig3", "--measured", "none.csv", "--out", "out"])
+        .failed(2, "none.csv: cannot be read");
+    assert!(!desk.path("out").exists());
 }

@@ -1,5 +1,6 @@
 //! `batchlab grnn tune`: the mappings that the model ranks first, measured.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,9 +11,11 @@ use serde_json::{Value, json};
 use super::CellName;
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
 use crate::cli::{Format, print, print_json};
-use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Space, rank};
+use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::figures::Sheet;
+use crate::figures::measured::{self, Chosen, Measured, Row, Size, Way};
+use crate::files::can_write;
 use crate::workload::random;
 
 /// Find the fastest mapping of a persistent kernel on this host's GPU
@@ -51,7 +54,16 @@ pub struct Args {
     /// Measure even if the fastest is known
     #[arg(long)]
     again: bool,
-    /// Write all that was measured to a file
+    /// Only kernels of this kind; they keep their places in the ranking of both
+    #[arg(long, value_enum, conflicts_with = "all")]
+    kernel: Option<KernelName>,
+    /// Run this mapping instead of the first ones (repeatable)
+    #[arg(long = "mapping", value_name = "TW,TH,GPB,WS", value_parser = parsed, conflicts_with_all = ["all", "top"])]
+    mappings: Vec<Mapping>,
+    /// The batch in so many launches, one behind the other, where it is too large for one; times are those of all
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    launches: u32,
+    /// Add all that was measured to a file, for --measured of reproduce; what it has of the same mappings is replaced
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// How they are printed
@@ -59,9 +71,42 @@ pub struct Args {
     format: Format,
 }
 
-/// A mapping with its place among all valid ones, and its time.
-struct Measured {
+/// The kernels for a GRU, which is computed in two ways.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum KernelName {
+    /// Of an LSTM
+    Lstm,
+    /// With one synchronisation a step
+    GruSingle,
+    /// With two
+    GruDouble,
+}
+
+impl KernelName {
+    fn rnn(self) -> Rnn {
+        match self {
+            KernelName::Lstm => Rnn::Lstm,
+            KernelName::GruSingle => Rnn::GruSingle,
+            KernelName::GruDouble => Rnn::GruDouble,
+        }
+    }
+}
+
+/// A mapping as `--mapping` has it.
+fn parsed(text: &str) -> Result<Mapping, String> {
+    let numbers: Option<Vec<u32>> = text.split(',').map(|part| part.trim().parse().ok().filter(|n| *n > 0)).collect();
+    match numbers.as_deref() {
+        Some(&[tile_width, tile_height, groups, group_size]) => {
+            Ok(Mapping { tile_width, tile_height, groups, group_size })
+        }
+        _ => Err("four whole numbers above 0: the width and height of a tile, work groups, and threads of each, as 32,2,32,8".into()),
+    }
+}
+
+/// A mapping with its place among all valid ones, why it was run, and the time of a launch.
+struct Timed {
     place: usize,
+    chosen: Chosen,
     ranked: Ranked,
     time: Duration,
 }
@@ -69,38 +114,55 @@ struct Measured {
 /// Tunes, prints what was measured and keeps the fastest.
 ///
 /// # Errors
-/// No GPU, or no library for it; a device that is not known; a size without valid mappings; mappings of which the GPU runs none; a
-/// kernel that computes something else than the CPU; a file that can't be written.
+/// No GPU, or no library for it; a device that is not known; a size without valid mappings, or a mapping that is none of these; mappings of
+/// which the GPU runs none; a kernel that computes something else than the CPU; a file of something else, or that can't be written.
 pub fn run(args: &Args) -> Result<()> {
     let host = Host::open().map_err(|error| {
         Error::input(format!("{error}; tune runs kernels on a GPU, and batchlab grnn rank needs none"))
     })?;
     let (gpu, device) = (host.name().to_string(), device(args, &host)?);
-    let cell = args.cell.cell();
-    let all = rank(cell, args.hidden, args.batch, &device, &Space::default());
-    if all.is_empty() {
+    let (cell, part) = (args.cell.cell(), args.batch.div_ceil(args.launches));
+    let needed = args.batch.div_ceil(part);
+    if needed < args.launches {
         return Err(Error::input(format!(
-            "no mapping of {} with hidden {} and batch {} is valid on {gpu}; batchlab grnn rank says which batches run instead",
-            cell.name(),
-            args.hidden,
-            args.batch
+            "--launches {}: a batch of {} in parts of {part} is {needed} launches",
+            args.launches, args.batch
         )));
     }
-    let tuner = Tuner::new(host, cell, args.hidden, args.batch, args.steps)?;
-    if let Some(known) = tuner.recall().filter(|_| !args.again && args.all == 0) {
+    let all = rank(cell, args.hidden, part, &device, &Space::default());
+    if all.is_empty() {
+        return Err(Error::input(format!(
+            "no mapping of {} with hidden {} and batch {part} is valid on {gpu}; batchlab grnn rank says which batches run instead, and \
+             --launches runs a batch in parts",
+            cell.name(),
+            args.hidden
+        )));
+    }
+    let places = places(&all, args, &gpu)?;
+    let file = args.csv.as_deref().map(|path| {
+        can_write(path)?;
+        Measured::open(path, &gpu, host.multiprocessors())
+    });
+    let file = file.transpose()?;
+    let tuner = Tuner::new(host, cell, args.hidden, part, args.steps)?;
+    // Only what was taken from the whole ranking is the fastest of it.
+    let whole = args.kernel.is_none() && args.mappings.is_empty();
+    let may_recall = whole && !args.again && args.all == 0 && file.is_none();
+    if let Some(known) = tuner.recall().filter(|_| may_recall) {
         return show_known(&known, &gpu, args);
     }
-    let measured = measure(&tuner, &all, args)?;
+    let measured = measure(&tuner, &all, &places, args)?;
     let best = measured.iter().min_by_key(|one| one.time).expect("one was measured");
-    tuner.keep(&Tuned {
-        rnn: best.ranked.rnn,
-        mapping: best.ranked.mapping,
-        steps: args.steps,
-        nanoseconds: best.time.as_nanos() as u64,
-    });
-    if let Some(file) = &args.csv {
-        let text = csv(&measured);
-        write_whole(file, |out| out.write_all(text.as_bytes()))?;
+    if whole {
+        tuner.keep(&Tuned {
+            rnn: best.ranked.rnn,
+            mapping: best.ranked.mapping,
+            steps: args.steps,
+            nanoseconds: best.time.as_nanos() as u64,
+        });
+    }
+    if let Some(file) = file {
+        write(file, &measured, all.len(), &device.name, args)?;
     }
     match args.format {
         Format::Table => print(&table(&measured, best, all.len(), &gpu, cell, args)),
@@ -109,10 +171,11 @@ pub fn run(args: &Args) -> Result<()> {
             "cell": cell.name(),
             "hidden": args.hidden,
             "batch": args.batch,
+            "launches": args.launches,
             "steps": args.steps,
             "valid": all.len(),
-            "best": object(best),
-            "measured": measured.iter().map(object).collect::<Vec<_>>(),
+            "best": object(best, args),
+            "measured": measured.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
             "regret": regrets(&measured, best, args).map(|(one, top)| json!({ "top_1": one, "top": top })),
         })]),
     }
@@ -120,29 +183,53 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// What the model knows of the GPU.
 fn device(args: &Args, host: &Host) -> Result<Device> {
-    let known = || {
-        let all = ["titan-v", "v100", "titan-rtx", "h200"].into_iter().filter_map(|name| Device::open(name).ok());
-        all.into_iter().find(|device| host.name().contains(&device.name))
-    };
-    let device = match &args.device {
-        Some(given) => Device::open(given)?,
-        None => known().map_or_else(|| Device::open("titan-v"), Ok)?,
-    };
+    let by_name = || Sheet::of(host.name()).map(|sheet| sheet.device);
+    let device = Device::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
     Ok(Device { multiprocessors: host.multiprocessors(), ..device })
 }
 
-/// Runs the first ones, and those that are drawn, in the order of their rank.
-fn measure(tuner: &Tuner, all: &[Ranked], args: &Args) -> Result<Vec<Measured>> {
-    let top = (args.top as usize).min(all.len());
-    let mut places: Vec<usize> = (0..top).collect();
-    let mut rng = random::stream(args.seed, 0, "grnn tune");
-    places.extend(sample(&mut rng, all.len(), args.all.min(all.len())).into_iter().filter(|place| *place >= top));
-    places.sort_unstable();
+/// The places in the ranking of what is to be run, in their order, and why each is.
+fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chosen>> {
+    let wanted = args.kernel.map(KernelName::rnn);
+    let mut of_kernel = (0..all.len()).filter(|place| wanted.is_none_or(|kernel| all[*place].rnn == kernel)).peekable();
+    if of_kernel.peek().is_none() {
+        let kernel = wanted.map_or(String::new(), |kernel| kernel.to_string());
+        return Err(Error::input(format!(
+            "--kernel {kernel}: none of the {} valid mappings on {gpu} is of it",
+            all.len()
+        )));
+    }
+    if args.mappings.is_empty() {
+        let mut rng = random::stream(args.seed, 0, "grnn tune");
+        let drawn = sample(&mut rng, all.len(), args.all.min(all.len())).into_iter();
+        let first = of_kernel.take(args.top as usize).map(|place| (place, Chosen::First));
+        // The first ones are that, drawn or not.
+        return Ok(drawn.map(|place| (place, Chosen::Drawn)).chain(first).collect());
+    }
+    let of_kernel: Vec<usize> = of_kernel.collect();
+    let mut places = BTreeMap::new();
+    for mapping in &args.mappings {
+        let mut found = of_kernel.iter().filter(|place| all[**place].mapping == *mapping).peekable();
+        if found.peek().is_none() {
+            let Mapping { tile_width, tile_height, groups, group_size } = mapping;
+            return Err(Error::input(format!(
+                "--mapping {tile_width},{tile_height},{groups},{group_size}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --csv \
+                 lists a device's",
+                of_kernel.len()
+            )));
+        }
+        places.extend(found.map(|place| (*place, Chosen::Given)));
+    }
+    Ok(places)
+}
+
+/// Runs these places of the ranking.
+fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args: &Args) -> Result<Vec<Timed>> {
     let mut measured = Vec::new();
     let mut refused = None;
-    for place in places {
+    for (&place, &chosen) in places {
         match tuner.measure(&all[place], args.times as usize) {
-            Ok(time) => measured.push(Measured { place: place + 1, ranked: all[place], time }),
+            Ok(time) => measured.push(Timed { place: place + 1, chosen, ranked: all[place], time }),
             Err(error) => {
                 eprintln!("rank {} is passed over: {error}", place + 1);
                 refused = Some(error);
@@ -156,7 +243,7 @@ fn measure(tuner: &Tuner, all: &[Ranked], args: &Args) -> Result<Vec<Measured>> 
 }
 
 /// By how much the first one, and the best of the first ones, are slower than the best of all; nothing without a sample.
-fn regrets(measured: &[Measured], best: &Measured, args: &Args) -> Option<(f64, f64)> {
+fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> {
     let of = |first: usize| {
         let times = measured.iter().filter(|one| one.place <= first).map(|one| one.time);
         times.min().map(|time| time.as_secs_f64() / best.time.as_secs_f64() - 1.0)
@@ -165,8 +252,9 @@ fn regrets(measured: &[Measured], best: &Measured, args: &Args) -> Option<(f64, 
     of(1).zip(of(args.top as usize))
 }
 
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
+/// The milliseconds of all launches, from the time of one.
+fn milliseconds(time: Duration, args: &Args) -> f64 {
+    time.as_secs_f64() * 1e3 * f64::from(args.launches)
 }
 
 fn words(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
@@ -177,19 +265,20 @@ fn words(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
 fn show_known(known: &Tuned, gpu: &str, args: &Args) -> Result<()> {
     let time = Duration::from_nanos(known.nanoseconds);
     match args.format {
-        Format::Json => print_json(vec![json!({ "gpu": gpu, "known": known })]),
+        Format::Json => print_json(vec![json!({ "gpu": gpu, "launches": args.launches, "known": known })]),
         Format::Table => print(&format!(
             "known from an earlier run on {gpu}: {}: {:.4} ms for {} steps; --again measures anew\n",
             words(known.rnn, &known.mapping),
-            milliseconds(time),
+            milliseconds(time, args),
             known.steps
         )),
     }
 }
 
-fn table(measured: &[Measured], best: &Measured, valid: usize, gpu: &str, cell: Cell, args: &Args) -> String {
+fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, cell: Cell, args: &Args) -> String {
+    let launches = if args.launches > 1 { format!(" in {} launches", args.launches) } else { String::new() };
     let mut text = format!(
-        "{}, hidden {}, batch {}, {} steps, on {gpu}: {} of {valid} valid mappings were run\n{:>6}{:>12}{:>5}{:>5}{:>8}{:>6}{:>14}{:>11}\n",
+        "{}, hidden {}, batch {}{launches}, {} steps, on {gpu}: {} of {valid} valid mappings were run\n{:>6}{:>12}{:>5}{:>5}{:>8}{:>6}{:>14}{:>11}\n",
         cell.name(),
         args.hidden,
         args.batch,
@@ -204,14 +293,14 @@ fn table(measured: &[Measured], best: &Measured, valid: usize, gpu: &str, cell: 
         "cost",
         "ms"
     );
-    for one in measured.iter().filter(|one| one.place <= args.top as usize || one.place == best.place) {
+    for one in measured.iter().filter(|one| one.chosen != Chosen::Drawn || one.place == best.place) {
         let Mapping { tile_width, tile_height, groups, group_size } = one.ranked.mapping;
         let (rnn, cost) = (one.ranked.rnn.to_string(), one.ranked.cost.total());
         writeln!(
             text,
             "{:>6}{rnn:>12}{tile_width:>5}{tile_height:>5}{groups:>8}{group_size:>6}{cost:>14.6}{:>11.4}",
             one.place,
-            milliseconds(one.time)
+            milliseconds(one.time, args)
         )
         .expect("a string takes all");
     }
@@ -226,23 +315,34 @@ fn table(measured: &[Measured], best: &Measured, valid: usize, gpu: &str, cell: 
     text
 }
 
-fn csv(measured: &[Measured]) -> String {
-    let mut text = String::from("rank,kernel,tile_width,tile_height,work_groups,group_size,cost,ms\n");
-    for Measured { place, ranked: Ranked { rnn, mapping, cost }, time } in measured {
-        let Mapping { tile_width, tile_height, groups, group_size } = mapping;
-        let (cost, time) = (cost.total(), milliseconds(*time));
-        writeln!(text, "{place},{rnn},{tile_width},{tile_height},{groups},{group_size},{cost:.6},{time:.6}")
-            .expect("a string takes all");
+/// Adds what was measured to a file.
+fn write(mut file: Measured, measured: &[Timed], valid: usize, device: &str, args: &Args) -> Result<()> {
+    let Args { hidden, batch, steps, .. } = *args;
+    for one in measured {
+        file.add(Row {
+            size: Size { cell: args.cell.cell(), hidden, batch, steps },
+            way: Way::Grnn(measured::Ranked {
+                rnn: one.ranked.rnn,
+                mapping: one.ranked.mapping,
+                rank: one.place as u32,
+                valid: valid as u32,
+                cost: one.ranked.cost.total(),
+                constants: device.to_string(),
+                chosen: one.chosen,
+            }),
+            launches: Some(args.launches),
+            ms: milliseconds(one.time, args),
+        });
     }
-    text
+    file.write()
 }
 
-fn object(one: &Measured) -> Value {
+fn object(one: &Timed, args: &Args) -> Value {
     json!({
         "rank": one.place,
         "kernel": one.ranked.rnn.to_string(),
         "mapping": one.ranked.mapping,
         "cost": one.ranked.cost.total(),
-        "ms": milliseconds(one.time),
+        "ms": milliseconds(one.time, args),
     })
 }

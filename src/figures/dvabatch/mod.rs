@@ -9,8 +9,8 @@ pub use claims::CLAIMS;
 
 use rayon::prelude::*;
 
+use super::Exhibit;
 use super::lab::{Lab, Study};
-use super::{Exhibit, Made};
 use crate::error::{Error, Result};
 use crate::metrics::figure::Figure;
 use crate::plot::bars::Field;
@@ -18,40 +18,40 @@ use crate::scenario::Scenario;
 
 /// The figures. The others are drawings.
 pub const EXHIBITS: &[Exhibit] = &[
-    study(
+    Exhibit::study(
         "fig3",
         "Figure 3",
         "Three kinds of diversity, and what becomes of the mean latency if batches can be entered and left between stages",
     ),
-    study(
+    Exhibit::study(
         "fig5",
         "Figure 5",
         "The time of two products for each query of a batch, against a batch of one: from the preferred batch on it falls no more",
     ),
-    study("fig6", "Figure 6", "The same for the four quarters of U-Net's operators"),
-    study(
+    Exhibit::study("fig6", "Figure 6", "The same for the four quarters of U-Net's operators"),
+    Exhibit::study(
         "fig14",
         "Figure 14",
         "Mean latency, and the 99th percentile, at 1/4, 3/5 and 9/10 of the peak of DelayBatch, whose window is the best that \
             find-window finds",
     ),
-    study(
+    Exhibit::study(
         "fig15",
         "Figure 15",
         "Latency under a load that rises from 66 to 4,000 requests/s in 15 steps; and the peak: the highest \
             Poisson load with a p99 of at most 200 ms",
     ),
-    study("fig16", "Figure 16", "99th percentile of latency at the loads of Figure 14"),
-    study("fig17", "Figure 17", "Peak load with the lengths of GLUE's tasks"),
-    study("fig18", "Figure 18", "DVABatch with split alone"),
-    study("fig19", "Figure 19", "Mean latency by the number of buffer pairs, at 9/10 of DVABatch's peak"),
-    study("fig20", "Figure 20", "Peak, and mean latency at 9/10 of DelayBatch's peak, by the number of stages"),
-    study("fig21", "Figure 21", "Mean latency of one client that sends a request when it has the last answer"),
+    Exhibit::study("fig16", "Figure 16", "99th percentile of latency at the loads of Figure 14"),
+    Exhibit::study("fig17", "Figure 17", "Peak load with the lengths of GLUE's tasks"),
+    Exhibit::study("fig18", "Figure 18", "DVABatch with split alone"),
+    Exhibit::study("fig19", "Figure 19", "Mean latency by the number of buffer pairs, at 9/10 of DVABatch's peak"),
+    Exhibit::study(
+        "fig20",
+        "Figure 20",
+        "Peak, and mean latency at 9/10 of DelayBatch's peak, by the number of stages",
+    ),
+    Exhibit::study("fig21", "Figure 21", "Mean latency of one client that sends a request when it has the last answer"),
 ];
-
-const fn study(name: &'static str, place: &'static str, shows: &'static str) -> Exhibit {
-    Exhibit { name, place, shows, made: Made::Study }
-}
 
 /// The networks: the names of their files, and what the paper calls them.
 const NETWORKS: [(&str, &str); 6] = [
@@ -71,12 +71,12 @@ const DVA: &str = "DVABatch";
 /// The loads: names and shares of the peak.
 const LOADS: [(&str, f64); 3] = [("low", 0.25), ("medium", 0.6), ("high", 0.9)];
 
-/// Carries out the study of an exhibit, draws it and writes its numbers down.
+/// Carries out the study of an exhibit.
 ///
 /// # Errors
 /// A scenario that is not there or wrong; a file that can't be written; Ctrl-C.
 pub fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
-    let mut study = match name {
+    match name {
         "fig3" => operators::cases(lab),
         "fig5" => operators::products(lab),
         "fig6" => operators::unet(lab),
@@ -89,9 +89,7 @@ pub fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
         "fig20" => peaks::by_stages(lab),
         "fig21" => latency::one_client(lab),
         _ => Err(Error::failed(format!("{name} is no study"))),
-    }?;
-    study.write(&lab.out.join(name))?;
-    Ok(study)
+    }
 }
 
 /// A panel for each network, all of them at once.

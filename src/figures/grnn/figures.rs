@@ -1,92 +1,120 @@
 //! Figures 3 and 11 to 15.
 
+use super::grid::{by_size, group, names, size};
+use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Regret, Series, Size};
 use super::model::Model;
 use super::paper::{self, BATCHES, Grid, PEAK, PEAK_CPU, STEPS, WIDTHS};
-use super::{NOT_MEASURED, group};
+use super::sheet::Sheet;
+use super::tables::{MODEL, PAPER};
 use crate::cost::grnn::Cell;
 use crate::error::Result;
 use crate::figures::lab::Study;
 use crate::plot::bars::{Bars, Field};
 
-/// A bar for each series in each width and batch; `values` are given the places of both in the paper's tables.
-fn by_size(
-    title: &str,
-    value: &str,
-    series: &[&str],
-    values: impl Fn(usize, usize) -> Result<Vec<f64>>,
-) -> Result<Bars> {
-    let mut fields = Vec::new();
-    for (w, width) in WIDTHS.into_iter().enumerate() {
-        let of_batch = |(b, batch): (usize, u32)| Ok(group(batch.to_string(), &values(w, b)?));
-        let groups = BATCHES.into_iter().enumerate().map(of_batch).collect::<Result<_>>()?;
-        fields.push(Field { name: format!("State of {width}"), groups });
+/// What a file of measurements adds.
+struct Own<'a>(Option<&'a Measured>);
+
+impl Own<'_> {
+    /// These series, and those of the file.
+    fn beside(&self, series: &[&str], cell: Cell) -> Vec<String> {
+        [names(series), self.0.map(|own| own.labels(cell)).unwrap_or_default()].concat()
     }
-    Ok(Bars {
-        title: Some(title.into()),
-        across: "Batch".into(),
-        value: value.into(),
-        series: series.iter().map(ToString::to_string).collect(),
-        fields,
-        ..Bars::default()
-    })
+
+    /// These values, and those that follow from the file's milliseconds.
+    fn with(&self, known: &[f64], size: Size, of: impl Fn(f64) -> f64) -> Vec<Option<f64>> {
+        let own = self.0.map(|own| own.times(size)).unwrap_or_default();
+        known.iter().copied().map(Some).chain(own.into_iter().map(|ms| ms.map(&of))).collect()
+    }
+
+    fn note(&self) -> String {
+        self.0.map(|own| own.note(OF_ALL)).unwrap_or_default()
+    }
 }
 
-fn alone(bars: Bars, note: &str) -> Study {
-    Study { bars: vec![bars], note: note.into(), ..Study::default() }
+fn alone(bars: Bars, note: String) -> Study {
+    Study { bars: vec![bars], note, ..Study::default() }
 }
 
 /// Figure 3.
-pub fn libraries(model: &Model) -> Result<Study> {
+pub fn libraries(model: &Model, own: Option<&Measured>) -> Result<Study> {
+    let own = Own(own);
     let series = ["traditional, data sheet", "cuDNN traditional", "cuDNN persistent", "DeepCPU"];
-    let values = |w: usize, b: usize| {
+    let titles = ["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"];
+    let bars = by_size(titles, own.beside(&series, Cell::Lstm), |w, b| {
         let ours = model.traditional(WIDTHS[w], BATCHES[b], STEPS)?;
-        Ok(vec![ours, paper::TRADITIONAL[w][b], paper::PERSISTENT[w][b], paper::LSTM_CPU[w][b]])
-    };
-    let bars = by_size("Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", &series, values)?;
+        let known = [ours, paper::TRADITIONAL[w][b], paper::PERSISTENT[w][b], paper::LSTM_CPU[w][b]];
+        Ok(own.with(&known, size(Cell::Lstm, w, b), |ms| ms))
+    })?;
     Ok(alone(
         bars,
-        "Traditional kernels are a roofline: two products and one elementwise kernel for each step, launched 2 µs apart. The libraries' times are those \
-         of the paper's Table 1; those of TensorFlow and TensorRT the paper only draws.\n",
+        format!(
+            "Traditional kernels are a roofline: two products and one elementwise kernel for each step, launched 2 µs apart. The libraries' times are those \
+             of the paper's Table 1; those of TensorFlow and TensorRT the paper only draws.\n{}",
+            own.note()
+        ),
     ))
 }
 
 /// Figure 11.
-pub fn lstm_over_cpu(model: &Model) -> Result<Study> {
-    let series = ["GRNN, model", "GRNN, paper", "cuDNN traditional", "cuDNN persistent"];
-    let values = |w: usize, b: usize| {
-        let over = |ms: f64| paper::LSTM_CPU[w][b] / ms;
-        let ours = model.sequence(Cell::Lstm, WIDTHS[w], BATCHES[b], STEPS)?;
-        Ok([ours, paper::LSTM[w][b], paper::TRADITIONAL[w][b], paper::PERSISTENT[w][b]].map(over).to_vec())
-    };
-    let bars = by_size("Figure 11: LSTM over DeepCPU", "Speed-up", &series, values)?;
-    Ok(alone(bars, "The paper's speed-ups follow from its Table 1; the model's times are lines fitted to that.\n"))
+pub fn lstm_over_cpu(model: &Model, own: Option<&Measured>) -> Result<Study> {
+    let more = [("cuDNN traditional", &paper::TRADITIONAL), ("cuDNN persistent", &paper::PERSISTENT)];
+    over_cpu("Figure 11", Cell::Lstm, [&paper::LSTM, &paper::LSTM_CPU], &more, model, own)
 }
 
 /// Figure 12.
-pub fn gru_over_cpu(model: &Model) -> Result<Study> {
-    let values = |w: usize, b: usize| {
-        let ours = model.sequence(Cell::Gru, WIDTHS[w], BATCHES[b], STEPS)?;
-        Ok([ours, paper::GRU[w][b]].map(|ms| paper::GRU_CPU[w][b] / ms).to_vec())
-    };
-    let bars = by_size("Figure 12: GRU over DeepCPU", "Speed-up", &["GRNN, model", "GRNN, paper"], values)?;
-    Ok(alone(bars, "The paper's speed-ups follow from its Table 1; the model's times are lines fitted to that.\n"))
+pub fn gru_over_cpu(model: &Model, own: Option<&Measured>) -> Result<Study> {
+    over_cpu("Figure 12", Cell::Gru, [&paper::GRU, &paper::GRU_CPU], &[], model, own)
+}
+
+/// How many times as fast as DeepCPU.
+fn over_cpu(
+    figure: &str,
+    cell: Cell,
+    [papers, cpu]: [&Grid; 2],
+    more: &[(&str, &Grid)],
+    model: &Model,
+    own: Option<&Measured>,
+) -> Result<Study> {
+    let own = Own(own);
+    let title = format!("{figure}: {} over DeepCPU", cell.name().to_uppercase());
+    let series = [MODEL, PAPER].into_iter().chain(more.iter().map(|(name, _)| *name)).collect::<Vec<_>>();
+    let bars = by_size([&title, "Speed-up", "State"], own.beside(&series, cell), |w, b| {
+        let over = |ms: f64| cpu[w][b] / ms;
+        let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
+        let known = [ours, papers[w][b]].into_iter().chain(more.iter().map(|(_, grid)| grid[w][b]));
+        Ok(own.with(&known.map(over).collect::<Vec<_>>(), size(cell, w, b), over))
+    })?;
+    let mut note =
+        String::from("The paper's speed-ups follow from its Table 1; the model's times are lines fitted to that.\n");
+    if own.0.is_some() {
+        note += "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1.\n";
+    }
+    Ok(alone(bars, note + &own.note()))
 }
 
 /// Figure 13.
-pub fn throughput(model: &Model) -> Result<Study> {
+pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
     // Products of four gates with the input and with the state.
     let operations = |w: usize, b: usize| {
         let [width, batch, steps] = [WIDTHS[w], BATCHES[b], STEPS].map(f64::from);
         2.0 * 8.0 * width * width * batch * steps
     };
     let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
-    let values = |w: usize, b: usize| {
+    let sheet = own.and_then(|own| Sheet::of(own.gpu()));
+    // Without a peak there is nothing to have a share of.
+    let shown = own.zip(sheet);
+    let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
+    let series = series.chain(shown.map(|(own, _)| own.label(Series::Grnn))).collect();
+    let bars = by_size(["Figure 13: LSTM, share of the peak", "Share of the peak (%)", "State"], series, |w, b| {
         let ours = model.sequence(Cell::Lstm, WIDTHS[w], BATCHES[b], STEPS)?;
-        let of_gpu = [ours, paper::LSTM[w][b]].map(|ms| share(w, b, ms, PEAK));
-        Ok(vec![of_gpu[0], of_gpu[1], share(w, b, paper::LSTM_CPU[w][b], PEAK_CPU)])
-    };
-    let series = ["GRNN, model", "GRNN, paper", "DeepCPU"];
-    let bars = by_size("Figure 13: LSTM, share of the peak", "Share of the peak (%)", &series, values)?;
+        let known = [(ours, PEAK), (paper::LSTM[w][b], PEAK), (paper::LSTM_CPU[w][b], PEAK_CPU)];
+        let known = known.map(|(ms, peak)| Some(share(w, b, ms, peak)));
+        let own_share = shown.map(|(own, sheet)| {
+            let ms = own.ms(Series::Grnn, size(Cell::Lstm, w, b));
+            ms.map(|ms| share(w, b, ms, sheet.peak.into()))
+        });
+        Ok(known.into_iter().chain(own_share).collect())
+    })?;
     let mean = |grid: &Grid, peak: f64| {
         let all = (0..3).flat_map(|w| (0..3).map(move |b| (w, b)));
         all.map(|(w, b)| share(w, b, grid[w][b], peak)).sum::<f64>() / 9.0
@@ -96,34 +124,76 @@ pub fn throughput(model: &Model) -> Result<Study> {
         mean(&paper::LSTM, PEAK),
         mean(&paper::LSTM_CPU, PEAK_CPU)
     );
-    Ok(alone(bars, &note))
+    let of_own = match (own, sheet) {
+        (None, _) => String::new(),
+        (Some(own), None) => {
+            format!("{} measures, but no device file says the peak of the {}.\n", own.file().display(), own.gpu())
+        }
+        (Some(own), Some(Sheet { device, peak })) => format!(
+            "The peak of the {} is that of scenarios/devices/{device}.toml in float32, {peak} operations in a nanosecond.\n{}",
+            own.gpu(),
+            own.note(OF_GRNN)
+        ),
+    };
+    Ok(alone(bars, note + &of_own))
 }
 
 /// Figure 14.
-pub fn spread(model: &Model) -> Result<Study> {
-    let values = |w: usize, b: usize| {
+pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
+    let series = names(&["fifth", "median", "last"]);
+    let costs = by_size(["Figure 14: LSTM, cost over the least", "Cost over the least", "State"], series, |w, b| {
         let (ranked, _) = model.ranked(Cell::Lstm, WIDTHS[w], BATCHES[b]);
         let cost = |place: usize| ranked[place.min(ranked.len() - 1)].cost.total() / ranked[0].cost.total();
-        Ok(vec![cost(4), cost(ranked.len() / 2), cost(ranked.len())])
-    };
-    let series = ["fifth", "median", "last"];
-    let bars = by_size("Figure 14: LSTM, cost over the least", "Cost over the least", &series, values)?;
-    let note = format!(
+        Ok([cost(4), cost(ranked.len() / 2), cost(ranked.len())].map(Some).to_vec())
+    })?;
+    let mut note = String::from(
         "The paper's figure has measured latencies over the best that any mapping has: 1.03 for the model's first, 1.02 for the best of its first five, 1.8 \
-         for the median. {}",
-        NOT_MEASURED.replace("The column \"this GPU\" is empty", "Here are costs alone")
+         for the median. ",
     );
-    Ok(alone(bars, &note))
+    let Some(own) = own else {
+        note += "Here are costs alone: nothing was measured.\n";
+        return Ok(alone(costs, note));
+    };
+    let regret = |w: usize, b: usize| own.regret(size(Cell::Lstm, w, b));
+    let run = (0..9).filter_map(|place| regret(place / 3, place % 3)).map(|regret| regret.run);
+    let run: Vec<String> = run.map(|count| count.to_string()).collect();
+    note += &match run.is_empty() {
+        true => format!(
+            "Here are costs alone: {} has no mappings of an LSTM that were drawn beside the first (batchlab grnn tune --all).\n",
+            own.file().display()
+        ),
+        false => format!(
+            "Measured are samples, of {} mappings, on {} ({}); the best is that of the sample.\n",
+            run.join(", "),
+            own.name(),
+            own.file().display()
+        ),
+    };
+    if run.is_empty() {
+        return Ok(alone(costs, note));
+    }
+    let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
+    let series = ["first".into(), format!("best of first {FIRST}"), "median".into(), "slowest".into()];
+    let mut times = by_size([&title, "Latency over the best", "State"], series.to_vec(), |w, b| {
+        let values = |found: Regret| [found.first, found.best_of_first, found.median, found.slowest];
+        Ok(regret(w, b).map_or([None; 4], |found| values(found).map(Some)).to_vec())
+    })?;
+    // A width of which no batch has a sample has nothing to show.
+    times.fields.retain(|field| field.groups.iter().any(|group| group.bars.iter().any(Option::is_some)));
+    Ok(Study { bars: vec![costs, times], note, ..Study::default() })
 }
 
 /// Figure 15.
-pub fn networks(model: &Model) -> Result<Study> {
+pub fn networks(model: &Model, own: Option<&Measured>) -> Result<Study> {
     const UP_TO_20: [u32; 6] = [1, 4, 8, 12, 16, 20];
+    let own = Own(own);
     let mut fields = Vec::new();
     for (name, layers, width, steps) in [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)] {
         let of_batch = |batch: &u32| {
             let values = [model.sequence(Cell::Lstm, width, *batch, steps)?, model.traditional(width, *batch, steps)?];
-            Ok(group(batch.to_string(), &values.map(|ms| f64::from(layers) * ms)))
+            let of_layers = |ms: f64| f64::from(layers) * ms;
+            let size = Size { cell: Cell::Lstm, hidden: width, batch: *batch, steps };
+            Ok(group(batch.to_string(), own.with(&values.map(of_layers), size, of_layers)))
         };
         let groups = UP_TO_20.iter().map(of_batch).collect::<Result<_>>()?;
         fields.push(Field { name: name.into(), groups });
@@ -132,13 +202,16 @@ pub fn networks(model: &Model) -> Result<Study> {
         title: Some("Figure 15: two networks, Titan V".into()),
         across: "Batch".into(),
         value: "Latency (ms)".into(),
-        series: vec!["GRNN, model".into(), "traditional, data sheet".into()],
+        series: own.beside(&[MODEL, "traditional, data sheet"], Cell::Lstm),
         fields,
         ..Bars::default()
     };
     Ok(alone(
         bars,
-        "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one behind the other. The paper draws its latencies \
-         and states none.\n",
+        format!(
+            "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one behind the other. The paper draws its latencies \
+             and states none.\n{}",
+            own.note()
+        ),
     ))
 }

@@ -1,0 +1,231 @@
+//! The table as a CSV file.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use super::{Call, Chosen, Measured, Ranked, Row, Size, Way};
+use crate::cost::grnn::{Cell, Mapping, Rnn};
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+use crate::plot::table::{self, Column, Rows};
+
+/// The header. Names are those of `grnn rank --csv` where the two have the same column.
+const COLUMNS: [&str; 19] = [
+    "gpu",
+    "multiprocessors",
+    "way",
+    "cell",
+    "hidden",
+    "batch",
+    "steps",
+    "launches",
+    "ms",
+    "kernel",
+    "tile_width",
+    "tile_height",
+    "work_groups",
+    "group_size",
+    "rank",
+    "valid",
+    "cost",
+    "constants",
+    "chosen",
+];
+
+/// The way of this project's kernels. The others are those of [`Call`].
+const GRNN: &str = "grnn";
+
+/// The largest whole number of a row: far beyond what any kernel runs.
+const MAX: u64 = 1 << 24;
+
+impl Measured {
+    /// Reads a file. Where rows repeat, the last one counts.
+    ///
+    /// # Errors
+    /// Names the file, the line, the column and the value, and says what is allowed; a file of another header, of several GPUs, or without
+    /// rows.
+    pub fn read(path: &Path) -> Result<Measured> {
+        let mut rows = Rows::open(path)?;
+        let found: Vec<&str> = rows.names().collect();
+        if found != COLUMNS {
+            return Err(Error::input(format!(
+                "{}: line 1: the header is \"{}\"; that of measured sequences is {}, as batchlab grnn tune --csv writes it",
+                path.display(),
+                found.join(","),
+                COLUMNS.join(",")
+            )));
+        }
+        let columns = COLUMNS.iter().map(|name| rows.column(name)).collect::<Result<Vec<Column>>>()?;
+        let mut measured: Option<Measured> = None;
+        while let Some(row) = rows.read()? {
+            let line = Line { row, columns: &columns };
+            let (gpu, multiprocessors) = (line.name("gpu", "the name of a GPU")?, line.whole("multiprocessors")?);
+            let measured = measured.get_or_insert_with(|| Measured::new(path, gpu, multiprocessors));
+            if measured.gpu != gpu || measured.multiprocessors != multiprocessors {
+                return Err(line.error(
+                    "gpu",
+                    format!(
+                        "\"{gpu}\" with {multiprocessors} multiprocessors, where the rows above are of {}; a file is of one GPU",
+                        measured.name()
+                    ),
+                ));
+            }
+            measured.add(line.parse()?);
+        }
+        measured.ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
+    }
+
+    /// The rows that a file has of this GPU, to add others; none where there is no such file.
+    ///
+    /// # Errors
+    /// As [`Measured::read`]; a file of another GPU.
+    pub fn open(path: &Path, gpu: &str, multiprocessors: u32) -> Result<Measured> {
+        let new = Measured::new(path, gpu, multiprocessors);
+        if !path.exists() {
+            return Ok(new);
+        }
+        let there = Measured::read(path)?;
+        if (there.gpu(), there.multiprocessors) != (gpu, multiprocessors) {
+            return Err(Error::input(format!(
+                "{}: is of {}, and this is {}; a file is of one GPU, so name another",
+                path.display(),
+                there.name(),
+                new.name()
+            )));
+        }
+        Ok(there)
+    }
+
+    fn new(path: &Path, gpu: &str, multiprocessors: u32) -> Measured {
+        Measured { file: path.to_path_buf(), gpu: gpu.to_string(), multiprocessors, rows: Vec::new() }
+    }
+
+    /// The GPU with its multiprocessors, which tell slices of one GPU apart.
+    pub fn name(&self) -> String {
+        format!("{} with {} multiprocessors", self.gpu, self.multiprocessors)
+    }
+
+    /// Writes the file, whole or not at all.
+    ///
+    /// # Errors
+    /// A file that can't be written.
+    pub fn write(&self) -> Result<()> {
+        write_whole(&self.file, |out| {
+            let mut table = csv::Writer::from_writer(out);
+            table.write_record(COLUMNS)?;
+            for row in &self.rows {
+                table.write_record(self.fields(row))?;
+            }
+            table.flush()
+        })
+    }
+
+    fn fields(&self, row: &Row) -> Vec<String> {
+        let Row { size: Size { cell, hidden, batch, steps }, way, launches, ms } = row;
+        let text = |value: &dyn Display| value.to_string();
+        let launches = launches.map_or(String::new(), |count| count.to_string());
+        let ms = format!("{ms:.6}");
+        let name = match way {
+            Way::Grnn(_) => GRNN,
+            Way::Cudnn(call) => call.name(),
+        };
+        let mut fields = vec![self.gpu.clone(), text(&self.multiprocessors), name.into(), cell.name().into()];
+        fields.extend([text(hidden), text(batch), text(steps), launches, ms]);
+        match way {
+            Way::Cudnn(_) => fields.resize(COLUMNS.len(), String::new()),
+            Way::Grnn(Ranked { rnn, mapping, rank, valid, cost, constants, chosen }) => {
+                let Mapping { tile_width, tile_height, groups, group_size } = mapping;
+                fields.extend([text(rnn), text(tile_width), text(tile_height), text(groups), text(group_size)]);
+                fields.extend([text(rank), text(valid), format!("{cost:.6}"), constants.clone(), chosen.name().into()]);
+            }
+        }
+        fields
+    }
+}
+
+/// A row that is being read.
+struct Line<'a> {
+    row: table::Row<'a>,
+    /// In the order of [`COLUMNS`].
+    columns: &'a [Column],
+}
+
+impl<'a> Line<'a> {
+    fn parse(&self) -> Result<Row> {
+        let cell = self.one_of("cell", &[Cell::Lstm, Cell::Gru], |cell| cell.name().into())?;
+        let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| self.whole(name));
+        let size = Size { cell, hidden: hidden?, batch: batch?, steps: steps? };
+        let ms = self.number("ms")?;
+        if ms <= 0.0 {
+            return Err(self.error("ms", format!("\"{}\" is no time; above 0", self.text("ms"))));
+        }
+        let calls = Call::ALL.map(Some);
+        let call = self.one_of("way", &[&[None], &calls[..]].concat(), |call| call.map_or(GRNN, Call::name).into())?;
+        let (way, launches) = match call {
+            None => (Way::Grnn(self.ranked(cell)?), Some(self.whole("launches")?)),
+            Some(call) => {
+                if let Some(more) = COLUMNS[9..].iter().find(|name| !self.text(name).is_empty()) {
+                    return Err(self.error(more, format!("\"{}\", but cuDNN has no mappings; empty", self.text(more))));
+                }
+                let counted = !self.text("launches").is_empty();
+                (Way::Cudnn(call), counted.then(|| self.whole("launches")).transpose()?)
+            }
+        };
+        Ok(Row { size, way, launches, ms })
+    }
+
+    fn ranked(&self, cell: Cell) -> Result<Ranked> {
+        let rnn = self.one_of("kernel", cell.kernels(), Rnn::to_string)?;
+        let mapping = Mapping {
+            tile_width: self.whole("tile_width")?,
+            tile_height: self.whole("tile_height")?,
+            groups: self.whole("work_groups")?,
+            group_size: self.whole("group_size")?,
+        };
+        let (rank, valid) = (self.whole("rank")?, self.whole("valid")?);
+        if rank > valid {
+            return Err(self.error("rank", format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}")));
+        }
+        let chosen = self.one_of("chosen", &Chosen::ALL, |chosen| chosen.name().into())?;
+        let constants = self.name("constants", "the name of a device")?.to_string();
+        Ok(Ranked { rnn, mapping, rank, valid, cost: self.number("cost")?, constants, chosen })
+    }
+
+    fn column(&self, name: &str) -> Column {
+        self.columns[COLUMNS.iter().position(|known| *known == name).expect("a column of the header")]
+    }
+
+    fn text(&self, name: &str) -> &'a str {
+        self.row.text(self.column(name))
+    }
+
+    fn error(&self, name: &str, what: impl Display) -> Error {
+        self.row.error(self.column(name), &what.to_string())
+    }
+
+    fn name(&self, name: &str, what: &str) -> Result<&'a str> {
+        match self.text(name) {
+            "" => Err(self.error(name, format!("is empty; {what}"))),
+            text => Ok(text),
+        }
+    }
+
+    fn whole(&self, name: &str) -> Result<u32> {
+        match self.row.needed(self.column(name))? {
+            value @ 1..=MAX => Ok(value as u32),
+            value => Err(self.error(name, format!("\"{value}\" is out of range; a whole number from 1 to {MAX}"))),
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<f64> {
+        self.row.number(self.column(name))?.ok_or_else(|| self.error(name, "is empty; a number is needed"))
+    }
+
+    fn one_of<T: Copy>(&self, name: &str, all: &[T], called: impl Fn(&T) -> String) -> Result<T> {
+        let text = self.text(name);
+        all.iter().find(|one| called(one) == text).copied().ok_or_else(|| {
+            let known: Vec<String> = all.iter().map(&called).collect();
+            self.error(name, format!("unknown \"{text}\"; known: {}", known.join(", ")))
+        })
+    }
+}

@@ -1,0 +1,383 @@
+//! Sequences that were measured on a GPU: GRNN's kernels mapping by mapping, and cuDNN's beside them.
+//!
+//! All of it is one table, so that whatever is compared was measured on the same GPU and has the same units: a row is one way to compute one
+//! size. Ways that have no mapping leave its columns empty.
+
+mod file;
+
+use std::path::{Path, PathBuf};
+
+use crate::cost::grnn::{Cell, Mapping, Rnn};
+
+/// So many of the model's first mappings are run, and the fastest of them is taken (GRNN, sections 7.2 and 8.1).
+pub const FIRST: u32 = 5;
+
+/// What stands behind the series of GRNN.
+pub const OF_GRNN: &str = "GRNN is the fastest of the model's first five mappings.";
+/// What stands behind all series.
+pub const OF_ALL: &str = "GRNN is the fastest of the model's first five mappings. cuDNN is called by PyTorch, in float32 where nothing \
+    else is said; its kernels are persistent where they are fewer than the steps.";
+
+/// What was computed: sequences of one length, with inputs as wide as the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// The cell.
+    pub cell: Cell,
+    /// The width of its state.
+    pub hidden: u32,
+    /// The sequences together.
+    pub batch: u32,
+    /// The steps of each.
+    pub steps: u32,
+}
+
+/// What computed it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Way {
+    /// A persistent kernel of this project.
+    Grnn(Ranked),
+    /// PyTorch's layer, which calls cuDNN.
+    Cudnn(Call),
+}
+
+/// A mapping, as it was ranked and chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// The kernel.
+    pub rnn: Rnn,
+    /// How it was laid over the GPU.
+    pub mapping: Mapping,
+    /// Its place among the valid mappings, from 1.
+    pub rank: u32,
+    /// How many are valid.
+    pub valid: u32,
+    /// What the model says of a step, in multiply-adds.
+    pub cost: f64,
+    /// The device whose constants ranked.
+    pub constants: String,
+    /// Why this mapping was run.
+    pub chosen: Chosen,
+}
+
+/// Why a mapping was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// It is among the first of its kernel.
+    First,
+    /// It was drawn from all valid ones.
+    Drawn,
+    /// It was named.
+    Given,
+}
+
+impl Chosen {
+    /// All reasons.
+    pub const ALL: [Chosen; 3] = [Chosen::First, Chosen::Drawn, Chosen::Given];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Chosen::First => "first",
+            Chosen::Drawn => "drawn",
+            Chosen::Given => "given",
+        }
+    }
+}
+
+/// How PyTorch is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// float32.
+    Plain,
+    /// float32 with packed inputs, for which PyTorch asks for traditional kernels at all sizes.
+    Packed,
+    /// float32, captured in a graph: without the launches.
+    Graph,
+    /// float16.
+    Half,
+}
+
+impl Call {
+    /// All of them.
+    pub const ALL: [Call; 4] = [Call::Plain, Call::Packed, Call::Graph, Call::Half];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Call::Plain => "cudnn-f32",
+            Call::Packed => "cudnn-f32-packed",
+            Call::Graph => "cudnn-f32-graph",
+            Call::Half => "cudnn-f16",
+        }
+    }
+}
+
+/// A row: what one way took for one size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The size.
+    pub size: Size,
+    /// The way.
+    pub way: Way,
+    /// The kernels that the steps took: persistent ones, or all that cuDNN launched; nothing where nobody counted.
+    pub launches: Option<u32>,
+    /// Milliseconds, all launches together.
+    pub ms: f64,
+}
+
+impl Row {
+    /// Whether this row takes the place of an older one: the same way for the same size; or a mapping of that size that other constants ranked,
+    /// since ranks of two models can't stand in one list.
+    fn replaces(&self, old: &Row) -> bool {
+        if self.size != old.size {
+            return false;
+        }
+        match (&self.way, &old.way) {
+            (Way::Grnn(new), Way::Grnn(past)) if self.launches == old.launches => {
+                (new.rnn, new.mapping) == (past.rnn, past.mapping) || new.constants != past.constants
+            }
+            (Way::Cudnn(new), Way::Cudnn(past)) => new == past,
+            _ => false,
+        }
+    }
+}
+
+/// What the figures call a series of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Series {
+    /// GRNN: the fastest of the model's first mappings.
+    Grnn,
+    /// cuDNN's traditional kernels: at least one for each step.
+    Traditional,
+    /// cuDNN's persistent kernels: fewer than steps.
+    Persistent,
+    /// cuDNN, of whose kernels nobody knows the number.
+    Uncounted,
+    /// The same as a graph.
+    Graph,
+    /// In float16.
+    Half,
+}
+
+impl Series {
+    const ALL: [Series; 6] =
+        [Series::Grnn, Series::Traditional, Series::Persistent, Series::Uncounted, Series::Graph, Series::Half];
+
+    fn name(self) -> &'static str {
+        match self {
+            Series::Grnn => "GRNN",
+            Series::Traditional => "cuDNN traditional",
+            Series::Persistent => "cuDNN persistent",
+            Series::Uncounted => "cuDNN",
+            Series::Graph => "cuDNN graph",
+            Series::Half => "cuDNN float16",
+        }
+    }
+
+    /// The series of a row. Mappings beyond the first are those of no series.
+    fn of(row: &Row) -> Option<Series> {
+        Some(match &row.way {
+            Way::Grnn(ranked) => return (ranked.rank <= FIRST).then_some(Series::Grnn),
+            Way::Cudnn(Call::Graph) => Series::Graph,
+            Way::Cudnn(Call::Half) => Series::Half,
+            Way::Cudnn(Call::Plain | Call::Packed) => match row.launches {
+                None => Series::Uncounted,
+                Some(launches) if launches < row.size.steps => Series::Persistent,
+                Some(_) => Series::Traditional,
+            },
+        })
+    }
+}
+
+/// How good the model's first mappings are among a sample of all, as multiples of the fastest that was measured (GRNN, Figure 14).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Regret {
+    /// The first one.
+    pub first: f64,
+    /// The fastest of the first [`FIRST`].
+    pub best_of_first: f64,
+    /// The one in the middle of those that were run.
+    pub median: f64,
+    /// The slowest.
+    pub slowest: f64,
+    /// How many were run.
+    pub run: usize,
+}
+
+/// All rows of one GPU.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    file: PathBuf,
+    gpu: String,
+    multiprocessors: u32,
+    rows: Vec<Row>,
+}
+
+impl Measured {
+    /// The GPU's name.
+    pub fn gpu(&self) -> &str {
+        &self.gpu
+    }
+
+    /// Its multiprocessors.
+    pub fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Takes a row in, instead of those that it replaces.
+    pub fn add(&mut self, row: Row) {
+        self.rows.retain(|old| !row.replaces(old));
+        self.rows.push(row);
+    }
+
+    /// What figures call the series of a cell: those of [`Measured::times`].
+    pub fn labels(&self, cell: Cell) -> Vec<String> {
+        self.series(cell).map(|series| self.label(series)).collect()
+    }
+
+    /// The milliseconds of a size in each series of its cell; nothing where there is no row.
+    pub fn times(&self, size: Size) -> Vec<Option<f64>> {
+        self.series(size.cell).map(|series| self.ms(series, size)).collect()
+    }
+
+    /// What figures call a series: its name and the GPU's.
+    pub fn label(&self, series: Series) -> String {
+        format!("{}, {}", series.name(), self.short())
+    }
+
+    /// The GPU's name without its maker's, as papers have it.
+    pub fn short(&self) -> &str {
+        self.gpu.strip_prefix("NVIDIA ").unwrap_or(&self.gpu)
+    }
+
+    /// The milliseconds of a size in a series; nothing without a row.
+    pub fn ms(&self, series: Series, size: Size) -> Option<f64> {
+        least(self.of(size).filter(|row| Series::of(row) == Some(series)).map(|row| row.ms))
+    }
+
+    /// What a reader should know: where it is from, and what else there is to say.
+    pub fn note(&self, more: &str) -> String {
+        format!("Measured on {} ({}): {more} What was not measured is empty.\n", self.name(), self.file.display())
+    }
+
+    /// The milliseconds of the fastest mapping of one kernel.
+    pub fn fastest(&self, rnn: Rnn, size: Size) -> Option<f64> {
+        least(self.mappings(size).filter(|(row, _)| row.rnn == rnn).map(|(_, row)| row.ms))
+    }
+
+    /// The rank and the milliseconds of one mapping.
+    pub fn mapping(&self, rnn: Rnn, mapping: Mapping, size: Size) -> Option<(u32, f64)> {
+        let found = self.mappings(size).find(|(ranked, _)| (ranked.rnn, ranked.mapping) == (rnn, mapping));
+        found.map(|(ranked, row)| (ranked.rank, row.ms))
+    }
+
+    /// How good the model's first ones are; nothing where none were drawn beside them.
+    pub fn regret(&self, size: Size) -> Option<Regret> {
+        let (_, one) = self.mappings(size).find(|(ranked, _)| ranked.rank == 1)?;
+        let alike = || self.mappings(size).filter(|(_, row)| row.launches == one.launches);
+        let best = least(alike().map(|(_, row)| row.ms))?;
+        let first = alike().filter(|(ranked, _)| ranked.rank <= FIRST).map(|(_, row)| row.ms);
+        // Others that were named say nothing of what is typical.
+        let sample = || alike().filter(|(ranked, _)| ranked.rank <= FIRST || ranked.chosen != Chosen::Given);
+        if !sample().any(|(ranked, _)| ranked.chosen == Chosen::Drawn) {
+            return None;
+        }
+        let mut times: Vec<f64> = sample().map(|(_, row)| row.ms).collect();
+        times.sort_by(f64::total_cmp);
+        Some(Regret {
+            first: one.ms / best,
+            best_of_first: least(first)? / best,
+            median: times[times.len() / 2] / best,
+            slowest: times[times.len() - 1] / best,
+            run: times.len(),
+        })
+    }
+
+    /// GRNN's series, and those of cuDNN that have a row for any size of this cell.
+    fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
+        let of_cell = move |row: &&Row| row.size.cell == cell;
+        let has = move |series| self.rows.iter().filter(of_cell).any(|row| Series::of(row) == Some(series));
+        Series::ALL.into_iter().filter(move |series| *series == Series::Grnn || has(*series))
+    }
+
+    fn of(&self, size: Size) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.size == size)
+    }
+
+    fn mappings(&self, size: Size) -> impl Iterator<Item = (&Ranked, &Row)> {
+        self.of(size).filter_map(|row| match &row.way {
+            Way::Grnn(ranked) => Some((ranked, row)),
+            Way::Cudnn(_) => None,
+        })
+    }
+}
+
+fn least(times: impl Iterator<Item = f64>) -> Option<f64> {
+    times.min_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size { cell: Cell::Gru, hidden: 256, batch: 20, steps: 100 };
+
+    fn mapped(groups: u32, constants: &str, ms: f64) -> Row {
+        let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size: 8 };
+        let constants = constants.to_string();
+        let chosen = Chosen::First;
+        let ranked = Ranked { rnn: Rnn::GruSingle, mapping, rank: groups, valid: 150, cost: 252.5, constants, chosen };
+        Row { size: SIZE, way: Way::Grnn(ranked), launches: Some(1), ms }
+    }
+
+    fn called(call: Call, launches: Option<u32>, ms: f64) -> Row {
+        Row { size: SIZE, way: Way::Cudnn(call), launches, ms }
+    }
+
+    #[test]
+    fn a_file_comes_back_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.csv");
+        let mut written = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
+        for row in [mapped(32, "Titan V", 0.5), called(Call::Plain, Some(3), 0.25), called(Call::Half, None, 0.125)] {
+            written.add(row);
+        }
+        written.write().unwrap();
+        let read = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
+        assert_eq!((&read.rows, read.gpu()), (&written.rows, written.gpu()));
+        let error = Measured::open(&path, "Another", 4).unwrap_err().to_string();
+        assert!(error.ends_with("and this is Another with 4 multiprocessors; a file is of one GPU, so name another"));
+    }
+
+    #[test]
+    fn a_row_replaces_its_like_and_another_ranking_all_of_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut measured = Measured::open(&folder.path().join("m.csv"), "GPU", 4).unwrap();
+        let elsewhere = Row { size: Size { batch: 1, ..SIZE }, ..mapped(32, "Titan V", 9.0) };
+        let in_parts = Row { launches: Some(2), ..mapped(32, "Titan V", 8.0) };
+        let plain = called(Call::Plain, Some(3), 1.0);
+        for row in [&elsewhere, &in_parts, &plain, &mapped(32, "Titan V", 1.0), &mapped(64, "Titan V", 2.0)] {
+            measured.add(row.clone());
+        }
+        measured.add(mapped(32, "Titan V", 3.0));
+        let kept = [elsewhere, in_parts, plain];
+        assert_eq!(measured.rows, [&kept[..], &[mapped(64, "Titan V", 2.0), mapped(32, "Titan V", 3.0)]].concat());
+        measured.add(mapped(16, "fitted", 4.0));
+        assert_eq!(measured.rows, [&kept[..], &[mapped(16, "fitted", 4.0)]].concat());
+    }
+
+    #[test]
+    fn cudnns_kernels_are_persistent_where_they_are_fewer_than_the_steps() {
+        let series = |call, launches| Series::of(&called(call, launches, 1.0)).unwrap();
+        assert_eq!(series(Call::Plain, Some(99)), Series::Persistent);
+        assert_eq!(series(Call::Packed, Some(100)), Series::Traditional);
+        assert_eq!(series(Call::Plain, None), Series::Uncounted);
+        assert_eq!([series(Call::Graph, Some(3)), series(Call::Half, Some(3))], [Series::Graph, Series::Half]);
+        assert_eq!(Series::of(&mapped(6, "Titan V", 1.0)), None, "a mapping of rank 6");
+    }
+}
