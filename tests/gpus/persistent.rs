@@ -124,7 +124,7 @@ fn micro_benchmarks_have_a_time_for_every_point() {
 
 #[test]
 fn what_a_kernel_is_not_for_is_refused() {
-    if inside("persistent::what_a_kernel_is_not_for_is_refused", &[]) {
+    if inside("persistent::what_a_kernel_is_not_for_is_refused", &[("DEVICES", "1")]) {
         let both = Both::new(Cell::Lstm, 18);
         let mut kernel = both.kernel(Rnn::Lstm, 2, [6, 1, 12, 8]);
         let refusal = |outcome: batchlab::error::Result<States>| outcome.unwrap_err().to_string();

@@ -13,14 +13,12 @@ impl<D: Device> Cuda<'_, D> {
     /// Whether a task runs in persistent kernels: there are such, it is one of whole requests or of parts, and its steps hold them in their
     /// order. Leaves its parts in [`Queued`](super::queued::Queued).
     pub(super) fn runs_sequences(&mut self, members: &MemberList, steps: &[Step]) -> bool {
-        if self.device.most_steps(1) == 0 {
-            return false;
-        }
         let graphs = self.states.graphs();
         let parts = &mut self.queued.parts;
         parts.clear();
         match members {
             MemberList::Nodes(_) => return false,
+            _ if self.device.most_steps(1) == 0 => return false,
             MemberList::Parts(list) => parts.extend_from_slice(list),
             MemberList::Requests(requests) => parts.extend(requests.iter().map(|request| {
                 let to = NodeId(graphs[request.index()].nodes() as u32);
