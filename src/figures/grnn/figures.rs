@@ -1,6 +1,6 @@
 //! Figures 3 and 11 to 15.
 
-use super::grid::{by_size, group, names, size};
+use super::grid::{by_size, group, measured_by_size, names, size};
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Regret, Series, Size};
 use super::model::Model;
 use super::paper::{self, BATCHES, Grid, PEAK, PEAK_CPU, STEPS, WIDTHS};
@@ -11,46 +11,41 @@ use crate::error::Result;
 use crate::figures::lab::Study;
 use crate::plot::bars::{Bars, Field};
 
-/// What a file of measurements adds.
-struct Own<'a>(Option<&'a Measured>);
-
-impl Own<'_> {
-    /// These series, and those of the file.
-    fn beside(&self, series: &[&str], cell: Cell) -> Vec<String> {
-        [names(series), self.0.map(|own| own.labels(cell)).unwrap_or_default()].concat()
-    }
-
-    /// These values, and those that follow from the file's milliseconds.
-    fn with(&self, known: &[f64], size: Size, of: impl Fn(f64) -> f64) -> Vec<Option<f64>> {
-        let own = self.0.map(|own| own.times(size)).unwrap_or_default();
-        known.iter().copied().map(Some).chain(own.into_iter().map(|ms| ms.map(&of))).collect()
-    }
-
-    fn note(&self) -> String {
-        self.0.map(|own| own.note(OF_ALL)).unwrap_or_default()
-    }
+fn alone(bars: Bars, note: String) -> Study {
+    with(bars, None, note)
 }
 
-fn alone(bars: Bars, note: String) -> Study {
-    Study { bars: vec![bars], note, ..Study::default() }
+/// A drawing, and the one of a GPU that was measured, if there is anything in it.
+fn with(bars: Bars, measured: Option<Bars>, note: String) -> Study {
+    let measured = measured.filter(|own| own.fields.iter().any(has_bars));
+    Study { bars: [bars].into_iter().chain(measured).collect(), note, ..Study::default() }
+}
+
+fn has_bars(field: &Field) -> bool {
+    field.groups.iter().any(|group| group.bars.iter().any(Option::is_some))
+}
+
+/// What is said of a file of measurements.
+fn noted(own: Option<&Measured>) -> String {
+    own.map(|own| own.note(OF_ALL)).unwrap_or_default()
 }
 
 /// Figure 3.
 pub fn libraries(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let own = Own(own);
     let series = ["traditional, data sheet", "cuDNN traditional", "cuDNN persistent", "DeepCPU"];
-    let titles = ["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"];
-    let bars = by_size(titles, own.beside(&series, Cell::Lstm), |w, b| {
+    let bars = by_size(["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"], names(&series), |w, b| {
         let ours = model.traditional(WIDTHS[w], BATCHES[b], STEPS)?;
-        let known = [ours, paper::TRADITIONAL[w][b], paper::PERSISTENT[w][b], paper::LSTM_CPU[w][b]];
-        Ok(own.with(&known, size(Cell::Lstm, w, b), |ms| ms))
+        Ok([ours, paper::TRADITIONAL[w][b], paper::PERSISTENT[w][b], paper::LSTM_CPU[w][b]].map(Some).to_vec())
     })?;
-    Ok(alone(
+    let titles = ["Figure 3: LSTM, 100 steps", "Latency (ms)", "State"];
+    let measured = own.map(|own| measured_by_size(own, Cell::Lstm, titles, |_, _, ms| ms)).transpose()?;
+    Ok(with(
         bars,
+        measured,
         format!(
             "Traditional kernels are a roofline: two products and one elementwise kernel for each step, launched 2 µs apart. The libraries' times are those \
              of the paper's Table 1; those of TensorFlow and TensorRT the paper only draws.\n{}",
-            own.note()
+            noted(own)
         ),
     ))
 }
@@ -75,21 +70,21 @@ fn over_cpu(
     model: &Model,
     own: Option<&Measured>,
 ) -> Result<Study> {
-    let own = Own(own);
     let title = format!("{figure}: {} over DeepCPU", cell.name().to_uppercase());
-    let series = [MODEL, PAPER].into_iter().chain(more.iter().map(|(name, _)| *name)).collect::<Vec<_>>();
-    let bars = by_size([&title, "Speed-up", "State"], own.beside(&series, cell), |w, b| {
-        let over = |ms: f64| cpu[w][b] / ms;
+    let series: Vec<&str> = [MODEL, PAPER].into_iter().chain(more.iter().map(|(name, _)| *name)).collect();
+    let over = |w: usize, b: usize, ms: f64| cpu[w][b] / ms;
+    let bars = by_size([&title, "Speed-up", "State"], names(&series), |w, b| {
         let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
         let known = [ours, papers[w][b]].into_iter().chain(more.iter().map(|(_, grid)| grid[w][b]));
-        Ok(own.with(&known.map(over).collect::<Vec<_>>(), size(cell, w, b), over))
+        Ok(known.map(|ms| Some(over(w, b, ms))).collect())
     })?;
+    let measured = own.map(|own| measured_by_size(own, cell, [&title, "Speed-up", "State"], over)).transpose()?;
     let mut note =
         String::from("The paper's speed-ups follow from its Table 1; the model's times are lines fitted to that.\n");
-    if own.0.is_some() {
+    if own.is_some() {
         note += "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1.\n";
     }
-    Ok(alone(bars, note + &own.note()))
+    Ok(with(bars, measured, note + &noted(own)))
 }
 
 /// Figure 13.
@@ -179,39 +174,45 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
         Ok(regret(w, b).map_or([None; 4], |found| values(found).map(Some)).to_vec())
     })?;
     // A width of which no batch has a sample has nothing to show.
-    times.fields.retain(|field| field.groups.iter().any(|group| group.bars.iter().any(Option::is_some)));
+    times.fields.retain(has_bars);
     Ok(Study { bars: vec![costs, times], note, ..Study::default() })
 }
 
 /// Figure 15.
 pub fn networks(model: &Model, own: Option<&Measured>) -> Result<Study> {
     const UP_TO_20: [u32; 6] = [1, 4, 8, 12, 16, 20];
-    let own = Own(own);
-    let mut fields = Vec::new();
+    let (mut fields, mut own_fields) = (Vec::new(), Vec::new());
     for (name, layers, width, steps) in [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)] {
+        let of_layers = |ms: f64| f64::from(layers) * ms;
         let of_batch = |batch: &u32| {
             let values = [model.sequence(Cell::Lstm, width, *batch, steps)?, model.traditional(width, *batch, steps)?];
-            let of_layers = |ms: f64| f64::from(layers) * ms;
-            let size = Size { cell: Cell::Lstm, hidden: width, batch: *batch, steps };
-            Ok(group(batch.to_string(), own.with(&values.map(of_layers), size, of_layers)))
+            Ok(group(batch.to_string(), values.map(of_layers).map(Some).to_vec()))
         };
         let groups = UP_TO_20.iter().map(of_batch).collect::<Result<_>>()?;
         fields.push(Field { name: name.into(), groups });
+        let own_of_batch = |own: &Measured, batch: u32| {
+            let times = own.times(Size { cell: Cell::Lstm, hidden: width, batch, steps }).into_iter();
+            group(batch.to_string(), times.map(|ms| ms.map(of_layers)).collect())
+        };
+        let groups = own.map(|own| UP_TO_20.map(|batch| own_of_batch(own, batch)).to_vec()).unwrap_or_default();
+        own_fields.push(Field { name: name.into(), groups });
     }
-    let bars = Bars {
-        title: Some("Figure 15: two networks, Titan V".into()),
+    let bars = |on: &str, series: Vec<String>, fields: Vec<Field>| Bars {
+        title: Some(format!("Figure 15: two networks, {on}")),
         across: "Batch".into(),
         value: "Latency (ms)".into(),
-        series: own.beside(&[MODEL, "traditional, data sheet"], Cell::Lstm),
+        series,
         fields,
         ..Bars::default()
     };
-    Ok(alone(
-        bars,
+    let measured = own.map(|own| bars(own.short(), own.labels(Cell::Lstm), own_fields));
+    Ok(with(
+        bars("Titan V", names(&[MODEL, "traditional, data sheet"]), fields),
+        measured,
         format!(
             "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one behind the other. The paper draws its latencies \
              and states none.\n{}",
-            own.note()
+            noted(own)
         ),
     ))
 }

@@ -1,6 +1,6 @@
 //! Drawings of the paper's nine sizes.
 
-use super::measured::Size;
+use super::measured::{Measured, Size};
 use super::paper::{BATCHES, STEPS, WIDTHS};
 use crate::cost::grnn::Cell;
 use crate::error::Result;
@@ -26,6 +26,19 @@ pub fn by_size(
         series,
         fields,
         ..Bars::default()
+    })
+}
+
+/// The same of a GPU that was measured, in a drawing of its own: its times and those of the paper's GPU have little to say to each other. `value` is
+/// what milliseconds come to at these places.
+pub fn measured_by_size(
+    own: &Measured,
+    cell: Cell,
+    [title, value, panel]: [&str; 3],
+    of: impl Fn(usize, usize, f64) -> f64,
+) -> Result<Bars> {
+    by_size([&format!("{title}, {}", own.short()), value, panel], own.labels(cell), |w, b| {
+        Ok(own.times(size(cell, w, b)).into_iter().map(|ms| ms.map(|ms| of(w, b, ms))).collect())
     })
 }
 

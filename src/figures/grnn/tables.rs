@@ -1,6 +1,6 @@
 //! Tables 1, 2 and 3.
 
-use super::grid::{by_size, group, names, size};
+use super::grid::{by_size, group, measured_by_size, names, size};
 use super::measured::{Measured, OF_ALL, Size};
 use super::model::Model;
 use super::paper::{self, BATCHES, Grid, MAPPINGS, STEPS, WIDTHS};
@@ -21,22 +21,29 @@ const THIS_GPU: &str = "this GPU";
 pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
     let lstm = [paper::LSTM, paper::TRADITIONAL, paper::PERSISTENT, paper::LSTM_CPU];
     let gru = [paper::GRU, paper::GRU_CPU];
+    // Without a file there is a column for what would stand in it.
+    let empty: &[&str] = if own.is_some() { &[] } else { &[THIS_GPU] };
     let bars = |cell: Cell, name: &str, papers: &[Grid], series: &[&str]| -> Result<Bars> {
         let title = format!("Table 1: {name}, {STEPS} steps, Titan V");
-        let own_labels = own.map_or_else(|| names(&[THIS_GPU]), |own| own.labels(cell));
-        let all = [names(&[MODEL, PAPER]), names(series), own_labels].concat();
-        by_size([&title, "Latency (ms)", name], all, |w, b| {
+        let series = names(&[&[MODEL, PAPER], series, empty].concat());
+        by_size([&title, "Latency (ms)", name], series, |w, b| {
             let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
             let known = [ours].into_iter().chain(papers.iter().map(|grid| grid[w][b]));
-            let own_times = own.map_or_else(|| vec![None], |own| own.times(size(cell, w, b)));
-            Ok(known.map(Some).chain(own_times).collect())
+            Ok(known.map(Some).chain(empty.iter().map(|_| None)).collect())
         })
     };
+    let mut drawings = vec![
+        bars(Cell::Lstm, "LSTM", &lstm, &["cuDNN traditional", "cuDNN persistent", "DeepCPU"])?,
+        bars(Cell::Gru, "GRU", &gru, &["DeepCPU"])?,
+    ];
+    if let Some(own) = own {
+        for (cell, name) in [(Cell::Lstm, "LSTM"), (Cell::Gru, "GRU")] {
+            let title = format!("Table 1: {name}, {STEPS} steps");
+            drawings.push(measured_by_size(own, cell, [&title, "Latency (ms)", name], |_, _, ms| ms)?);
+        }
+    }
     Ok(Study {
-        bars: vec![
-            bars(Cell::Lstm, "LSTM", &lstm, &["cuDNN traditional", "cuDNN persistent", "DeepCPU"])?,
-            bars(Cell::Gru, "GRU", &gru, &["DeepCPU"])?,
-        ],
+        bars: drawings,
         note: format!(
             "The model's times are lines fitted to this table (docs/GRNN.md): what they miss, the lines miss.\n{}",
             noted(own, OF_ALL, "The column \"this GPU\" is")
