@@ -15,7 +15,7 @@ use crate::experiment::target::{Processor, Target, Verify};
 use crate::metrics::summary::Times;
 use crate::metrics::table::aligned;
 use crate::policy::registry::Registry;
-use crate::scenario::{PolicyEntry, Scenario};
+use crate::scenario::{PolicyEntry, Scenario, known};
 use crate::units::TaskId;
 use crate::validate::ledger::{Ledger, Signature, Term, ledger};
 use crate::validate::recorded::Recording;
@@ -122,7 +122,9 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
                 policy.label
             ))
         })?;
-        CostTable::read(costs)?.device(cells, policy.overhead)
+        let Scenario { workload, device, .. } = scenario;
+        let table = known::named(Some(costs), device, &workload.model, &workload.sizes())?;
+        table.unwrap_or_else(CostTable::empty).device(cells, policy.overhead)
     };
     scenario.policies.iter().map(model).collect()
 }
