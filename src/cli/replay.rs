@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Format, print, print_json};
 use crate::backend::watched::Watcher;
 use crate::backend::{MemberList, Task};
-use crate::cost::table::{CostTable, TableModel};
+use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::{Processor, Target, Verify};
@@ -124,7 +124,7 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
         })?;
         let Scenario { workload, device, .. } = scenario;
         let table = known::named(Some(costs), device, &workload.model, &workload.sizes())?;
-        table.unwrap_or_else(CostTable::empty).device(cells, policy.overhead)
+        table.expect("rows were named").device(cells, policy.overhead)
     };
     scenario.policies.iter().map(model).collect()
 }
