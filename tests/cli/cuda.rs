@@ -498,6 +498,11 @@ fn launches_of_persistent_kernels_are_profiled_and_simulated() {
         }
         assert!(table.contains(", persistent kernels by the model of "), "{table}");
     }
+    let kernels = fs::read_dir(desk.path("cache/batchlab")).unwrap().map(|entry| entry.unwrap().file_name());
+    let kernels: Vec<String> = kernels.map(|name| name.to_string_lossy().into_owned()).collect();
+    for kernel in ["grnn_lstm", "grnn_gru"] {
+        assert!(kernels.iter().any(|name| name.starts_with(kernel)), "{kernel} has not run: {kernels:?}");
+    }
     // A request alone, in chunks and whole: what the rows say, to the nanosecond.
     let one = ["--set", "workload.dataset=constant:6", "--set", "workload.requests=1", "--set", "policy.A.chunk=3"];
     let offline = ["--set", "arrivals={ process = 'offline' }", "--set", "policy.B.pad_to=longest"];
