@@ -80,7 +80,7 @@ impl Of {
 
     /// The one launch that all runs of a step are in such a task, if they are one.
     fn launch(self, costs: &(impl CostModel + ?Sized), step: &Step) -> Option<Launch> {
-        costs.persistent(step).filter(|_| self != Of::Nodes)
+        if self == Of::Nodes { None } else { costs.persistent(step) }
     }
 }
 

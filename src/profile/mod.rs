@@ -47,7 +47,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::launch::Launch;
 pub use self::made::{Made, make};
-pub use self::persistent::{Launches, STEPS};
+pub use self::persistent::Launches;
+use self::persistent::STEPS;
 pub use self::samples::{LeaveOneOut, Samples};
 pub use self::wanted::{Wanted, cells_of, measured};
 pub use self::whole::{StepCost, Whole};

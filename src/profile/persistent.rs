@@ -25,8 +25,8 @@ const FLIGHTS: u32 = 3;
 pub struct Launches([Samples; 2]);
 
 impl Launches {
-    /// A step inside of a launch, with its spread: what the longer tasks take more, shared among the steps that they have more. No more than its share of
-    /// the longer task, so that nothing is left below zero for the launch.
+    /// A step inside of a launch, with its spread: what the longer tasks take more, shared among the steps that they have more. No more than
+    /// its share of the longer task, so that nothing is left below zero for the launch.
     pub fn step(&self) -> (Nanos, f64) {
         let [short, long] = STEPS.map(u64::from);
         let [one, other] = [0, 1].map(|kind| self.0[kind].median());

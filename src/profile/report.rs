@@ -116,8 +116,8 @@ pub fn about(profile: &Profile) -> Vec<String> {
     let [short, long] = STEPS;
     lines.extend(profile.persistent.keys().map(|cell| {
         format!(
-            "{cell}.{PERSISTENT}: tasks of {short} and of {long} steps in persistent kernels; a step is its part of the difference, and the launch what the \
-             shorter ones take beside their steps"
+            "{cell}.{PERSISTENT}: tasks of {short} and of {long} steps in persistent kernels; a step is its part of the difference, and \
+             the launch what the shorter ones take beside their steps"
         )
     }));
     let all: Decisions = profile.launches.values().map(|launch| launch.decisions).sum();
