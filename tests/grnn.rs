@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use batchlab::cost::grnn::{Cell, Device, Launches, Mapping, Persistent, Ranked, Rnn, Sizes, Space, csv, rank};
+use batchlab::cost::persistent::Persistent as Times;
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::units::Nanos;
@@ -212,7 +213,10 @@ fn device(rows: Option<&str>, workers: usize) -> lab::Device {
     let (model, cells) = (Model::Lstm, Model::Lstm.cell_types());
     let table = match rows {
         Some(rows) => CostTable::parse(rows, "costs").unwrap(),
-        None => CostTable::empty().with_persistent(Arc::new(persistent(Cell::Lstm, 256)), "lstm"),
+        None => {
+            let kernels = Times::Modelled(persistent(Cell::Lstm, 256));
+            CostTable::empty().with_persistent(Arc::new(kernels), "lstm")
+        }
     };
     let costs = table.device(&cells, Overhead::default()).unwrap();
     lab::Device { model, cells, workers, costs }

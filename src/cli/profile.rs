@@ -11,7 +11,8 @@ use super::real::Backend;
 use super::{print, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::backend::cuda::gpu::{LaunchBy, Precision, Settings as GpuSettings, Signal};
-use crate::error::{Error, Result};
+use crate::cost::grnn;
+use crate::error::{Context as _, Error, Result};
 use crate::experiment::target::Processor;
 use crate::files::{can_write, write_whole};
 use crate::network::Spec;
@@ -89,6 +90,11 @@ pub struct Args {
     #[arg(long, default_value = "graph", conflicts_with = "scenario", value_parser = |name: &str| parse(&LAUNCHES, name))]
     pub launch: LaunchBy,
 
+    /// Also measure launches of persistent kernels of lstm and gru: the device by whose model they are chosen, by name or as a file [default:
+    /// that of the scenario, if it has one]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "floors")]
+    pub grnn: Option<String>,
+
     /// Batch sizes, with commas between them [default: some fifty from 1 to 512, by the device; of a network that a file lists 1, 2, 4, 8 and 16]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
@@ -149,7 +155,7 @@ impl Order {
     /// All cells of a scenario's model, as the scenario has them, at the batch sizes of the device.
     ///
     /// # Errors
-    /// A dataset or trace that can't be read.
+    /// A dataset or trace that can't be read; persistent kernels of a device or of a model that has none.
     pub fn of_scenario(scenario: &Scenario, processor: Processor, output: &Path, quiet: bool) -> Result<Order> {
         let wanted = vec![Wanted::of_scenario(scenario, &[])?];
         let settings = Settings {
@@ -158,6 +164,7 @@ impl Order {
             workers: scenario.device.workers,
             processor,
             gpu: scenario.device.gpu,
+            persistent: persistent_of(scenario, processor)?,
         };
         Ok(Order { wanted, settings, output: Some(output.to_path_buf()), quiet })
     }
@@ -165,16 +172,21 @@ impl Order {
     /// What the command line asks for.
     fn of_args(args: &Args, registry: &Registry) -> Result<Order> {
         let processor = args.backend.processor();
-        let (wanted, workers, gpu) = match &args.scenario {
+        let (wanted, workers, gpu, of_scenario) = match &args.scenario {
             Some(path) => {
                 let scenario = Scenario::load(path, &args.overrides, registry)?;
                 let wanted = Wanted::of_scenario(&scenario, &args.inputs)?;
-                (vec![wanted], scenario.device.workers, scenario.device.gpu)
+                let persistent = if args.grnn.is_none() { persistent_of(&scenario, processor)? } else { None };
+                (vec![wanted], scenario.device.workers, scenario.device.gpu, persistent)
             }
             None => {
                 let Args { precision, signal, launch, .. } = *args;
-                (wanted(args)?, usize::from(args.workers), GpuSettings { precision, signal, launch })
+                (wanted(args)?, usize::from(args.workers), GpuSettings { precision, signal, launch }, None)
             }
+        };
+        let persistent = match &args.grnn {
+            Some(device) => Some(named(device, &wanted, processor)?),
+            None => of_scenario,
         };
         let takes_tokens = |model: &Model| match model {
             Model::Dnn(_) => true,
@@ -199,8 +211,42 @@ impl Order {
         };
         let batches: BTreeSet<u32> = given.iter().copied().collect();
         let batches = batches.into_iter().collect();
-        let settings = Settings { batches, repeats: args.repeats, workers, processor, gpu };
+        let settings = Settings { batches, repeats: args.repeats, workers, processor, gpu, persistent };
         Ok(Order { wanted, settings, output: args.output.clone(), quiet: args.quiet })
+    }
+}
+
+/// The device by whose model a scenario's persistent kernels are chosen, if it has such.
+///
+/// # Errors
+/// A processor, a model or a device without them.
+pub fn persistent_of(scenario: &Scenario, processor: Processor) -> Result<Option<grnn::Device>> {
+    let read = |file: &Path| {
+        on_gpus("device.grnn", processor)?;
+        grnn::Cell::of(&scenario.workload.model)?;
+        grnn::Device::read(file)
+    };
+    scenario.device.grnn.as_deref().map(read).transpose().within(scenario.file.display())
+}
+
+/// The device that the command line names for the persistent kernels of these networks.
+fn named(device: &str, wanted: &[Wanted], processor: Processor) -> Result<grnn::Device> {
+    on_gpus("--grnn", processor)?;
+    match wanted.iter().find(|one| grnn::Cell::of(&one.model).is_err()) {
+        None => grnn::Device::open(device).within("--grnn"),
+        Some(other) => Err(Error::input(format!(
+            "--grnn: persistent kernels run lstm and gru, and {} has none; leave it out, or measure that in a table of its own",
+            other.model.name()
+        ))),
+    }
+}
+
+fn on_gpus(key: &str, processor: Processor) -> Result<()> {
+    match processor {
+        Processor::Cuda => Ok(()),
+        Processor::Cpu => Err(Error::input(format!(
+            "{key}: persistent kernels run on GPUs, and the CPU has none; add --backend cuda, or leave {key} out"
+        ))),
     }
 }
 

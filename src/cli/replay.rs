@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use super::{Format, print, print_json};
 use crate::backend::watched::Watcher;
 use crate::backend::{MemberList, Task};
-use crate::cost::table::{CostTable, TableModel};
+use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::{Processor, Target, Verify};
 use crate::metrics::summary::Times;
 use crate::metrics::table::aligned;
 use crate::policy::registry::Registry;
-use crate::scenario::{PolicyEntry, Scenario};
+use crate::scenario::{PolicyEntry, Scenario, known};
 use crate::units::TaskId;
 use crate::validate::ledger::{Ledger, Signature, Term, ledger};
 use crate::validate::recorded::Recording;
@@ -122,7 +122,9 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
                 policy.label
             ))
         })?;
-        CostTable::read(costs)?.device(cells, policy.overhead)
+        let Scenario { workload, device, .. } = scenario;
+        let table = known::named(Some(costs), device, &workload.model, &workload.sizes())?;
+        table.expect("rows were named").device(cells, policy.overhead)
     };
     scenario.policies.iter().map(model).collect()
 }

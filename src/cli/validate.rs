@@ -86,6 +86,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let mut device = String::new();
     for scenario in &scenarios {
         set::check(scenario)?;
+        profile::persistent_of(scenario, processor)?; // A simulation has them, so that the real runs have to.
         device = Prepared::new(scenario, target)?.described();
     }
     let plan = Plan {

@@ -4,8 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::curve::{Best, Curve};
-use super::grnn::Persistent;
-use super::preferred::preferred;
+use super::persistent::Persistent;
 use super::roofline::Kernels;
 use crate::backend::Step;
 use crate::units::Nanos;
@@ -63,7 +62,7 @@ impl CellCosts {
         match self {
             CellCosts::Rows(rows) => rows.from(input)[0].1.preferred(),
             CellCosts::Computed(kernels) => kernels.preferred(input),
-            CellCosts::Persistent(kernels) => preferred(|batch| kernels.runs(batch, 1)),
+            CellCosts::Persistent(kernels) => kernels.preferred(),
         }
     }
 
@@ -83,7 +82,8 @@ impl CellCosts {
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
             CellCosts::Rows(rows) => rows.measured(),
-            CellCosts::Computed(_) | CellCosts::Persistent(_) => 1..=u32::MAX,
+            CellCosts::Computed(_) => 1..=u32::MAX,
+            CellCosts::Persistent(kernels) => kernels.measured(),
         }
     }
 }

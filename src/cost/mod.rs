@@ -4,6 +4,7 @@ mod cell;
 pub mod curve;
 pub mod grnn;
 pub mod operators;
+pub mod persistent;
 pub mod preferred;
 pub mod roofline;
 pub mod table;
@@ -11,6 +12,16 @@ pub mod timing;
 
 use crate::backend::Step;
 use crate::units::{CellId, Nanos, Share};
+
+/// A launch that runs a step as often as it is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// What it takes.
+    pub time: Nanos,
+    /// That the requests' states come together and go back is part of this time, so that a task of such launches pays neither
+    /// [`CostModel::gather`] nor [`CostModel::whole`].
+    pub moves_states: bool,
+}
 
 /// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.
 pub trait CostModel: Send + Sync {
@@ -51,7 +62,7 @@ pub trait CostModel: Send + Sync {
 
     /// The time of all runs of a step in one launch of a kernel that keeps the weights on chip, where the device has one for the cell
     /// ([`grnn`]). Tasks of whole requests, and of parts of them, run their steps so.
-    fn persistent(&self, _: &Step) -> Option<Nanos> {
+    fn persistent(&self, _: &Step) -> Option<Launch> {
         None
     }
 

@@ -377,11 +377,12 @@ impl<'s> Prepared<'s> {
     /// The cell types that ran at batch sizes which the policy's cost table does not have; none on a real device.
     pub fn extrapolated(&self, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
         let Some(device) = self.device(run.policy) else { return Vec::new() };
-        if device.is_persistent() && self.runs_several_steps(run.policy) {
-            return Vec::new(); // Its tasks run in kernels of which the table says nothing.
-        }
+        let measured = match self.runs_several_steps(run.policy) {
+            true => TableModel::measured_of_several_steps,
+            false => TableModel::measured,
+        };
         let counts = (0..).map(CellId).zip(&self.steps).zip(&record.batches);
-        counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &device.measured(id), counts)).collect()
+        counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &measured(device, id), counts)).collect()
     }
 
     /// The number of workers.

@@ -2,7 +2,7 @@
 
 use super::supply::{Bench, Supply};
 use super::{Profile, Subject, id_of};
-use crate::backend::{Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::{Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Part, Step, Task};
 use crate::error::{Error, Result};
 use crate::experiment::engine::Running;
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
@@ -174,9 +174,9 @@ impl Deck<'_> {
     /// Runs a flight; `at` says what cell runs at each place and whether on the second set of requests.
     fn run_flight(&mut self, input: u32, batch: u32, at: impl Fn(usize) -> (CellId, bool)) -> Result<Flown> {
         let supply = &mut self.supply;
-        self.runway.fly(self.length, input, |place, worker| {
+        self.runway.fly(self.length, |place, worker| {
             let (cell, second) = at(place);
-            (cell, supply.take(worker, second, batch as usize))
+            of_nodes(cell, input, supply.take(worker, second, batch as usize))
         })
     }
 
@@ -184,10 +184,16 @@ impl Deck<'_> {
     fn run_set(&mut self, cell: CellId, second: bool, largest: u32) -> Result<()> {
         for worker in 0..self.runway.workers {
             let nodes = self.supply.take(worker, second, largest as usize);
-            self.runway.submit(cell, 0, worker, nodes);
+            let (step, members) = of_nodes(cell, 0, nodes);
+            self.runway.submit(step, worker, &members);
         }
         self.runway.land(self.runway.workers).map(drop)
     }
+}
+
+/// A task that runs a cell once on each of some nodes.
+pub(super) fn of_nodes(cell: CellId, input: u32, nodes: Vec<NodeRef>) -> (Step, MemberList) {
+    (Step { cell, batch: nodes.len() as u32, times: 1, input }, MemberList::Nodes(nodes))
 }
 
 impl<'e> Runway<'e> {
@@ -195,20 +201,15 @@ impl<'e> Runway<'e> {
         Runway { backend, workers, next_task: 0, seen }
     }
 
-    /// Gives every worker so many tasks and waits for them; `task` says what each place of a flight runs on each worker.
-    pub fn fly(
-        &mut self,
-        length: usize,
-        input: u32,
-        mut task: impl FnMut(usize, usize) -> (CellId, Vec<NodeRef>),
-    ) -> Result<Flown> {
+    /// Gives every worker so many tasks and waits for them; `task` says what each place of a flight runs on each worker: nodes, or parts.
+    pub fn fly(&mut self, length: usize, mut task: impl FnMut(usize, usize) -> (Step, MemberList)) -> Result<Flown> {
         let first = self.next_task;
         let mut ran = Vec::new();
         for place in 0..length {
             for worker in 0..self.workers {
-                let (cell, nodes) = task(place, worker);
-                ran.extend_from_slice(&nodes);
-                self.submit(cell, input, worker, nodes);
+                let (step, members) = task(place, worker);
+                ran.extend(members.requests());
+                self.submit(step, worker, &members);
             }
         }
         let mut flown = vec![Vec::with_capacity(length); self.workers];
@@ -220,20 +221,30 @@ impl<'e> Runway<'e> {
         Ok(Flown { tasks: flown, seen: self.seen })
     }
 
-    fn submit(&mut self, cell: CellId, input: u32, worker: usize, nodes: Vec<NodeRef>) {
-        let steps = [Step { cell, batch: nodes.len() as u32, times: 1, input }];
+    fn submit(&mut self, step: Step, worker: usize, members: &MemberList) {
+        let steps = [step];
+        let nodes = |list: &mut Vec<NodeRef>| {
+            if let MemberList::Nodes(nodes) = members {
+                list.extend_from_slice(nodes);
+            }
+        };
+        let parts = |list: &mut Vec<Part>| {
+            if let MemberList::Parts(parts) = members {
+                list.extend_from_slice(parts);
+            }
+        };
         let requests: Vec<RequestId> = Vec::new();
         let task = Task {
             worker: WorkerId(worker as u16),
             stream: StreamId(0),
             steps: &steps,
-            batch: nodes.len() as u32,
-            useful_cells: steps[0].cells(),
+            batch: step.batch,
+            useful_cells: step.cells(),
             gather: false,
             host: HostWork::default(),
             looped: LoopWork::default(),
             requests: &requests,
-            members: Members::Nodes(&|list| list.extend_from_slice(&nodes)),
+            members: if let MemberList::Parts(_) = members { Members::Parts(&parts) } else { Members::Nodes(&nodes) },
         };
         let id = TaskId(self.next_task);
         self.next_task += 1;
@@ -247,8 +258,8 @@ impl<'e> Runway<'e> {
     }
 
     /// A request that failed would be measured doing nothing.
-    fn check(&mut self, nodes: &[NodeRef]) -> Result<()> {
-        let failed = nodes.iter().find_map(|node| self.backend.failure(node.request));
+    fn check(&mut self, requests: &[RequestId]) -> Result<()> {
+        let failed = requests.iter().find_map(|request| self.backend.failure(*request));
         failed.map_or(Ok(()), |reason| Err(Error::failed(format!("a measured task failed: {reason}"))))
     }
 }

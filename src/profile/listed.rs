@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::flights::Runway;
+use super::flights::{Runway, of_nodes};
 use super::served::serve_whole;
 use super::wanted::of_input;
 use super::{Profile, Settings, Subject, Wanted, unfolded};
@@ -70,10 +70,10 @@ fn fly(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile)
     let mut runway = Runway::new(subject.start(&requests, batch)?, workers, seen);
     for (node, operator) in (0..).map(NodeId).zip(network.operators()) {
         let of_operator = network.input(operator, input);
-        let flown = runway.fly(SETS, of_operator, |set, worker| {
+        let flown = runway.fly(SETS, |set, worker| {
             let first = (set * workers + worker) as u32 * batch;
             let nodes = (first..first + batch).map(|id| NodeRef { request: RequestId(id), node });
-            (operator.cell, nodes.collect())
+            of_nodes(operator.cell, of_operator, nodes.collect())
         })?;
         let samples = profile.cells.entry((operator.name.clone(), of_operator)).or_default().entry(batch).or_default();
         flown.durations().into_iter().for_each(|time| samples.add(time));

@@ -60,9 +60,10 @@ pub fn make(
 
 /// The network of a measurement on its device.
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Engine> {
-    let Settings { processor, gpu, workers, .. } = settings;
+    let Settings { processor, gpu, workers, persistent, .. } = settings;
     engine::check(*processor, &wanted.model, gpu)?;
-    let engine = Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, None, *workers)?;
+    let engine =
+        Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, persistent.as_ref(), *workers)?;
     let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
     for (number, tree) in trees.graphs.iter().enumerate() {
         engine.network().check(tree).within(format_args!("request {number}"))?;

@@ -11,6 +11,8 @@
 //!   rarely fit a core's own cache, and states go back to their requests.
 //! - **whole**: the same for steps inside of tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), as padded, merged and
 //!   immediate batching submit them, and what such a task takes beside its steps.
+//! - **persistent**: on GPUs with persistent kernels, a step inside of a launch of several (`CELL.persistent`), and what the launch takes beside its
+//!   steps (`CELL.persistent.launch`).
 //! - Operators of **networks that a file lists**, in tasks of whole requests, whose steps they are: at each batch size and, where they depend
 //!   on it, number of tokens.
 //! - **task**: from the finish of a task to the start of the next that waits behind it.
@@ -30,6 +32,7 @@ pub mod grid;
 mod launch;
 mod listed;
 mod made;
+mod persistent;
 mod report;
 mod samples;
 mod served;
@@ -44,11 +47,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use self::launch::Launch;
 pub use self::made::{Made, make};
+pub use self::persistent::Launches;
+use self::persistent::STEPS;
 pub use self::samples::{LeaveOneOut, Samples};
 pub use self::wanted::{Wanted, cells_of, measured};
 pub use self::whole::{StepCost, Whole};
 use crate::backend::cuda::Options;
 use crate::backend::cuda::gpu::Settings as GpuSettings;
+use crate::cost::grnn;
 use crate::error::{Error, Result};
 use crate::experiment::engine::{Engine, Running};
 use crate::experiment::target::Processor;
@@ -91,6 +97,8 @@ pub struct Settings {
     pub processor: Processor,
     /// How it computes, if it is a GPU.
     pub gpu: GpuSettings,
+    /// What GRNN's model knows of it, if its persistent kernels are measured too.
+    pub persistent: Option<grnn::Device>,
 }
 
 impl Settings {
@@ -116,12 +124,16 @@ pub struct Profile {
     pub launches: BTreeMap<u32, Launch>,
     /// Tasks of whole requests.
     pub whole: Whole,
+    /// Launches of persistent kernels, by the cell's name and by batch.
+    pub persistent: BTreeMap<String, BTreeMap<u32, Launches>>,
 }
 
 impl Profile {
     /// By how much the mean of a task or step is above the median of those like it, over the samples of all cells; 1 or more.
     pub fn mean_over_median(&self) -> f64 {
-        samples::mean_over_median(self.cells.values().flat_map(BTreeMap::values).chain(self.whole.samples()))
+        let cells = self.cells.values().flat_map(BTreeMap::values);
+        let launches = self.persistent.values().flat_map(BTreeMap::values).flat_map(Launches::samples);
+        samples::mean_over_median(cells.chain(self.whole.samples()).chain(launches))
     }
 
     /// How much longer a step of a cell is behind one of another cell, with the spread of the difference.
@@ -177,6 +189,9 @@ pub fn measure(subject: &mut Subject<'_>, progress: &dyn Fn()) -> Result<Profile
         }
         for bench in supply::benches(wanted) {
             flights::measure(&bench, subject, &batches, &mut profile, &go_on)?;
+        }
+        if settings.persistent.is_some() {
+            persistent::measure(subject, &batches, &mut profile, &go_on)?;
         }
         for requests in whole::sizes(wanted, settings) {
             whole::measure(subject, requests, &mut profile.whole)?;

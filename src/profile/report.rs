@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{LeaveOneOut, Profile, Samples, StepCost};
-use crate::cost::table::{GATHER, LAUNCH, SWITCH, TASK, WHOLE};
+use super::{LeaveOneOut, Profile, STEPS, Samples, StepCost};
+use crate::cost::table::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::table::{aligned, significant};
 use crate::units::Nanos;
@@ -41,6 +41,17 @@ pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
             if let Some((longer, deviation)) = switch {
                 row(&format!("{name}.{SWITCH}"), 0, *batch, scaled(*longer, ratio), *deviation);
             }
+        }
+    }
+    for (cell, batches) in &profile.persistent {
+        let name = format!("{cell}.{PERSISTENT}");
+        for (batch, launches) in batches {
+            let (step, deviation) = launches.step();
+            row(&name, 0, *batch, scaled(step, ratio), deviation);
+        }
+        for (batch, launches) in batches {
+            let (launch, deviation) = launches.launch();
+            row(&format!("{name}.{LAUNCH}"), 0, *batch, scaled(launch, ratio), deviation);
         }
     }
     if overheads {
@@ -102,6 +113,13 @@ pub fn about(profile: &Profile) -> Vec<String> {
          the machine takes time for itself",
         profile.mean_over_median()
     ));
+    let [short, long] = STEPS;
+    lines.extend(profile.persistent.keys().map(|cell| {
+        format!(
+            "{cell}.{PERSISTENT}: tasks of {short} and of {long} steps in persistent kernels; a step is its part of the difference, and \
+             the launch what the shorter ones take beside their steps"
+        )
+    }));
     let all: Decisions = profile.launches.values().map(|launch| launch.decisions).sum();
     if all.calls > 0 {
         let each = profile.launches.iter().filter(|(_, launch)| launch.decisions.calls > 0).map(|(batch, launch)| {
@@ -138,6 +156,17 @@ pub fn times(profile: &Profile) -> String {
         for (batch, samples) in batches {
             let error = errors.errors.iter().find(|(left_out, _)| left_out == batch).map(|(_, error)| *error);
             line(named(cell, *input), *batch, samples.median(), samples.deviation(), error);
+        }
+    }
+    for (cell, batches) in &profile.persistent {
+        let name = format!("{cell}.{PERSISTENT}");
+        for (batch, launches) in batches {
+            let (step, deviation) = launches.step();
+            line(name.clone(), *batch, step, deviation, None);
+        }
+        for (batch, launches) in batches {
+            let (launch, deviation) = launches.launch();
+            line(format!("{name}.{LAUNCH}"), *batch, launch, deviation, None);
         }
     }
     for (batch, launch) in &profile.launches {

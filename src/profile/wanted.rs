@@ -116,7 +116,8 @@ impl Wanted {
         if self.model.network().is_some() {
             return settings.repeats as usize * self.input_sizes().len() * settings.batches.len();
         }
-        let turns = supply::benches(self).len() + usize::from(self.model.takes_trees());
+        let launches = if settings.persistent.is_some() { self.cells.len() } else { 0 };
+        let turns = supply::benches(self).len() + usize::from(self.model.takes_trees()) + launches;
         let whole = super::whole::sizes(self, settings).len();
         settings.repeats as usize * (turns * settings.batches.len() + whole + super::launch::batches(settings).len())
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::Device;
 use crate::cost::CostModel;
-use crate::cost::grnn::{self, Persistent};
+use crate::cost::grnn;
+use crate::cost::persistent::Persistent;
 use crate::cost::roofline::Roofline;
 use crate::cost::table::{CostTable, Overhead};
 use crate::error::{Context as _, Result};
@@ -16,11 +17,12 @@ use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
 /// The costs of a policy's tasks as a scenario names them: the rows of a cost table, of cells without rows what follows from the
-/// data sheet of a device, and the persistent kernels of a device that has them. `None` if it names none of the three. The sizes are those of the
-/// model's network.
+/// data sheet of a device, and the persistent kernels of a device that has them, by the table's rows or else by the device's file. `None` if it
+/// names none of the three. The sizes are those of the model's network.
 ///
 /// # Errors
-/// A file that is missing or broken; a cell without rows of which it is not known what it computes; a model without persistent kernels.
+/// A file that is missing or broken; a cell without rows of which it is not known what it computes; a model without persistent kernels, or such
+/// of which nothing says what they take.
 pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
     let mut table = costs.map(CostTable::read).transpose()?;
     if let Some(file) = &device.roofline {
@@ -28,18 +30,16 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
         table = Some(table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, sizes)?);
     }
     if let Some(file) = &device.grnn {
-        let (kernels, cell) = persistent(file, model, sizes)?;
-        table = Some(table.unwrap_or_else(CostTable::empty).with_persistent(kernels, cell));
+        let cell = grnn::Cell::of(model)?;
+        let kernels = grnn::Device::read(file)?;
+        let rows = table.unwrap_or_else(CostTable::empty);
+        let times = match rows.persistent(cell.name())? {
+            Some(measured) => measured,
+            None => Persistent::Modelled(grnn::Persistent::new(cell, sizes.hidden, &kernels).within(file.display())?),
+        };
+        table = Some(rows.with_persistent(Arc::new(times), cell.name()));
     }
     Ok(table)
-}
-
-/// The persistent kernels of a model on a device, and the name of its cell.
-fn persistent(file: &Path, model: &Model, sizes: &Sizes) -> Result<(Arc<Persistent>, &'static str)> {
-    let cell = grnn::Cell::of(model)?;
-    let device = grnn::Device::read(file)?;
-    let kernels = Persistent::new(cell, sizes.hidden, &device).within(file.display())?;
-    Ok((Arc::new(kernels), cell.name()))
 }
 
 /// The costs that a policy is named, or why there are none. A real run may do with a table that does not fit, or without one, unless the

@@ -130,6 +130,11 @@ impl Device {
         let has_inputs = costs.trim().lines().next().is_some_and(|row| row.split(',').count() == 4);
         let header = if has_inputs { "cell,batch,ns,input" } else { "cell,batch,ns" };
         let table = CostTable::parse(&format!("{header}\n{costs}"), "costs").expect("a cost table");
+        // Whoever gives rows of persistent kernels has such.
+        let table = match table.persistent(&cells[0].name).expect("rows of both kinds") {
+            Some(times) => table.with_persistent(Arc::new(times), &cells[0].name),
+            None => table,
+        };
         let costs = table.device(&cells, overhead).expect("costs of each cell");
         Device { model, cells, workers, costs }
     }

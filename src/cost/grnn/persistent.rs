@@ -24,7 +24,7 @@ impl Persistent {
         let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
             Error::input(format!(
                 "no table [grnn.time] for the {name}, so that there is no telling how long its persistent kernels take; \
-                 scenarios/devices/titan-v.toml has one"
+                 scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
             ))
         })?;
         let launches = Launches::new(cell, hidden, device, &Space::default());

@@ -13,8 +13,8 @@ pub use self::model::TableModel;
 use self::rows::Header;
 use super::cell::{CellCosts, Rows};
 use super::curve::Curve;
-use super::grnn::Persistent;
 use super::operators;
+use super::persistent::Persistent;
 use super::roofline::{Kernels, Roofline};
 use crate::error::{Context as _, Error, Result};
 use crate::units::Nanos;
@@ -43,6 +43,9 @@ pub const KERNEL: &str = "kernel";
 /// Behind the name of a cell, or of its steps inside of tasks of whole requests: how much longer it takes behind a cell of
 /// another type.
 pub const SWITCH: &str = "switch";
+/// Behind the name of a cell: the time of a step inside of a launch of its persistent kernel, and behind that [`LAUNCH`]: what the launch
+/// takes beside its steps.
+pub const PERSISTENT: &str = "persistent";
 
 /// A cost table as its file has it.
 #[derive(Clone, Debug)]
@@ -169,6 +172,34 @@ impl CostTable {
         self
     }
 
+    /// The times of a cell's persistent kernels, where the table has rows for them.
+    ///
+    /// # Errors
+    /// Rows for steps without those for launches, or the other way round.
+    pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
+        let [step, launch] = [format!("{cell}.{PERSISTENT}"), format!("{cell}.{PERSISTENT}.{LAUNCH}")];
+        let missing = |there: &str, missing: &str| {
+            Error::input(format!(
+                "{}: rows for \"{there}\" but none for \"{missing}\"; a launch takes the two together, and batchlab profile --grnn measures both",
+                self.name
+            ))
+        };
+        match (self.curve(&step), self.curve(&launch)) {
+            (Some(step), Some(launch)) => Ok(Some(Persistent::Measured { step: step.clone(), launch: launch.clone() })),
+            (Some(_), None) => Err(missing(&step, &launch)),
+            (None, Some(_)) => Err(missing(&launch, &step)),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The rows of a name that is no cell's.
+    fn curve(&self, name: &str) -> Option<&Curve> {
+        match self.cells.get(name)? {
+            CellCosts::Rows(rows) => Some(&rows.by_input[0].1),
+            _ => None,
+        }
+    }
+
     /// The rows of a cell: those of its name or, where the name ends in a number and has none, of the name without the number,
     /// so that `internal` stands for `internal1` and `internal2`. `part` is what stands behind the name.
     fn rows(&self, cell: &str, part: &str) -> Option<&CellCosts> {
@@ -215,8 +246,8 @@ impl CostTable {
         let in_whole: Vec<(CellCosts, CellCosts)> =
             cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
         let (whole_cells, whole_switches) = in_whole.into_iter().unzip();
-        let curve = |given: Option<Nanos>, name: &str| match (given, self.cells.get(name)) {
-            (None, Some(CellCosts::Rows(rows))) => rows.by_input[0].1.clone(),
+        let curve = |given: Option<Nanos>, name: &str| match (given, self.curve(name)) {
+            (None, Some(rows)) => rows.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::backend::Step;
 use crate::cost::cell::CellCosts;
 use crate::cost::curve::{Best, Curve};
-use crate::cost::grnn::Persistent;
-use crate::cost::{CostModel, operators};
+use crate::cost::persistent::Persistent;
+use crate::cost::{CostModel, Launch, operators};
 use crate::units::{CellId, Nanos, Share};
 
 /// A cost table made ready for one model on one device.
@@ -80,9 +80,12 @@ impl TableModel {
         self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best(largest)))
     }
 
-    /// Whether tasks of whole requests, and of parts of them, run in persistent kernels.
-    pub fn is_persistent(&self) -> bool {
-        self.persistent.is_some()
+    /// As [`TableModel::measured`], in tasks of whole requests and of parts of them, which may run in persistent kernels.
+    pub fn measured_of_several_steps(&self, cell: CellId) -> RangeInclusive<u32> {
+        match &self.persistent {
+            Some(kernels) if self.operator(cell).is_none() => kernels.measured(),
+            _ => self.measured(cell),
+        }
     }
 
     /// The batch of a cell that fills the device, for inputs of this size: the smallest power of two whose doubling takes at least half as
@@ -130,9 +133,9 @@ impl CostModel for TableModel {
         self.whole_switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
     }
 
-    fn persistent(&self, step: &Step) -> Option<Nanos> {
+    fn persistent(&self, step: &Step) -> Option<Launch> {
         let kernels = self.persistent.as_ref().filter(|_| self.operator(step.cell).is_none())?;
-        Some(kernels.runs(step.batch, step.times))
+        Some(Launch { time: kernels.runs(step.batch, step.times), moves_states: kernels.moves_states() })
     }
 
     fn whole(&self, requests: u32) -> Nanos {

@@ -1,0 +1,162 @@
+//! What launches of persistent kernels take, each of which runs several steps of a cell: as they were measured, or as GRNN's model has them.
+
+use std::ops::RangeInclusive;
+
+use super::curve::{Best, Curve};
+use super::grnn;
+use super::preferred::preferred;
+use crate::units::Nanos;
+
+/// Where the times of a cell's persistent kernels are from.
+#[derive(Clone, Debug)]
+pub enum Persistent {
+    /// Rows of a cost table. A batch that is larger than that of any kernel, and so is launched in pieces, was measured in one.
+    Measured {
+        /// A step inside of a launch.
+        step: Curve,
+        /// What a launch takes beside its steps. That states come together and go back is part of it, since each launch does both.
+        launch: Curve,
+    },
+    /// The device's file. Nothing is known of states there, so that tasks pay for them as others do.
+    Modelled(grnn::Persistent),
+}
+
+impl Persistent {
+    /// The time of so many steps of a batch.
+    pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
+        match self {
+            Persistent::Measured { step, launch } => {
+                launch.at(batch).saturating_add(step.at(batch).saturating_mul(steps.into()))
+            }
+            Persistent::Modelled(kernels) => kernels.runs(batch, steps),
+        }
+    }
+
+    /// Whether that states come together and go back is part of these times.
+    pub fn moves_states(&self) -> bool {
+        matches!(self, Persistent::Measured { .. })
+    }
+
+    /// The batch that fills the device where a launch is a step alone.
+    pub fn preferred(&self) -> u32 {
+        preferred(|batch| self.runs(batch, 1))
+    }
+
+    /// The least that a step takes in batches of up to so many, and of up to the largest that was measured; launches apart.
+    pub fn best(&self, largest: u32) -> Best {
+        match self {
+            Persistent::Measured { step, .. } => step.best(largest),
+            Persistent::Modelled(kernels) => kernels.best(largest),
+        }
+    }
+
+    /// The batches for which the times are not extrapolated.
+    pub fn measured(&self) -> RangeInclusive<u32> {
+        match self {
+            Persistent::Measured { step, launch } => {
+                let (one, other) = (step.measured(), launch.measured());
+                *one.start().max(other.start())..=*one.end().min(other.end())
+            }
+            Persistent::Modelled(_) => 1..=u32::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backend::{Members, Step, Task};
+    use crate::cost::CostModel as _;
+    use crate::cost::table::{CostTable, Overhead, TableModel};
+    use crate::cost::timing::Timing;
+    use crate::units::{CellId, Share, WorkerId};
+    use crate::workload::model::Model;
+
+    /// Beside what an LSTM's persistent kernels take, single steps, and what tasks of them pay.
+    const ROWS: &str =
+        "cell,batch,ns\nlstm,1,50\nlstm,8,99\nlstm.whole,1,40\nwhole,1,1000\ngather,1,2000\ntask,1,7\ntask,8,7\n";
+    const LAUNCHES: &str =
+        "lstm.persistent,1,10\nlstm.persistent,4,13\nlstm.persistent.launch,2,100\nlstm.persistent.launch,8,130\n";
+
+    fn table(rows: &str) -> CostTable {
+        CostTable::parse(rows, "t.csv").unwrap()
+    }
+
+    /// A device of which rows tell what its persistent kernels take.
+    fn device(rows: &str) -> TableModel {
+        let table = table(rows);
+        let times = table.persistent("lstm").unwrap().unwrap();
+        let table = table.with_persistent(Arc::new(times), "lstm");
+        table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap()
+    }
+
+    /// What a task of these steps takes, each a batch and how often it runs; its members are new.
+    fn duration(device: &mut TableModel, steps: &[(u32, u32)], members: Members<'_>) -> u64 {
+        let step = |(batch, times): &(u32, u32)| Step { cell: CellId(0), batch: *batch, times: *times, input: 0 };
+        let steps: Vec<Step> = steps.iter().map(step).collect();
+        let task = Task::whole_requests(WorkerId(0), &steps, &[], 1);
+        device.duration(&Task { members, gather: true, batch: steps[0].batch, ..task }, Some(CellId(0))).0
+    }
+
+    #[test]
+    fn tasks_of_several_steps_take_what_the_rows_say_and_single_steps_do_not() {
+        let mut device = device(&format!("{ROWS}{LAUNCHES}"));
+        let parts = Members::Parts(&|_| ());
+        // By the lines: 10, 11, 12, 13 and 14 for a step, 100, 105, 110 and 115 for a launch. No state is gathered beside it.
+        assert_eq!(duration(&mut device, &[(1, 3)], parts), 100 + 3 * 10 + 7);
+        assert_eq!(duration(&mut device, &[(3, 20)], parts), 105 + 20 * 12 + 7);
+        assert_eq!(duration(&mut device, &[(5, 1)], Members::Requests), 115 + 14 + 7);
+        // As requests end, those that are left are launched again.
+        assert_eq!(duration(&mut device, &[(4, 6), (2, 1), (1, 2)], Members::Requests), 110 + 78 + 100 + 11 + 120 + 7);
+        assert_eq!(duration(&mut device, &[(1, 1)], Members::Nodes(&|_| ())), 50 + 2000 + 7);
+        let step = Step { cell: CellId(0), batch: 1, times: 2, input: 0 };
+        let task = Task::whole_requests(WorkerId(0), std::slice::from_ref(&step), &[], 1);
+        assert_eq!(Timing::demand(&mut device, &task), Share::WHOLE, "its blocks are all there is");
+        let forever = device_of_endless_steps();
+        assert_eq!(forever.persistent(&step).unwrap().time, Nanos::MAX);
+    }
+
+    fn device_of_endless_steps() -> TableModel {
+        device(&format!("{ROWS}lstm.persistent,1,{}\nlstm.persistent.launch,1,1\n", u64::MAX))
+    }
+
+    #[test]
+    fn bounds_and_what_was_measured_are_those_of_the_rows() {
+        let device = device(&format!("{ROWS}{LAUNCHES}"));
+        let best = device.best(CellId(0), 0, 2);
+        assert_eq!(best, Best { time: Nanos(10), share_ns: 13.0 / 4.0 }, "up to the largest of the rows");
+        assert_eq!(device.best(CellId(0), 0, 13).share_ns, 22.0 / 13.0);
+        assert_eq!((device.measured(CellId(0)), device.measured_of_several_steps(CellId(0))), (1..=8, 2..=4));
+        assert_eq!(device.preferred(CellId(0), 0), Some(8), "that of single steps");
+    }
+
+    #[test]
+    fn a_cell_without_rows_is_launched_for_each_step() {
+        let mut device = device(&format!("cell,batch,ns\n{LAUNCHES}"));
+        assert_eq!(device.cell(&Step { cell: CellId(0), batch: 2, times: 5, input: 0 }), Nanos(111));
+        assert_eq!(duration(&mut device, &[(2, 1)], Members::Nodes(&|_| ())), 111);
+        assert_eq!(device.measured(CellId(0)), 2..=4);
+        let other = table(&format!("cell,batch,ns\n{LAUNCHES}"));
+        let refused = other.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap_err().to_string();
+        assert!(refused.contains("no rows for the cell \"lstm\""), "such rows alone are no cell: {refused}");
+    }
+
+    #[test]
+    fn rows_mean_nothing_without_such_kernels_and_neither_does_one_of_the_two_alone() {
+        let of = |rows: &str| table(rows).persistent("lstm").map_err(|error| error.to_string());
+        assert!(of(ROWS).unwrap().is_none() && table(ROWS).persistent("gru").unwrap().is_none());
+        let mut without =
+            table(&format!("{ROWS}{LAUNCHES}")).device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
+        assert_eq!(duration(&mut without, &[(1, 3)], Members::Parts(&|_| ())), 3 * 50 + 2000 + 7);
+        let missing = |rows: &str, there: &str, missing: &str| {
+            let says =
+                format!("t.csv: rows for \"{there}\" but none for \"{missing}\"; a launch takes the two together");
+            let error = of(&format!("{ROWS}{rows}")).unwrap_err();
+            assert!(error.starts_with(&says), "{error}");
+        };
+        missing("lstm.persistent,1,10\n", "lstm.persistent", "lstm.persistent.launch");
+        missing("lstm.persistent.launch,1,10\n", "lstm.persistent.launch", "lstm.persistent");
+    }
+}
