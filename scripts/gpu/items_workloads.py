@@ -1,7 +1,7 @@
 """The paper's three workloads on one GPU: what each policy serves at most, and its latency at half load. And chunks of steps in persistent
 kernels beside single steps."""
 
-from bench import Skip, table
+from bench import Skip, rows_of, table
 
 # Scenario, and the ratio by which the paper's cellular batching is ahead of the best other.
 WORKLOADS = [("chains", 1.25), ("seq2seq", 1.6), ("trees", 1.8)]
@@ -49,22 +49,45 @@ def compared(bench, name, ratio, precision):
     return ahead >= ratio and sooner >= ratio, figures
 
 
+# The batches of a profile up to the 20 of the scenario; kernels are made for each.
+UP_TO_20 = (1, 2, 4, 6, 8, 10, 12, 16, 20)
+
+
 def chunks(bench):
-    """Joining at every step, or keeping the weights on chip."""
+    """Joining at every step, or keeping the weights on chip: on the GPU, and simulated with the times that were profiled there."""
     scenario = "scenarios/compare/cellular-vs-persistent.toml"
     sets = (f"workload.requests={bench.scale.requests}", "device.grnn=scenarios/devices/h200.toml", *bench.scale.settings)
+    overridden = [word for setting in sets for word in ("--set", setting)]
+    costs = bench.folder / "chunks.csv"
+    batches = ",".join(map(str, UP_TO_20))
+    bench.needed("profile", "--backend", "cuda", "--scenario", scenario, "--batches", batches, "-o", costs, *overridden)
     offline = ("arrivals={ process = 'offline' }", "metrics.warmup=none", "output.plots=[]")
     rows, _ = bench.real(scenario, "chunks-peak", *offline, *sets)
     peaks = {row["policy"]: float(row["throughput_rps"]) for row in rows}
     rates = ", ".join(f"{share * peaks['Each step']:.3g}" for share in (0.1, 0.5, 0.9))
-    rows, _ = bench.real(scenario, "chunks", f"arrivals.rates=[{rates}]", "output.plots=[]", *sets)
-    medians = {(row["policy"], float(row["offered_rps"])): row["p50_ms"] for row in rows}
-    offered = sorted({offered for _, offered in medians})
-    lines = [(policy, f"{peaks[policy]:.0f}", *(medians[policy, load] or "-" for load in offered)) for policy in peaks]
-    bench.write("chunks.txt", table(("policy", "peak req/s", *(f"p50 ms at {load:.0f} req/s" for load in offered)), lines))
+    loads = (f"arrivals.rates=[{rates}]", "output.plots=[]")
+    rows, _ = bench.real(scenario, "chunks", *loads, *sets)
+    real = medians(rows)
+    out = bench.folder / "runs" / "chunks-simulated"
+    simulated = [word for setting in (*loads, f"device.costs={costs}") for word in ("--set", setting)]
+    bench.needed("sim", scenario, "--out", out, *overridden, *simulated)
+    (summary,) = out.glob("*/summary.csv")
+    model = medians(rows_of(summary))
+    offered = sorted({load for _, load in real})
+    cells = lambda policy: (f"{real[policy, load]} ({model[policy, load]})" for load in offered)
+    lines = [(policy, f"{peaks[policy]:.0f}", *cells(policy)) for policy in peaks]
+    heads = (f"p50 ms at {load:.0f} req/s (simulated)" for load in offered)
+    bench.write("chunks.txt", table(("policy", "peak req/s", *heads), lines))
     best = max(peaks, key=peaks.get)
-    quick = [min(peaks, key=lambda policy: float(medians[policy, load] or "inf")) for load in offered]
-    return True, f"the highest peak has {best} ({peaks[best]:.0f} req/s, each step {peaks['Each step']:.0f}); the shortest medians have {', '.join(quick)}"
+    quick = [min(peaks, key=lambda policy: float(real[policy, load] or "inf")) for load in offered]
+    return True, (
+        f"the highest peak has {best} ({peaks[best]:.0f} req/s, each step {peaks['Each step']:.0f}); the shortest medians have {', '.join(quick)} "
+        "(chunks.txt has all, real and simulated)"
+    )
+
+
+def medians(rows):
+    return {(row["policy"], float(row["offered_rps"])): row["p50_ms"] for row in rows}
 
 
 def run(bench):
