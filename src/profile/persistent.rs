@@ -20,7 +20,7 @@ const FLIGHT: usize = 32;
 /// The flights of each kind at a batch size, in each repeat.
 const FLIGHTS: u32 = 3;
 
-/// What was measured of one cell at one batch size: tasks of so many steps as [`STEPS`] says.
+/// What was measured of one cell at one batch size: tasks of so many steps as `STEPS` says.
 #[derive(Debug, Default)]
 pub struct Launches([Samples; 2]);
 
