@@ -44,6 +44,15 @@ impl Error {
         Error::Failed(format!("{}: cannot be written: {cause}", path.display()))
     }
 
+    /// The same error in other words.
+    fn rewritten(self, words: impl FnOnce(String) -> String) -> Error {
+        match self {
+            Error::Input(message) => Error::Input(words(message)),
+            Error::Failed(message) => Error::Failed(words(message)),
+            Error::Interrupted => Error::Interrupted,
+        }
+    }
+
     /// The process's exit code for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -53,18 +62,21 @@ impl Error {
     }
 }
 
-/// Adds where an error happened.
+/// Adds what is known of an error outside of where it happened.
 pub trait Context<T> {
     /// Puts `place: ` before the message.
     fn within(self, place: impl Display) -> Result<T>;
+
+    /// Puts `, or way out` behind the message.
+    fn or_way_out(self, way: impl Display) -> Result<T>;
 }
 
 impl<T> Context<T> for Result<T> {
     fn within(self, place: impl Display) -> Result<T> {
-        self.map_err(|error| match error {
-            Error::Input(message) => Error::Input(format!("{place}: {message}")),
-            Error::Failed(message) => Error::Failed(format!("{place}: {message}")),
-            Error::Interrupted => Error::Interrupted,
-        })
+        self.map_err(|error| error.rewritten(|message| format!("{place}: {message}")))
+    }
+
+    fn or_way_out(self, way: impl Display) -> Result<T> {
+        self.map_err(|error| error.rewritten(|message| format!("{message}, or {way}")))
     }
 }

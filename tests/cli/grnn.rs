@@ -23,6 +23,7 @@ fn mappings_are_ranked_with_the_terms_of_their_costs() {
     // No wider tile is valid, but threads may be any number.
     assert_eq!(json["valid"], 456);
     assert_eq!(json["top"][0]["cost"]["memory"], 24.0);
+    assert_eq!(json["top"][0]["thread_weights"], 128.0);
 }
 
 #[test]

@@ -156,12 +156,14 @@ fn table(cell: Cell, ranked: &[Ranked], args: &Args) -> String {
 
 fn object(one: &Ranked, args: &Args) -> Value {
     let Ranked { rnn, mapping, cost } = one;
+    let sizes = Sizes { rnn: *rnn, hidden: args.hidden, batch: args.batch };
     json!({
         "kernel": rnn.to_string(),
         "mapping": mapping,
         "sub_tile_width": mapping.sub_tile_width(*rnn),
         "threads": mapping.threads(),
-        "blocks": mapping.blocks(&Sizes { rnn: *rnn, hidden: args.hidden, batch: args.batch }),
+        "blocks": mapping.blocks(&sizes),
+        "thread_weights": weights_of_thread(mapping, &sizes),
         "cost": {
             "memory": cost.memory,
             "synchronisation": cost.synchronisation,

@@ -159,8 +159,7 @@ impl Drop for Kernels {
 pub(super) fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
     nvrtc.target(gpu.architecture).ok_or_else(|| {
         Error::failed(format!(
-            "{gpu} has compute capability {}.{}, for which NVRTC {}.{} ({}) no longer compiles; an older one may, or use \
-             --backend cpu, which needs no GPU",
+            "{gpu} has compute capability {}.{}, for which NVRTC {}.{} ({}) no longer compiles; take an older one",
             gpu.architecture / 10,
             gpu.architecture % 10,
             nvrtc.version.0,

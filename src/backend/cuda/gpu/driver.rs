@@ -53,8 +53,7 @@ impl Driver {
     pub fn gpus(&self) -> Result<usize> {
         if self.version < OLDEST {
             return Err(Error::failed(format!(
-                "the driver is too old: {} serves CUDA up to {}, and {} is needed; update it, or use --backend cpu, which \
-                 needs no GPU",
+                "the driver is too old: {} serves CUDA up to {}, and {} is needed; update it",
                 self.path.display(),
                 dotted(self.version),
                 dotted(OLDEST)
@@ -63,8 +62,7 @@ impl Driver {
         let count = cudarc::driver::result::init().and_then(|()| cudarc::driver::result::device::get_count());
         let none = |reason: String| {
             Error::failed(format!(
-                "there is no GPU: the driver {} (CUDA {}) says: {reason}; CUDA_VISIBLE_DEVICES may hide one; use --backend \
-                 cpu, which needs none",
+                "there is no GPU: the driver {} (CUDA {}) says: {reason}; see whether CUDA_VISIBLE_DEVICES hides one",
                 self.path.display(),
                 dotted(self.version)
             ))

@@ -63,10 +63,7 @@ impl<T> Search<T> {
     /// It was not found: what was looked for, where, and what else to do.
     pub fn need(&self) -> Result<&T> {
         self.found.as_ref().ok_or_else(|| {
-            Error::failed(format!(
-                "no {} was found: {}; name its folder in {FOLDERS}, or use --backend cpu, which needs no GPU",
-                self.name, self.story
-            ))
+            Error::failed(format!("no {} was found: {}; name its folder in {FOLDERS}", self.name, self.story))
         })
     }
 
@@ -326,6 +323,6 @@ mod tests {
              {folder}/libabsent.so.12: "
         );
         assert!(message.starts_with(&beginning), "{message}");
-        assert!(message.ends_with("or use --backend cpu, which needs no GPU"), "{message}");
+        assert!(message.ends_with("; name its folder in BATCHLAB_CUDA_LIBRARIES"), "{message}");
     }
 }

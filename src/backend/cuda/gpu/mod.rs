@@ -48,11 +48,14 @@ use self::weights::Upload;
 use self::worker::Worker;
 use super::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Shape, Slot};
 use crate::cost::grnn as model;
-use crate::error::{Error, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::network::Spec;
 use crate::network::weights::Weights;
 use crate::units::WorkerId;
 use crate::workload::model::Model;
+
+/// What is left to do where GPUs can't be used.
+const CPU: &str = "use --backend cpu, which needs no GPU";
 
 /// The GPUs of this host, each with the network on it. What is first uses what stands behind it.
 #[derive(Debug)]
@@ -98,9 +101,9 @@ impl Gpus {
         spec.check(model)?;
         super::check(model)?;
         let found = libraries::find();
-        let driver = found.driver.need()?;
-        let visible = driver.gpus()?;
-        let (nvrtc, cublas) = (found.nvrtc.need()?, found.cublas.need()?);
+        let driver = found.driver.need().or_way_out(CPU)?;
+        let visible = driver.gpus().or_way_out(CPU)?;
+        let (nvrtc, cublas) = (found.nvrtc.need().or_way_out(CPU)?, found.cublas.need().or_way_out(CPU)?);
         if !(1..=visible).contains(&workers) {
             return Err(Error::input(format!(
                 "device.workers: {workers} workers, each of which has a GPU of its own; from 1 to {visible}, which are visible"
@@ -111,7 +114,7 @@ impl Gpus {
         let mut opened = Vec::with_capacity(workers);
         for number in 0..workers {
             let gpu = Gpu::open(number)?;
-            let kernels = Kernels::load(&gpu, nvrtc, settings.precision, &cache)?;
+            let kernels = Kernels::load(&gpu, nvrtc, settings.precision, &cache).or_way_out(CPU)?;
             let mut upload = Upload::new(&gpu, &weights, spec, settings.precision);
             let cells = cells::of_model(model, &mut upload).map_err(failed)?;
             let host = || Host::of(&gpu, nvrtc, cublas, &cache);
