@@ -2,6 +2,8 @@
 
 pub mod cpu;
 pub mod cuda;
+#[cfg(test)]
+mod listed_networks;
 mod pace;
 mod parts;
 mod places;

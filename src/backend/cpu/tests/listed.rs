@@ -1,6 +1,5 @@
 //! Networks that a file lists, and parts of requests: the same bits under every policy, on one thread and on several.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,11 +11,10 @@ use super::{serve, submit_parts, toy};
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::table::Table;
 use crate::backend::cpu::worker::{Job, Worker};
+use crate::backend::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
 use crate::backend::{Backend, MemberList, NodeRef, Part, Step, Task};
 use crate::conformance::{Promises, check_backend};
-use crate::cost::CostModel;
-use crate::cost::table::{CostTable, Overhead};
-use crate::network::{Batch, Cell, Network, Scratch, Spec};
+use crate::network::{Batch, Cell, Scratch};
 use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
 use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Window};
@@ -29,34 +27,10 @@ use crate::policy::registry::{Configured, Setup};
 use crate::policy::values::PerCell;
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
-use crate::workload::dnn::Dnn;
 use crate::workload::model::{Model, Unfolder};
 use crate::workload::random;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
-
-const EXAMPLE: &str = include_str!("../../../../scenarios/networks/example.csv");
-
-/// An operator at two places, one after the other and again later, so that a stage may have it more than once.
-const REPEATED: &str = "shape,fixed\nname,kind,rows,inner,columns,elements\na,matmul,3,5,7,1\nb,memory,,,,40\na,matmul,3,5,7,1\n\
-                        a,matmul,3,5,7,1\nc,matmul,9,20,6,1\nb,memory,,,,40\n";
-
-fn listed(text: &str) -> Model {
-    Model::Network(Arc::new(Dnn::parse("n.csv", Path::new("n.csv"), text).expect("a network")))
-}
-
-fn network(model: &Model) -> Arc<Network> {
-    let spec = Spec { hidden: 6, embedding: 6, vocabulary: 20, seed: 4, weights: None };
-    Arc::new(Network::new(model, &spec).expect("weights from the seed"))
-}
-
-/// Costs by which larger batches are worth their while.
-fn costs(model: &Model) -> Arc<dyn CostModel> {
-    let cells = model.cell_types();
-    let rows = cells.iter().map(|cell| format!("{0},1,1000\n{0},8,3000\n", cell.name)).collect::<String>();
-    let table = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "costs").expect("a table");
-    Arc::new(table.device(&cells, Overhead::default()).expect("all cells have rows"))
-}
 
 fn staged(policy: Diversity, stages: Stages, buffer_pairs: u8) -> Box<DvaBatch> {
     let (window, comp_wait) = (Nanos(20_000), Some(Nanos(200_000)));

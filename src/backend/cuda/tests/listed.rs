@@ -1,20 +1,16 @@
 //! Networks that a file lists, and parts of requests: what they come to under every policy, on one lane and on several.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use rand::RngExt as _;
 
 use super::fake::Fake;
 use super::staying::{Hand, step};
 use super::{Service, random_policy};
 use crate::backend::cuda::{Cuda, Options, check};
+use crate::backend::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
 use crate::backend::{Backend as _, MemberList, NodeRef, Part, Step};
 use crate::conformance::{Promises, check_backend};
-use crate::cost::CostModel;
-use crate::cost::table::{CostTable, Overhead};
+use crate::network::Network;
 use crate::network::reference::Output;
-use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
 use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Window};
@@ -22,34 +18,10 @@ use crate::policy::padded::Padded;
 use crate::policy::registry::Configured;
 use crate::policy::values::PerCell;
 use crate::units::{CellId, Nanos, NodeId, RequestId, WorkerId};
-use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
 use crate::workload::random::{self, Stream};
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
-
-const EXAMPLE: &str = include_str!("../../../../scenarios/networks/example.csv");
-
-/// An operator at two places, one after the other and again later, so that a stage may have it more than once.
-const REPEATED: &str = "shape,fixed\nname,kind,count,rows,inner,columns,elements\na,matmul,2,3,5,7,1\nb,memory,,,,,40\n\
-                        a,matmul,2,3,5,7,1\na,matmul,2,3,5,7,1\nc,matmul,,9,20,6,1\nb,memory,,,,,40\n";
-
-fn listed(text: &str) -> Model {
-    Model::Network(Arc::new(Dnn::parse("n.csv", Path::new("n.csv"), text).expect("a network")))
-}
-
-fn network(model: &Model) -> Arc<Network> {
-    let spec = Spec { hidden: 6, embedding: 5, vocabulary: 20, seed: 4, weights: None };
-    Arc::new(Network::new(model, &spec).expect("weights from the seed"))
-}
-
-/// Costs by which larger batches are worth their while.
-fn costs(model: &Model) -> Arc<dyn CostModel> {
-    let cells = model.cell_types();
-    let rows = cells.iter().map(|cell| format!("{0},1,1000\n{0},8,3000\n", cell.name)).collect::<String>();
-    let table = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "costs").expect("a table");
-    Arc::new(table.device(&cells, Overhead::default()).expect("all cells have rows"))
-}
 
 /// Requests for one of the models.
 fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
@@ -114,6 +86,9 @@ fn requests_come_to_the_same_in_stages_and_whole_and_node_by_node() {
         service.streams = if by_stages && rng.random_bool(0.7) { 0 } else { rng.random_range(1..=3) };
         service.astray = rng.random_bool(0.2);
         let mut device = Fake::new(&network, random::stream(case, 0, "cuda listed device"));
+        if model.network().is_none() {
+            device.most_steps = [0, 2, 100][rng.random_range(0..3)];
+        }
         let (outputs, record) = service.serve(&mut device, &mut rng);
         let case = format!("case {case}: {} by {policy:?} on {} workers", model.name(), service.workers);
         assert_eq!(record.failures, [], "{case}");
