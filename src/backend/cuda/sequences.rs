@@ -6,7 +6,7 @@ use super::device::{Device, Fault};
 use super::lanes::{Carried, Flight, LaneId};
 use super::queued::Size;
 use crate::backend::{MemberList, NodeRef, Part, Step, parts, places};
-use crate::units::{NodeId, RequestId};
+use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 
 impl<D: Device> Cuda<'_, D> {
@@ -25,15 +25,19 @@ impl<D: Device> Cuda<'_, D> {
                 Part { request: *request, from: NodeId(0), to }
             })),
         }
+        let Some(&Step { cell, .. }) = steps.first() else { return false };
         let mut from = 0;
         for step in steps {
             let rows = parts.iter().filter(|part| from < parts::length(part)).count();
-            if rows > step.batch as usize {
+            if step.cell != cell || rows > step.batch as usize {
                 return false;
             }
             from += step.times as usize;
         }
-        parts::longest(parts) <= from && parts.iter().all(|part| is_of_one_chain(part, steps, graphs))
+        // Whole requests may be padded; the steps of parts are those of the longest.
+        let longest = parts::longest(parts);
+        let reach = if let MemberList::Parts(_) = members { longest == from } else { longest <= from };
+        reach && parts.iter().all(|part| is_of_one_chain(part, cell, graphs))
     }
 
     /// Queues the steps of the task whose parts [`Cuda::runs_sequences`] has left.
@@ -111,8 +115,8 @@ impl<D: Device> Cuda<'_, D> {
     }
 }
 
-/// Whether the nodes of a part follow on each other, and are of the cell that all steps run.
-fn is_of_one_chain(part: &Part, steps: &[Step], graphs: &[CellGraph]) -> bool {
+/// Whether the nodes of a part follow on each other, and are of one cell.
+fn is_of_one_chain(part: &Part, cell: CellId, graphs: &[CellGraph]) -> bool {
     let place = places::find(&graphs[part.request.index()], part.from);
-    place.is_some_and(|(cell, place)| part.to.0 <= place.run_end.0 + 1 && steps.iter().all(|step| step.cell == cell))
+    place.is_some_and(|(found, place)| found == cell && part.to.0 <= place.run_end.0 + 1)
 }

@@ -13,7 +13,7 @@ use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::Gpu;
 use super::settings::Precision;
-use super::staging::Staging;
+use super::staging::{ROW, Staging};
 use crate::backend::cuda::device::{Fault, Shape};
 
 /// The marks of a lane that have events of their own. A later mark takes the event of an earlier one; who then waits for the
@@ -162,18 +162,22 @@ impl LaneState {
     /// Memory that is not there; the old one stays.
     pub fn fit(&mut self, memory: usize, of: &dyn Cell, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
         let (rows, inputs) = (shape.rows.max(1), shape.inputs);
-        let bytes = |rows, inputs| -> Vec<usize> {
-            let buffers = of.buffers(&Shape { rows, inputs, ..*shape }).into_iter();
+        let bytes = |rows, inputs, steps| -> Vec<usize> {
+            let buffers = of.buffers(&Shape { rows, inputs, steps, ..*shape }).into_iter();
             buffers.map(|buffer| buffer.bytes(precision)).collect()
         };
+        let needed = bytes(rows, inputs, shape.steps);
         let old = self.batches[memory].as_ref();
-        if old.is_some_and(|old| rows <= old.rows && inputs <= old.inputs && old.holds(&bytes(rows, inputs))) {
+        if old.is_some_and(|old| rows <= old.rows && inputs <= old.inputs && old.holds(&needed)) {
             return Ok(false);
         }
-        // In powers of two, so that growing row by row moves memory a few times alone.
+        // In powers of two, so that growing row by row, or step by step, moves memory a few times alone.
         let (rows, inputs) = (rows.next_power_of_two(), inputs.next_power_of_two());
+        let steps = if shape.steps == 0 { 0 } else { shape.steps.next_power_of_two() };
         let (rows, inputs) = old.map_or((rows, inputs), |old| (rows.max(old.rows), inputs.max(old.inputs)));
-        let mut bytes = bytes(rows, inputs);
+        let mut bytes = bytes(rows, inputs, steps);
+        // A larger batch may be in more launches, each of which is smaller.
+        bytes.iter_mut().zip(&needed).for_each(|(bytes, needed)| *bytes = *needed.max(bytes));
         if let Some(old) = old {
             bytes.iter_mut().zip(&old.buffers).for_each(|(bytes, old)| *bytes = old.bytes().max(*bytes));
         }
@@ -296,15 +300,13 @@ pub(super) struct Batching {
 
 impl Batching {
     fn new(gpu: &Arc<Gpu>, rows: u32, inputs: u32, bytes: &[usize]) -> Result<Batching, Fault> {
-        /// The bytes of a row on the GPU.
-        const ROW: usize = 28;
         let what = "the working memory of batches";
         let number = || Memory::zeros(gpu, size_of::<u32>(), what);
         let buffers = bytes.iter().map(|bytes| Memory::zeros(gpu, *bytes, what));
         Ok(Batching {
             rows,
             inputs,
-            table_rows: Memory::zeros(gpu, rows as usize * ROW, what)?,
+            table_rows: Memory::zeros(gpu, rows as usize * ROW * size_of::<u32>(), what)?,
             table_inputs: Memory::zeros(gpu, inputs.max(MOST_INPUTS * rows) as usize * size_of::<u32>(), what)?,
             age: number()?,
             arrived: number()?,

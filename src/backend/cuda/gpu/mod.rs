@@ -341,12 +341,15 @@ impl Device for Gpus {
     }
 
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
-        let (shape, worker) = self.planned(plan).map(|(plan, worker)| (plan.shape, worker))?;
-        if shape.steps > 0 {
-            let behind = worker.one_at_a_time(shape.lane.stream.index());
+        let (plan, worker) = self.planned(plan)?;
+        let stream = plan.shape.lane.stream.index();
+        if plan.shape.steps > 0 {
+            let behind = worker.one_at_a_time(stream);
             worker.noted(behind)?;
         }
-        self.with(plan, |plan, gpu, lane| plan.launch(gpu, lane))
+        let lane = worker.lanes[stream].as_mut().expect("a plan's lane is open");
+        let outcome = plan.launch(&worker.gpu, lane);
+        worker.noted(outcome)
     }
 
     fn signal(&mut self, lane: Lane) -> Result<(), Fault> {

@@ -11,7 +11,7 @@ use super::opened::Gpu;
 use crate::backend::cuda::device::{Batch, Fault};
 
 /// The numbers that a row is on the GPU.
-const ROW: usize = 7;
+pub(super) const ROW: usize = 7;
 
 /// The pieces that a lane begins with. A policy has a few tasks in flight; whole requests gather more often.
 const PIECES: usize = 32;

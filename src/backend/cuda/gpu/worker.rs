@@ -32,7 +32,7 @@ pub(super) struct Worker {
     /// The same cells in persistent kernels.
     pub sequences: Option<Sequences>,
     /// The lane that was last given a persistent kernel.
-    pub persistent: Option<usize>,
+    persistent: Option<usize>,
     pub kernels: Kernels,
     pub gpu: Arc<Gpu>,
     /// Why the GPU can't be used any more.
@@ -100,13 +100,14 @@ impl Worker {
     /// # Errors
     /// Those of the driver.
     pub fn one_at_a_time(&mut self, lane: usize) -> Result<(), Fault> {
-        if let Some(other) = self.persistent.replace(lane).filter(|other| *other != lane) {
+        if let Some(other) = self.persistent.filter(|other| *other != lane) {
             let other = self.lanes[other].as_mut().expect("it has been used");
             let mark = other.mark()?;
             let event = other.event(mark);
             // SAFETY: events live as long as their lanes, which are never closed.
             unsafe { self.lanes[lane].as_mut().expect("the lane is open").wait(event) }?;
         }
+        self.persistent = Some(lane);
         Ok(())
     }
 

@@ -48,6 +48,14 @@ impl<C: Cell + Sync> Cell for Arc<C> {
         (**self).buffers(of)
     }
 
+    fn shares_memory(&self) -> bool {
+        (**self).shares_memory()
+    }
+
+    fn is_captured(&self) -> bool {
+        (**self).is_captured()
+    }
+
     fn gather(&self, at: &Ground<'_>) -> Call {
         (**self).gather(at)
     }

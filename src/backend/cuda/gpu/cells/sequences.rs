@@ -102,7 +102,9 @@ impl Rows {
 
 impl Cell for Sequences {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let (steps, largest, hidden) = (of.steps as usize, self.chosen.largest() as usize, self.hidden as usize);
+        let (steps, hidden) = (of.steps as usize, self.hidden as usize);
+        // Launches stand one behind the other, so that the largest is enough for all.
+        let largest = self.chosen.runs_as(of.rows) as usize;
         let layer = self.chosen.layer();
         vec![
             Buffer::Elements(steps * largest * layer.row() as usize),

@@ -8,7 +8,7 @@ use super::{Configuration, Host, Layer};
 use crate::backend::cuda::gpu::call::Call;
 use crate::backend::cuda::gpu::cublas::Product;
 use crate::backend::cuda::gpu::settings::Precision;
-use crate::cost::grnn::{Cell, Device, Launches, Mapping, Rnn, Sizes, Space, rank};
+use crate::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, rank};
 use crate::error::{Error, Result};
 use crate::network::Spec;
 use crate::network::weights::Weights;
@@ -55,15 +55,10 @@ impl Chosen {
     /// # Errors
     /// A kernel that the compiler refuses; a batch of which the GPU runs none of the first mappings.
     pub fn make_ready(&mut self, batch: u32) -> Result<()> {
-        let missing: Vec<(u32, Rnn, Mapping)> = self
-            .launches
-            .of(batch)
-            .filter(|(runs_as, _)| !self.kernels.contains_key(runs_as))
-            .map(|(runs_as, first)| (*runs_as, first.rnn, first.mapping))
-            .collect();
-        for (runs_as, rnn, mapping) in missing {
+        let wanted: Vec<(u32, Ranked)> = self.launches.of(batch).copied().collect();
+        for (runs_as, first) in wanted {
             if !self.kernels.contains_key(&runs_as) {
-                let kernel = self.kernel(runs_as, rnn, mapping)?;
+                let kernel = self.kernel(runs_as, first.rnn, first.mapping)?;
                 self.kernels.insert(runs_as, kernel);
             }
         }
@@ -105,11 +100,6 @@ impl Chosen {
     /// What is multiplied with the inputs, and how wide they are.
     pub(in crate::backend::cuda::gpu) fn layer(&self) -> &Layer {
         &self.layer
-    }
-
-    /// The largest batch that any of the kernels is for.
-    pub(in crate::backend::cuda::gpu) fn largest(&self) -> u32 {
-        self.kernels.last_key_value().map_or(0, |(batch, _)| *batch)
     }
 
     /// The most numbers that a launch needs beside the states of h.
