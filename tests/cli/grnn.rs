@@ -175,6 +175,16 @@ fn the_fastest_mapping_is_measured_once_and_kept() {
 }
 
 #[test]
+fn a_gpu_that_breaks_off_ends_the_tuning_and_leaves_what_was_measured() {
+    // A mapping takes 17 kernels: one is checked, and eight at a time are timed twice.
+    let Some(host) = Host::new().map(|host| host.with("LOSE", "20")) else { return };
+    let ran = host.run(&[&TUNE[..], &["--top", "3", "--csv", "m.csv"]].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("1 of ") && !ran.stderr.contains("passed over"), "{ran:?}");
+    assert_eq!(host.desk.rows("m.csv").len(), 1);
+}
+
+#[test]
 fn tuning_takes_a_gpu_and_a_size_that_fits_it() {
     let Some(host) = Host::new() else { return };
     let wide = ["grnn", "tune", "--cell", "lstm", "--hidden", "1024", "--batch", "1"];

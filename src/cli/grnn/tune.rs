@@ -151,21 +151,26 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(known) = tuner.recall().filter(|_| may_recall) {
         return show_known(&known, &gpu, args);
     }
-    let measured = measure(&tuner, &all, &places, args)?;
-    let best = measured.iter().min_by_key(|one| one.time).expect("one was measured");
-    if whole {
-        tuner.keep(&Tuned {
-            rnn: best.ranked.rnn,
-            mapping: best.ranked.mapping,
-            steps: args.steps,
-            nanoseconds: best.time.as_nanos() as u64,
-        });
+    let (measured, outcome) = measure(&tuner, &all, &places, args);
+    let Some(best) = measured.iter().min_by_key(|one| one.time) else { return outcome };
+    let found = Tuned {
+        rnn: best.ranked.rnn,
+        mapping: best.ranked.mapping,
+        steps: args.steps,
+        nanoseconds: best.time.as_nanos() as u64,
+    };
+    // One that was found to be faster among others stays.
+    let is_beaten = |known: Tuned| {
+        known.steps == found.steps && known.mapping != found.mapping && known.nanoseconds < found.nanoseconds
+    };
+    if whole && !tuner.recall().is_some_and(is_beaten) {
+        tuner.keep(&found);
     }
     if let Some(file) = file {
         write(file, &measured, all.len(), &device.name, args)?;
     }
     match args.format {
-        Format::Table => print(&table(&measured, best, all.len(), &gpu, cell, args)),
+        Format::Table => print(&table(&measured, best, all.len(), &gpu, cell, args))?,
         Format::Json => print_json(vec![json!({
             "gpu": gpu,
             "cell": cell.name(),
@@ -177,8 +182,9 @@ pub fn run(args: &Args) -> Result<()> {
             "best": object(best, args),
             "measured": measured.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
             "regret": regrets(&measured, best, args).map(|(one, top)| json!({ "top_1": one, "top": top })),
-        })]),
+        })])?,
     }
+    outcome
 }
 
 /// What the model knows of the GPU.
@@ -223,23 +229,27 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
     Ok(places)
 }
 
-/// Runs these places of the ranking.
-fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args: &Args) -> Result<Vec<Timed>> {
+/// Runs these places of the ranking. Those that the GPU can't run are passed over, and are an error if nothing else was run; a kernel that
+/// computes something wrong, and a GPU that broke off, end it, and what was measured before stays.
+fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args: &Args) -> (Vec<Timed>, Result<()>) {
     let mut measured = Vec::new();
-    let mut refused = None;
+    let mut refused = Ok(());
     for (&place, &chosen) in places {
-        match tuner.measure(&all[place], args.times as usize) {
-            Ok(time) => measured.push(Timed { place: place + 1, chosen, ranked: all[place], time }),
+        let mut kernel = match tuner.kernel(&all[place]) {
+            Ok(kernel) => kernel,
             Err(error) => {
                 eprintln!("rank {} is passed over: {error}", place + 1);
-                refused = Some(error);
+                refused = Err(error);
+                continue;
             }
+        };
+        match tuner.measure(&mut kernel, args.times as usize) {
+            Ok(time) => measured.push(Timed { place: place + 1, chosen, ranked: all[place], time }),
+            Err(error) => return (measured, Err(error)),
         }
     }
-    match refused {
-        Some(error) if measured.is_empty() => Err(error),
-        _ => Ok(measured),
-    }
+    let outcome = if measured.is_empty() { refused } else { Ok(()) };
+    (measured, outcome)
 }
 
 /// By how much the first one, and the best of the first ones, are slower than the best of all; nothing without a sample.

@@ -99,15 +99,21 @@ impl Tuner {
         self.host.cache.put(ENTRY, key, &entry);
     }
 
-    /// Compiles a mapping's kernel, checks what it computes, and gives the median time of a run, out of so many.
+    /// Compiles a mapping's kernel.
     ///
     /// # Errors
-    /// A mapping that this GPU can't run; a kernel that computes something else than the CPU; a GPU that broke off.
-    pub fn measure(&self, ranked: &Ranked, times: usize) -> Result<Duration> {
+    /// A mapping that this GPU can't run.
+    pub fn kernel(&self, ranked: &Ranked) -> Result<Persistent> {
         let sizes = Sizes { rnn: ranked.rnn, hidden: self.layer.hidden, batch: self.batch };
-        let configuration = Configuration::new(sizes, ranked.mapping)?;
-        let mut kernel = Persistent::new(&self.host, &self.layer, configuration)?;
-        self.check(&mut kernel)?;
+        Persistent::new(&self.host, &self.layer, Configuration::new(sizes, ranked.mapping)?)
+    }
+
+    /// Checks what a kernel computes, and gives the median time of a run, out of so many.
+    ///
+    /// # Errors
+    /// A kernel that computes something else than the CPU; a GPU that broke off.
+    pub fn measure(&self, kernel: &mut Persistent, times: usize) -> Result<Duration> {
+        self.check(kernel)?;
         kernel.time(&vec![self.steps; self.batch as usize], &self.zeros(), &self.inputs, times)
     }
 
