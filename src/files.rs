@@ -20,7 +20,7 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
     if is_no_file(path) {
         return File::options().write(true).open(path).and_then(|file| fill_file(file, fill)).map_err(unwritable);
     }
-    let place = if path.is_symlink() { fs::canonicalize(path).map_err(unwritable)? } else { path.to_path_buf() };
+    let place = place_of(path)?;
     let partial = partial_name(folder_of(&place)?, &place);
     let written =
         File::create(&partial).and_then(|file| fill_file(file, fill)).and_then(|()| fs::rename(&partial, &place));
@@ -36,6 +36,12 @@ fn fill_file(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     fill(&mut out)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?;
     Ok(())
+}
+
+/// Where a file stands: a link leads there.
+fn place_of(path: &Path) -> Result<PathBuf> {
+    let place = if path.is_symlink() { fs::canonicalize(path) } else { Ok(path.to_path_buf()) };
+    place.map_err(|cause| Error::unwritable(path, &cause))
 }
 
 /// Whether a terminal, a pipe or the like stands there, which a file must not take the place of.
@@ -55,8 +61,8 @@ pub fn can_write(path: &Path) -> Result<()> {
         // Who reads a pipe would take an open and a close for all that there is.
         return Ok(());
     }
-    let folder = folder_of(path)?;
-    let partial = partial_name(folder, path);
+    let place = place_of(path)?;
+    let partial = partial_name(folder_of(&place)?, &place);
     File::create(&partial).and_then(|_| fs::remove_file(&partial)).map_err(|cause| Error::unwritable(path, &cause))
 }
 
@@ -98,6 +104,10 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert!(is_no_file(Path::new("/dev/null")));
+        // A link that leads nowhere is told beforehand.
+        fs::remove_file(&file).unwrap();
+        let errors = [can_write(&link).unwrap_err(), write_whole(&link, |_| Ok(())).unwrap_err()];
+        assert!(errors.iter().all(|error| error.to_string().contains("link: cannot be written: ")), "{errors:?}");
     }
 
     #[test]
