@@ -13,16 +13,6 @@ pub mod timing;
 use crate::backend::Step;
 use crate::units::{CellId, Nanos, Share};
 
-/// A launch that runs a step as often as it is to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
-    /// What it takes.
-    pub time: Nanos,
-    /// That the requests' states come together and go back is part of this time, so that a task of such launches pays neither
-    /// [`CostModel::gather`] nor [`CostModel::whole`].
-    pub moves_states: bool,
-}
-
 /// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.
 pub trait CostModel: Send + Sync {
     /// The time of one run of a batched cell; [`Step::times`] plays no part.
@@ -62,8 +52,14 @@ pub trait CostModel: Send + Sync {
 
     /// The time of all runs of a step in one launch of a kernel that keeps the weights on chip, where the device has one for the cell
     /// ([`grnn`]). Tasks of whole requests, and of parts of them, run their steps so.
-    fn persistent(&self, _: &Step) -> Option<Launch> {
+    fn persistent(&self, _: &Step) -> Option<Nanos> {
         None
+    }
+
+    /// Whether it is part of such launches of a cell that the requests' states come together and go back, so that a task of them pays neither
+    /// [`CostModel::gather`] nor [`CostModel::whole`].
+    fn moves_states(&self, _: CellId) -> bool {
+        false
     }
 
     /// The time to hand so many results on to the next level of a loop over levels; with none of them it is called all the same.

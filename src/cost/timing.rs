@@ -1,6 +1,6 @@
 //! When a simulated task begins, how long it takes, and when that is told.
 
-use super::{CostModel, Launch};
+use super::CostModel;
 use crate::backend::{Members, Step, Task};
 use crate::units::{CellId, Nanos, Share};
 
@@ -72,15 +72,10 @@ impl Of {
             Of::Requests => CostModel::cell_of_whole,
             Of::Nodes | Of::Parts => CostModel::cell,
         };
-        match self.launch(costs, step) {
-            Some(launch) => (launch.time, true),
+        match costs.persistent(step).filter(|_| self != Of::Nodes) {
+            Some(launch) => (launch, true),
             None => (one(costs, step).saturating_mul(u64::from(step.times)), false),
         }
-    }
-
-    /// The one launch that all runs of a step are in such a task, if they are one.
-    fn launch(self, costs: &(impl CostModel + ?Sized), step: &Step) -> Option<Launch> {
-        if self == Of::Nodes { None } else { costs.persistent(step) }
     }
 }
 
@@ -121,8 +116,7 @@ impl<C: CostModel> Timing for C {
     fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
         let members = Of::members(&task.members);
         let whole = members == Of::Requests;
-        let moves_states =
-            task.steps.iter().any(|step| members.launch(self, step).is_some_and(|launch| launch.moves_states));
+        let moves_states = members != Of::Nodes && task.steps.iter().any(|step| self.moves_states(step.cell));
         // Behind another cell states go back to their requests anyway. So a task that gathers as well pays what is more.
         let mut gather = if task.gather && !moves_states { self.gather(task.batch) } else { Nanos::ZERO };
         let mut cells = if whole && !moves_states { self.whole(task.batch) } else { Nanos::ZERO };

@@ -7,7 +7,7 @@ use crate::backend::Step;
 use crate::cost::cell::CellCosts;
 use crate::cost::curve::{Best, Curve};
 use crate::cost::persistent::Persistent;
-use crate::cost::{CostModel, Launch, operators};
+use crate::cost::{CostModel, operators};
 use crate::units::{CellId, Nanos, Share};
 
 /// A cost table made ready for one model on one device.
@@ -133,9 +133,13 @@ impl CostModel for TableModel {
         self.whole_switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
     }
 
-    fn persistent(&self, step: &Step) -> Option<Launch> {
+    fn persistent(&self, step: &Step) -> Option<Nanos> {
         let kernels = self.persistent.as_ref().filter(|_| self.operator(step.cell).is_none())?;
-        Some(Launch { time: kernels.runs(step.batch, step.times), moves_states: kernels.moves_states() })
+        Some(kernels.runs(step.batch, step.times))
+    }
+
+    fn moves_states(&self, cell: CellId) -> bool {
+        self.persistent.as_ref().is_some_and(|kernels| kernels.moves_states()) && self.operator(cell).is_none()
     }
 
     fn whole(&self, requests: u32) -> Nanos {
