@@ -95,7 +95,8 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
         2.0 * 8.0 * width * width * batch * steps
     };
     let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
-    let sheet = own.and_then(|own| Sheet::of(own.gpu()));
+    // A slice of a GPU has not the peak of all of it.
+    let sheet = own.and_then(|own| Sheet::of(own.gpu()).filter(|sheet| sheet.multiprocessors == own.multiprocessors()));
     // Without a peak there is nothing to have a share of.
     let shown = own.zip(sheet);
     let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
@@ -122,9 +123,9 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
     let of_own = match (own, sheet) {
         (None, _) => String::new(),
         (Some(own), None) => {
-            format!("{} measures, but no device file says the peak of the {}.\n", own.file().display(), own.gpu())
+            format!("{} measures, but no device file says the peak of the {}.\n", own.file().display(), own.name())
         }
-        (Some(own), Some(Sheet { device, peak })) => format!(
+        (Some(own), Some(Sheet { device, peak, .. })) => format!(
             "The peak of the {} is that of scenarios/devices/{device}.toml in float32, {peak} operations in a nanosecond.\n{}",
             own.gpu(),
             own.note(OF_GRNN)
@@ -158,7 +159,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
             own.file().display()
         ),
         false => format!(
-            "Measured are samples, of {} mappings, on {} ({}); the best is that of the sample.\n",
+            "Measured are samples, of {} mappings, on {} ({}); the best is that of all that were measured.\n",
             run.join(", "),
             own.name(),
             own.file().display()

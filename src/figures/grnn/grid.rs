@@ -29,7 +29,7 @@ pub fn by_size(
     })
 }
 
-/// The same of a GPU that was measured, in a drawing of its own: its times and those of the paper's GPU have little to say to each other. `value` is
+/// The same of a GPU that was measured, in a drawing of its own: its times and those of the paper's GPU have little to say to each other. `of` gives
 /// what milliseconds come to at these places.
 pub fn measured_by_size(
     own: &Measured,

@@ -17,11 +17,14 @@ pub struct Sheet {
     pub device: &'static str,
     /// Floating-point operations in a nanosecond, in float32.
     pub peak: u32,
+    /// Those of the whole GPU.
+    pub multiprocessors: u32,
 }
 
 #[derive(Deserialize)]
 struct File {
     name: String,
+    multiprocessors: u32,
     f32: Unit,
 }
 
@@ -38,7 +41,11 @@ impl Sheet {
         SHEETS.iter().find_map(|(device, text)| {
             let file: File = toml::from_str(text).expect("a released file has all of it");
             let name = words(&file.name);
-            gpu.windows(name.len()).any(|part| part == name).then_some(Sheet { device, peak: file.f32.peak_gflops })
+            gpu.windows(name.len()).any(|part| part == name).then_some(Sheet {
+                device,
+                peak: file.f32.peak_gflops,
+                multiprocessors: file.multiprocessors,
+            })
         })
     }
 }
@@ -58,6 +65,6 @@ mod tests {
         assert_eq!(device("Tesla V100-SXM2-16GB"), Some("v100"));
         assert_eq!(device("NVIDIA TITAN RTX"), Some("titan-rtx"));
         assert_eq!(device("NVIDIA GH200 480GB"), None);
-        assert_eq!(Sheet::of("NVIDIA H200"), Some(Sheet { device: "h200", peak: 66_908 }));
+        assert_eq!(Sheet::of("NVIDIA H200"), Some(Sheet { device: "h200", peak: 66_908, multiprocessors: 132 }));
     }
 }
