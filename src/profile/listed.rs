@@ -93,6 +93,8 @@ fn sort_in(
 ) {
     let cells = wanted.model.cell_types();
     let mut last: BTreeMap<WorkerId, Nanos> = BTreeMap::new();
+    // On a GPU nothing is known of the steps inside, and so it is the same for all tasks.
+    let alone = (settings.processor == Processor::Cuda).then(|| alone(wanted, input, batch, profile));
     for task in tasks {
         let Some(before) = last.insert(task.worker, task.finish).filter(|_| task.batch == batch) else { continue };
         let steps = by_task.get(&task.task).map_or(&[][..], Vec::as_slice);
@@ -101,10 +103,7 @@ fn sort_in(
             let key = (cell.name.clone(), if cell.sized { input } else { 0 });
             profile.cells.entry(key).or_default().entry(batch).or_default().add(step.time);
         }
-        let within: Nanos = match settings.processor {
-            Processor::Cpu => steps.iter().map(|step| step.time).sum(),
-            Processor::Cuda => alone(wanted, input, batch, profile),
-        };
+        let within: Nanos = alone.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
         profile.whole.add_outside(batch, (task.finish - task.start).saturating_since(within));
         // The policy submits to a worker that has nothing to do, so that it was decided upon in between.
         profile.launches.entry(batch).or_default().times.add(task.start.saturating_since(before));
