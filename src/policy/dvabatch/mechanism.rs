@@ -312,7 +312,7 @@ impl Mechanism {
             what: format!("stage {stage}, from batch {} of the table", item.row.0),
             size: match item.start {
                 0 if batch == row.live => format!("all {batch} queries of the batch"),
-                0 => format!("{batch} of the {} queries of the batch; the others are behind", row.live),
+                0 => format!("{batch} of the {} queries of the batch; the others are behind, or skip it", row.live),
                 _ => format!("{batch} of the {} queries of the batch, which catch up with the others", row.live),
             },
             when: format!("stage {stage} of worker {worker} had a legitimate buffer pair and nothing to do"),
