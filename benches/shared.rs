@@ -6,9 +6,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use batchlab::backend::Backend;
 use batchlab::backend::sim;
-use batchlab::backend::{Backend, Step, Task};
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
+use batchlab::task::{Step, Task};
 use batchlab::units::{CellId, StreamId, TaskId, WorkerId};
 use batchlab::workload::model::Model;
 use batchlab::workload::random;

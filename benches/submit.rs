@@ -7,9 +7,10 @@ mod idle;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use batchlab::backend::Backend;
 use batchlab::backend::cuda::{Cuda, Options};
-use batchlab::backend::{Backend, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use batchlab::network::{Network, Spec};
+use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::model::Model;
 use batchlab::workload::shape::Shape;
@@ -67,8 +68,8 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
             batch,
             useful_cells: u64::from(batch),
             gather: false,
-            host: HostWork::default(),
-            looped: LoopWork::default(),
+            host: HostOverhead::default(),
+            fold_loop: FoldLoop::default(),
             requests: &[],
             members: Members::Requests,
         };

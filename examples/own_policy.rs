@@ -11,10 +11,11 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use batchlab::backend::{Step, Task};
 use batchlab::policy::padded::lengthen;
 use batchlab::policy::registry::{Registry, Settings, Setup};
-use batchlab::policy::{Completed, Dispatch, Outcomes, Policy};
+use batchlab::policy::{Completed, Outcomes, Policy};
+use batchlab::task::Dispatch;
+use batchlab::task::{Step, Task};
 use batchlab::units::RequestId;
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::trace::Request;
@@ -89,6 +90,6 @@ impl Policy for ShortestFirstPolicy {
 
 #[test]
 fn shortest_first_keeps_the_laws() {
-    use batchlab::conformance::{Promises, check};
-    check(&ShortestFirst { max_batch: 4 }, &Promises { max_batch: 4, ..Promises::default() });
+    use batchlab::conformance::{Guarantees, check};
+    check(&ShortestFirst { max_batch: 4 }, &Guarantees { max_batch: 4, ..Guarantees::default() });
 }

@@ -1,14 +1,14 @@
 //! The loop: the only one. Simulated and real runs differ in the backend alone.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::backend::{Backend, Task};
+use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
-use crate::policy::{Completed, Dispatch, Outcomes, Policy};
-use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
+use crate::policy::{Completed, Outcomes, Policy};
+use crate::task::{Dispatch, MemberList, Task, TaskBook, TaskSink};
+use crate::units::{CellId, Nanos, TaskId};
 use crate::workload::arrivals::Source;
 
 /// Runs requests through a policy on a backend until all are served.
@@ -80,13 +80,29 @@ pub fn drive(
         let offered = tasks.some_idle() || policy.works_ahead();
         let clock = offered.then(Instant::now);
         let before = tasks.submitted();
-        policy.schedule(&mut Dispatch { backend, tasks: &mut tasks, now, reasons: recorder.reasons() });
+        policy.schedule(&mut Dispatch::new(&mut Submission { backend }, &mut tasks, now, recorder.reasons()));
         if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {
             recorder.decided(clock.elapsed(), tasks.submitted() - before);
         }
         wake = policy.wake_at().filter(|at| *at > now);
     }
     Ok(())
+}
+
+/// Hands a policy's tasks on to the backend, which the policy can't reach.
+struct Submission<'a> {
+    backend: &'a mut dyn Backend,
+}
+
+impl TaskSink for Submission<'_> {
+    fn batches(&self, cell: CellId) -> &[u32] {
+        self.backend.batches(cell)
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>) {
+        let members = self.backend.wants_members().then(|| MemberList::of(task, self.backend.spare()));
+        self.backend.submit(id, task, members);
+    }
 }
 
 /// Passes on what the policy said of requests.
@@ -107,108 +123,5 @@ fn settle(
     for request in outcomes.rejected.drain(..) {
         recorder.rejected(request, now);
         source.left(request, now);
-    }
-}
-
-/// The tasks that are submitted and not finished.
-pub struct TaskBook {
-    /// In order of submission; a task that finished out of order leaves a gap until those before it have finished.
-    open: VecDeque<Option<OpenTask>>,
-    first: u64,
-    unfinished: Vec<usize>,
-    busy_workers: usize,
-    /// Request lists of finished tasks, kept for their memory.
-    spare: Vec<Vec<RequestId>>,
-    spare_steps: Vec<Vec<crate::backend::Step>>,
-}
-
-/// What the driver remembers of a task while it runs.
-pub struct OpenTask {
-    /// Where it runs.
-    pub worker: WorkerId,
-    /// The stream that it runs on.
-    pub stream: StreamId,
-    /// What it runs.
-    pub steps: Vec<crate::backend::Step>,
-    /// The size of the batch, as the task log shows it.
-    pub batch: u32,
-    /// How many of its cells belong to a request.
-    pub useful_cells: u64,
-    /// When it was submitted.
-    pub submit: Nanos,
-    /// The requests that it was submitted with.
-    pub requests: Vec<RequestId>,
-}
-
-impl TaskBook {
-    fn new(workers: usize) -> Self {
-        TaskBook {
-            open: VecDeque::new(),
-            first: 0,
-            unfinished: vec![0; workers],
-            busy_workers: 0,
-            spare: Vec::new(),
-            spare_steps: Vec::new(),
-        }
-    }
-
-    pub(crate) fn workers(&self) -> usize {
-        self.unfinished.len()
-    }
-
-    pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
-        self.unfinished[worker.index()]
-    }
-
-    fn some_idle(&self) -> bool {
-        self.busy_workers < self.unfinished.len()
-    }
-
-    fn submitted(&self) -> u64 {
-        self.first + self.open.len() as u64
-    }
-
-    pub(crate) fn open(&mut self, now: Nanos, task: &Task<'_>) -> TaskId {
-        let id = TaskId(self.submitted());
-        let mut requests = self.spare.pop().unwrap_or_default();
-        requests.extend_from_slice(task.requests);
-        let mut steps = self.spare_steps.pop().unwrap_or_default();
-        steps.extend_from_slice(task.steps);
-        let unfinished = &mut self.unfinished[task.worker.index()];
-        self.busy_workers += usize::from(*unfinished == 0);
-        *unfinished += 1;
-        self.open.push_back(Some(OpenTask {
-            worker: task.worker,
-            stream: task.stream,
-            steps,
-            batch: task.batch,
-            useful_cells: task.useful_cells,
-            submit: now,
-            requests,
-        }));
-        id
-    }
-
-    fn close(&mut self, id: TaskId) -> OpenTask {
-        let done = self
-            .open
-            .get_mut((id.0 - self.first) as usize)
-            .and_then(Option::take)
-            .expect("a backend reports each submitted task once");
-        while let Some(None) = self.open.front() {
-            self.open.pop_front();
-            self.first += 1;
-        }
-        let unfinished = &mut self.unfinished[done.worker.index()];
-        *unfinished -= 1;
-        self.busy_workers -= usize::from(*unfinished == 0);
-        done
-    }
-
-    fn recycle(&mut self, mut done: OpenTask) {
-        done.requests.clear();
-        done.steps.clear();
-        self.spare.push(done.requests);
-        self.spare_steps.push(done.steps);
     }
 }

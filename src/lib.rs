@@ -1,31 +1,38 @@
 //! The laboratory for batching policies in DNN inference serving.
 //!
-//! The modules stand in the order in which a request passes through them.
+//! A module uses only modules that stand before it.
 
 pub mod error;
-pub mod files;
 pub mod units;
 
-pub mod scenario;
+pub mod files;
+pub mod gpu_settings;
+pub mod task;
+
 pub mod workload;
+
+pub mod cost;
 
 pub mod policy;
 
-pub mod driver;
-
-pub mod backend;
-pub mod cost;
 pub mod network;
 
+pub mod backend;
+
 pub mod metrics;
-pub mod plot;
+
+pub mod driver;
 
 pub mod conformance;
+pub mod plot;
+pub mod scenario;
+
 pub mod experiment;
-pub mod explain;
-pub mod figures;
-pub mod jit;
-pub mod profile;
+
 pub mod validate;
+
+pub mod explain;
+pub mod papers;
+pub mod profile;
 
 pub mod cli;

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use batchlab::backend::Backend;
 use batchlab::backend::cuda::{Cuda, Options};
 use batchlab::backend::sim::{self, Sim};
-use batchlab::backend::{Backend, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -21,6 +21,7 @@ use batchlab::policy::late::Late;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Configured, Setup};
 use batchlab::policy::values::PerCell;
+use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::arrivals::{OpenLoop, Process};
 use batchlab::workload::dataset::Dataset;
@@ -139,8 +140,8 @@ fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (
             batch: step.batch,
             useful_cells: step.cells(),
             gather: false,
-            host: HostWork::default(),
-            looped: LoopWork::default(),
+            host: HostOverhead::default(),
+            fold_loop: FoldLoop::default(),
             requests: &[],
             members: Members::Requests,
         };

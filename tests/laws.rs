@@ -1,6 +1,6 @@
 //! The laws of the conformance kit, for every policy that comes with batchlab.
 
-use batchlab::conformance::{Promises, check};
+use batchlab::conformance::{Guarantees, check};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
@@ -15,7 +15,7 @@ use batchlab::units::Nanos;
 fn cellular_keeps_the_laws() {
     for (max_tasks, max_batch) in [(1, 1), (1, 4), (3, 5), (5, 512)] {
         let policy = Cellular { max_tasks, max_batch: PerCell::All(max_batch), ..Cellular::default() };
-        check(&policy, &Promises { max_batch, ..Promises::default() });
+        check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }
 
@@ -23,14 +23,14 @@ fn cellular_keeps_the_laws() {
 fn cellular_keeps_the_laws_with_a_smallest_batch() {
     let policy =
         Cellular { max_tasks: 4, max_batch: PerCell::All(6), min_batch: PerCell::All(3), ..Cellular::default() };
-    check(&policy, &Promises { max_batch: 6, ..Promises::default() });
+    check(&policy, &Guarantees { max_batch: 6, ..Guarantees::default() });
 }
 
 #[test]
 fn chunks_keep_the_laws() {
     for (max_tasks, max_batch, chunk) in [(1, 4, 3), (3, 5, 2), (1, 8, u32::MAX)] {
         let policy = Cellular { max_tasks, max_batch: PerCell::All(max_batch), chunk, ..Cellular::default() };
-        check(&policy, &Promises { max_batch, ..Promises::default() });
+        check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }
 
@@ -39,7 +39,7 @@ fn late_keeps_the_laws() {
     for (lookahead, max_batch, min_batch) in [(0, 4, 1), (1, 1, 1), (1, 4, 1), (3, 512, 1), (2, 5, 3)] {
         let (of_all, least) = (PerCell::All(max_batch), PerCell::All(min_batch));
         let policy = Late { max_batch: of_all, min_batch: least, lookahead };
-        check(&policy, &Promises { max_batch, ..Promises::default() });
+        check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }
 
@@ -47,33 +47,33 @@ fn late_keeps_the_laws() {
 fn padded_keeps_the_laws() {
     for (bucket_width, max_batch, pad_to) in [(1, 2, PadTo::Bucket), (10, 512, PadTo::Bucket), (4, 3, PadTo::Longest)] {
         let policy = Padded { bucket_width, max_batch, pad_to, ..Padded::default() };
-        check(&policy, &Promises { max_batch, ..Promises::default() });
+        check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }
 
 #[test]
 fn padded_with_a_window_keeps_the_laws_but_may_idle() {
     let policy = Padded { bucket_width: 5, max_batch: 4, window: Nanos(400), ..Padded::default() };
-    check(&policy, &Promises { max_batch: 4, work_conserving: false, ..Promises::default() });
+    check(&policy, &Guarantees { max_batch: 4, work_conserving: false, ..Guarantees::default() });
 }
 
 #[test]
 #[should_panic(expected = "work conservation")]
 fn the_kit_notices_a_worker_that_idles() {
     let policy = Padded { bucket_width: 5, max_batch: 4, window: Nanos(400), ..Padded::default() };
-    check(&policy, &Promises { max_batch: 4, ..Promises::default() });
+    check(&policy, &Guarantees { max_batch: 4, ..Guarantees::default() });
 }
 
 #[test]
 #[should_panic(expected = "caps")]
 fn the_kit_notices_a_batch_that_is_too_large() {
-    check(&Merged { max_batch: 8, ..Merged::default() }, &Promises { max_batch: 7, ..Promises::default() });
+    check(&Merged { max_batch: 8, ..Merged::default() }, &Guarantees { max_batch: 7, ..Guarantees::default() });
 }
 
 #[test]
 fn merged_keeps_the_laws() {
     for max_batch in [1, 3, 64] {
-        check(&Merged { max_batch, ..Merged::default() }, &Promises { max_batch, ..Promises::default() });
+        check(&Merged { max_batch, ..Merged::default() }, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }
 
@@ -81,18 +81,18 @@ fn merged_keeps_the_laws() {
 fn fold_keeps_the_laws() {
     for (max_batch, construct_ns, overlap) in [(1, 0, 1.0), (64, 0, 0.5), (3, 9, 0.0), (5, 20, 0.6), (64, 100, 1.0)] {
         let policy = Fold { max_batch, construct_ns: Nanos(construct_ns), overlap, ..Fold::default() };
-        check(&policy, &Promises { max_batch, ..Promises::default() });
+        check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }
 
 #[test]
 fn ideal_keeps_the_laws() {
     for max_batch in [1, 3, 64] {
-        check(&Ideal { max_batch }, &Promises { max_batch, ..Promises::default() });
+        check(&Ideal { max_batch }, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }
 
 #[test]
 fn immediate_keeps_the_laws() {
-    check(&Immediate::default(), &Promises { max_batch: 1, ..Promises::default() });
+    check(&Immediate::default(), &Guarantees { max_batch: 1, ..Guarantees::default() });
 }

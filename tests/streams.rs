@@ -7,8 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use batchlab::backend::{Step, Task};
-use batchlab::conformance::{Promises, check};
+use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::Overhead;
 use batchlab::error::Error;
@@ -19,8 +18,10 @@ use batchlab::explain::{Again, Subject};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::padded::lengthen;
 use batchlab::policy::registry::{Registry, Settings, Setup};
-use batchlab::policy::{Completed, Dispatch, Outcomes, Policy};
+use batchlab::policy::{Completed, Outcomes, Policy};
 use batchlab::scenario::Scenario;
+use batchlab::task::Dispatch;
+use batchlab::task::{Step, Task};
 use batchlab::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId};
 use batchlab::validate::results::Results;
 use batchlab::workload::cell_graph::CellGraph;
@@ -118,7 +119,7 @@ impl Policy for AbreastPolicy {
 fn it_keeps_the_laws_on_any_number_of_streams() {
     for streams in 1..=4 {
         for percent in [100, 250] {
-            check(&Abreast { streams, percent }, &Promises { cases: 120, ..Promises::default() });
+            check(&Abreast { streams, percent }, &Guarantees { cases: 120, ..Guarantees::default() });
         }
     }
 }
@@ -135,7 +136,7 @@ fn a_stream_that_was_not_asked_for_breaks_a_law() {
             Abreast::default().build(setup)
         }
     }
-    check(&Quiet {}, &Promises::default());
+    check(&Quiet {}, &Guarantees::default());
 }
 
 /// Batches up to 4 take the same time, so that 4 are preferred.

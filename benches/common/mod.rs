@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use batchlab::backend::cuda::gpu::Precision;
 use batchlab::backend::{Backend, sim};
 use batchlab::cost::CostModel;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::driver::drive;
+use batchlab::gpu_settings::Precision;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::Policy;
 use batchlab::policy::registry::{Configured, Setup};

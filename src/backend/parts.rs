@@ -1,7 +1,7 @@
 //! Tasks of parts: what real backends make of them, node after node.
 
 use super::places::{self, NOT_ONE_BATCH};
-use super::{NodeRef, Part, Step};
+use crate::task::{NodeRef, Part, Step};
 use crate::units::NodeId;
 use crate::workload::cell_graph::CellGraph;
 

@@ -7,7 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{NodeRef, places};
+use super::places;
+use crate::task::NodeRef;
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
 

@@ -1,6 +1,7 @@
 //! A backend whose tasks are seen as they are submitted.
 
-use super::{Backend, Completion, MemberList, Task};
+use super::Backend;
+use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
 /// Who wants to see the tasks of a run.

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::{Format, print_with};
 use crate::error::{Error, Result};
-use crate::jit::count::{Counter, Counts};
-use crate::jit::kernels::{KernelCounter, KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
-use crate::jit::sample::Samples;
+use crate::papers::jit::count::{Counter, Counts};
+use crate::papers::jit::kernels::{KernelCounter, KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
+use crate::papers::jit::sample::Samples;
 use crate::workload::random;
 
 /// Count what JIT dynamic batching launches

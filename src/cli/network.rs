@@ -7,16 +7,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Format, print, print_json};
-use crate::backend::Step;
-use crate::backend::cuda::gpu::Precision;
 use crate::cost::CostModel;
 use crate::cost::roofline::Roofline;
+use crate::cost::slice;
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
 use crate::metrics::table::aligned;
 use crate::scenario::gpu;
+use crate::task::Step;
 use crate::units::Nanos;
-use crate::workload::dnn::{Dnn, Kind, Operator, Work, slice};
+use crate::workload::dnn::{Dnn, Kind, Operator, Work};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 

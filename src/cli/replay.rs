@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use super::{Format, print, print_json};
 use crate::backend::watched::Watcher;
-use crate::backend::{MemberList, Task};
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
@@ -16,6 +15,7 @@ use crate::metrics::summary::Times;
 use crate::metrics::table::aligned;
 use crate::policy::registry::Registry;
 use crate::scenario::{PolicyEntry, Scenario, known};
+use crate::task::{MemberList, Task};
 use crate::units::TaskId;
 use crate::validate::ledger::{Ledger, Signature, Term, ledger};
 use crate::validate::recorded::Recording;

@@ -13,11 +13,12 @@ use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::target::Target;
 use crate::experiment::{self, Options, Report};
-use crate::figures::lab::{Lab, Study};
-use crate::figures::page::{self, Shown};
-use crate::figures::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
 use crate::files::write_whole;
 use crate::metrics::table;
+use crate::papers::lab::{Lab, Study};
+use crate::papers::page;
+use crate::papers::page::Shown;
+use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 

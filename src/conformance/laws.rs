@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::Promises;
+use super::Guarantees;
 use super::case::Case;
 use super::record::{Record, Watch};
-use crate::backend::{MemberList, NodeRef, Part};
 use crate::metrics::bounds::Fastest;
 use crate::metrics::laws;
+use crate::task::{MemberList, NodeRef, Part};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
 /// The first law that the run breaks, if there is one.
-pub(super) fn first_broken(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
+pub(super) fn first_broken(case: &Case, run: &Record, promises: &Guarantees) -> Option<String> {
     let checks: [&dyn Fn() -> Result<(), String>; 9] = [
         &|| caps(case, run, promises),
         &|| conservation(case, run),
@@ -28,7 +28,7 @@ pub(super) fn first_broken(case: &Case, run: &Record, promises: &Promises) -> Op
 }
 
 /// The same of those laws that do not depend on the simulator's exact times.
-pub(super) fn first_broken_by_backend(case: &Case, run: &Record, promises: &Promises) -> Option<String> {
+pub(super) fn first_broken_by_backend(case: &Case, run: &Record, promises: &Guarantees) -> Option<String> {
     caps(case, run, promises)
         .and_then(|()| conservation(case, run))
         .and_then(|()| order(case, run))
@@ -38,7 +38,7 @@ pub(super) fn first_broken_by_backend(case: &Case, run: &Record, promises: &Prom
         .err()
 }
 
-fn caps(case: &Case, run: &Record, promises: &Promises) -> Result<(), String> {
+fn caps(case: &Case, run: &Record, promises: &Guarantees) -> Result<(), String> {
     for (id, task) in run.tasks.iter().enumerate() {
         if task.batch > promises.max_batch || task.batch == 0 {
             return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, promises.max_batch));

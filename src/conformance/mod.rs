@@ -1,10 +1,10 @@
 //! The laws that every policy keeps, as a kit: one line in a test checks a policy on random workloads.
 //!
 //! ```
-//! use batchlab::conformance::{Promises, check};
+//! use batchlab::conformance::{Guarantees, check};
 //! use batchlab::policy::padded::Padded;
 //!
-//! check(&Padded { max_batch: 4, ..Padded::default() }, &Promises { max_batch: 4, ..Promises::default() });
+//! check(&Padded { max_batch: 4, ..Padded::default() }, &Guarantees { max_batch: 4, ..Guarantees::default() });
 //! ```
 //!
 //! The laws are read off a record of what the policy submitted and what came of it, never off the policy:
@@ -34,7 +34,7 @@ use crate::workload::trace::Requests;
 
 /// What a policy promises beyond the laws that hold for all.
 #[derive(Clone, Copy, Debug)]
-pub struct Promises {
+pub struct Guarantees {
     /// The largest batch: nodes of a cell task, requests of a batch of whole graphs.
     pub max_batch: u32,
     /// No worker idles while a request waits of which nothing runs. Not so with batch windows.
@@ -47,9 +47,9 @@ pub struct Promises {
     pub cases: u32,
 }
 
-impl Default for Promises {
+impl Default for Guarantees {
     fn default() -> Self {
-        Promises { max_batch: u32::MAX, work_conserving: true, pins: true, bounded: true, cases: 200 }
+        Guarantees { max_batch: u32::MAX, work_conserving: true, pins: true, bounded: true, cases: 200 }
     }
 }
 
@@ -57,7 +57,7 @@ impl Default for Promises {
 ///
 /// # Panics
 /// Names the law that is broken, with the workload that shows it; or says that the policy serves no model at all.
-pub fn check(policy: &dyn Configured, promises: &Promises) {
+pub fn check(policy: &dyn Configured, promises: &Guarantees) {
     let mut served = 0;
     for number in 0..promises.cases {
         let case = Case::draw(number);
@@ -95,7 +95,7 @@ pub fn check(policy: &dyn Configured, promises: &Promises) {
 /// Names the law that is broken, with the workload that shows it; or says that no workload was run.
 pub fn check_backend(
     policy: &dyn Configured,
-    promises: &Promises,
+    promises: &Guarantees,
     mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
 ) {
     let mut served = 0;

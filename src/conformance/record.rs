@@ -1,6 +1,7 @@
 //! What a run is judged by: a record of what the policy submitted and what came of it.
 
-use crate::backend::{Backend, Completion, MemberList, Step, Task};
+use crate::backend::Backend;
+use crate::task::{Completion, MemberList, Step, Task};
 use crate::units::{CellId, Nanos, StreamId, TaskId, WorkerId};
 
 /// What came of a run.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::curve::{Best, Curve};
 use super::persistent::Persistent;
 use super::roofline::Kernels;
-use crate::backend::Step;
+use crate::task::Step;
 use crate::units::Nanos;
 
 /// What a cell takes.

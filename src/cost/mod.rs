@@ -7,10 +7,11 @@ pub mod operators;
 pub mod persistent;
 pub mod preferred;
 pub mod roofline;
+pub mod slice;
 pub mod table;
 pub mod timing;
 
-use crate::backend::Step;
+use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 
 /// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.

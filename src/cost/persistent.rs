@@ -67,10 +67,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::backend::{Members, Step, Task};
     use crate::cost::CostModel as _;
     use crate::cost::table::{CostTable, Overhead, TableModel};
     use crate::cost::timing::Timing;
+    use crate::task::{Members, Step, Task};
     use crate::units::{CellId, Share, WorkerId};
     use crate::workload::model::Model;
 

@@ -1,7 +1,7 @@
 //! When a simulated task begins, how long it takes, and when that is told.
 
 use super::CostModel;
-use crate::backend::{Members, Step, Task};
+use crate::task::{Members, Step, Task};
 use crate::units::{CellId, Nanos, Share};
 
 /// What the simulated backend asks of its device, once for each task and in the order of submission. Every [`CostModel`]
@@ -128,10 +128,10 @@ impl<C: CostModel> Timing for C {
             }
             cells = cells.saturating_add(members.runs(self, step).0);
         }
-        for copies in task.looped.copies {
+        for copies in task.fold_loop.copies {
             cells = cells.saturating_add(self.copy(copies.rows).saturating_mul(u64::from(copies.times)));
         }
-        cells = cells.saturating_add(self.empty_call().saturating_mul(task.looped.empty_calls));
+        cells = cells.saturating_add(self.empty_call().saturating_mul(task.fold_loop.empty_calls));
         cells.saturating_add(gather).saturating_add(self.task(task.batch)).saturating_add(task.host.during)
     }
 }

@@ -29,7 +29,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::backend::cuda::gpu::Precision;
+use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::operators::Passed;
 use crate::network::reference::{Followed, Output};

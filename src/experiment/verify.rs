@@ -153,7 +153,7 @@ fn not_rounding(wrong: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cuda::gpu::Precision;
+    use crate::gpu_settings::Precision;
     use crate::metrics::recorder::Keep;
     use crate::network::Spec;
     use crate::workload::dnn::Dnn;

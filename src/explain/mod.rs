@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::backend::watched::{Watched, Watcher};
-use crate::backend::{HostWork, MemberList, Step, Task};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::{Processor, Target, Verify};
 use crate::metrics::logs;
-use crate::metrics::recorder::{Keep, Recorder, TaskRow};
-use crate::policy::Reason;
+use crate::metrics::recorder::{Keep, Recorder};
+use crate::task::Reason;
+use crate::task::TaskRow;
+use crate::task::{HostOverhead, MemberList, Step, Task};
 use crate::units::{Nanos, RequestId, TaskId};
 use crate::validate::recorded::{Recording, bytes_of};
 use crate::validate::replay::replay;
@@ -48,7 +49,7 @@ pub struct Formed {
     /// Its states had to be brought together.
     pub gather: bool,
     /// What the host did for it.
-    pub host: HostWork,
+    pub host: HostOverhead,
     /// Whom it runs.
     pub members: MemberList,
 }

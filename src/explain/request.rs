@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Again, Formed};
-use crate::backend::{MemberList, Part};
-use crate::metrics::recorder::TaskRow;
 use crate::metrics::table::aligned;
+use crate::task::TaskRow;
+use crate::task::{MemberList, Part};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::workload::cell_graph::CellGraph;
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::request::{milliseconds, span};
 use super::{Again, Formed};
-use crate::backend::MemberList;
-use crate::metrics::recorder::TaskRow;
+use crate::task::MemberList;
+use crate::task::TaskRow;
 use crate::units::{Nanos, TaskId};
 
 /// How a task came to be.

@@ -142,10 +142,10 @@ mod tests {
     use proptest::prelude::*;
     use smallvec::smallvec;
 
-    use super::super::recorder::TaskRow;
     use super::super::records::{queue, record};
     use super::super::summary::{Measure, summarize};
     use super::*;
+    use crate::task::TaskRow;
     use crate::units::{CellId, RequestId, TaskId};
 
     #[test]

@@ -319,10 +319,10 @@ mod tests {
     use smallvec::smallvec;
 
     use super::super::combined::combine;
-    use super::super::recorder::{Round, TaskRow};
     use super::super::records::{queue, record};
     use super::super::summary::{Measure, Summary, summarize};
     use super::*;
+    use crate::task::{Round, TaskRow};
     use crate::units::{Rate, StreamId, TaskId, WorkerId};
     use crate::workload::model::Model;
 

@@ -3,10 +3,8 @@
 use std::iter::Sum;
 use std::time::Duration;
 
-use crate::backend::{Completion, Step};
-use crate::driver::OpenTask;
-use crate::policy::Reason;
-use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
+use crate::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
+use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 
 /// What to keep of a run beside what every summary needs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,38 +71,6 @@ pub struct Recorder {
     pub end: Nanos,
     /// What the host's clock says of the policy; never part of a result that has to repeat.
     pub decisions: Decisions,
-}
-
-/// What the driver handed to the policy before one call of its `schedule`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Round {
-    /// The instant that the policy was given.
-    pub now: Nanos,
-    /// How many completions; they stand in [`Recorder::delivered`](field@Recorder::delivered).
-    pub completions: u32,
-    /// How many arrivals, in the order of the trace.
-    pub arrivals: u32,
-}
-
-/// One line of the task log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskRow {
-    /// Its number.
-    pub task: TaskId,
-    /// Where it ran.
-    pub worker: WorkerId,
-    /// The stream that it ran on.
-    pub stream: StreamId,
-    /// The cell types that it ran, in the order in which they first came.
-    pub cells: smallvec::SmallVec<[CellId; 2]>,
-    /// Its batch size.
-    pub batch: u32,
-    /// When it was submitted.
-    pub submit: Nanos,
-    /// When it began to execute.
-    pub start: Nanos,
-    /// When it was done.
-    pub finish: Nanos,
 }
 
 /// How long the policy took to decide, by the host's clock.
@@ -301,20 +267,10 @@ impl Recorder {
     }
 }
 
-/// The cell types of a task's steps, in the order in which they first come.
-pub fn distinct_cells(steps: &[Step]) -> smallvec::SmallVec<[CellId; 2]> {
-    let mut cells = smallvec::SmallVec::new();
-    for step in steps {
-        if !cells.contains(&step.cell) {
-            cells.push(step.cell);
-        }
-    }
-    cells
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::{CellId, StreamId};
 
     #[test]
     fn the_first_task_is_the_one_that_starts_first() {

@@ -281,9 +281,10 @@ mod tests {
     use serde_json::Value;
     use smallvec::smallvec;
 
-    use super::super::recorder::{Keep, TaskRow};
+    use super::super::recorder::Keep;
     use super::super::records::record;
     use super::*;
+    use crate::task::TaskRow;
     use crate::units::{CellId, RequestId, TaskId};
     use crate::workload::model::Model;
 

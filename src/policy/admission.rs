@@ -1,7 +1,8 @@
 //! Admission control around any policy: requests that arrive while too many are in the system are turned away, so that
 //! an overload ends in rejections that are counted, and not in memory that runs out.
 
-use super::{Completed, Dispatch, Outcomes, Policy};
+use super::{Completed, Outcomes, Policy};
+use crate::task::Dispatch;
 use crate::units::Nanos;
 use crate::workload::trace::Request;
 

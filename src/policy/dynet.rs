@@ -17,8 +17,9 @@ use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
 use super::operators::launches::{self, Launch};
 use super::registry::{Batches, Settings, Setup};
-use super::{Dispatch, Outcomes, Policy, Reason};
-use crate::backend::{HostWork, Step, Task};
+use super::{Outcomes, Policy};
+use crate::task::{Dispatch, Reason};
+use crate::task::{HostOverhead, Step, Task};
 use crate::units::Nanos;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::Catalogue;
@@ -114,7 +115,7 @@ impl Policy for DyNetPolicy {
             launches::steps(launches, classes.keyed(), steps);
             let during = construct_ns.saturating_add(merge_ns).saturating_mul(operators);
             let task = Task {
-                host: HostWork { ahead: Nanos::ZERO, during },
+                host: HostOverhead { ahead: Nanos::ZERO, during },
                 ..Task::whole_requests(taken.worker, steps, taken.requests, batch.cells())
             };
             let (size, launches) = (taken.requests.len(), launches.len());

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
-use super::{Dispatch, Reason};
+use crate::task::{Dispatch, Reason};
 use crate::units::{RequestId, WorkerId};
 
 /// The requests that wait, in the order of their arrival, with what the policy keeps of each.

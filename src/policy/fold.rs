@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::first_come::FirstCome;
 use super::levels::{Counts, Levels};
 use super::registry::{Batches, Settings, Setup};
-use super::{Completed, Dispatch, Outcomes, Policy, Reason};
-use crate::backend::{Copies, HostWork, LoopWork, Task};
+use super::{Completed, Outcomes, Policy};
+use crate::task::{Copies, FoldLoop, HostOverhead, Task};
+use crate::task::{Dispatch, Reason};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
@@ -83,15 +84,15 @@ struct Host {
     /// When it is done with all that it has begun; while a batch waits for the one before it, with the latter alone.
     free: Nanos,
     /// The batch that waits.
-    waiting: Option<HostWork>,
+    waiting: Option<HostOverhead>,
 }
 
 impl Fold {
     /// What the host has to do for a batch of so many nodes.
-    fn construction(&self, nodes: u64) -> HostWork {
+    fn construction(&self, nodes: u64) -> HostOverhead {
         let all = self.construct_ns.saturating_mul(nodes);
         let ahead = Nanos((all.0 as f64 * self.overlap).round() as u64).min(all);
-        HostWork { ahead, during: all - ahead }
+        HostOverhead { ahead, during: all - ahead }
     }
 
     fn builds_ahead(&self) -> bool {
@@ -109,7 +110,7 @@ impl FoldPolicy {
         let host = settings.construction(batch.levels.nodes());
         let mut task = Task { host, ..batch.task(worker, taken.requests) };
         if !settings.copies {
-            task.looped.copies = &[];
+            task.fold_loop.copies = &[];
         }
         dispatch.submit_because(&task, || match idle {
             true => taken.reason(),
@@ -134,7 +135,7 @@ impl Policy for FoldPolicy {
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         completed.requests.iter().for_each(|request| outcomes.finish(*request));
         let host = &mut self.hosts[completed.worker.index()];
-        if let Some(HostWork { during, .. }) = host.waiting.take() {
+        if let Some(HostOverhead { during, .. }) = host.waiting.take() {
             host.free = host.free.max(completed.finish).saturating_add(during);
         }
     }
@@ -240,7 +241,7 @@ impl Batch {
         let (useful, calls) = (levels.useful(), u64::from(depths) * levels.cells() as u64);
         let steps = levels.steps();
         let empty_calls = calls - steps.iter().map(|step| u64::from(step.times)).sum::<u64>();
-        Task { looped: LoopWork { copies, empty_calls }, ..Task::whole_requests(worker, steps, requests, useful) }
+        Task { fold_loop: FoldLoop { copies, empty_calls }, ..Task::whole_requests(worker, steps, requests, useful) }
     }
 }
 
@@ -269,7 +270,7 @@ mod tests {
         let task = batch.task(WorkerId(0), &requests);
         assert_eq!(task.useful_cells, task.steps.iter().map(|step| step.cells()).sum::<u64>(), "nothing is padded");
         let steps = task.steps.iter().map(|step| (step.cell.0, step.batch, step.times)).collect();
-        (steps, task.looped.copies.iter().map(|c| (c.rows, c.times)).collect(), task.looped.empty_calls)
+        (steps, task.fold_loop.copies.iter().map(|c| (c.rows, c.times)).collect(), task.fold_loop.empty_calls)
     }
 
     fn tree(parents: &str) -> CellGraph {

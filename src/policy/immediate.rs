@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::first_come::FirstCome;
 use super::registry::{Batches, Settings, Setup};
-use super::{Dispatch, Outcomes, Policy};
-use crate::backend::{Step, Task};
+use super::{Outcomes, Policy};
+use crate::task::Dispatch;
+use crate::task::{Step, Task};
 use crate::units::CellId;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;

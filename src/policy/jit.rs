@@ -22,8 +22,9 @@ use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
 use super::operators::launches::{self, Launch};
 use super::registry::{Batches, Settings, Setup};
-use super::{Dispatch, Outcomes, Policy, Reason};
-use crate::backend::{HostWork, Step, Task};
+use super::{Outcomes, Policy};
+use crate::task::{Dispatch, Reason};
+use crate::task::{HostOverhead, Step, Task};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::{Catalogue, List};
@@ -188,7 +189,7 @@ impl Scope {
             let cells = self.steps.iter().map(Step::cells).sum();
             let during = self.settings.analysis_ns.saturating_mul(requests.len() as u64);
             let task = Task {
-                host: HostWork { ahead: Nanos::ZERO, during },
+                host: HostOverhead { ahead: Nanos::ZERO, during },
                 ..Task::whole_requests(taken.worker, &self.steps, &requests, cells)
             };
             dispatch.submit_because(&task, || Reason {
@@ -212,7 +213,7 @@ impl Scope {
         launches::steps(&self.launches, self.classes.keyed(), &mut self.steps);
         let during = self.settings.analysis_ns.saturating_mul(nodes);
         let task = Task {
-            host: HostWork { ahead: Nanos::ZERO, during },
+            host: HostOverhead { ahead: Nanos::ZERO, during },
             ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.batch.cells())
         };
         dispatch.submit_because(&task, || Reason {
@@ -231,7 +232,7 @@ fn when(taken: Taken<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::{Promises, check};
+    use crate::conformance::{Guarantees, check};
     use crate::workload::model::{CellType, Model, Unfolder};
 
     const ALL: [Granularity; 4] = [Granularity::Graph, Granularity::Cell, Granularity::Operator, Granularity::Kernel];
@@ -310,7 +311,7 @@ mod tests {
         for granularity in ALL {
             // A scope of graphs queues a task for each shape on one worker, so that another may idle.
             let work_conserving = granularity != Granularity::Graph;
-            let promises = Promises { max_batch: 5, work_conserving, ..Promises::default() };
+            let promises = Guarantees { max_batch: 5, work_conserving, ..Guarantees::default() };
             check(&Jit { granularity, max_batch: 5, ..Jit::default() }, &promises);
         }
     }

@@ -1,6 +1,6 @@
 //! How many nodes of each cell type stand at each depth of a batch of whole graphs, for policies that merge these.
 
-use crate::backend::Step;
+use crate::task::Step;
 use crate::units::CellId;
 use crate::workload::cell_graph::CellGraph;
 

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::first_come::FirstCome;
 use super::levels::Levels;
 use super::registry::{Batches, Settings, Setup};
-use super::{Dispatch, Outcomes, Policy};
-use crate::backend::Task;
+use super::{Outcomes, Policy};
+use crate::task::Dispatch;
+use crate::task::Task;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 

@@ -22,7 +22,7 @@ pub mod merged;
 pub mod operators;
 pub mod padded;
 
-use crate::backend::{Backend, MemberList, Step, Task};
+use crate::task::Dispatch;
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Request;
 
@@ -86,82 +86,5 @@ impl Outcomes {
     /// The request leaves without being served.
     pub fn reject(&mut self, request: RequestId) {
         self.rejected.push(request);
-    }
-}
-
-/// Why a policy submitted a task, each in a clause for a reader (`batchlab explain`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reason {
-    /// Why this cell type, or this group of requests: "decoder: at least max_batch (512) nodes are ready".
-    pub what: String,
-    /// Why so many: "all 37 ready nodes", "max_batch (512) of 801 ready nodes".
-    pub size: String,
-    /// Why at this instant: "worker 0 has nothing left to do".
-    pub when: String,
-}
-
-/// A policy's hand on the workers during one [`Policy::schedule`].
-pub struct Dispatch<'a> {
-    pub(crate) backend: &'a mut dyn Backend,
-    pub(crate) tasks: &'a mut crate::driver::TaskBook,
-    pub(crate) now: Nanos,
-    /// Where reasons go, if somebody wants to know them.
-    pub(crate) reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
-}
-
-impl Dispatch<'_> {
-    /// The present instant.
-    pub fn now(&self) -> Nanos {
-        self.now
-    }
-
-    /// The workers, in the order of their numbers.
-    pub fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
-        (0..self.tasks.workers() as u16).map(WorkerId)
-    }
-
-    /// Whether a worker has no unfinished task.
-    pub fn is_idle(&self, worker: WorkerId) -> bool {
-        self.tasks.unfinished(worker) == 0
-    }
-
-    /// How many tasks of a worker are not finished.
-    pub fn unfinished(&self, worker: WorkerId) -> usize {
-        self.tasks.unfinished(worker)
-    }
-
-    /// Submits a task to its worker's stream, behind those that are there already. Where the device has a cell at some batch
-    /// sizes alone, its steps are padded to these.
-    ///
-    /// # Panics
-    /// On a task without work: an empty batch is a mistake of the policy.
-    pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
-        assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
-        let any_size = task.steps.iter().all(|step| self.backend.batches(step.cell).is_empty());
-        if !any_size {
-            let padded: Vec<Step> =
-                task.steps.iter().flat_map(|step| step.padded(self.backend.batches(step.cell))).collect();
-            return self.pass_on(&Task { steps: &padded, ..*task });
-        }
-        self.pass_on(task)
-    }
-
-    fn pass_on(&mut self, task: &Task<'_>) -> TaskId {
-        let id = self.tasks.open(self.now, task);
-        let members = self.backend.wants_members().then(|| MemberList::of(task, self.backend.spare()));
-        self.backend.submit(id, task, members);
-        id
-    }
-
-    /// The same, with the reason, which is put into words only if somebody wants to know it.
-    ///
-    /// # Panics
-    /// As [`Dispatch::submit`].
-    pub fn submit_because(&mut self, task: &Task<'_>, reason: impl FnOnce() -> Reason) -> TaskId {
-        let id = self.submit(task);
-        if let Some(reasons) = &mut self.reasons {
-            reasons.push((id, reason()));
-        }
-        id
     }
 }

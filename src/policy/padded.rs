@@ -9,8 +9,9 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Batches, Settings, Setup};
-use super::{Dispatch, Outcomes, Policy, Reason};
-use crate::backend::{Step, Task};
+use super::{Outcomes, Policy};
+use crate::task::{Dispatch, Reason};
+use crate::task::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 use crate::workload::dnn::Dnn;

@@ -65,7 +65,7 @@ pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 's
         false
     }
 
-    /// Whether its tasks run parts of requests ([`Members::Parts`](crate::backend::Members::Parts)), whose steps a device may have in one launch.
+    /// Whether its tasks run parts of requests ([`Members::Parts`](crate::task::Members::Parts)), whose steps a device may have in one launch.
     fn runs_parts(&self) -> bool {
         false
     }

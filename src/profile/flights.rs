@@ -2,9 +2,9 @@
 
 use super::supply::{Bench, Supply};
 use super::{Profile, Subject, id_of};
-use crate::backend::{Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Part, Step, Task};
 use crate::error::{Error, Result};
 use crate::experiment::engine::Running;
+use crate::task::{Completion, FoldLoop, HostOverhead, MemberList, Members, NodeRef, Part, Step, Task};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 
 /// Tasks of a flight. The first and the last have a neighbour that is none of the flight, and do not count.
@@ -241,8 +241,8 @@ impl<'e> Runway<'e> {
             batch: step.batch,
             useful_cells: step.cells(),
             gather: false,
-            host: HostWork::default(),
-            looped: LoopWork::default(),
+            host: HostOverhead::default(),
+            fold_loop: FoldLoop::default(),
             requests: &requests,
             members: if let MemberList::Parts(_) = members { Members::Parts(&parts) } else { Members::Nodes(&nodes) },
         };

@@ -10,12 +10,12 @@ use super::flights::{Runway, of_nodes};
 use super::served::serve_whole;
 use super::wanted::of_input;
 use super::{Profile, Settings, Subject, Wanted, unfolded};
-use crate::backend::NodeRef;
 use crate::backend::cpu::StepTime;
 use crate::error::Result;
 use crate::experiment::target::Processor;
-use crate::metrics::recorder::TaskRow;
 use crate::policy::padded::{PadTo, Padded};
+use crate::task::NodeRef;
+use crate::task::TaskRow;
 use crate::units::{Nanos, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::dnn::Operator;
 

@@ -6,8 +6,8 @@
 
 use super::flights::Runway;
 use super::{Profile, Samples, Subject, id_of, unfolded};
-use crate::backend::{MemberList, Part, Step};
 use crate::error::Result;
+use crate::task::{MemberList, Part, Step};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
 use crate::workload::shape::{MAX_LENGTH, Shape};
 

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{LeaveOneOut, Profile, STEPS, Samples, StepCost};
-use crate::cost::table::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::table::{aligned, significant};
 use crate::units::Nanos;
+use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
 /// The rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says
 /// whether this profile gives the latter, of which a table has one; `sized`, whether the table has a column for inputs.

@@ -2,8 +2,8 @@
 
 use super::wanted::of_input;
 use super::{Settings, Wanted, unfolded};
-use crate::backend::NodeRef;
 use crate::error::Result;
+use crate::task::NodeRef;
 use crate::units::{NodeId, RequestId};
 use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape};

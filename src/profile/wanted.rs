@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{Settings, supply};
-use crate::backend::cuda::gpu::Precision;
 use crate::error::Result;
 use crate::experiment::device;
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::{Processor, Target, Verify};
+use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::scenario::Scenario;
 use crate::workload::model::Model;

@@ -1,6 +1,6 @@
 //! The keys of `[device]` that say how a GPU computes, with the names of their values.
 
-use crate::backend::cuda::gpu::{LaunchBy, Precision, Settings, Signal};
+use crate::gpu_settings::{LaunchBy, Precision, Settings, Signal};
 
 /// A value of a key with its name.
 pub type Named<T> = (&'static str, T);

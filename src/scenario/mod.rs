@@ -20,9 +20,9 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::backend::cuda::gpu::Settings as GpuSettings;
 use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
+use crate::gpu_settings::Settings as GpuSettings;
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
 use crate::units::{Nanos, Rate};

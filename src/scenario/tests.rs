@@ -7,7 +7,8 @@ use serde_json::json;
 use super::*;
 use crate::policy::registry::{Settings, Setup};
 use crate::policy::values::PerCell;
-use crate::policy::{Completed, Dispatch, Outcomes, Policy};
+use crate::policy::{Completed, Outcomes, Policy};
+use crate::task::Dispatch;
 use crate::workload::trace::Request;
 
 mod mistakes;

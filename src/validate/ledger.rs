@@ -18,16 +18,17 @@ use smallvec::SmallVec;
 use super::recorded::Recording;
 use super::replay::Replay;
 use super::results::Point;
-use crate::backend::{Copies, HostWork, LoopWork, Members, Step, Task};
 use crate::cost::table::TableModel;
 use crate::cost::timing::{Of, Start, Timing};
 use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
-use crate::metrics::recorder::{Keep, Recorder, distinct_cells};
+use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::{Measure, Times, summarize};
 use crate::metrics::warmup::Warmup;
 use crate::scenario::LoadPoint;
+use crate::task::distinct_cells;
+use crate::task::{Copies, FoldLoop, HostOverhead, Members, Step, Task};
 use crate::units::{CellId, Nanos, RequestId, Share, StreamId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};
@@ -100,7 +101,7 @@ pub struct Signature {
 impl Signature {
     /// That of a task.
     pub fn of(task: &Task<'_>) -> Signature {
-        let LoopWork { copies, empty_calls } = task.looped;
+        let FoldLoop { copies, empty_calls } = task.fold_loop;
         Signature {
             steps: SmallVec::from_slice(task.steps),
             gather: task.gather,
@@ -118,9 +119,16 @@ impl Signature {
             Of::Parts => Members::Parts(&|_| ()),
             Of::Requests => Members::Requests,
         };
-        let host = HostWork { ahead: Nanos::ZERO, during: self.during };
-        let looped = LoopWork { copies: &self.copies, empty_calls: self.empty_calls };
-        Task { batch, gather: self.gather, members, host, looped, ..Task::whole_requests(worker, &self.steps, &[], 0) }
+        let host = HostOverhead { ahead: Nanos::ZERO, during: self.during };
+        let fold_loop = FoldLoop { copies: &self.copies, empty_calls: self.empty_calls };
+        Task {
+            batch,
+            gather: self.gather,
+            members,
+            host,
+            fold_loop,
+            ..Task::whole_requests(worker, &self.steps, &[], 0)
+        }
     }
 }
 
@@ -374,9 +382,10 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, Completion, sim};
+    use crate::backend::{Backend, sim};
     use crate::cost::table::{CostTable, Overhead};
-    use crate::metrics::recorder::TaskRow;
+    use crate::task::Completion;
+    use crate::task::TaskRow;
     use crate::units::TaskId;
     use crate::workload::model::Model;
 
@@ -474,20 +483,21 @@ mod tests {
         with_task(1, 2, |whole| {
             assert_eq!(both(whole), [65; 2]);
             assert_eq!(both(&Task { members: Members::Nodes(&|_| ()), ..*whole }), [200; 2]);
-            let host = HostWork { ahead: Nanos(1_000), during: Nanos(300) };
+            let host = HostOverhead { ahead: Nanos(1_000), during: Nanos(300) };
             assert_eq!(both(&Task { host, ..*whole }), [365; 2]);
-            let looped = LoopWork { copies: &[Copies { rows: 2, times: 3 }], empty_calls: 4 };
-            assert_eq!(both(&Task { looped, ..*whole }), [65 + 3 * 8 + 4 * 2; 2]);
+            let fold_loop = FoldLoop { copies: &[Copies { rows: 2, times: 3 }], empty_calls: 4 };
+            assert_eq!(both(&Task { fold_loop, ..*whole }), [65 + 3 * 8 + 4 * 2; 2]);
         });
     }
 
     #[test]
     fn tasks_of_other_host_or_loop_work_are_not_alike() {
         with_task(1, 2, |task| {
-            let host = |ahead, during| Task { host: HostWork { ahead: Nanos(ahead), during: Nanos(during) }, ..*task };
+            let host =
+                |ahead, during| Task { host: HostOverhead { ahead: Nanos(ahead), during: Nanos(during) }, ..*task };
             let copies = [Copies { rows: 2, times: 1 }];
-            let looped = |copies, empty_calls| Task { looped: LoopWork { copies, empty_calls }, ..*task };
-            let others = [host(0, 1), looped(&copies, 0), looped(&[], 1)];
+            let fold_loop = |copies, empty_calls| Task { fold_loop: FoldLoop { copies, empty_calls }, ..*task };
+            let others = [host(0, 1), fold_loop(&copies, 0), fold_loop(&[], 1)];
             for other in others {
                 assert_ne!(Signature::of(task), Signature::of(&other));
             }

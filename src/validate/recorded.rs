@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::metrics::logs::ROUNDS;
-use crate::metrics::recorder::{Round, TaskRow};
 use crate::plot::table::{Row, Rows};
+use crate::task::{Round, TaskRow};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::model::CellType;
 

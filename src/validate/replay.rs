@@ -9,13 +9,14 @@ use std::sync::atomic::AtomicBool;
 
 use super::recorded::{Recording, bytes_of};
 use super::results::Point;
-use crate::backend::replayed::{Difference, Replayed};
 use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::metrics::logs;
-use crate::metrics::recorder::{Keep, Recorder, Round, TaskRow};
+use crate::metrics::recorder::{Keep, Recorder};
+use crate::task::{Round, TaskRow};
 use crate::units::RequestId;
+use crate::validate::replayed::{Difference, Replayed};
 use crate::workload::model::CellType;
 
 /// What the replay of one run came to.

@@ -11,6 +11,7 @@ pub mod import;
 pub mod model;
 pub mod operator;
 pub mod random;
+pub mod row_names;
 pub mod shape;
 pub mod trace;
 pub mod treebanks;

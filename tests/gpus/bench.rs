@@ -5,8 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Needs, Plan, Row, Shape, Slot};
-use batchlab::backend::cuda::gpu::{Gpus, LaunchBy, Precision, Settings, Signal};
+use batchlab::backend::cuda::gpu::Gpus;
 use batchlab::cost::grnn;
+use batchlab::gpu_settings::{LaunchBy, Precision, Settings, Signal};
 use batchlab::network::reference::Output;
 use batchlab::network::{Network, Spec};
 use batchlab::units::{CellId, RequestId, StreamId, WorkerId};

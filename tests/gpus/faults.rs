@@ -1,7 +1,8 @@
 //! Launches that fail, GPUs that are lost, numbers that are none, hosts that lack something.
 
 use batchlab::backend::cuda::device::{Batch, Device, Fault, Lane, Needs, Plan, Slot};
-use batchlab::backend::cuda::gpu::{Gpus, Precision, Settings};
+use batchlab::backend::cuda::gpu::Gpus;
+use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::network::weights::{Weights, tensors};
 use batchlab::units::{CellId, RequestId, WorkerId};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use batchlab::backend::cuda::device::{Device, HostPlace, Row, Slot};
-use batchlab::backend::cuda::gpu::{Precision, Settings};
+use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::units::{CellId, NodeId, RequestId};
 use batchlab::workload::cell_graph::CellGraph;

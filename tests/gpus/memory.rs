@@ -1,7 +1,8 @@
 //! Memory that grows, is kept, and is not there.
 
 use batchlab::backend::cuda::device::{Batch, Device, Needs, Shape, Slot};
-use batchlab::backend::cuda::gpu::{Gpus, LaunchBy, Precision, Settings};
+use batchlab::backend::cuda::gpu::Gpus;
+use batchlab::gpu_settings::{LaunchBy, Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::CellGraph;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use batchlab::backend::cuda::device::Device;
-use batchlab::backend::cuda::gpu::{Precision, Settings};
+use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
 use batchlab::workload::model::Model;

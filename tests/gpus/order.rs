@@ -1,7 +1,7 @@
 //! What lanes and workers promise each other.
 
 use batchlab::backend::cuda::device::{Device, Lane, Slot};
-use batchlab::backend::cuda::gpu::{LaunchBy, Precision, Settings};
+use batchlab::gpu_settings::{LaunchBy, Precision, Settings};
 use batchlab::units::{CellId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;

@@ -1,8 +1,9 @@
 //! Chains in persistent kernels, as the backend drives them.
 
 use batchlab::backend::cuda::device::{Device, Lane, Slot};
-use batchlab::backend::cuda::gpu::{Gpus, Precision, Settings};
+use batchlab::backend::cuda::gpu::Gpus;
 use batchlab::cost::grnn;
+use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::units::{CellId, RequestId, StreamId};
 use batchlab::workload::cell_graph::CellGraph;

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use batchlab::backend::{Backend, Completion, MemberList, Step, Task};
+use batchlab::backend::Backend;
 use batchlab::cost::CostModel;
 use batchlab::cost::table::TableModel;
 use batchlab::experiment::prepared::Prepared;
@@ -19,6 +19,7 @@ use batchlab::metrics::logs;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::Scenario;
+use batchlab::task::{Completion, MemberList, Step, Task};
 use batchlab::units::{CellId, Nanos, RequestId, TaskId};
 use batchlab::workload::random::{Stream, stream};
 use rand::RngExt as _;

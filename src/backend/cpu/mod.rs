@@ -29,10 +29,11 @@ use self::pin::{Cores, Pinned};
 use self::table::Table;
 pub use self::whole::StepTime;
 use self::worker::{Job, Report, Worker};
+use super::Backend;
 use super::pace::{GLANCE, OVERSLEEP};
-use super::{Backend, Completion, MemberList, Task};
 use crate::error::{Error, Result};
 use crate::network::Network;
+use crate::task::{Completion, MemberList, Task};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::trace::Requests;
 

@@ -2,9 +2,9 @@
 //! brought together from the table, and put there, only when the members change or the task is over.
 
 use super::table::Table;
-use crate::backend::{NodeRef, Step};
 use crate::network::Scratch;
 use crate::network::operators::{Activations, Operators};
+use crate::task::{NodeRef, Step};
 use crate::units::NodeId;
 
 /// The queries that stand on one thread.

@@ -5,8 +5,8 @@
 //! long as nothing else needs the room, whoever else has copies of them.
 
 use super::table::Table;
-use crate::backend::NodeRef;
 use crate::network::{Batch, Network, Scratch};
+use crate::task::NodeRef;
 use crate::units::{CellId, NodeId};
 
 /// The rows of one cell type on one worker.

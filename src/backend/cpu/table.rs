@@ -6,10 +6,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::NodeRef;
 use crate::backend::places::{self, Place, in_order, run_before, run_twice};
 use crate::network::Network;
 use crate::network::reference::Output;
+use crate::task::NodeRef;
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::rows::Rows;
 use super::worker::Worker;
-use crate::backend::Step;
+use crate::task::Step;
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
 /// How long a worker took for one run of a step.

@@ -15,8 +15,9 @@ use super::rows::Rows;
 use super::table::Table;
 use super::whole::StepTime;
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{MemberList, NodeRef, Part, Step, parts, places};
+use crate::backend::{parts, places};
 use crate::network::{Network, Scratch};
+use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, TaskId, WorkerId};
 
 /// A worker that may spin does so for this long before it sleeps: longer than the gaps between requests under any load

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::device::{Device, Fault, Lane, Mark};
 use super::rows::Rows;
-use crate::backend::MemberList;
+use crate::task::MemberList;
 use crate::units::{CellId, Nanos, RequestId, TaskId, WorkerId};
 
 /// A lane's place among those of the run.

@@ -6,7 +6,8 @@ use super::rows::Member;
 use super::states::{Carry, Gathering, Launch, States};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{MemberList, NodeRef, Part, Step, parts, places};
+use crate::backend::{parts, places};
+use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, RequestId, WorkerId};
 
 /// What is used while a task is queued, kept for its memory.

@@ -4,7 +4,7 @@
 //! nothing is brought together.
 
 use super::device::Shape;
-use crate::backend::NodeRef;
+use crate::task::NodeRef;
 use crate::units::{NodeId, RequestId};
 
 /// The rows of the last gather.

@@ -5,7 +5,8 @@ use super::Cuda;
 use super::device::{Device, Fault};
 use super::lanes::{Carried, Flight, LaneId};
 use super::queued::Size;
-use crate::backend::{MemberList, NodeRef, Part, Step, parts, places};
+use crate::backend::{parts, places};
+use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 

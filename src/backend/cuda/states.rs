@@ -14,11 +14,11 @@ use super::kept::Kept;
 use super::lanes::{Lanes, Use};
 use super::rows::Member;
 use super::slots::Pools;
-use crate::backend::NodeRef;
 use crate::backend::places::{self, in_order, run_before, run_twice};
 use crate::network::Network;
 use crate::network::operators::Operators;
 use crate::network::reference::Output;
+use crate::task::NodeRef;
 use crate::units::{CellId, NodeId, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Graph};
 

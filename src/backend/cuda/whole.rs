@@ -4,7 +4,7 @@ use super::Cuda;
 use super::device::{Device, Fault};
 use super::lanes::{Carried, Flight, LaneId};
 use super::queued::{Queued, Size};
-use crate::backend::{MemberList, Step};
+use crate::task::{MemberList, Step};
 use crate::units::{CellId, RequestId};
 
 impl<D: Device> Cuda<'_, D> {

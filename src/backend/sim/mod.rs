@@ -7,8 +7,9 @@ pub mod shared;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{Backend, Completion, MemberList, Task};
+use super::Backend;
 use crate::cost::timing::Timing;
+use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, TaskId};
 
 /// The simulated device of a policy that submits to so many streams of each worker.

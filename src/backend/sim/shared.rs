@@ -11,8 +11,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::backend::{Backend, Completion, MemberList, Task};
+use crate::backend::Backend;
 use crate::cost::timing::{Start, Timing};
+use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, Share, TaskId};
 
 /// Simulated workers with several streams each.

@@ -13,9 +13,10 @@ use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
 use crate::cli::{Format, print, print_json};
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
-use crate::figures::Sheet;
-use crate::figures::measured::{self, Chosen, Measured, Row, Size, Way};
 use crate::files::can_write;
+use crate::papers::Sheet;
+use crate::papers::measured;
+use crate::papers::measured::{Chosen, Measured, Row, Size, Way};
 use crate::workload::random;
 
 /// Find the fastest mapping of a persistent kernel on this host's GPU

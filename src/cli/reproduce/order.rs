@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Result};
-use crate::figures::{Exhibit, Paper};
+use crate::papers::{Exhibit, Paper};
 
 /// An exhibit of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::backend::cuda::gpu::Precision;
 use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
 use crate::units::Nanos;
 use crate::workload::dnn::{Kind, Work};
 

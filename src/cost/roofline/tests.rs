@@ -4,11 +4,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::backend::Step;
-use crate::backend::cuda::gpu::Precision;
 use crate::cost::CostModel;
 use crate::cost::preferred::{LARGEST, preferred};
 use crate::cost::table::{CostTable, Overhead, TableModel};
+use crate::gpu_settings::Precision;
+use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 use crate::workload::dnn::{Dnn, Form, Kind, Size, Work};
 use crate::workload::model::Model;

@@ -22,30 +22,7 @@ use crate::workload::dnn::Form;
 use crate::workload::model::{CellType, Model};
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
-
-/// The names under which a table gives what tasks cost beside their cells, by batch size: each task, bringing states
-/// together, and the way from the submission to the start; by the number of requests, what a task of whole requests takes
-/// beside its steps.
-pub const TASK: &str = "task";
-/// See [`TASK`].
-pub const GATHER: &str = "gather";
-/// See [`TASK`].
-pub const LAUNCH: &str = "launch";
-/// See [`TASK`]. Behind the name of a cell: the time of its steps inside of such tasks.
-pub const WHOLE: &str = "whole";
-/// What a loop over levels does beside cells: handing results on to the next level, by their number, and the call of a cell on
-/// no rows (`batch` is 1).
-pub const COPY: &str = "copy";
-/// See [`COPY`].
-pub const EMPTY: &str = "empty";
-/// The least time of a launch of operators, by its rows (see [`operators`]).
-pub const KERNEL: &str = "kernel";
-/// Behind the name of a cell, or of its steps inside of tasks of whole requests: how much longer it takes behind a cell of
-/// another type.
-pub const SWITCH: &str = "switch";
-/// Behind the name of a cell: the time of a step inside of a launch of its persistent kernel, and behind that [`LAUNCH`]: what the launch
-/// takes beside its steps.
-pub const PERSISTENT: &str = "persistent";
+use crate::workload::row_names::{COPY, EMPTY, GATHER, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
 /// A cost table as its file has it.
 #[derive(Clone, Debug)]
@@ -298,8 +275,8 @@ impl CostTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Step;
     use crate::cost::CostModel as _;
+    use crate::task::Step;
     use crate::units::CellId;
 
     #[test]

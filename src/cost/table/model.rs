@@ -3,11 +3,11 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::backend::Step;
 use crate::cost::cell::CellCosts;
 use crate::cost::curve::{Best, Curve};
 use crate::cost::persistent::Persistent;
 use crate::cost::{CostModel, operators};
+use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 
 /// A cost table made ready for one model on one device.

@@ -6,7 +6,7 @@
 use super::chain_queue::Seat;
 use super::core::Queue;
 use super::requests::{Live, Work};
-use crate::backend::Part;
+use crate::task::Part;
 use crate::units::{NodeId, WorkerId};
 
 /// What a worker's next task of chains runs.

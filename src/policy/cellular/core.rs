@@ -9,10 +9,10 @@ use super::chunk::{Extent, list_parts};
 use super::graph_queue::{GraphQueue, Share};
 use super::identity::MemberSet;
 use super::requests::{Live, Work};
-use crate::backend::{HostWork, LoopWork, Members, NodeRef, Part, Step, Task};
 use crate::policy::registry::Setup;
 use crate::policy::values::PerCell;
-use crate::policy::{Dispatch, Reason};
+use crate::task::{Dispatch, Reason};
+use crate::task::{FoldLoop, HostOverhead, Members, NodeRef, Part, Step, Task};
 use crate::units::{CellId, NodeId, RequestId, StreamId, WorkerId};
 use crate::workload::model::CellType;
 
@@ -222,8 +222,8 @@ impl Core {
             batch: size as u32,
             useful_cells: extent.useful,
             gather,
-            host: HostWork::default(),
-            looped: LoopWork::default(),
+            host: HostOverhead::default(),
+            fold_loop: FoldLoop::default(),
             requests: &self.scratch.begins,
             members: if chunk > 1 { Members::Parts(&list_parts) } else { Members::Nodes(&list) },
         };

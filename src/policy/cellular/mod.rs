@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use self::core::Core;
 use super::registry::{Batches, Settings, Setup};
 use super::values::PerCell;
-use super::{Completed, Dispatch, Outcomes, Policy};
+use super::{Completed, Outcomes, Policy};
+use crate::task::Dispatch;
 use crate::workload::trace::Request;
 
 /// `kind = "cellular"`.

@@ -15,8 +15,9 @@ use super::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward};
 use super::executor::{Executor, Item, Manner, Running, State};
 use super::slicing::Slicing;
 use super::table::{BatchTable, Query, Row, RowId};
-use crate::backend::{HostWork, LoopWork, Members, Step, Task};
-use crate::policy::{Dispatch, Outcomes, Reason};
+use crate::policy::Outcomes;
+use crate::task::{Dispatch, Reason};
+use crate::task::{FoldLoop, HostOverhead, Members, Step, Task};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 
 /// The streams of a worker. Stages beyond share them, in turn.
@@ -303,8 +304,8 @@ impl Mechanism {
             batch,
             useful_cells,
             gather: false,
-            host: HostWork::default(),
-            looped: LoopWork::default(),
+            host: HostOverhead::default(),
+            fold_loop: FoldLoop::default(),
             requests: starting,
             members: Members::Parts(&parts),
         };

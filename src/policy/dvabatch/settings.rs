@@ -17,15 +17,17 @@ use super::room::Room;
 use super::slicing::Slicing;
 use super::times;
 pub use super::times::Window;
-use crate::backend::Step;
 use crate::cost::CostModel;
 use crate::cost::preferred::preferred;
+use crate::cost::slice;
 use crate::cost::timing::Of;
 use crate::policy::Policy;
 use crate::policy::padded::PadTo;
 use crate::policy::registry::{Batches, Settings, Setup};
+use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
-use crate::workload::dnn::{self, Dnn, slice};
+use crate::workload::dnn;
+use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
 
 /// `kind = "dvabatch"`.

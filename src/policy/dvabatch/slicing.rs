@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Stage;
 use super::table::Query;
-use crate::backend::{Part, Step};
+use crate::task::{Part, Step};
 use crate::units::{CellId, NodeId};
 
 /// A network, cut into stages. A request's nodes stand one behind the other, and each stage has some of them.

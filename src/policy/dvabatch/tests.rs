@@ -12,12 +12,13 @@ use super::settings::{Diversity, DvaBatch, RoomFor, Rule, Stages, Window};
 use super::slicing::Slicing;
 use super::table::{BatchTable, Query, RowId};
 use crate::backend::sim;
-use crate::conformance::{Promises, check};
+use crate::conformance::{Guarantees, check};
 use crate::cost::table::{CostTable, Overhead};
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::padded::PadTo;
-use crate::policy::{Completed, Dispatch, Outcomes, Policy};
+use crate::policy::{Completed, Outcomes, Policy};
+use crate::task::Dispatch;
 use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;
@@ -27,7 +28,7 @@ use crate::workload::trace::{Request, Requests};
 /// Not work-conserving: behind a batch that is served in turn nothing begins, and latecomers are waited for.
 fn laws(policy: &DvaBatch) {
     let (max_batch, work_conserving) = (policy.max_batch, false);
-    check(policy, &Promises { max_batch, work_conserving, pins: false, cases: 60, ..Promises::default() });
+    check(policy, &Guarantees { max_batch, work_conserving, pins: false, cases: 60, ..Guarantees::default() });
 }
 
 #[test]
@@ -69,7 +70,8 @@ fn it_keeps_the_laws_while_it_splits() {
                     split_slack,
                     ..DvaBatch::default()
                 };
-                let promises = Promises { max_batch: 9, work_conserving: false, pins: false, ..Promises::default() };
+                let promises =
+                    Guarantees { max_batch: 9, work_conserving: false, pins: false, ..Guarantees::default() };
                 check(&policy, &promises);
             }
         }
@@ -89,7 +91,7 @@ fn it_keeps_the_laws_by_the_papers_own_rules() {
             ..DvaBatch::default()
         };
         laws(&by_the_paper);
-        let promises = Promises { max_batch: 6, work_conserving: false, pins: false, ..Promises::default() };
+        let promises = Guarantees { max_batch: 6, work_conserving: false, pins: false, ..Guarantees::default() };
         check(&DvaBatch { pad_to: PadTo::Bucket, ..by_the_paper }, &promises);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand::RngExt as _;
 
 use super::*;
-use crate::conformance::{Promises, check};
+use crate::conformance::{Guarantees, check};
 use crate::policy::operators::naive;
 use crate::units::CellId;
 use crate::workload::cell_graph::{Graph, Run};
@@ -233,6 +233,6 @@ fn both_orders_are_those_of_single_operators_on_the_built_in_models() {
 #[test]
 fn it_keeps_the_laws() {
     for by in [By::Agenda, By::Depth] {
-        check(&DyNet { max_batch: 5, by, ..DyNet::default() }, &Promises { max_batch: 5, ..Promises::default() });
+        check(&DyNet { max_batch: 5, by, ..DyNet::default() }, &Guarantees { max_batch: 5, ..Guarantees::default() });
     }
 }

@@ -1,7 +1,7 @@
 //! Launches of operators, and the steps of a task that they become.
 
 use super::classes::{Key, Keyed};
-use crate::backend::Step;
+use crate::task::Step;
 
 /// Operators that run as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

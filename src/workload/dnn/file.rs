@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::size::{Size, too_large};
 use super::{Form, Kind, Operator, Takes};
-use crate::cost::table;
 use crate::units::CellId;
+use crate::workload::row_names;
 use crate::workload::shape::MAX_LENGTH;
 
 /// The columns, of which the first two are needed.
@@ -21,8 +21,15 @@ const MAX_OPERATORS: usize = 10_000;
 const MAX_WORK: u128 = 1 << 60;
 
 /// What cost tables call something else.
-const RESERVED: [&str; 7] =
-    [table::TASK, table::GATHER, table::LAUNCH, table::WHOLE, table::COPY, table::EMPTY, table::KERNEL];
+const RESERVED: [&str; 7] = [
+    row_names::TASK,
+    row_names::GATHER,
+    row_names::LAUNCH,
+    row_names::WHOLE,
+    row_names::COPY,
+    row_names::EMPTY,
+    row_names::KERNEL,
+];
 
 /// The requests, the operators in the order of their names, and the chain that they form.
 pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), String> {

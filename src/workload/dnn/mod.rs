@@ -6,7 +6,6 @@
 
 mod file;
 mod size;
-pub mod slice;
 #[cfg(test)]
 mod tests;
 

@@ -7,9 +7,9 @@ use super::expression::{Item, Linear, Relative, Scope, Size};
 use super::operators::{self, Operator};
 use super::rule::{Family, Need, Range, Rule};
 use super::{Cell, Given, Takes, Unfolding};
-use crate::cost::table;
 use crate::units::CellId;
 use crate::workload::cell_graph::{Graph, GraphError};
+use crate::workload::row_names;
 
 /// The largest batch that a list of sizes can name.
 const MAX_BATCH: u32 = 1 << 20;
@@ -137,7 +137,7 @@ fn cells(entries: Vec<CellEntry>) -> Result<Vec<Cell>, String> {
 
 /// The name of a cell stands in cost tables and logs.
 fn cell_name(name: &str) -> Result<(), String> {
-    const RESERVED: [&str; 4] = [table::TASK, table::GATHER, table::LAUNCH, table::WHOLE];
+    const RESERVED: [&str; 4] = [row_names::TASK, row_names::GATHER, row_names::LAUNCH, row_names::WHOLE];
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match () {
         () if name.is_empty() || !name.chars().all(letters) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::toy::{self, Kind, Mix};
 use super::{Cpu, serve};
-use crate::backend::{Backend, Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::Backend;
 use crate::metrics::recorder::Recorder;
 use crate::network::{Batch, Cell, Network, Scratch};
 use crate::policy::cellular::Cellular;
@@ -12,6 +12,7 @@ use crate::policy::immediate::Immediate;
 use crate::policy::padded::Padded;
 use crate::policy::registry::{Configured, Setup};
 use crate::policy::values::PerCell;
+use crate::task::{Completion, FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::random::{self, Stream};
@@ -134,8 +135,8 @@ fn submit(cpu: &mut Cpu, steps: &[Step], members: MemberList) -> Completion {
         batch: 1,
         useful_cells: 1,
         gather: false,
-        host: HostWork::default(),
-        looped: LoopWork::default(),
+        host: HostOverhead::default(),
+        fold_loop: FoldLoop::default(),
         requests: &[],
         members: Members::Requests,
     };

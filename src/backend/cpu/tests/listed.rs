@@ -8,12 +8,12 @@ use rand::RngExt as _;
 use smallvec::smallvec;
 
 use super::{serve, submit_parts, toy};
+use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::table::Table;
 use crate::backend::cpu::worker::{Job, Worker};
 use crate::backend::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
-use crate::backend::{Backend, MemberList, NodeRef, Part, Step, Task};
-use crate::conformance::{Promises, check_backend};
+use crate::conformance::{Guarantees, check_backend};
 use crate::network::{Batch, Cell, Scratch};
 use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
@@ -25,6 +25,7 @@ use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, Setup};
 use crate::policy::values::PerCell;
+use crate::task::{MemberList, NodeRef, Part, Step, Task};
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::{Model, Unfolder};
@@ -105,7 +106,7 @@ fn stages_side_by_side_keep_the_laws() {
     ];
     for policy in policies {
         let pins = policy.kind() == "cellular";
-        let promises = Promises { max_batch: 4, work_conserving: false, pins, cases: 60, ..Promises::default() };
+        let promises = Guarantees { max_batch: 4, work_conserving: false, pins, cases: 60, ..Guarantees::default() };
         check_backend(&*policy, &promises, |model, requests, workers, run| {
             // The others have tests of their own, and no stages.
             if !matches!(model, Model::Network(_) | Model::Lstm) {

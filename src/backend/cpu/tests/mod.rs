@@ -12,7 +12,7 @@ use rand::RngExt;
 
 use self::toy::Kind;
 use super::Cpu;
-use crate::backend::{Backend as _, MemberList, Part, Step, Task};
+use crate::backend::Backend as _;
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::{Network, Spec};
@@ -26,6 +26,7 @@ use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, Setup};
 use crate::policy::values::PerCell;
+use crate::task::{MemberList, Part, Step, Task};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;

@@ -9,8 +9,8 @@ use smallvec::smallvec;
 use super::toy;
 use crate::backend::cpu::table::Table;
 use crate::backend::cpu::worker::{Job, Worker};
-use crate::backend::{MemberList, NodeRef, Step};
 use crate::network::Network;
+use crate::task::{MemberList, NodeRef, Step};
 use crate::units::{CellId, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 

@@ -9,8 +9,8 @@ use cudarc::driver::sys::{CUfunction, CUmodule};
 use super::cache::{Cache, Key};
 use super::nvrtc::{Nvrtc, Source, Target};
 use super::opened::Gpu;
-use super::settings::Precision;
 use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
 
 /// A file of kernels.
 struct File {

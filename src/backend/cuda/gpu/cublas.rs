@@ -8,8 +8,8 @@ use cudarc::driver::sys::CUstream;
 use libloading::Library;
 
 use super::libraries::functions;
-use super::settings::Precision;
 use crate::backend::cuda::device::Fault;
+use crate::gpu_settings::Precision;
 
 type HandlePointer = *mut c_void;
 

@@ -13,10 +13,10 @@ use super::lane::{Stream, workspace};
 use super::libraries::find;
 use super::memory::Memory;
 use super::opened::Gpu;
-use super::settings::Precision;
 use super::weights::elements;
 use crate::backend::cuda::device::Fault;
 use crate::error::Result;
+use crate::gpu_settings::Precision;
 use crate::workload::random::stream;
 
 /// The rates of a GPU.

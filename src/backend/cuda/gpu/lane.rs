@@ -12,9 +12,9 @@ use super::cublas::{Cublas, Handle};
 use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::Gpu;
-use super::settings::Precision;
 use super::staging::{ROW, Staging};
 use crate::backend::cuda::device::{Fault, Shape};
+use crate::gpu_settings::Precision;
 
 /// The marks of a lane that have events of their own. A later mark takes the event of an earlier one; who then waits for the
 /// earlier one waits for the later, which is queued too and so comes.

@@ -11,10 +11,10 @@ use super::compile::Kernels;
 use super::cublas::Handle;
 use super::lane::LaneState;
 use super::opened::Gpu;
-use super::settings::{LaunchBy, Settings, Signal};
 use super::staging::Staged;
 use super::weights::element;
 use crate::backend::cuda::device::{Batch, Fault, Shape};
+use crate::gpu_settings::{LaunchBy, Settings, Signal};
 use crate::network::Spec;
 
 /// The number of a gather's argument that says where the host's rows stand; their inputs and their number follow.

@@ -8,8 +8,8 @@ use half::{bf16, f16};
 
 use super::memory::Memory;
 use super::opened::Gpu;
-use super::settings::Precision;
 use crate::backend::cuda::device::Fault;
+use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::weights::Weights;
 

@@ -8,8 +8,8 @@ use super::lane::LaneState;
 use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::{Gpu, size};
-use super::settings::Precision;
 use crate::backend::cuda::device::{Fault, Shape, Slot};
+use crate::gpu_settings::Precision;
 
 /// The share of the memory that is free which states may take, in hundredths: lanes, graphs and libraries take theirs later.
 const STATES_SHARE: usize = 75;

@@ -8,7 +8,8 @@ use super::super::device::Device as _;
 use super::fake::{Fake, Trouble};
 use super::staying::{Hand, bench, step};
 use super::{MODELS, Service, network, random_policy, requests};
-use crate::backend::{Backend, Completion, MemberList, NodeRef, Step};
+use crate::backend::Backend;
+use crate::task::{Completion, MemberList, NodeRef, Step};
 use crate::units::{NodeId, RequestId, WorkerId};
 use crate::workload::random;
 

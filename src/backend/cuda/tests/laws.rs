@@ -6,7 +6,7 @@ use super::Spread;
 use super::fake::Fake;
 use crate::backend::Backend;
 use crate::backend::cuda::{Cuda, Options, check};
-use crate::conformance::{Promises, check_backend};
+use crate::conformance::{Guarantees, check_backend};
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::fold::Fold;
@@ -53,7 +53,7 @@ fn tasks_keep_the_laws() {
         &Immediate::default(),
     ];
     for policy in policies {
-        let promises = Promises { max_batch: 4, cases: 80, ..Promises::default() };
+        let promises = Guarantees { max_batch: 4, cases: 80, ..Guarantees::default() };
         check_backend(policy, &promises, |model, requests, workers, run| on_cuda(model, requests, workers, 1, run));
     }
 }

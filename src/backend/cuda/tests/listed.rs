@@ -5,10 +5,10 @@ use rand::RngExt as _;
 use super::fake::Fake;
 use super::staying::{Hand, step};
 use super::{Service, random_policy};
+use crate::backend::Backend as _;
 use crate::backend::cuda::{Cuda, Options, check};
 use crate::backend::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
-use crate::backend::{Backend as _, MemberList, NodeRef, Part, Step};
-use crate::conformance::{Promises, check_backend};
+use crate::conformance::{Guarantees, check_backend};
 use crate::network::Network;
 use crate::network::reference::Output;
 use crate::policy::cellular::Cellular;
@@ -17,6 +17,7 @@ use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Windo
 use crate::policy::padded::Padded;
 use crate::policy::registry::Configured;
 use crate::policy::values::PerCell;
+use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, Nanos, NodeId, RequestId, WorkerId};
 use crate::workload::model::Model;
 use crate::workload::random::{self, Stream};
@@ -113,7 +114,7 @@ fn stages_on_lanes_of_their_own_keep_the_laws() {
     ];
     for policy in policies {
         let pins = policy.kind() == "cellular";
-        let promises = Promises { max_batch: 4, work_conserving: false, pins, cases: 60, ..Promises::default() };
+        let promises = Guarantees { max_batch: 4, work_conserving: false, pins, cases: 60, ..Guarantees::default() };
         check_backend(&*policy, &promises, |model, requests, workers, run| {
             if check(model).is_err() || !matches!(model, Model::Network(_) | Model::Lstm) {
                 return;

@@ -16,7 +16,7 @@ use rand::RngExt as _;
 
 use self::fake::Fake;
 use super::{BETWEEN_CALLS, Cuda, Options};
-use crate::backend::{Backend, Completion, MemberList, Task};
+use crate::backend::Backend;
 use crate::cost::CostModel;
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
@@ -32,6 +32,7 @@ use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Configured, Setup};
 use crate::policy::values::PerCell;
+use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;

@@ -4,9 +4,10 @@
 use super::fake::Fake;
 use super::staying::{Hand, bench, step};
 use super::{Service, network, requests};
-use crate::backend::{Backend, MemberList, NodeRef, Part, Step};
+use crate::backend::Backend;
 use crate::policy::cellular::Cellular;
 use crate::policy::values::PerCell;
+use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::random;
 

@@ -2,7 +2,8 @@
 
 use super::fake::Fake;
 use super::{Cuda, Options, network};
-use crate::backend::{Backend, Completion, HostWork, LoopWork, MemberList, Members, NodeRef, Step, Task};
+use crate::backend::Backend;
+use crate::task::{Completion, FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::model::Model;
 use crate::workload::random;
@@ -47,8 +48,8 @@ impl<'d> Hand<'d> {
             batch: 1,
             useful_cells: 1,
             gather: false,
-            host: HostWork::default(),
-            looped: LoopWork::default(),
+            host: HostOverhead::default(),
+            fold_loop: FoldLoop::default(),
             requests: &[],
             members: Members::Requests,
         };

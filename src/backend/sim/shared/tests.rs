@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::backend::sim::Sim;
-use crate::backend::{HostWork, Members, Step};
 use crate::cost::table::{CostTable, Overhead, TableModel};
+use crate::task::{HostOverhead, Members, Step};
 use crate::units::{StreamId, WorkerId};
 use crate::workload::model::Model;
 
@@ -319,7 +319,7 @@ fn a_law_that_is_broken_is_found() {
 #[derive(Clone, Debug)]
 enum Action {
     Wait(Option<u64>),
-    Submit { worker: u16, steps: Vec<Step>, gather: bool, whole: bool, host: HostWork },
+    Submit { worker: u16, steps: Vec<Step>, gather: bool, whole: bool, host: HostOverhead },
 }
 
 fn script() -> impl Strategy<Value = Vec<Action>> {
@@ -330,7 +330,7 @@ fn script() -> impl Strategy<Value = Vec<Action>> {
         input: 0,
     });
     let host = (prop_oneof![Just(0), 0u64..50], prop_oneof![Just(0), 0u64..50])
-        .prop_map(|(ahead, during)| HostWork { ahead: Nanos(ahead), during: Nanos(during) });
+        .prop_map(|(ahead, during)| HostOverhead { ahead: Nanos(ahead), during: Nanos(during) });
     let submit = (0u16..2, prop::collection::vec(step, 1..4), any::<bool>(), any::<bool>(), host)
         .prop_map(|(worker, steps, gather, whole, host)| Action::Submit { worker, steps, gather, whole, host });
     let wait = prop_oneof![Just(Action::Wait(None)), (0u64..200).prop_map(|time| Action::Wait(Some(time)))];

@@ -13,9 +13,9 @@ pub(super) use self::sequences::Sequences;
 use super::call::{Arguments, BLOCK, Call};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Pairs, Product};
-use super::settings::Precision;
 use super::weights::{Matrix, Upload, element};
 use crate::backend::cuda::device::{Fault, Shape};
+use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::workload::model::Model;
 

@@ -7,9 +7,9 @@ use super::tune::Tuned;
 use super::{Configuration, Host, Layer};
 use crate::backend::cuda::gpu::call::Call;
 use crate::backend::cuda::gpu::cublas::Product;
-use crate::backend::cuda::gpu::settings::Precision;
 use crate::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, rank};
 use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::weights::Weights;
 

@@ -9,10 +9,10 @@ use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::lane::Stream;
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::nvrtc::Source;
-use crate::backend::cuda::gpu::settings::Precision;
 use crate::backend::cuda::gpu::weights::elements;
 use crate::cost::grnn::{Measured, Product, Reduction};
 use crate::error::Result;
+use crate::gpu_settings::Precision;
 
 /// Their file, as name and text.
 pub const MICRO: (&str, &str) =

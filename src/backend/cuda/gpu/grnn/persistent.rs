@@ -12,10 +12,10 @@ use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::lane::{Stream, workspace};
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::opened::Gpu;
-use crate::backend::cuda::gpu::settings::Precision;
 use crate::backend::cuda::gpu::weights::elements;
 use crate::cost::grnn::{Cell, Rnn, Sizes};
 use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
 
 /// The runs that are timed together.
 const BEHIND: u32 = 8;

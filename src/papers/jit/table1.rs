@@ -3,11 +3,11 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use super::{Claim, Exhibit, Findings, Kind, Made, Verdict};
+use super::super::{Claim, Exhibit, Findings, Kind, Made, Verdict};
 use crate::error::{Error, Result};
-use crate::jit::count::{Counter, Counts};
-use crate::jit::kernels::{KernelCounter, KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
-use crate::jit::sample::Samples;
+use crate::papers::jit::count::{Counter, Counts};
+use crate::papers::jit::kernels::{KernelCounter, KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
+use crate::papers::jit::sample::Samples;
 
 /// The pairs of a batch in the paper.
 const BATCH: usize = 256;

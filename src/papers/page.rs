@@ -178,7 +178,7 @@ summary { cursor: pointer; color: var(--soft); }\n\
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Verdict;
+    use crate::papers::Verdict;
 
     #[test]
     fn a_page_shows_each_figure_with_its_claims_and_its_command() {

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Dnn, Operator};
-use crate::backend::Step;
-use crate::cost::CostModel;
+use super::CostModel;
+use crate::task::Step;
 use crate::units::Nanos;
+use crate::workload::dnn::{Dnn, Operator};
 
 /// The time of each operator at this batch, for so many tokens (0 for a network that takes none).
 pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> Vec<Nanos> {

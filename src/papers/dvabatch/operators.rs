@@ -2,16 +2,17 @@
 
 use super::super::lab::{Lab, Study};
 use super::{DVA, values};
-use crate::backend::Step;
 use crate::cost::CostModel;
+use crate::cost::slice;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::Target;
 use crate::metrics::figure::Figure;
 use crate::plot::bars::{Bar, Bars, Field, Group};
 use crate::scenario::Scenario;
+use crate::task::Step;
 use crate::units::Nanos;
-use crate::workload::dnn::{Operator, slice};
+use crate::workload::dnn::Operator;
 
 /// The batches of figures 5 and 6.
 const BATCHES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];

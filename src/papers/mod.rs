@@ -9,7 +9,7 @@ mod batchmaker;
 mod dvabatch;
 mod findings;
 mod grnn;
-mod jit;
+pub mod jit;
 pub mod lab;
 mod late;
 pub mod page;

@@ -6,7 +6,7 @@ use super::model::Model;
 use super::paper::{self, BATCHES, Grid, MAPPINGS, STEPS, WIDTHS};
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::error::{Error, Result};
-use crate::figures::lab::Study;
+use crate::papers::lab::Study;
 use crate::plot::bars::{Bars, Field, Group};
 
 /// The names of bars, which claims look up.

@@ -1,8 +1,8 @@
 //! The claims about the LSTM (sections 7.2 and 7.3).
 
 use crate::error::Result;
-use crate::figures::{Claim, Findings, Kind, Series, Verdict};
 use crate::metrics::figure::Figure;
+use crate::papers::{Claim, Findings, Kind, Series, Verdict};
 
 const SAME_MODEL: &str = "The paper measures no step time between batches 64 and 512, and its p90 includes queueing in a real \
     server; ours has the table's straight line between them and no other delay";

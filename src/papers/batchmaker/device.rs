@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::error::{Error, Result};
-use crate::figures::{Claim, Findings, Kind, Verdict};
 use crate::metrics::figure::Figure;
+use crate::papers::{Claim, Findings, Kind, Verdict};
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {

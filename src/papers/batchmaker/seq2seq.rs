@@ -1,13 +1,13 @@
 //! The claims about Seq2Seq on several GPUs (section 7.4).
 
-use crate::backend::Step;
 use crate::cost::CostModel as _;
 use crate::cost::table::{CostTable, Overhead};
 use crate::error::{Error, Result};
-use crate::figures::{Claim, Findings, Kind, Series, Verdict};
 use crate::files::folder_name;
 use crate::metrics::figure::Figure;
+use crate::papers::{Claim, Findings, Kind, Series, Verdict};
 use crate::plot::table::Rows;
+use crate::task::Step;
 use crate::units::CellId;
 
 /// The figures on 2 and on 4 GPUs.

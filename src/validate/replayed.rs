@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Backend, Completion, MemberList, Members, Task};
-use crate::metrics::recorder::{Round, TaskRow, distinct_cells};
+use crate::backend::Backend;
+use crate::task::{Completion, MemberList, Members, Task};
+use crate::task::{Round, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId};
 
 /// Plays the rounds of a run.

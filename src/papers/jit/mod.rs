@@ -8,3 +8,7 @@ pub mod count;
 pub mod kernels;
 pub mod sample;
 mod slots;
+mod table1;
+
+pub(super) use table1::{CLAIMS, EXHIBITS};
+pub use table1::{Launches, not_at_hand};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::backend::cuda::gpu::Precision;
 use crate::cost::grnn::{Cell, Device, Launches, Persistent, Ranked, Rnn, Space, rank};
 use crate::cost::roofline::{Kernels, Roofline};
 use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
 use crate::units::Nanos;
 use crate::workload::model::Model as Network;
 use crate::workload::operator::Sizes;

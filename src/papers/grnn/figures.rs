@@ -8,7 +8,7 @@ use super::sheet::Sheet;
 use super::tables::{MODEL, PAPER};
 use crate::cost::grnn::Cell;
 use crate::error::Result;
-use crate::figures::lab::Study;
+use crate::papers::lab::Study;
 use crate::plot::bars::{Bars, Field};
 
 fn alone(bars: Bars, note: String) -> Study {

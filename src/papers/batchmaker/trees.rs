@@ -1,7 +1,7 @@
 //! The claims about the TreeLSTM (section 7.5).
 
-use crate::figures::{Claim, Kind, Verdict};
 use crate::metrics::figure::Figure;
+use crate::papers::{Claim, Kind, Verdict};
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
