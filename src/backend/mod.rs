@@ -2,13 +2,11 @@
 
 pub mod cpu;
 pub mod cuda;
-#[cfg(test)]
-mod listed_networks;
-mod pace;
-mod parts;
-mod places;
 mod ready_list;
+mod shared;
 pub mod sim;
+#[cfg(test)]
+mod tests;
 pub mod watched;
 
 use crate::task::{Completion, MemberList, Task};

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::places;
+use super::shared;
 use crate::task::NodeRef;
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
@@ -80,7 +80,7 @@ impl ReadyList {
         match &graphs[request.index()] {
             CellGraph::Chains(_) => {
                 let node = NodeId(node.0 + 1);
-                if let Some((cell, _)) = places::find(&graphs[request.index()], node) {
+                if let Some((cell, _)) = shared::find_node(&graphs[request.index()], node) {
                     self.push(cell, Ready { depth: node.0, place, node: node.0, request });
                 }
             }

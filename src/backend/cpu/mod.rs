@@ -4,13 +4,12 @@
 //! it travel in queues without locks; the states of requests stand in a table with a lock for each request, which is held for
 //! copies alone. A thread keeps the rows of a batch in place as long as its members stay.
 
-mod pin;
 mod queries;
-mod queue;
 mod rows;
 mod table;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod whole;
 mod worker;
 
@@ -25,12 +24,12 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use self::pin::{Cores, Pinned};
 use self::table::Table;
+use self::threads::{Cores, Pinned};
 pub use self::whole::StepTime;
 use self::worker::{Job, Report, Worker};
 use super::Backend;
-use super::pace::{GLANCE, OVERSLEEP};
+use super::shared::{GLANCE, OVERSLEEP, host_now};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::task::{Completion, MemberList, Task};
@@ -105,7 +104,7 @@ impl Cpu {
         let mut cores = Cores::share(threads);
         let (reporter, reports) = channel();
         let mut cpu = Cpu {
-            epoch: Instant::now(),
+            epoch: host_now(),
             table: Arc::new(Table::new(Arc::clone(&requests.graphs), Arc::clone(&network))),
             jobs: Vec::with_capacity(threads),
             lanes,
@@ -128,7 +127,7 @@ impl Cpu {
                 .logging(log.clone());
             let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
             let serve = move || {
-                core.into_iter().for_each(pin::keep_to);
+                core.into_iter().for_each(threads::keep_to);
                 // The products of a worker run on its own thread. Without the pool they would run on others, and
                 // come to the same.
                 let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
@@ -142,7 +141,7 @@ impl Cpu {
         drop(setting_up);
         let _ = ready.recv();
         cpu._pinned = cores.pin_driver();
-        cpu.epoch = Instant::now();
+        cpu.epoch = host_now();
         Ok(cpu)
     }
 
@@ -177,20 +176,20 @@ impl Cpu {
     /// has a core of its own: the next event is at the deadline.
     fn await_report(&self, deadline: Option<Instant>) -> Option<Report> {
         if self.spins && self.unfinished > 0 {
-            return queue::spin(&self.reports, deadline);
+            return threads::spin(&self.reports, deadline);
         }
         let Some(deadline) = deadline else { return self.reports.recv().ok() };
-        let sleep = deadline.saturating_duration_since(Instant::now()).saturating_sub(OVERSLEEP);
+        let sleep = deadline.saturating_duration_since(host_now()).saturating_sub(OVERSLEEP);
         match self.reports.recv_timeout(sleep) {
             Ok(report) => Some(report),
-            Err(_) => queue::spin(&self.reports, Some(deadline)),
+            Err(_) => threads::spin(&self.reports, Some(deadline)),
         }
     }
 }
 
 impl Backend for Cpu {
     fn now(&self) -> Nanos {
-        self.on_clock(Instant::now())
+        self.on_clock(host_now())
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
@@ -208,7 +207,7 @@ impl Backend for Cpu {
         if until.is_none() && self.unfinished == 0 {
             return None;
         }
-        let now = Instant::now();
+        let now = host_now();
         let deadline = until.map(|until| (self.epoch + Duration::from_nanos(until.0)).min(now + GLANCE));
         if deadline.is_some_and(|deadline| deadline <= now) {
             return None;

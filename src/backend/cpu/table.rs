@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::places::{self, Place, in_order, run_before, run_twice};
+use crate::backend::shared::{self, NodePlace, in_order, run_before, run_twice};
 use crate::network::Network;
 use crate::network::reference::Output;
 use crate::task::NodeRef;
@@ -84,8 +84,8 @@ impl Table {
     ///
     /// # Errors
     /// Says that there is no such node: it is a mistake of the policy.
-    pub fn place(&self, at: NodeRef, cell: CellId) -> Result<Place, String> {
-        places::place(self.graph(at.request), at.node, cell, &self.network)
+    pub fn place(&self, at: NodeRef, cell: CellId) -> Result<NodePlace, String> {
+        shared::node_of_cell(self.graph(at.request), at.node, cell, &self.network)
     }
 
     /// Appends the states that a node needs, in the order of its inputs, and gives up those that no other node needs. For a
@@ -158,7 +158,7 @@ impl Table {
 
     /// The same for what a query of a network that a file lists has come to behind a node.
     pub fn put_activation(&self, at: NodeRef, activation: &[f32]) {
-        if let Some((cell, _)) = places::find(self.graph(at.request), at.node) {
+        if let Some((cell, _)) = shared::find_node(self.graph(at.request), at.node) {
             self.put(at, cell, activation, &[]);
         }
     }
@@ -178,7 +178,7 @@ impl Table {
             Slot::Graph(graph) => u64::from(graph.left),
             Slot::Done(_) | Slot::Failed(_) => return,
         };
-        slot.fail(places::left_over(left, nodes));
+        slot.fail(shared::left_over(left, nodes));
     }
 
     /// Why a request failed; says so once.

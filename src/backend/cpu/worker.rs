@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::queries::Queries;
-use super::queue;
 use super::rows::Rows;
 use super::table::Table;
+use super::threads;
 use super::whole::StepTime;
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{parts, places};
+use crate::backend::shared::{self, host_now};
 use crate::network::{Network, Scratch};
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, TaskId, WorkerId};
@@ -107,7 +107,7 @@ impl Worker {
     pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
         let mut next = None;
         while let Some(job) = next.take().or_else(|| self.await_job(jobs)) {
-            let start = Instant::now();
+            let start = host_now();
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -120,12 +120,12 @@ impl Worker {
                 self.broke_off(&job, &*panic);
             }
             // Without a driver that listens the queue of jobs is closed too.
-            let _ = reports.send(Report { task: job.id, start, finish: Instant::now(), members: job.members });
+            let _ = reports.send(Report { task: job.id, start, finish: host_now(), members: job.members });
         }
     }
 
     fn await_job(&self, jobs: &Receiver<Job>) -> Option<Job> {
-        let spun = if self.spins { queue::spin(jobs, Some(Instant::now() + PATIENCE)) } else { None };
+        let spun = if self.spins { threads::spin(jobs, Some(host_now() + PATIENCE)) } else { None };
         spun.or_else(|| jobs.recv().ok())
     }
 
@@ -139,9 +139,9 @@ impl Worker {
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.run_nodes(step, nodes);
             }
-            (MemberList::Parts(list), steps) if parts::fit(list, steps) => self.run_parts(steps, list),
+            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => self.run_parts(steps, list),
             (members, _) => {
-                members.requests().for_each(|request| self.table.fail(request, places::NOT_ONE_BATCH.to_string()));
+                members.requests().for_each(|request| self.table.fail(request, shared::NOT_ONE_BATCH.to_string()));
             }
         }
     }
@@ -149,8 +149,8 @@ impl Worker {
     /// Runs parts of chains, node by node. Rows of parts that have ended stay as padding.
     fn run_parts(&mut self, steps: &[Step], list: &[Part]) {
         let mut nodes = Vec::with_capacity(list.len());
-        for place in 0..parts::longest(list) {
-            match parts::nodes_at(list, place, steps, self.table.graphs(), &mut nodes) {
+        for place in 0..shared::longest_part(list) {
+            match shared::part_nodes(list, place, steps, self.table.graphs(), &mut nodes) {
                 Ok(step) => self.run_nodes(&step, &nodes),
                 Err(reason) => nodes.iter().for_each(|at| self.table.fail(at.request, reason.clone())),
             }

@@ -121,5 +121,5 @@ fn fetched<'a>(network: &'a Network, graph: &'a CellGraph) -> Box<dyn Iterator<I
 }
 
 fn cell(graph: &CellGraph, node: u32) -> CellId {
-    crate::backend::places::find(graph, NodeId(node)).expect("a node of the graph").0
+    crate::backend::shared::find_node(graph, NodeId(node)).expect("a node of the graph").0
 }

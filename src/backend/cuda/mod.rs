@@ -37,7 +37,7 @@ use self::queued::Queued;
 use self::slots::Pools;
 use self::states::States;
 use super::Backend;
-use super::pace::{GLANCE, LOOKS, OVERSLEEP};
+use super::shared::{GLANCE, LOOKS, OVERSLEEP};
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::network::reference::Output;

@@ -6,7 +6,7 @@ use super::rows::Member;
 use super::states::{Carry, Gathering, Launch, States};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
-use crate::backend::{parts, places};
+use crate::backend::shared;
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, RequestId, WorkerId};
 
@@ -67,9 +67,11 @@ impl<D: Device> Cuda<'_, D> {
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.queue_nodes(id, step, flight)?;
             }
-            (MemberList::Parts(list), steps) if parts::fit(list, steps) => self.queue_parts(id, steps, flight)?,
+            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => {
+                self.queue_parts(id, steps, flight)?
+            }
             (members, _) => {
-                members.requests().for_each(|request| self.states.fail(request, places::NOT_ONE_BATCH.to_string()));
+                members.requests().for_each(|request| self.states.fail(request, shared::NOT_ONE_BATCH.to_string()));
                 return Ok(());
             }
         }
@@ -91,8 +93,8 @@ impl<D: Device> Cuda<'_, D> {
         let Flight { members: MemberList::Parts(list), ends, carried, .. } = flight else { return Ok(()) };
         let mut nodes = std::mem::take(&mut self.queued.nodes);
         let mut queued = Ok(());
-        for place in 0..parts::longest(list) {
-            queued = match parts::nodes_at(list, place, steps, self.states.graphs(), &mut nodes) {
+        for place in 0..shared::longest_part(list) {
+            queued = match shared::part_nodes(list, place, steps, self.states.graphs(), &mut nodes) {
                 Ok(step) => self
                     .queue_batch(id, Size::of(&step, false), &nodes, ends, carried)
                     // The node behind this one writes to the slot that is fetched.

@@ -5,7 +5,7 @@ use super::Cuda;
 use super::device::{Device, Fault};
 use super::lanes::{Carried, Flight, LaneId};
 use super::queued::Size;
-use crate::backend::{parts, places};
+use crate::backend::shared;
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::CellGraph;
@@ -29,14 +29,14 @@ impl<D: Device> Cuda<'_, D> {
         let Some(&Step { cell, .. }) = steps.first() else { return false };
         let mut from = 0;
         for step in steps {
-            let rows = parts.iter().filter(|part| from < parts::length(part)).count();
+            let rows = parts.iter().filter(|part| from < shared::part_length(part)).count();
             if step.cell != cell || rows > step.batch as usize {
                 return false;
             }
             from += step.times as usize;
         }
         // Whole requests may be padded; the steps of parts are those of the longest.
-        let longest = parts::longest(parts);
+        let longest = shared::longest_part(parts);
         let reach = if let MemberList::Parts(_) = members { longest == from } else { longest <= from };
         reach && parts.iter().all(|part| is_of_one_chain(part, cell, graphs))
     }
@@ -85,7 +85,7 @@ impl<D: Device> Cuda<'_, D> {
     ) -> Result<(), Fault> {
         let mut nodes = std::mem::take(&mut self.queued.nodes);
         nodes.clear();
-        let there = list.iter().filter(|part| (from as usize) < parts::length(part));
+        let there = list.iter().filter(|part| (from as usize) < shared::part_length(part));
         nodes.extend(there.map(|part| NodeRef { request: part.request, node: NodeId(part.from.0 + from) }));
         let launch = self.next_launch(id);
         self.take(id, size.cell, &launch, &nodes);
@@ -118,6 +118,6 @@ impl<D: Device> Cuda<'_, D> {
 
 /// Whether the nodes of a part follow on each other, and are of one cell.
 fn is_of_one_chain(part: &Part, cell: CellId, graphs: &[CellGraph]) -> bool {
-    let place = places::find(&graphs[part.request.index()], part.from);
+    let place = shared::find_node(&graphs[part.request.index()], part.from);
     place.is_some_and(|(found, place)| found == cell && part.to.0 <= place.run_end.0 + 1)
 }

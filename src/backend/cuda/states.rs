@@ -14,7 +14,7 @@ use super::kept::Kept;
 use super::lanes::{Lanes, Use};
 use super::rows::Member;
 use super::slots::Pools;
-use crate::backend::places::{self, in_order, run_before, run_twice};
+use crate::backend::shared::{self, in_order, run_before, run_twice};
 use crate::network::Network;
 use crate::network::operators::Operators;
 use crate::network::reference::Output;
@@ -234,7 +234,7 @@ impl States {
         // An operator is brought together from what the one before has left, also where it is the same again.
         let last = match network.operators() {
             Some(operators) if operators.network().cell_at(at.node) == Some(cell) => at.node.0,
-            _ => places::place(graph, at.node, cell, network)?.run_end.0,
+            _ => shared::node_of_cell(graph, at.node, cell, network)?.run_end.0,
         };
         if let State::Fresh = state {
             *state = match graph {
@@ -350,7 +350,7 @@ impl States {
             State::Done | State::Failed(_) => 0,
         };
         if left > 0 {
-            self.fail(request, places::left_over(left, nodes));
+            self.fail(request, shared::left_over(left, nodes));
         }
     }
 

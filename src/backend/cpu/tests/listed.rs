@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::table::Table;
 use crate::backend::cpu::worker::{Job, Worker};
-use crate::backend::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
+use crate::backend::tests::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
 use crate::conformance::{Guarantees, check_backend};
 use crate::network::{Batch, Cell, Scratch};
 use crate::policy::cellular::Cellular;

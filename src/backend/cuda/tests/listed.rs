@@ -7,7 +7,7 @@ use super::staying::{Hand, step};
 use super::{Service, random_policy};
 use crate::backend::Backend as _;
 use crate::backend::cuda::{Cuda, Options, check};
-use crate::backend::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
+use crate::backend::tests::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
 use crate::conformance::{Guarantees, check_backend};
 use crate::network::Network;
 use crate::network::reference::Output;
@@ -194,7 +194,7 @@ fn parts_out_of_order_are_told() {
         // Another is none the worse for it.
         hand.submit(0, &[step(0, 3), step(1, 2), step(2, 1)], MemberList::Requests(vec![RequestId(1)]));
         assert!(hand.cuda.wait(None).is_some());
-        assert_eq!(hand.cuda.failure(RequestId(1)), Some(crate::backend::places::left_over(4, 6)));
+        assert_eq!(hand.cuda.failure(RequestId(1)), Some(crate::backend::shared::left_over(4, 6)));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
 
 /// One that comes with batchlab, whose operators depend on the tokens.
-pub const EXAMPLE: &str = include_str!("../../scenarios/networks/example.csv");
+pub const EXAMPLE: &str = include_str!("../../../scenarios/networks/example.csv");
 
 /// An operator at two places, one after the other and again later, so that a stage may have it more than once.
 pub const REPEATED: &str = "shape,fixed\nname,kind,count,rows,inner,columns,elements\na,matmul,2,3,5,7,1\nb,memory,,,,,40\n\

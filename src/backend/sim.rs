@@ -1,27 +1,87 @@
-//! The simulated device whose workers run several streams: tasks beside each other share the device.
+//! The simulated backend: a virtual clock, and workers whose tasks take what the cost model says.
 //!
-//! The tasks of a stream run one behind the other, the first tasks of a worker's streams beside each other. Each has its time alone
-//! and its demand, the share of the device that it can use. As long as the demands of the tasks that run fit, all run at
-//! full speed; above that all are slowed down alike, so that together they use the whole device and never more.
-//!
-//! Since all tasks of a worker run at one speed, one virtual clock is enough: it runs as fast as they do, and a task is done when it has gone
-//! on by the task's time alone. Everything is counted in integers. Speeds are rounded down to 2^-32 of the full one, and a task is done at the
-//! first whole nanosecond at which its work is, so that it never gets more than one nanosecond's work too much.
+//! No time of the host reaches the virtual clock, so that a run repeats to the byte.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::backend::Backend;
+use super::Backend;
 use crate::cost::timing::{Start, Timing};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, Share, TaskId};
 
+/// The simulated device of a policy that submits to so many streams of each worker.
+pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Box<dyn Backend + 't> {
+    match streams {
+        0 | 1 => Box::new(Sim::new(workers, timing)),
+        _ => Box::new(SharedSim::new(workers, streams, timing)),
+    }
+}
+
+/// Simulated workers with one stream each. A worker runs its tasks one behind the other, without a gap but for what [`Timing::start`] puts
+/// there.
+pub struct Sim<T> {
+    timing: T,
+    now: Nanos,
+    /// When each worker has nothing left to do.
+    free_at: Vec<Nanos>,
+    /// The type of the cell that each worker runs last.
+    last: Vec<Option<CellId>>,
+    /// Running and queued tasks: when the driver is told, the finish, the task, the start. By these, so that those of one
+    /// instant come in the order of submission.
+    running: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
+}
+
+impl<T: Timing> Sim<T> {
+    /// Idle workers at time 0.
+    pub fn new(workers: usize, timing: T) -> Self {
+        let (free_at, last) = (vec![Nanos::ZERO; workers], vec![None; workers]);
+        Sim { timing, now: Nanos::ZERO, free_at, last, running: BinaryHeap::new() }
+    }
+}
+
+impl<T: Timing> Backend for Sim<T> {
+    fn now(&self) -> Nanos {
+        self.now
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
+        let free = &mut self.free_at[task.worker.index()];
+        let start = self.timing.start(task, self.now, *free <= self.now).at(*free);
+        let last = &mut self.last[task.worker.index()];
+        let finish = start.saturating_add(self.timing.duration(task, *last));
+        *last = task.steps.last().map(|step| step.cell);
+        *free = finish;
+        self.running.push(Reverse((finish.saturating_add(self.timing.notice()), finish, id, start)));
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        self.timing.batches(cell)
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        // What is told by now is told, even if the driver asks for what came before.
+        let until = until.map(|until| until.max(self.now));
+        match self.running.peek() {
+            Some(Reverse((told, ..))) if until.is_none_or(|until| *told <= until) => {
+                let Reverse((told, finish, task, start)) = self.running.pop()?;
+                self.now = self.now.max(told);
+                Some(Completion { task, start, finish })
+            }
+            _ => {
+                self.now = until.unwrap_or(self.now);
+                None
+            }
+        }
+    }
+}
+
 /// Simulated workers with several streams each.
-pub struct Shared<T> {
+pub struct SharedSim<T> {
     timing: T,
     now: Nanos,
     workers: Vec<Worker>,
-    /// Tasks that are done: when the driver is told, the finish, the task, the start. By these, as in [`Sim`](super::Sim).
+    /// Tasks that are done: when the driver is told, the finish, the task, the start. By these, as in [`Sim`].
     done: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
 }
 
@@ -74,11 +134,11 @@ fn speed(demands: u64) -> Share {
     }
 }
 
-impl<T: Timing> Shared<T> {
+impl<T: Timing> SharedSim<T> {
     /// Idle workers at time 0, each with so many streams.
     pub fn new(workers: usize, streams: u16, timing: T) -> Self {
         let workers = (0..workers).map(|_| Worker::new(streams)).collect();
-        Shared { timing, now: Nanos::ZERO, workers, done: BinaryHeap::new() }
+        SharedSim { timing, now: Nanos::ZERO, workers, done: BinaryHeap::new() }
     }
 
     /// Goes on to the next instants at which a task begins or is done, until none is left by `until` or before somebody has to be told.
@@ -160,7 +220,7 @@ impl Worker {
     }
 }
 
-impl<T: Timing> Backend for Shared<T> {
+impl<T: Timing> Backend for SharedSim<T> {
     fn now(&self) -> Nanos {
         self.now
     }

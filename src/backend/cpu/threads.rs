@@ -1,11 +1,34 @@
-//! Which core each thread of a run keeps to.
+//! The threads of a run: which core each of them keeps to, and how one waits without sleeping.
 //!
-//! A thread that moves loses what its core has cached. Where the system refuses to pin, threads run where they may.
+//! A thread that moves loses what its core has cached. Where the system refuses to pin, threads run anywhere.
 
+use std::hint::spin_loop;
 use std::num::NonZero;
-use std::thread::available_parallelism;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread::{available_parallelism, yield_now};
+use std::time::Instant;
 
 use core_affinity::CoreId;
+
+use crate::backend::shared::{LOOKS, host_now};
+
+/// Spins until something comes, `until` has come, or nobody is left who could send. Between glances at the clock the core
+/// is offered to other threads, which costs little where there are none.
+pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
+    loop {
+        for _ in 0..LOOKS {
+            match queue.try_recv() {
+                Ok(item) => return Some(item),
+                Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => spin_loop(),
+            }
+        }
+        if until.is_some_and(|until| host_now() >= until) {
+            return None;
+        }
+        yield_now();
+    }
+}
 
 /// The cores of a run, shared out.
 pub struct Cores {

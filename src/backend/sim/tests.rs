@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::backend::sim::Sim;
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::task::{HostOverhead, Members, Step};
 use crate::units::{StreamId, WorkerId};
@@ -85,7 +84,7 @@ fn task_on(worker: u16, stream: u16) -> Task<'static> {
 
 /// What the driver is told, with the instants, when jobs are submitted at their times.
 fn told(jobs: &[Job]) -> Vec<(Nanos, Completion)> {
-    let mut backend = Shared::new(2, 4, Script::new(jobs));
+    let mut backend = SharedSim::new(2, 4, Script::new(jobs));
     let mut told = Vec::new();
     for (id, job) in (0..).zip(jobs) {
         while let Some(completion) = backend.wait(Some(Nanos(job.submit))) {
@@ -169,7 +168,7 @@ fn each_stream_remembers_what_it_ran() {
         }
     }
     let mut before = Before(Vec::new());
-    let mut backend = Shared::new(1, 2, &mut before);
+    let mut backend = SharedSim::new(1, 2, &mut before);
     for (id, stream) in [0, 1, 0, 1].into_iter().enumerate() {
         let steps = [Step { cell: CellId(id as u16), ..STEP[0] }];
         backend.submit(TaskId(id as u64), &Task { steps: &steps, ..task_on(0, stream) }, None);
@@ -297,7 +296,7 @@ proptest! {
 
     #[test]
     fn with_one_stream_it_is_the_simple_one(script in script()) {
-        prop_assert_eq!(played(&mut Shared::new(2, 3, device()), &script), played(&mut Sim::new(2, device()), &script));
+        prop_assert_eq!(played(&mut SharedSim::new(2, 3, device()), &script), played(&mut Sim::new(2, device()), &script));
     }
 }
 

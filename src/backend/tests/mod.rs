@@ -1,0 +1,3 @@
+//! What the tests of the real backends share.
+
+pub mod listed_networks;
