@@ -4,6 +4,8 @@
 //! peak of a core), the library's product at the step's shape, and the step. One thread; each ratio is the median of the
 //! ratios of the rounds.
 
+#![expect(clippy::disallowed_methods, reason = "measures the host")]
+
 use std::array;
 use std::env;
 use std::hint::black_box;

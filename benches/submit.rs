@@ -1,6 +1,8 @@
 //! Nanoseconds that the host spends on a task of the CUDA backend, on a device that does nothing: from the submission to
 //! the completion. What the driver's calls take comes on top.
 
+#![expect(clippy::disallowed_methods, reason = "measures the host")]
+
 #[path = "common/idle.rs"]
 mod idle;
 

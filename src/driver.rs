@@ -1,9 +1,9 @@
 //! The loop: the only one. Simulated and real runs differ in the backend alone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use crate::backend::Backend;
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::policy::{Completed, Outcomes, Policy};
@@ -78,7 +78,7 @@ pub fn drive(
         recorder.round(now);
 
         let offered = tasks.some_idle() || policy.works_ahead();
-        let clock = offered.then(Instant::now);
+        let clock = offered.then(clock::now);
         let before = tasks.submitted();
         policy.schedule(&mut Dispatch::new(&mut Submission { backend }, &mut tasks, now, recorder.reasons()));
         if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {

@@ -2,6 +2,9 @@
 //!
 //! A module uses only modules that stand before it.
 
+#![deny(unsafe_code)]
+
+mod clock;
 pub mod error;
 pub mod units;
 

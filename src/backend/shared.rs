@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::network::Network;
 use crate::task::{NodeRef, Part, Step};
 use crate::units::{CellId, NodeId};
@@ -21,7 +22,7 @@ pub const LOOKS: u32 = 32;
 /// The host's clock.
 #[allow(clippy::disallowed_methods, reason = "a real device runs on the host's clock")]
 pub fn host_now() -> Instant {
-    Instant::now()
+    clock::now()
 }
 
 /// Where a node is in its request.

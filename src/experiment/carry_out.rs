@@ -4,12 +4,13 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Run;
 use super::folder::Folder;
 use super::prepared::{Prepared, Ran};
 use super::verify::Verified;
+use crate::clock;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
@@ -51,7 +52,7 @@ pub(super) fn carry_out(run: &Run, prepared: &Prepared<'_>, folder: &Folder, sto
     if stop.load(Ordering::Relaxed) {
         return Err(Error::Interrupted);
     }
-    let clock = Instant::now();
+    let clock = clock::now();
     let real = prepared.target().is_real();
     // The logs are those of the first replication; the others differ in their random streams or by the machine's noise.
     let logged = run.replication == 0;

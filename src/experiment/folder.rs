@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ impl Folder {
     pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<Finished>], wall: Duration) -> Result<()> {
         let runs: Vec<Value> =
             runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = crate::clock::unix_seconds();
         let host = json!({
             "device": self.device,
             "finished_unix_s": now,

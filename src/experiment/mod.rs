@@ -18,7 +18,6 @@ pub mod window;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use rayon::prelude::*;
 
@@ -27,6 +26,7 @@ use self::folder::Folder;
 use self::prepared::Prepared;
 use self::target::Target;
 use self::verify::Verified;
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::metrics::combined::{Row, combine};
 use crate::metrics::logs;
@@ -144,7 +144,7 @@ pub struct Run {
 /// Whatever is wrong with the scenario's files, before anything is run; a file that can't be written; in a real run, a
 /// request whose result is not that of the request alone.
 pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
-    let clock = Instant::now();
+    let clock = clock::now();
     let scenario = &*options.target.completed(scenario);
     let prepared = Prepared::new(scenario, options.target)?;
     let runs = runs(scenario, options);

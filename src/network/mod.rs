@@ -7,6 +7,7 @@
 
 pub mod cells;
 mod elementwise;
+#[allow(unsafe_code)]
 mod huge_pages;
 pub mod operators;
 mod product;

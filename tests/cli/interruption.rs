@@ -1,5 +1,7 @@
 //! Ctrl-C, `kill -9` and `--resume`.
 
+#![expect(clippy::disallowed_methods, reason = "waits for a child process")]
+
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};

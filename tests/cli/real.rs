@@ -1,6 +1,8 @@
 //! Real runs: the files and columns of a simulation, right answers, failures, and how they end. How long anything takes
 //! decides nothing here.
 
+#![expect(clippy::disallowed_methods, reason = "waits for a child process")]
+
 use std::collections::BTreeSet;
 
 use batchlab::network::spec::Spec;

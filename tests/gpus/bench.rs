@@ -1,5 +1,7 @@
 //! A network on GPUs, and on the CPU beside it.
 
+#![expect(clippy::disallowed_methods, reason = "waits for a device")]
+
 use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -7,6 +7,7 @@
 
 mod cells;
 pub mod device;
+#[allow(unsafe_code)]
 pub mod gpu;
 mod kept;
 mod lanes;
@@ -38,6 +39,7 @@ use self::slots::Pools;
 use self::states::States;
 use super::Backend;
 use super::shared::{GLANCE, LOOKS, OVERSLEEP};
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::network::reference::Output;
@@ -121,7 +123,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         device.begin(workers, &needs).map_err(Error::failed)?;
         let pools = Pools::new((0..workers as u16).map(|worker| device.slots(WorkerId(worker))));
         let mut cuda = Cuda {
-            epoch: Instant::now(),
+            epoch: clock::now(),
             device,
             cells,
             states: States::new(Arc::clone(&requests.graphs), network, kept, pools),
@@ -130,13 +132,13 @@ impl<'d, D: Device> Cuda<'d, D> {
             queued: Queued::default(),
             due: BinaryHeap::new(),
             spare: Vec::new(),
-            asked: vec![Instant::now(); workers],
+            asked: vec![clock::now(); workers],
             between_calls: BETWEEN_CALLS,
             unwell: Vec::new(),
             lost: Vec::new(),
         };
         cuda.materialise(workers, options)?;
-        cuda.epoch = Instant::now();
+        cuda.epoch = clock::now();
         Ok(cuda)
     }
 
@@ -296,14 +298,14 @@ impl<D: Device> Backend for Cuda<'_, D> {
             return Some(completion);
         }
         let deadline = until.map(|until| self.epoch + Duration::from_nanos(until.0));
-        let glance = Instant::now() + GLANCE;
+        let glance = clock::now() + GLANCE;
         let deadline = deadline.map(|deadline| deadline.min(glance));
         if !self.lanes.are_busy() {
             // Nothing comes of itself, so that there is time to sleep.
-            sleep(deadline?.saturating_duration_since(Instant::now()).saturating_sub(OVERSLEEP));
+            sleep(deadline?.saturating_duration_since(clock::now()).saturating_sub(OVERSLEEP));
         }
         loop {
-            let now = Instant::now();
+            let now = clock::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return None;
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::RngExt as _;
 use smallvec::smallvec;
@@ -13,6 +13,7 @@ use crate::backend::cpu::Cpu;
 use crate::backend::cpu::table::Table;
 use crate::backend::cpu::worker::{Job, Worker};
 use crate::backend::tests::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
+use crate::clock;
 use crate::conformance::{Guarantees, check_backend};
 use crate::network::{Batch, Cell, Scratch};
 use crate::policy::cellular::Cellular;
@@ -187,9 +188,9 @@ struct Meeting {
 impl Cell for Meeting {
     fn run(&self, _: &Batch<'_>, out: &mut [f32], _: &mut Scratch) {
         self.there.fetch_add(1, Ordering::SeqCst);
-        let given_up = Instant::now() + Duration::from_secs(20);
+        let given_up = clock::now() + Duration::from_secs(20);
         while self.there.load(Ordering::SeqCst) < self.expected {
-            assert!(Instant::now() < given_up, "the others never came");
+            assert!(clock::now() < given_up, "the others never came");
             std::thread::yield_now();
         }
         out.fill(1.0);

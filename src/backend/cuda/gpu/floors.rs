@@ -2,7 +2,7 @@
 //! operations take at these rates.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cudarc::driver::result;
 use rand::Rng;
@@ -15,6 +15,7 @@ use super::memory::Memory;
 use super::opened::Gpu;
 use super::weights::elements;
 use crate::backend::cuda::device::Fault;
+use crate::clock;
 use crate::error::Result;
 use crate::gpu_settings::Precision;
 use crate::workload::random::stream;
@@ -110,7 +111,7 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
 fn timed(gpu: &Gpu, queue: &mut dyn FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
     queue()?;
     gpu.synchronize()?;
-    let clock = Instant::now();
+    let clock = clock::now();
     (0..TIMES).try_for_each(|_| queue())?;
     gpu.synchronize()?;
     Ok(clock.elapsed() / TIMES)

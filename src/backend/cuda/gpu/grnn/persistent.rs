@@ -1,7 +1,7 @@
 //! A persistent kernel on a GPU.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::kernel::{At, Kernel};
 use super::layer::model;
@@ -13,6 +13,7 @@ use crate::backend::cuda::gpu::lane::{Stream, workspace};
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::opened::Gpu;
 use crate::backend::cuda::gpu::weights::elements;
+use crate::clock;
 use crate::cost::grnn::{Cell, Rnn, Sizes};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
@@ -127,7 +128,7 @@ impl Persistent {
     pub fn time(&mut self, lengths: &[u32], begin: &States, inputs: &[f32], times: usize) -> Result<Duration> {
         self.take(lengths, begin, inputs)?;
         let mut timed = || -> Result<Duration, Fault> {
-            let clock = Instant::now();
+            let clock = clock::now();
             (0..BEHIND).try_for_each(|_| self.queue())?;
             self.gpu.synchronize()?;
             Ok(clock.elapsed() / BEHIND)
