@@ -308,14 +308,13 @@ __device__ __forceinline__ void tell_host(u64 *host, u64 number) {
 #endif
 }
 
-// Reads what the host wrote before the launch, past any cache.
+// Reads what the host wrote before the launch. An ordinary load, so that what has come over once serves all blocks that
+// want it: loads of the system's scope cross to the host each for itself, those of one line one behind the other.
 __device__ __forceinline__ u32 read_host(const u32 *host) {
 #ifdef HOST_CUDA
   return __atomic_load_n(host, __ATOMIC_RELAXED);
 #else
-  u32 number;
-  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(number) : "l"(host) : "memory");
-  return number;
+  return *host;
 #endif
 }
 

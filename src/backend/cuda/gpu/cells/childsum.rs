@@ -75,7 +75,7 @@ impl Cell for Internal {
             .number(self.width)
             .number(self.hidden)
             .address(at.table.age);
-        at.call(Kernel::GatherSum, self.hidden.max(self.width), arguments)
+        at.gathering(Kernel::GatherSum, self.hidden.max(self.width), arguments)
     }
 
     fn work(&self, at: &Ground<'_>) -> Vec<Work> {

@@ -75,7 +75,7 @@ impl Cell for Gru {
             .number(self.width)
             .number(self.hidden)
             .address(at.table.age);
-        at.call(Kernel::GatherChain, self.hidden.max(self.width), arguments)
+        at.gathering(Kernel::GatherChain, self.hidden.max(self.width), arguments)
     }
 
     fn work(&self, at: &Ground<'_>) -> Vec<Work> {

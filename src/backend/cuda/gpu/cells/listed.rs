@@ -200,7 +200,7 @@ impl Cell for Listed {
     }
 
     fn gather(&self, at: &Ground<'_>) -> Call {
-        at.call(Kernel::GatherQueries, 1, at.staged().address(at.table.age))
+        at.gathering(Kernel::GatherQueries, 1, at.staged().address(at.table.age))
     }
 
     fn work(&self, at: &Ground<'_>) -> Vec<Work> {

@@ -179,17 +179,23 @@ pub(super) struct Tail {
     pub signals: bool,
 }
 
+/// The most rows of blocks that a grid has; kernels take the rows behind them too.
+const MOST_ROWS: u32 = 65535;
+
 impl Ground<'_> {
     /// A launch of a kernel whose threads share out so many units of every row.
     fn call(&self, kernel: Kernel, units: u32, arguments: Arguments) -> Call {
         self.call_rows(kernel, units, self.rows, arguments)
     }
 
+    /// The same for one that reads the host's rows: as few blocks a row as there may be, since each of them asks the host.
+    fn gathering(&self, kernel: Kernel, units: u32, arguments: Arguments) -> Call {
+        Call::new(self.kernels.function(kernel), (fewest_blocks(units), self.rows.min(MOST_ROWS)), arguments)
+    }
+
     /// The same for some of the rows.
     fn call_rows(&self, kernel: Kernel, units: u32, rows: u32, arguments: Arguments) -> Call {
-        // The most rows of blocks that a grid has; kernels take the rows behind them too.
-        const MOST: u32 = 65535;
-        let rows = rows.min(MOST);
+        let rows = rows.min(MOST_ROWS);
         Call::new(self.kernels.function(kernel), (blocks(units, rows, self.multiprocessors), rows), arguments)
     }
 
@@ -249,11 +255,16 @@ impl Arguments {
 fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
     /// Blocks that a multiprocessor holds at once: 2048 threads.
     const HELD: u32 = 8;
-    /// The units that a thread reads at once, if it has so many.
-    const AT_ONCE: u32 = 4;
     let one_each = units.div_ceil(BLOCK).max(1);
     let enough = multiprocessors * HELD;
-    if rows.saturating_mul(one_each) <= enough { one_each } else { units.div_ceil(BLOCK * AT_ONCE).max(1) }
+    if rows.saturating_mul(one_each) <= enough { one_each } else { fewest_blocks(units) }
+}
+
+/// The blocks of a row whose threads all have several units.
+fn fewest_blocks(units: u32) -> u32 {
+    /// The units that a thread reads at once, if it has so many.
+    const AT_ONCE: u32 = 4;
+    units.div_ceil(BLOCK * AT_ONCE).max(1)
 }
 
 #[cfg(test)]
@@ -266,6 +277,7 @@ mod tests {
         assert_eq!(blocks(1024, 264, 132), 4);
         assert_eq!(blocks(1024, 512, 132), 1);
         assert_eq!(blocks(1, 1 << 20, 132), 1);
+        assert_eq!([1, 1024, 1025].map(fewest_blocks), [1, 1, 2]);
     }
 
     #[test]

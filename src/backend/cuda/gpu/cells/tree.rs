@@ -52,7 +52,7 @@ impl Cell for Leaf {
             .address(at.buffers[OPERAND])
             .number(self.width)
             .address(at.table.age);
-        at.call(Kernel::GatherLeaf, self.width, arguments)
+        at.gathering(Kernel::GatherLeaf, self.width, arguments)
     }
 
     fn work(&self, at: &Ground<'_>) -> Vec<Work> {
@@ -98,7 +98,7 @@ impl Cell for Internal {
             .address(at.buffers[OPERAND])
             .number(self.hidden)
             .address(at.table.age);
-        at.call(Kernel::GatherPair, self.hidden, arguments)
+        at.gathering(Kernel::GatherPair, self.hidden, arguments)
     }
 
     fn work(&self, at: &Ground<'_>) -> Vec<Work> {
