@@ -142,26 +142,27 @@ impl<'d, D: Device> Cuda<'d, D> {
         Ok(cuda)
     }
 
-    /// Makes the batches ready that the run's options name, on all streams of each worker. Of an operator that a file lists it is the
-    /// largest alone: its plans have nothing that is captured, and what takes its time is the memory of the lane.
+    /// Makes the batches ready that the run's options name, on all streams of each worker. Operators that a file lists are made ready for
+    /// the most tokens that the network takes; fewer mostly run in the same kernels.
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
         let listed = self.states.network().model().network().cloned();
         let streams = options.streams.max(1);
         let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
         let longest = self.states.graphs().iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
+        let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).map(move |rows| (cell, rows));
+        let mut batches: Vec<(CellId, u32)> = options.materialise.iter().flat_map(up_to).collect();
+        // The largest come first, so that memory is made for them at once.
+        batches.sort_by_key(|(_, rows)| Reverse(*rows));
         let lanes = (0..workers as u16).flat_map(|worker| (0..streams).map(move |stream| (worker, stream)));
         for lane in lanes.map(|(worker, stream)| Lane { worker: WorkerId(worker), stream: StreamId(stream) }) {
-            for &(cell, largest) in &options.materialise {
+            for &(cell, rows) in &batches {
                 let Cell { counts_inputs, sized, .. } = self.cells[cell.index()];
-                // The largest comes first, so that memory is made for it at once.
-                for rows in (if listed.is_some() { largest.max(1) } else { 1 }..=largest).rev() {
-                    // Nearly all nodes of binary trees have two children.
-                    let inputs = if counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
-                    let tokens = if sized { most } else { 0 };
-                    let steps = if options.several_launches { longest.min(self.device.most_steps(rows)) } else { 0 };
-                    let shape = Shape { lane, cell, rows, inputs, tokens, steps, signals: !options.several_launches };
-                    self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
-                }
+                // Nearly all nodes of binary trees have two children.
+                let inputs = if counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
+                let tokens = if sized { most } else { 0 };
+                let steps = if options.several_launches { longest.min(self.device.most_steps(rows)) } else { 0 };
+                let shape = Shape { lane, cell, rows, inputs, tokens, steps, signals: !options.several_launches };
+                self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
             }
         }
         Ok(())

@@ -107,6 +107,22 @@ pub(super) struct Pairs {
     pub columns: u32,
 }
 
+/// What decides the kernel that the library takes: the sizes of a product or of pairs, and how far rows are apart.
+pub(super) type Size = [u32; 5];
+
+impl Product {
+    pub fn size(&self) -> Size {
+        [self.rows, self.inputs, self.outputs, self.stride, self.result_stride]
+    }
+}
+
+impl Pairs {
+    pub fn size(&self) -> Size {
+        // No row of a product is 0 apart.
+        [self.rows, self.inner, self.columns, self.count, 0]
+    }
+}
+
 /// A handle, which belongs to one stream.
 #[derive(Debug)]
 pub(super) struct Handle {

@@ -1,5 +1,6 @@
 //! A lane: a stream of a GPU with all that its work uses.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use cudarc::driver::result;
@@ -8,7 +9,7 @@ use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, 
 use super::call::{Arguments, Call};
 use super::cells::{Cell, Table, Tail};
 use super::compile::{Kernel, Kernels};
-use super::cublas::{Cublas, Handle};
+use super::cublas::{Cublas, Handle, Size};
 use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::Gpu;
@@ -73,6 +74,8 @@ impl Drop for Event {
 #[derive(Debug)]
 pub(super) struct LaneState {
     products: Handle,
+    /// The sizes of products whose kernels are loaded.
+    loaded: HashSet<Size>,
     stream: Stream,
     events: Vec<Event>,
     _workspace: Memory,
@@ -117,6 +120,7 @@ impl LaneState {
         let host = Mapped::new(gpu, 1, "a signal")?;
         Ok(LaneState {
             products,
+            loaded: HashSet::new(),
             stream,
             events,
             _workspace: workspace,
@@ -146,6 +150,11 @@ impl LaneState {
 
     pub fn products(&self) -> &Handle {
         &self.products
+    }
+
+    /// Whether no product of this size has been asked for before.
+    pub fn is_new(&mut self, size: Size) -> bool {
+        self.loaded.insert(size)
     }
 
     /// Waits for all that is queued.

@@ -315,7 +315,11 @@ impl Device for Gpus {
             self.remake(|plan| plan.shape.lane == shape.lane && plan.memory == memory)?;
         }
         let made = self.make(shape);
-        let made = self.workers[shape.lane.worker.index()].noted(made)?;
+        let worker = &mut self.workers[shape.lane.worker.index()];
+        let made = worker.noted(made)?;
+        let lane = worker.lanes[shape.lane.stream.index()].as_mut().expect("the lane is open");
+        let loaded = made.load_products(&worker.gpu, lane);
+        worker.noted(loaded)?;
         let vacant = std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
         let place = vacant.unwrap_or(self.plans.len());
         if place == self.plans.len() {

@@ -75,23 +75,40 @@ impl PlanState {
             work.push(Work::Kernel(lane.signal_call(with.kernels)));
         }
         with.gpu.bind()?;
-        let launch = if !with.cell.is_captured() {
-            Launch::Kernels(work)
-        } else {
-            // The first product of a size loads its kernels, which can't be done while a graph is captured. What it computes is
-            // overwritten by the first that counts.
-            for work in &work {
-                if let Work::Product(product) = work {
-                    // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
-                    unsafe { lane.products().multiply(product) }?;
+        let launch = match with.settings.launch {
+            LaunchBy::Graph if with.cell.is_captured() => {
+                // Kernels of products can't be loaded while a graph is captured.
+                for work in &work {
+                    if let Work::Product(product) = work {
+                        // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
+                        unsafe { lane.products().multiply(product) }?;
+                    }
                 }
+                Launch::Graph(Graph::capture(with.gpu, lane, &mut work)?)
             }
-            match with.settings.launch {
-                LaunchBy::Kernels => Launch::Kernels(work),
-                LaunchBy::Graph => Launch::Graph(Graph::capture(with.gpu, lane, &mut work)?),
-            }
+            _ => Launch::Kernels(work),
         };
         Ok(PlanState { shape, memory, gather: with.cell.gather(&ground), launch })
+    }
+
+    /// Runs products of sizes that the lane has not run before, since cuBLAS loads kernels of its own when they are first asked for: in
+    /// milliseconds, which no task should take. What they compute is overwritten by the first that counts.
+    ///
+    /// # Errors
+    /// A product that cuBLAS refuses.
+    pub fn load_products(&self, gpu: &Gpu, lane: &mut LaneState) -> Result<(), Fault> {
+        let Launch::Kernels(work) = &self.launch else { return Ok(()) };
+        gpu.bind()?;
+        for work in work {
+            match work {
+                // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
+                Work::Product(product) if lane.is_new(product.size()) => unsafe { lane.products().multiply(product) }?,
+                // SAFETY: as above.
+                Work::Pairs(pairs) if lane.is_new(pairs.size()) => unsafe { lane.products().multiply_pairs(pairs) }?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Queues the gather of a batch.
