@@ -1,9 +1,9 @@
 //! A device that does nothing at once: what remains is the host's part.
 
-use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Shape, Slot};
+use batchlab::backend::cuda::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream};
 use batchlab::units::WorkerId;
 
-/// Counts signals, and nothing else. It has one lane.
+/// Counts signals, and nothing else. It has one stream.
 #[derive(Debug, Default)]
 pub struct Idle {
     signals: u64,
@@ -40,28 +40,28 @@ impl Device for Idle {
         Ok(())
     }
 
-    fn signal(&mut self, _: Lane) -> Result<(), Fault> {
+    fn signal(&mut self, _: Stream) -> Result<(), Fault> {
         self.signals += 1;
         Ok(())
     }
 
-    fn signalled(&self, _: Lane) -> u64 {
+    fn signalled(&self, _: Stream) -> u64 {
         self.signals
     }
 
-    fn mark(&mut self, lane: Lane) -> Result<Mark, Fault> {
-        Ok(Mark { lane, number: 0 })
+    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
+        Ok(Event { stream, number: 0 })
     }
 
-    fn wait(&mut self, _: Lane, _: Mark) -> Result<(), Fault> {
+    fn wait(&mut self, _: Stream, _: Event) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn carry(&mut self, _: (WorkerId, Slot), _: (Lane, Slot)) -> Result<(), Fault> {
+    fn copy_peer(&mut self, _: (WorkerId, Slot), _: (Stream, Slot)) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn fetch(&mut self, _: Lane, _: Slot, _: HostPlace) -> Result<(), Fault> {
+    fn copy_to_host(&mut self, _: Stream, _: Slot, _: HostPlace) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Device for Idle {
         0
     }
 
-    fn broken(&mut self, _: WorkerId, _: Slot) -> bool {
+    fn take_non_finite(&mut self, _: WorkerId, _: Slot) -> bool {
         false
     }
 

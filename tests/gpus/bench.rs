@@ -6,7 +6,7 @@ use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Needs, Plan, Row, Shape, Slot};
+use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream};
 use batchlab::backend::cuda::gpu::Gpus;
 use batchlab::cost::grnn;
 use batchlab::gpu_settings::{LaunchBy, Precision, Settings, Signal};
@@ -61,7 +61,7 @@ pub fn settings() -> impl Iterator<Item = Settings> {
 }
 
 /// The first stream of the first worker.
-pub const LANE: Lane = Lane { worker: WorkerId(0), stream: StreamId(0) };
+pub const STREAM: Stream = Stream { worker: WorkerId(0), id: StreamId(0) };
 
 /// The network, and the GPUs with it.
 pub struct Bench {
@@ -112,23 +112,23 @@ impl Bench {
         Bench { network: Network::new(model, spec).expect("a network"), gpus }
     }
 
-    /// The plan of a batch on a lane.
-    pub fn plan(&mut self, lane: Lane, cell: u16, rows: u32, inputs: u32, signals: bool) -> Plan {
+    /// The plan of a batch on a stream.
+    pub fn plan(&mut self, stream: Stream, cell: u16, rows: u32, inputs: u32, signals: bool) -> Plan {
         self.gpus
-            .prepare(Shape { lane, cell: CellId(cell), rows, inputs, tokens: 0, steps: 0, signals })
+            .prepare(Shape { stream, cell: CellId(cell), rows, inputs, tokens: 0, steps: 0, signals })
             .expect("a plan")
     }
 
     /// The plan of so many steps of a batch in a persistent kernel.
-    pub fn plan_of_steps(&mut self, lane: Lane, rows: u32, steps: u32) -> Plan {
-        let shape = Shape { lane, cell: CellId(0), rows, inputs: 0, tokens: 0, steps, signals: false };
+    pub fn plan_of_steps(&mut self, stream: Stream, rows: u32, steps: u32) -> Plan {
+        let shape = Shape { stream, cell: CellId(0), rows, inputs: 0, tokens: 0, steps, signals: false };
         self.gpus.prepare(shape).expect("a plan")
     }
 
     /// The plan of a batch of an operator, padded to so many tokens.
-    pub fn plan_of(&mut self, lane: Lane, cell: u16, rows: u32, tokens: u32, signals: bool) -> Plan {
+    pub fn plan_of(&mut self, stream: Stream, cell: u16, rows: u32, tokens: u32, signals: bool) -> Plan {
         self.gpus
-            .prepare(Shape { lane, cell: CellId(cell), rows, inputs: 0, tokens, steps: 0, signals })
+            .prepare(Shape { stream, cell: CellId(cell), rows, inputs: 0, tokens, steps: 0, signals })
             .expect("a plan")
     }
 
@@ -142,13 +142,13 @@ impl Bench {
     }
 
     /// Fetches the states of requests, in whose slots they are.
-    pub fn fetch(&mut self, lane: Lane, requests: impl Iterator<Item = u32>) {
-        requests.for_each(|request| self.fetch_to(lane, Slot(request), request));
+    pub fn fetch(&mut self, stream: Stream, requests: impl Iterator<Item = u32>) {
+        requests.for_each(|request| self.fetch_to(stream, Slot(request), request));
     }
 
     /// Fetches the state of a slot to the place of this number.
-    pub fn fetch_to(&mut self, lane: Lane, slot: Slot, number: u32) {
-        self.gpus.fetch(lane, slot, self.place(number)).expect("a fetch");
+    pub fn fetch_to(&mut self, stream: Stream, slot: Slot, number: u32) {
+        self.gpus.copy_to_host(stream, slot, self.place(number)).expect("a fetch");
     }
 
     /// A place on the host, with room for a state of the network.
@@ -156,15 +156,15 @@ impl Bench {
         HostPlace { number, begin: PLACE * u64::from(number), numbers: self.network.state() as u32 }
     }
 
-    /// Waits until a lane has signalled so often.
-    pub fn wait(&mut self, lane: Lane, signals: u64) -> Result<(), Fault> {
+    /// Waits until a stream has signalled so often.
+    pub fn wait(&mut self, stream: Stream, signals: u64) -> Result<(), Fault> {
         let late = Instant::now() + Duration::from_secs(60);
-        while self.gpus.signalled(lane) < signals {
-            self.gpus.health(lane.worker)?;
-            assert!(Instant::now() < late, "{} of {signals} signals", self.gpus.signalled(lane));
+        while self.gpus.signalled(stream) < signals {
+            self.gpus.health(stream.worker)?;
+            assert!(Instant::now() < late, "{} of {signals} signals", self.gpus.signalled(stream));
             std::thread::sleep(Duration::from_micros(100));
         }
-        assert_eq!(self.gpus.signalled(lane), signals);
+        assert_eq!(self.gpus.signalled(stream), signals);
         Ok(())
     }
 

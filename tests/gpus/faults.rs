@@ -1,6 +1,6 @@
 //! Launches that fail, GPUs that are lost, numbers that are none, hosts that lack something.
 
-use batchlab::backend::cuda::device::{Batch, Device, Fault, Lane, Needs, Plan, Slot};
+use batchlab::backend::cuda::device::{Batch, Device, Fault, Needs, Plan, Slot, Stream};
 use batchlab::backend::cuda::gpu::Gpus;
 use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
@@ -11,7 +11,7 @@ use batchlab::workload::model::Model;
 use safetensors::tensor::{Dtype, TensorView, serialize};
 use tempfile::TempDir;
 
-use crate::bench::{Bench, LANE, inside, needs, row, spec};
+use crate::bench::{Bench, STREAM, inside, needs, row, spec};
 
 #[test]
 fn a_launch_that_is_refused_costs_no_worker() {
@@ -19,16 +19,16 @@ fn a_launch_that_is_refused_costs_no_worker() {
         return;
     }
     let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
-    let plan = bench.plan(LANE, 0, 1, 0, true);
+    let plan = bench.plan(STREAM, 0, 1, 0, true);
     let fault = (0..4).find_map(|_| bench.gather_again(plan).err().or_else(|| bench.gpus.launch(plan).err()));
     let fault = fault.expect("one of the first launches is refused");
     assert!(!fault.lost && fault.reason.starts_with("GPU 0 (Host CUDA): "), "{fault}");
-    bench.gpus.health(LANE.worker).unwrap();
+    bench.gpus.health(STREAM.worker).unwrap();
     bench.gather_again(plan).unwrap();
     bench.launch(plan, 1);
-    bench.fetch(LANE, 0..1);
-    bench.gpus.signal(LANE).unwrap();
-    bench.wait(LANE, 2).unwrap();
+    bench.fetch(STREAM, 0..1);
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 2).unwrap();
     bench.compare(0, &bench.alone(0, &CellGraph::chain(CellId(0), 1)).state, Precision::F32);
 }
 
@@ -47,9 +47,9 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
         return;
     }
     let mut bench = Bench::new(&Model::Lstm, Settings::default(), 2);
-    let lost = Lane { worker: WorkerId(1), ..LANE };
-    let (plan, lost_plan) = (bench.plan(LANE, 0, 1, 0, true), bench.plan(lost, 0, 1, 0, true));
-    let mark = bench.gpus.mark(lost).unwrap();
+    let lost = Stream { worker: WorkerId(1), ..STREAM };
+    let (plan, lost_plan) = (bench.plan(STREAM, 0, 1, 0, true), bench.plan(lost, 0, 1, 0, true));
+    let event = bench.gpus.record(lost).unwrap();
     bench.gather(lost_plan, &[row(0, 0, 9, 0)], &[]);
     for _ in 0..3 {
         // The driver may say so when it queues, or when it is asked.
@@ -60,15 +60,15 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
     for again in [
         bench.gpus.launch(lost_plan).unwrap_err(),
         bench.gpus.signal(lost).unwrap_err(),
-        bench.gpus.fetch(lost, Slot(0), bench.place(0)).unwrap_err(),
+        bench.gpus.copy_to_host(lost, Slot(0), bench.place(0)).unwrap_err(),
         bench.gpus.begin(2, &needs()).unwrap_err(),
     ] {
         assert_eq!(again, fault);
     }
     // What another worker wants of it can't be had, and that is all.
-    let carried = bench.gpus.carry((lost.worker, Slot(0)), (LANE, Slot(0))).unwrap_err();
-    let waited = bench.gpus.wait(LANE, mark).unwrap_err();
-    assert_eq!([carried, waited], [(); 2].map(|()| Fault { lost: false, ..fault.clone() }));
+    let migrated = bench.gpus.copy_peer((lost.worker, Slot(0)), (STREAM, Slot(0))).unwrap_err();
+    let waited = bench.gpus.wait(STREAM, event).unwrap_err();
+    assert_eq!([migrated, waited], [(); 2].map(|()| Fault { lost: false, ..fault.clone() }));
 
     for later_run in [false, true] {
         if later_run {
@@ -76,9 +76,9 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
         }
         bench.gather(plan, &[row(1, 0, 3, 0)], &[]);
         bench.launch(plan, 4);
-        bench.fetch(LANE, 1..2);
-        bench.gpus.signal(LANE).unwrap();
-        bench.wait(LANE, 5).unwrap();
+        bench.fetch(STREAM, 1..2);
+        bench.gpus.signal(STREAM).unwrap();
+        bench.wait(STREAM, 5).unwrap();
         bench.compare(1, &bench.alone(1, &CellGraph::chain(CellId(0), 4)).state, Precision::F32);
     }
 }
@@ -116,22 +116,22 @@ fn numbers_that_are_none_are_noted_for_their_slot() {
     let poisoned = words[2];
     let (_folder, spec) = with_poison(&model, spec, poisoned);
     let mut bench = Bench::of(&model, &spec, Settings::default(), 1);
-    let plan = bench.plan(LANE, 0, 4, 0, true);
+    let plan = bench.plan(STREAM, 0, 4, 0, true);
     bench.gather(plan, &[0, 1, 2, 3].map(|request| row(request, 0, 0, 0)), &[]);
     bench.launch(plan, 1);
-    bench.wait(LANE, 1).unwrap();
+    bench.wait(STREAM, 1).unwrap();
     for _ in 0..2 {
         // Asked once, it is forgotten; a new run begins with none either.
-        let broken: Vec<bool> = (0..4).map(|slot| bench.gpus.broken(LANE.worker, Slot(slot))).collect();
+        let broken: Vec<bool> = (0..4).map(|slot| bench.gpus.take_non_finite(STREAM.worker, Slot(slot))).collect();
         assert_eq!(broken, words.iter().map(|word| *word == poisoned).collect::<Vec<_>>());
-        assert!((0..4).all(|slot| !bench.gpus.broken(LANE.worker, Slot(slot))));
+        assert!((0..4).all(|slot| !bench.gpus.take_non_finite(STREAM.worker, Slot(slot))));
         bench.gather(plan, &[0, 1, 2, 3].map(|request| row(request, 0, 0, 0)), &[]);
-        let signalled = bench.gpus.signalled(LANE);
+        let signalled = bench.gpus.signalled(STREAM);
         bench.launch(plan, 1);
-        bench.wait(LANE, signalled + 1).unwrap();
+        bench.wait(STREAM, signalled + 1).unwrap();
     }
     bench.gpus.begin(1, &needs()).unwrap();
-    assert!((0..4).all(|slot| !bench.gpus.broken(LANE.worker, Slot(slot))));
+    assert!((0..4).all(|slot| !bench.gpus.take_non_finite(STREAM.worker, Slot(slot))));
 }
 
 /// What a host lacks.

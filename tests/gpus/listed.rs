@@ -12,7 +12,7 @@ use batchlab::workload::dnn::Dnn;
 use batchlab::workload::model::{Model, Unfolder};
 use batchlab::workload::shape::Shape;
 
-use crate::bench::{Bench, LANE, PLACE, inside, settings, spec};
+use crate::bench::{Bench, PLACE, STREAM, inside, settings, spec};
 
 /// A block of a transformer, in widths that are read by fours.
 const EXAMPLE: &str = include_str!("../../scenarios/networks/example.csv");
@@ -55,7 +55,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
         let CellId(cell) = operator.cell;
         let longest = tokens.iter().max().expect("queries") + 1;
         let padded = if operator.form.is_constant() { 0 } else { longest.min(network.most_tokens().unwrap_or(0)) };
-        let plan = bench.plan_of(LANE, cell, tokens.len() as u32 + 1, padded, true);
+        let plan = bench.plan_of(STREAM, cell, tokens.len() as u32 + 1, padded, true);
         let node = node as u32;
         let rows: Vec<Row> = (0..)
             .zip(tokens)
@@ -74,12 +74,12 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
         bench.launch(plan, 1);
         for request in 0..tokens.len() {
             let place = place(request, node as usize);
-            bench.gpus.fetch(LANE, Slot(request as u32), place).expect("a fetch");
+            bench.gpus.copy_to_host(STREAM, Slot(request as u32), place).expect("a fetch");
         }
         assert_eq!(network.cell_at(NodeId(node)), Some(operator.cell));
     }
-    bench.gpus.signal(LANE).unwrap();
-    bench.wait(LANE, network.operators().len() as u64 + 1).unwrap();
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, network.operators().len() as u64 + 1).unwrap();
     let operators = bench.network.operators().expect("operators");
     for (request, graph) in graphs.iter().enumerate() {
         let nodes = 0..network.operators().len();
@@ -92,7 +92,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
             far.map_or(Ok(()), |at| Err(format!("{at}: {}, not {}", passed.found[at], passed.expected[at])))
         });
         assert_eq!(near, Ok(()), "request {request} under {settings:?}");
-        assert!(!bench.gpus.broken(LANE.worker, Slot(request as u32)));
+        assert!(!bench.gpus.take_non_finite(STREAM.worker, Slot(request as u32)));
     }
 }
 
@@ -135,7 +135,7 @@ fn runs_as_the_cpu_in_part(text: &str) {
     let network = model.network().expect("a network").clone();
     let count = 3;
     for (node, operator) in (0..).zip(network.operators()) {
-        let plan = bench.plan_of(LANE, operator.cell.0, count, 0, true);
+        let plan = bench.plan_of(STREAM, operator.cell.0, count, 0, true);
         let rows: Vec<Row> = (0..count)
             .map(|request| Row {
                 request: RequestId(request),
@@ -152,9 +152,9 @@ fn runs_as_the_cpu_in_part(text: &str) {
         bench.launch(plan, 1);
     }
     let place = |request: u32| HostPlace { number: request, begin: PLACE * u64::from(request), numbers: 128 };
-    (0..count).for_each(|request| bench.gpus.fetch(LANE, Slot(request), place(request)).expect("a fetch"));
-    bench.gpus.signal(LANE).unwrap();
-    bench.wait(LANE, 4).unwrap();
+    (0..count).for_each(|request| bench.gpus.copy_to_host(STREAM, Slot(request), place(request)).expect("a fetch"));
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 4).unwrap();
     let graph = Unfolder::new(&model).unfold(&Shape::Fixed).expect("a request");
     for request in 0..count {
         let expected = bench.alone(request, &graph).state;

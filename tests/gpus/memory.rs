@@ -8,7 +8,7 @@ use batchlab::units::CellId;
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, LANE, inside, needs, row, spec};
+use crate::bench::{Bench, STREAM, inside, needs, row, spec};
 
 const LENGTH: u32 = 6;
 
@@ -17,25 +17,25 @@ fn expect(bench: &Bench, request: u32) {
 }
 
 #[test]
-fn a_batch_goes_on_while_the_memory_of_its_lane_grows() {
-    if !inside("memory::a_batch_goes_on_while_the_memory_of_its_lane_grows", &[]) {
+fn a_batch_goes_on_while_the_memory_of_its_stream_grows() {
+    if !inside("memory::a_batch_goes_on_while_the_memory_of_its_stream_grows", &[]) {
         return;
     }
     for launch in [LaunchBy::Graph, LaunchBy::Kernels] {
         let mut bench = Bench::new(&Model::Lstm, Settings { launch, ..Settings::default() }, 1);
-        let small = bench.plan(LANE, 0, 2, 0, true);
+        let small = bench.plan(STREAM, 0, 2, 0, true);
         bench.gather(small, &[row(0, 0, LENGTH - 1, 0), row(1, 0, LENGTH - 1, 0)], &[]);
         bench.launch(small, 2);
-        let large = bench.plan(LANE, 0, 33, 0, true);
+        let large = bench.plan(STREAM, 0, 33, 0, true);
         assert_ne!(small, large);
-        assert_eq!(small, bench.plan(LANE, 0, 2, 0, true));
+        assert_eq!(small, bench.plan(STREAM, 0, 2, 0, true));
         bench.launch(small, 4);
         let rows: Vec<_> = (2..35).map(|request| row(request, 0, LENGTH - 1, 0)).collect();
         bench.gather(large, &rows, &[]);
         bench.launch(large, LENGTH);
-        bench.fetch(LANE, 0..35);
-        bench.gpus.signal(LANE).unwrap();
-        bench.wait(LANE, 6 + u64::from(LENGTH) + 1).unwrap();
+        bench.fetch(STREAM, 0..35);
+        bench.gpus.signal(STREAM).unwrap();
+        bench.wait(STREAM, 6 + u64::from(LENGTH) + 1).unwrap();
         (0..35).for_each(|request| expect(&bench, request));
     }
 }
@@ -47,21 +47,21 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
     }
     for launch in [LaunchBy::Graph, LaunchBy::Kernels] {
         let mut bench = Bench::new(&Model::Lstm, Settings { launch, ..Settings::default() }, 1);
-        let plan = bench.plan(LANE, 0, 2, 0, true);
+        let plan = bench.plan(STREAM, 0, 2, 0, true);
         for states in [10, 64, 100, 5000] {
             bench.gpus.begin(1, &Needs { states, words: states as u32, ..needs() }).unwrap();
-            assert!(u64::from(bench.gpus.slots(LANE.worker)) >= states);
-            assert_eq!(bench.gpus.signalled(LANE), 0);
-            assert_eq!(bench.gpus.mark(LANE).unwrap().number, 0);
-            assert_eq!(bench.plan(LANE, 0, 2, 0, true), plan);
+            assert!(u64::from(bench.gpus.slots(STREAM.worker)) >= states);
+            assert_eq!(bench.gpus.signalled(STREAM), 0);
+            assert_eq!(bench.gpus.record(STREAM).unwrap().number, 0);
+            assert_eq!(bench.plan(STREAM, 0, 2, 0, true), plan);
             let slot = Slot(states as u32 - 1);
             let mut last = row(8, 0, LENGTH - 1, 0);
             last.state = slot;
             bench.gather(plan, &[last], &[]);
             bench.launch(plan, LENGTH);
-            bench.fetch_to(LANE, slot, 8);
-            bench.gpus.signal(LANE).unwrap();
-            bench.wait(LANE, u64::from(LENGTH) + 1).unwrap();
+            bench.fetch_to(STREAM, slot, 8);
+            bench.gpus.signal(STREAM).unwrap();
+            bench.wait(STREAM, u64::from(LENGTH) + 1).unwrap();
             expect(&bench, 8);
         }
         bench.gpus.release(plan);
@@ -78,11 +78,11 @@ fn states_take_what_memory_there_is() {
     bench.gpus.begin(1, &Needs { states: 1 << 30, ..needs() }).unwrap();
     // A state of 2·9 numbers takes 20, so that it begins on a multiple of four; three quarters of the memory are for states.
     let fit = 80_000_000 / 80 * 3 / 4;
-    let slots = bench.gpus.slots(LANE.worker);
+    let slots = bench.gpus.slots(STREAM.worker);
     assert!((fit * 9 / 10..=fit).contains(&slots), "{slots} of {fit}");
 
-    // What the lane then asks for is not there.
-    let shape = Shape { lane: LANE, cell: CellId(0), rows: 1 << 20, inputs: 0, tokens: 0, steps: 0, signals: true };
+    // What the stream then asks for is not there.
+    let shape = Shape { stream: STREAM, cell: CellId(0), rows: 1 << 20, inputs: 0, tokens: 0, steps: 0, signals: true };
     let fault = bench.gpus.prepare(shape).unwrap_err();
     assert!(!fault.lost);
     assert!(fault.reason.contains("GPU 0 (Host CUDA) has no memory for"), "{fault}");
@@ -108,7 +108,7 @@ fn a_batch_that_is_too_large_for_its_plan_is_refused() {
         return;
     }
     let mut bench = Bench::new(&Model::ChildSumTreeLstm, Settings::default(), 1);
-    let plan = bench.plan(LANE, 0, 2, 3, true);
+    let plan = bench.plan(STREAM, 0, 2, 3, true);
     for (rows, inputs) in [(&[row(0, 0, 0, 0); 3][..], &[][..]), (&[row(0, 0, 0, 4)], &[Slot(0); 4])] {
         let fault = bench.gpus.gather(plan, &Batch { rows, inputs }).unwrap_err();
         assert!(fault.reason.ends_with("for a plan of 2 rows and 3 inputs") && !fault.lost, "{fault}");

@@ -8,14 +8,14 @@ use batchlab::units::CellId;
 use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, LANE, inside, row, settings};
+use crate::bench::{Bench, STREAM, inside, row, settings};
 
 const LENGTHS: [u32; 4] = [5, 1, 3, 4];
 
 /// Chains of several lengths as one batch with padding, gathered anew in the middle.
 fn chains(model: &Model, settings: Settings) {
     let mut bench = Bench::new(model, settings, 1);
-    let plan = bench.plan(LANE, 0, 6, 0, true);
+    let plan = bench.plan(STREAM, 0, 6, 0, true);
     let rows: Vec<_> = (0..).zip(LENGTHS).map(|(request, length)| row(request, 0, length - 1, 0)).collect();
     bench.gather(plan, &rows, &[]);
     bench.launch(plan, 2);
@@ -23,13 +23,13 @@ fn chains(model: &Model, settings: Settings) {
     let rows = [row(3, 2, 3, 1), row(0, 2, 4, 2), row(2, 2, 2, 3)];
     bench.gather(plan, &rows, &[3, 0, 2]);
     bench.launch(plan, 3);
-    bench.fetch(LANE, 0..4);
-    bench.gpus.signal(LANE).unwrap();
-    bench.wait(LANE, 6).unwrap();
+    bench.fetch(STREAM, 0..4);
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 6).unwrap();
     for (request, length) in (0..).zip(LENGTHS) {
         let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
         bench.compare(request, &expected.state, settings.precision);
-        assert!(!bench.gpus.broken(LANE.worker, row(request, 0, 0, 0).state));
+        assert!(!bench.gpus.take_non_finite(STREAM.worker, row(request, 0, 0, 0).state));
     }
 }
 
@@ -49,20 +49,20 @@ fn translations(settings: Settings) {
     const ENCODER: u16 = 1;
     let sizes = [(3, 4), (1, 2), (2, 5)];
     let mut bench = Bench::new(&Model::Seq2Seq, settings, 1);
-    let encoder = bench.plan(LANE, ENCODER, 3, 0, false);
+    let encoder = bench.plan(STREAM, ENCODER, 3, 0, false);
     let rows: Vec<_> = (0..).zip(sizes).map(|(request, (source, _))| row(request, 0, source - 1, 0)).collect();
     bench.gather(encoder, &rows, &[]);
     bench.launch(encoder, 3);
-    let decoder = bench.plan(LANE, DECODER, 4, 0, true);
+    let decoder = bench.plan(STREAM, DECODER, 4, 0, true);
     let rows: Vec<_> = (0..)
         .zip(sizes)
         .map(|(request, (source, target))| row(request, source, source + target - 1, request + 1))
         .collect();
     bench.gather(decoder, &rows, &[0, 1, 2]);
     bench.launch(decoder, 5);
-    bench.fetch(LANE, 0..3);
-    bench.gpus.signal(LANE).unwrap();
-    bench.wait(LANE, 6).unwrap();
+    bench.fetch(STREAM, 0..3);
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 6).unwrap();
     for (request, (source, target)) in (0..).zip(sizes) {
         let run = |cell, length| Run { cell: CellId(cell), length, input: 0 };
         let expected = bench.alone(request, &CellGraph::chains([run(ENCODER, source), run(DECODER, target)]));
@@ -106,24 +106,24 @@ fn tree(model: &Model, settings: Settings) {
         row
     };
     let mut bench = Bench::new(model, settings, 1);
-    let plan = bench.plan(LANE, leaf_cell, 9, 0, true);
+    let plan = bench.plan(STREAM, leaf_cell, 9, 0, true);
     let rows: Vec<_> = (0..2).flat_map(|request| (0..leaves).map(move |leaf| at(request, leaf, 0))).collect();
     bench.gather(plan, &rows, &[]);
     bench.launch(plan, 1);
     let inputs = |all: usize| if binary { 0 } else { all as u32 };
     let below: Vec<u32> = (0..2).flat_map(|request| (1..leaves).map(move |leaf| slot(request, leaf))).collect();
-    let plan = bench.plan(LANE, over_cell, 3, inputs(below.len() + 1), true);
+    let plan = bench.plan(STREAM, over_cell, 3, inputs(below.len() + 1), true);
     bench.gather(plan, &[at(0, over, leaves - 1), at(1, over, 2 * (leaves - 1))], &below);
     bench.launch(plan, 1);
     let below = [slot(0, 0), slot(0, over), slot(1, 0), slot(1, over)];
-    let plan = bench.plan(LANE, root_cell, 2, inputs(below.len()), true);
+    let plan = bench.plan(STREAM, root_cell, 2, inputs(below.len()), true);
     bench.gather(plan, &[at(0, root, 2), at(1, root, 4)], &below);
     bench.launch(plan, 1);
     for request in 0..2 {
-        bench.fetch_to(LANE, at(request, root, 0).state, request);
+        bench.fetch_to(STREAM, at(request, root, 0).state, request);
     }
-    bench.gpus.signal(LANE).unwrap();
-    bench.wait(LANE, 4).unwrap();
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 4).unwrap();
     for request in 0..2 {
         bench.compare(request, &bench.alone(request, &graph).state, settings.precision);
     }

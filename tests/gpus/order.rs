@@ -1,84 +1,84 @@
-//! What lanes and workers promise each other.
+//! What streams and workers promise each other.
 
-use batchlab::backend::cuda::device::{Device, Lane, Slot};
+use batchlab::backend::cuda::device::{Device, Slot, Stream};
 use batchlab::gpu_settings::{LaunchBy, Precision, Settings};
 use batchlab::units::{CellId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, LANE, inside, row};
+use crate::bench::{Bench, STREAM, inside, row};
 
-/// A chain whose steps change lanes: each waits for the mark of the one before.
+/// A chain whose steps change streams: each waits for the event of the one before.
 #[test]
-fn a_lane_waits_for_the_marks_of_another() {
-    if !inside("order::a_lane_waits_for_the_marks_of_another", &[("DELAY_US", "500")]) {
+fn a_stream_waits_for_the_events_of_another() {
+    if !inside("order::a_stream_waits_for_the_events_of_another", &[("DELAY_US", "500")]) {
         return;
     }
     const STEPS: u32 = 9;
-    let lanes = [0, 1, 2].map(|stream| Lane { stream: StreamId(stream), ..LANE });
+    let streams = [0, 1, 2].map(|id| Stream { id: StreamId(id), ..STREAM });
     for launch in [LaunchBy::Graph, LaunchBy::Kernels] {
         let mut bench = Bench::new(&Model::Lstm, Settings { launch, ..Settings::default() }, 1);
-        let plans = lanes.map(|lane| bench.plan(lane, 0, 1, 0, true));
+        let plans = streams.map(|stream| bench.plan(stream, 0, 1, 0, true));
         let mut before = None;
         for step in 0..STEPS {
-            let at = step as usize % lanes.len();
-            if let Some(mark) = before {
-                bench.gpus.wait(lanes[at], mark).unwrap();
+            let at = step as usize % streams.len();
+            if let Some(event) = before {
+                bench.gpus.wait(streams[at], event).unwrap();
             }
             let inputs = if step == 0 { &[][..] } else { &[0] };
             bench.gather(plans[at], &[row(0, step, step, inputs.len() as u32)], inputs);
             bench.launch(plans[at], 1);
-            before = Some(bench.gpus.mark(lanes[at]).unwrap());
+            before = Some(bench.gpus.record(streams[at]).unwrap());
         }
-        bench.fetch(lanes[2], 0..1);
-        bench.gpus.signal(lanes[2]).unwrap();
-        bench.wait(lanes[2], 4).unwrap();
+        bench.fetch(streams[2], 0..1);
+        bench.gpus.signal(streams[2]).unwrap();
+        bench.wait(streams[2], 4).unwrap();
         bench.compare(0, &bench.alone(0, &CellGraph::chain(CellId(0), STEPS)).state, Precision::F32);
     }
 }
 
-/// More marks than a lane has events: a wait for an early one may be longer, but comes to its end.
+/// More events than a stream has events: a wait for an early one may be longer, but comes to its end.
 #[test]
-fn marks_are_used_again() {
-    if !inside("order::marks_are_used_again", &[]) {
+fn events_are_used_again() {
+    if !inside("order::events_are_used_again", &[]) {
         return;
     }
-    let other = Lane { stream: StreamId(1), ..LANE };
+    let other = Stream { id: StreamId(1), ..STREAM };
     let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
-    let first = bench.gpus.mark(LANE).unwrap();
-    let marks: Vec<_> = (0..200).map(|_| bench.gpus.mark(LANE).unwrap()).collect();
-    assert_eq!((first.number, marks[199].number), (0, 200));
+    let first = bench.gpus.record(STREAM).unwrap();
+    let events: Vec<_> = (0..200).map(|_| bench.gpus.record(STREAM).unwrap()).collect();
+    assert_eq!((first.number, events[199].number), (0, 200));
     bench.gpus.wait(other, first).unwrap();
-    bench.gpus.wait(LANE, marks[3]).unwrap();
-    for lane in [LANE, other] {
-        bench.gpus.signal(lane).unwrap();
-        bench.wait(lane, 1).unwrap();
+    bench.gpus.wait(STREAM, events[3]).unwrap();
+    for stream in [STREAM, other] {
+        bench.gpus.signal(stream).unwrap();
+        bench.wait(stream, 1).unwrap();
     }
 }
 
 /// A chain that goes on on another GPU.
 #[test]
-fn a_state_is_carried_to_another_worker() {
-    if !inside("order::a_state_is_carried_to_another_worker", &[("DEVICES", "2"), ("DELAY_US", "500")]) {
+fn a_state_is_copied_to_another_worker() {
+    if !inside("order::a_state_is_copied_to_another_worker", &[("DEVICES", "2"), ("DELAY_US", "500")]) {
         return;
     }
-    let there = Lane { worker: WorkerId(1), stream: StreamId(1) };
+    let there = Stream { worker: WorkerId(1), id: StreamId(1) };
     let mut bench = Bench::new(&Model::Gru, Settings::default(), 2);
-    let (here_plan, there_plan) = (bench.plan(LANE, 0, 1, 0, true), bench.plan(there, 0, 2, 0, true));
+    let (here_plan, there_plan) = (bench.plan(STREAM, 0, 1, 0, true), bench.plan(there, 0, 2, 0, true));
     bench.gather(here_plan, &[row(7, 0, 4, 0)], &[]);
     bench.launch(here_plan, 3);
-    let mark = bench.gpus.mark(LANE).unwrap();
-    bench.gpus.wait(there, mark).unwrap();
-    bench.gpus.carry((LANE.worker, Slot(7)), (there, Slot(30))).unwrap();
+    let event = bench.gpus.record(STREAM).unwrap();
+    bench.gpus.wait(there, event).unwrap();
+    bench.gpus.copy_peer((STREAM.worker, Slot(7)), (there, Slot(30))).unwrap();
     // And once more on the same GPU.
-    bench.gpus.carry((there.worker, Slot(30)), (there, Slot(7))).unwrap();
+    bench.gpus.copy_peer((there.worker, Slot(30)), (there, Slot(7))).unwrap();
     bench.gather(there_plan, &[row(7, 3, 4, 1)], &[7]);
     bench.launch(there_plan, 2);
     bench.fetch(there, 7..8);
     bench.gpus.signal(there).unwrap();
     bench.wait(there, 3).unwrap();
     bench.compare(7, &bench.alone(7, &CellGraph::chain(CellId(0), 5)).state, Precision::F32);
-    assert_eq!(bench.gpus.signalled(LANE), 3);
+    assert_eq!(bench.gpus.signalled(STREAM), 3);
 }
 
 /// Many gathers without a signal, so that none of their memory may be used again.
@@ -89,7 +89,7 @@ fn a_task_may_gather_as_often_as_it_likes() {
     }
     const STEPS: u32 = 200;
     let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
-    let plan = bench.plan(LANE, 0, 2, 0, false);
+    let plan = bench.plan(STREAM, 0, 2, 0, false);
     for round in 1..=2 {
         for step in 0..STEPS {
             let inputs = if step == 0 { &[][..] } else { &[3, 4] };
@@ -97,9 +97,9 @@ fn a_task_may_gather_as_often_as_it_likes() {
             bench.gather(plan, &[row(3, step, step, ends / 2), row(4, step, step, ends)], inputs);
             bench.launch(plan, 1);
         }
-        bench.fetch(LANE, 3..5);
-        bench.gpus.signal(LANE).unwrap();
-        bench.wait(LANE, round).unwrap();
+        bench.fetch(STREAM, 3..5);
+        bench.gpus.signal(STREAM).unwrap();
+        bench.wait(STREAM, round).unwrap();
         for request in [3, 4] {
             let alone = bench.alone(request, &CellGraph::chain(CellId(0), STEPS));
             bench.compare(request, &alone.state, Precision::F32);

@@ -1,6 +1,6 @@
 //! Chains in persistent kernels, as the backend drives them.
 
-use batchlab::backend::cuda::device::{Device, Lane, Slot};
+use batchlab::backend::cuda::device::{Device, Slot, Stream};
 use batchlab::backend::cuda::gpu::Gpus;
 use batchlab::cost::grnn;
 use batchlab::gpu_settings::{Precision, Settings};
@@ -9,7 +9,7 @@ use batchlab::units::{CellId, RequestId, StreamId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, LANE, inside, row, settings};
+use crate::bench::{Bench, STREAM, inside, row, settings};
 use crate::faults::with_poison;
 
 fn spec(hidden: u32, embedding: u32) -> Spec {
@@ -20,23 +20,23 @@ fn spec(hidden: u32, embedding: u32) -> Spec {
 fn chunks(model: &Model, spec: &Spec, settings: Settings) {
     const LENGTHS: [u32; 4] = [9, 2, 5, 7];
     let mut bench = Bench::persistent(model, spec, settings, 1);
-    let first = bench.plan_of_steps(LANE, 6, 3);
+    let first = bench.plan_of_steps(STREAM, 6, 3);
     let rows: Vec<_> = (0..).zip(LENGTHS).map(|(request, length)| row(request, 0, 2.min(length - 1), 0)).collect();
     bench.gather(first, &rows, &[]);
     bench.launch(first, 1);
-    let single = bench.plan(LANE, 0, 3, 0, false);
+    let single = bench.plan(STREAM, 0, 3, 0, false);
     bench.gather(single, &[row(3, 3, 6, 1), row(0, 3, 8, 2), row(2, 3, 4, 3)], &[3, 0, 2]);
     bench.launch(single, 2);
-    let rest = bench.plan_of_steps(LANE, 2, 4);
+    let rest = bench.plan_of_steps(STREAM, 2, 4);
     bench.gather(rest, &[row(0, 5, 8, 1), row(3, 5, 6, 2)], &[0, 3]);
     bench.launch(rest, 1);
-    bench.fetch(LANE, 0..4);
-    bench.gpus.signal(LANE).unwrap();
-    bench.wait(LANE, 1).unwrap();
+    bench.fetch(STREAM, 0..4);
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 1).unwrap();
     for (request, length) in (0..).zip(LENGTHS) {
         let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
         bench.compare(request, &expected.state, settings.precision);
-        assert!(!bench.gpus.broken(LANE.worker, Slot(request)));
+        assert!(!bench.gpus.take_non_finite(STREAM.worker, Slot(request)));
     }
 }
 
@@ -63,18 +63,18 @@ fn a_batch_is_as_many_launches_as_it_needs() {
         let mut bench = Bench::persistent(&model, &spec(48, 7), Settings::default(), 1);
         let mut signals = 0;
         for (count, steps) in [(3, 2), (60, 4), (17, 3)] {
-            let plan = bench.plan_of_steps(LANE, count, steps);
+            let plan = bench.plan_of_steps(STREAM, count, steps);
             let length = |request: u32| 1 + request % steps;
             let rows: Vec<_> = (0..count).map(|request| row(request, 0, length(request) - 1, 0)).collect();
             bench.gather(plan, &rows, &[]);
             bench.launch(plan, 1);
             signals += 1;
-            bench.gpus.signal(LANE).unwrap();
-            bench.wait(LANE, signals).unwrap();
-            bench.fetch(LANE, 0..count);
+            bench.gpus.signal(STREAM).unwrap();
+            bench.wait(STREAM, signals).unwrap();
+            bench.fetch(STREAM, 0..count);
             signals += 1;
-            bench.gpus.signal(LANE).unwrap();
-            bench.wait(LANE, signals).unwrap();
+            bench.gpus.signal(STREAM).unwrap();
+            bench.wait(STREAM, signals).unwrap();
             for request in 0..count {
                 let expected = bench.alone(request, &CellGraph::chain(CellId(0), length(request)));
                 bench.compare(request, &expected.state, Precision::F32);
@@ -83,15 +83,15 @@ fn a_batch_is_as_many_launches_as_it_needs() {
     }
 }
 
-/// Two lanes of one GPU: their kernels want all multiprocessors, each of them.
+/// Two streams of one GPU: their kernels want all multiprocessors, each of them.
 #[test]
 fn persistent_kernels_of_one_gpu_run_one_at_a_time() {
     if !inside("sequences::persistent_kernels_of_one_gpu_run_one_at_a_time", &[("DELAY_US", "200")]) {
         return;
     }
     let mut bench = Bench::persistent(&Model::Lstm, &spec(48, 7), Settings::default(), 1);
-    let lanes = [0, 1].map(|stream| Lane { stream: StreamId(stream), ..LANE });
-    let plans = lanes.map(|lane| bench.plan_of_steps(lane, 2, 6));
+    let streams = [0, 1].map(|id| Stream { id: StreamId(id), ..STREAM });
+    let plans = streams.map(|stream| bench.plan_of_steps(stream, 2, 6));
     for round in 0..4 {
         for (plan, at) in plans.into_iter().zip(0..) {
             let request = 4 * round + 2 * at;
@@ -99,10 +99,10 @@ fn persistent_kernels_of_one_gpu_run_one_at_a_time() {
             bench.launch(plan, 1);
         }
     }
-    for (lane, at) in lanes.into_iter().zip(0..) {
-        bench.fetch(lane, (0..16).filter(|request| request % 4 / 2 == at));
-        bench.gpus.signal(lane).unwrap();
-        bench.wait(lane, 1).unwrap();
+    for (stream, at) in streams.into_iter().zip(0..) {
+        bench.fetch(stream, (0..16).filter(|request| request % 4 / 2 == at));
+        bench.gpus.signal(stream).unwrap();
+        bench.wait(stream, 1).unwrap();
     }
     for request in 0..16 {
         let expected = bench.alone(request, &CellGraph::chain(CellId(0), if request % 2 == 0 { 6 } else { 4 }));
@@ -122,12 +122,12 @@ fn numbers_that_are_none_are_noted() {
         let poisoned = good.network.token(RequestId(1), 1);
         let (_folder, spec) = with_poison(&model, spec(9, 5), poisoned);
         let mut bench = Bench::persistent(&model, &spec, Settings::default(), 1);
-        let plan = bench.plan_of_steps(LANE, 4, STEPS);
+        let plan = bench.plan_of_steps(STREAM, 4, STEPS);
         bench.gather(plan, &[0, 1, 2, 3].map(|request| row(request, 0, STEPS - 1, 0)), &[]);
         bench.launch(plan, 1);
-        bench.gpus.signal(LANE).unwrap();
-        bench.wait(LANE, 1).unwrap();
-        let broken: Vec<bool> = (0..4).map(|slot| bench.gpus.broken(LANE.worker, Slot(slot))).collect();
+        bench.gpus.signal(STREAM).unwrap();
+        bench.wait(STREAM, 1).unwrap();
+        let broken: Vec<bool> = (0..4).map(|slot| bench.gpus.take_non_finite(STREAM.worker, Slot(slot))).collect();
         let expected: Vec<bool> = (0..4).map(|request| reads(request, poisoned)).collect();
         assert_eq!(broken, expected);
         assert!(expected.contains(&false), "not all sequences read the word");

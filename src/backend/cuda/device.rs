@@ -1,7 +1,7 @@
 //! What the backend asks of GPUs: the seam below which there is CUDA, or a test's stand-in.
 //!
 //! Everything but [`Device::prepare`] and [`Device::begin`] only queues work and comes back at once. What is queued on one
-//! [`Lane`] runs in order; work of several lanes runs in any order that [`Device::wait`] leaves open.
+//! [`Stream`] runs in order; work of several streams runs in any order that [`Device::wait`] leaves open.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use crate::units::{CellId, RequestId, StreamId, WorkerId};
 
 /// A stream of a worker: a queue of work on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lane {
+pub struct Stream {
     /// The GPU.
     pub worker: WorkerId,
-    /// Its stream.
-    pub stream: StreamId,
+    /// Its number among the worker's.
+    pub id: StreamId,
 }
 
 /// A place for one state in a worker's pool.
@@ -21,7 +21,7 @@ pub struct Lane {
 pub struct Slot(pub u32);
 
 /// A batched cell that is ready to be launched: its kernels' arguments stand, its products are planned, its graph, if it has
-/// one, is captured. It belongs to a lane, whose operands and workspace it uses.
+/// one, is captured. It belongs to a stream, whose operands and workspace it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Plan(pub u32);
 
@@ -29,7 +29,7 @@ pub struct Plan(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shape {
     /// Where it runs.
-    pub lane: Lane,
+    pub stream: Stream,
     /// The cell type.
     pub cell: CellId,
     /// The rows of the batch, padding included.
@@ -40,16 +40,16 @@ pub struct Shape {
     pub tokens: u32,
     /// The steps that a launch runs, in a persistent kernel, of each row up to its last node; 0 for the cell itself, which runs one.
     pub steps: u32,
-    /// Whether its last kernel counts the lane's signal up.
+    /// Whether its last kernel counts the stream's signal up.
     pub signals: bool,
 }
 
-/// A point in a lane's work that other lanes can wait for.
+/// A point in a stream's work that other streams can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The lane.
-    pub lane: Lane,
-    /// Counts the lane's marks.
+pub struct Event {
+    /// The stream.
+    pub stream: Stream,
+    /// Counts the stream's events.
     pub number: u64,
 }
 
@@ -111,7 +111,7 @@ pub struct HostPlace {
 pub struct Fault {
     /// What happened, with the driver's own words.
     pub reason: String,
-    /// Whether the GPU can't be used any more of the worker that was asked: of a lane that takes from another's, the lane's own.
+    /// Whether the GPU can't be used any more of the worker that was asked: of a stream that takes from another's, the stream's own.
     pub lost: bool,
 }
 
@@ -124,7 +124,7 @@ impl fmt::Display for Fault {
 /// The GPUs of a host with one network on each of them. A worker is a GPU.
 pub trait Device {
     /// Makes the device ready for a run of so many workers: pools are empty, places of words and fetched states are there,
-    /// signals and marks count from 0. What was prepared stays.
+    /// signals and events count from 0. What was prepared stays.
     ///
     /// # Errors
     /// Memory that is not there.
@@ -136,7 +136,7 @@ pub trait Device {
     /// The most steps of so many chains that a launch of a persistent kernel runs; 0 where there is none.
     fn most_steps(&self, rows: u32) -> u32;
 
-    /// Makes a batched cell ready to launch; opens its lane if it is new. Takes its time, so that it is called ahead. A shape
+    /// Makes a batched cell ready to launch; opens its stream if it is new. Takes its time, so that it is called ahead. A shape
     /// that is ready, of an earlier run too, gives its plan again at once.
     ///
     /// # Errors
@@ -146,52 +146,52 @@ pub trait Device {
     /// Gives up a plan. What was launched of it runs to its end.
     fn release(&mut self, plan: Plan);
 
-    /// Queues that the batch's states and words are brought together as the operands of the plan's cell on its lane.
+    /// Queues that the batch's states and words are brought together as the operands of the plan's cell on its stream.
     ///
     /// # Errors
     /// Those of the driver.
     fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault>;
 
-    /// Queues the cell over the rows that the last gather of this cell on this lane brought together; in launches that
+    /// Queues the cell over the rows that the last gather of this cell on this stream brought together; in launches that
     /// follow each other without a gather, each row passes to its next node.
     ///
     /// # Errors
     /// Those of the driver. A launch that fails counts no signal.
     fn launch(&mut self, plan: Plan) -> Result<(), Fault>;
 
-    /// Queues that the lane's signal counts up by one, for work whose last launch does not.
+    /// Queues that the stream's signal counts up by one, for work whose last launch does not.
     ///
     /// # Errors
     /// Those of the driver.
-    fn signal(&mut self, lane: Lane) -> Result<(), Fault>;
+    fn signal(&mut self, stream: Stream) -> Result<(), Fault>;
 
-    /// How far a lane's signal has counted in this run. Costs no more than a look at the host's memory. What was queued
+    /// How far a stream's signal has counted in this run. Costs no more than a look at the host's memory. What was queued
     /// before that signal is done, and what it wrote for the host can be read.
-    fn signalled(&self, lane: Lane) -> u64;
+    fn signalled(&self, stream: Stream) -> u64;
 
-    /// Queues a mark behind what is queued on a lane.
+    /// Queues an event behind what is queued on a stream.
     ///
     /// # Errors
     /// Those of the driver.
-    fn mark(&mut self, lane: Lane) -> Result<Mark, Fault>;
+    fn record(&mut self, stream: Stream) -> Result<Event, Fault>;
 
-    /// Queues that a lane waits for a mark, on the device. The mark may be one of another worker.
+    /// Queues that a stream waits for an event, on the device. The event may be one of another worker.
     ///
     /// # Errors
     /// Those of the driver.
-    fn wait(&mut self, lane: Lane, mark: Mark) -> Result<(), Fault>;
+    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault>;
 
-    /// Queues a copy of a state from another worker's pool to this lane's worker's. Waiting for its mark is the caller's.
+    /// Queues a copy of a state from another worker's pool to this stream's worker's. Waiting for its event is the caller's.
     ///
     /// # Errors
     /// Those of the driver.
-    fn carry(&mut self, from: (WorkerId, Slot), to: (Lane, Slot)) -> Result<(), Fault>;
+    fn copy_peer(&mut self, from: (WorkerId, Slot), to: (Stream, Slot)) -> Result<(), Fault>;
 
     /// Queues a copy of a state, or of as much of it as there is room for, to a place of the host's.
     ///
     /// # Errors
     /// Those of the driver.
-    fn fetch(&mut self, lane: Lane, slot: Slot, place: HostPlace) -> Result<(), Fault>;
+    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault>;
 
     /// A state that was fetched.
     fn fetched(&self, place: HostPlace) -> &[f32];
@@ -200,7 +200,7 @@ pub trait Device {
     fn word(&self, place: u32) -> u32;
 
     /// Whether numbers that are none (infinite, or no number) were stored in a slot since the last time that this was asked.
-    fn broken(&mut self, worker: WorkerId, slot: Slot) -> bool;
+    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool;
 
     /// Asks the driver how a worker's GPU is. Costs more than [`Device::signalled`], so that it is asked from time to time.
     ///

@@ -1,7 +1,7 @@
 //! The CUDA backend: the same policies on GPUs.
 //!
 //! The host decides everything when a task is submitted: which slots of the pool its nodes take their states from and put
-//! them to, what is brought together, and what has to be over before. All of it is queued on the task's lane at once, and
+//! them to, what is brought together, and what has to be over before. All of it is queued on the task's stream at once, and
 //! the device runs on by itself; the host looks at a word of its own memory to see how far it has come (BatchMaker, section
 //! 4.3). What GPUs do is behind the trait [`Device`].
 
@@ -10,13 +10,13 @@ pub mod device;
 #[allow(unsafe_code)]
 pub mod gpu;
 mod kept;
-mod lanes;
 mod plans;
 mod queued;
 mod rows;
 mod sequences;
 mod slots;
 mod states;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -30,13 +30,13 @@ use std::time::{Duration, Instant};
 
 use self::cells::Cell;
 pub use self::cells::check;
-use self::device::{Device, Fault, Lane, Shape};
+use self::device::{Device, Fault, Shape, Stream};
 use self::kept::Kept;
-use self::lanes::{Flight, LaneId, Lanes};
 use self::plans::Plans;
 use self::queued::Queued;
 use self::slots::Pools;
 use self::states::States;
+use self::streams::{InFlight, StreamKey, Streams};
 use super::Backend;
 use super::shared::{GLANCE, LOOKS, OVERSLEEP};
 use crate::clock;
@@ -72,7 +72,7 @@ pub struct Cuda<'d, D: Device> {
     device: &'d mut D,
     cells: Vec<Cell>,
     states: States,
-    lanes: Lanes,
+    streams: Streams,
     plans: Plans,
     /// What is used while a task is queued.
     queued: Queued,
@@ -127,7 +127,7 @@ impl<'d, D: Device> Cuda<'d, D> {
             device,
             cells,
             states: States::new(Arc::clone(&requests.graphs), network, kept, pools),
-            lanes: Lanes::default(),
+            streams: Streams::default(),
             plans: Plans::new(room),
             queued: Queued::default(),
             due: BinaryHeap::new(),
@@ -146,22 +146,22 @@ impl<'d, D: Device> Cuda<'d, D> {
     /// the most tokens that the network takes; fewer mostly run in the same kernels.
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
         let listed = self.states.network().model().network().cloned();
-        let streams = options.streams.max(1);
+        let count = options.streams.max(1);
         let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
         let longest = self.states.graphs().iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
         let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).map(move |rows| (cell, rows));
         let mut batches: Vec<(CellId, u32)> = options.materialise.iter().flat_map(up_to).collect();
         // The largest come first, so that memory is made for them at once.
         batches.sort_by_key(|(_, rows)| Reverse(*rows));
-        let lanes = (0..workers as u16).flat_map(|worker| (0..streams).map(move |stream| (worker, stream)));
-        for lane in lanes.map(|(worker, stream)| Lane { worker: WorkerId(worker), stream: StreamId(stream) }) {
+        let streams = (0..workers as u16).flat_map(|worker| (0..count).map(move |id| (worker, id)));
+        for stream in streams.map(|(worker, id)| Stream { worker: WorkerId(worker), id: StreamId(id) }) {
             for &(cell, rows) in &batches {
                 let Cell { counts_inputs, sized, .. } = self.cells[cell.index()];
                 // Nearly all nodes of binary trees have two children.
                 let inputs = if counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
                 let tokens = if sized { most } else { 0 };
                 let steps = if options.several_launches { longest.min(self.device.most_steps(rows)) } else { 0 };
-                let shape = Shape { lane, cell, rows, inputs, tokens, steps, signals: !options.several_launches };
+                let shape = Shape { stream, cell, rows, inputs, tokens, steps, signals: !options.several_launches };
                 self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
             }
         }
@@ -173,21 +173,22 @@ impl<'d, D: Device> Cuda<'d, D> {
         self.states.output(request, &*self.device)
     }
 
-    /// What could not be queued has failed; what could is signalled, so that the task ends when it is over. A lane that can't
+    /// What could not be queued has failed; what could is signalled, so that the task ends when it is over. A stream that can't
     /// even signal is of no more use, nor is its worker.
-    fn broke_off(&mut self, id: LaneId, flight: &Flight, fault: &Fault) -> Option<String> {
-        let worker = self.lanes.lane(id).worker;
-        for request in flight.members.requests() {
-            self.states.fail(request, format!("task {} on worker {worker} could not be queued: {fault}", flight.task));
+    fn broke_off(&mut self, id: StreamKey, in_flight: &InFlight, fault: &Fault) -> Option<String> {
+        let worker = self.streams.stream(id).worker;
+        for request in in_flight.members.requests() {
+            self.states
+                .fail(request, format!("task {} on worker {worker} could not be queued: {fault}", in_flight.task));
         }
-        self.lanes.clear_rows(id);
+        self.streams.clear_rows(id);
         if fault.lost {
             return Some(fault.reason.clone());
         }
-        let signalled = self.fall_in(id).and_then(|()| self.device.signal(self.lanes.lane(id)));
+        let signalled = self.wait_for_uses(id).and_then(|()| self.device.signal(self.streams.stream(id)));
         match signalled {
             Ok(()) => {
-                self.lanes.counted(id);
+                self.streams.counted(id);
                 None
             }
             Err(fault) => Some(fault.reason),
@@ -198,26 +199,26 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn lose(&mut self, worker: WorkerId, reason: &str) {
         self.collect(); // What was done by then is done.
         self.write_off(worker, reason);
-        self.states.retire(&self.lanes, self.device);
+        self.states.retire(&self.streams, self.device);
     }
 
     fn write_off(&mut self, worker: WorkerId, reason: &str) {
         self.states.pools().lose(worker, reason);
-        self.lanes.lose(worker, &mut self.lost);
+        self.streams.lose(worker, &mut self.lost);
         for request in self.lost.drain(..) {
             self.states.fail(request, lost(worker, reason));
         }
-        self.states.strand();
+        self.states.orphan();
     }
 
     /// Takes what the signals say.
     fn collect(&mut self) {
-        if !self.lanes.look(&*self.device) {
+        if !self.streams.look(&*self.device) {
             return;
         }
         // States that came from a worker are worth something if it was well.
         for worker in (0..self.asked.len() as u16).map(WorkerId) {
-            if self.lanes.took_from(worker)
+            if self.streams.took_from(worker)
                 && self.states.pools().lost(worker).is_none()
                 && let Err(fault) = self.device.health(worker)
             {
@@ -225,16 +226,16 @@ impl<'d, D: Device> Cuda<'d, D> {
             }
         }
         let now = self.now();
-        while let Some((flight, start)) = self.lanes.land(now) {
-            let Flight { task, members, ends, carried, .. } = flight;
+        while let Some((in_flight, start)) = self.streams.complete(now) {
+            let InFlight { task, members, ends, migrated, .. } = in_flight;
             for &request in &ends {
                 self.states.finish(request, self.device);
             }
-            self.lanes.recycle(ends, carried);
+            self.streams.recycle(ends, migrated);
             self.spare.push(members);
             self.due.push(Reverse((now, task, start)));
         }
-        self.states.retire(&self.lanes, self.device);
+        self.states.retire(&self.streams, self.device);
     }
 
     /// Gives the earliest of what has finished.
@@ -247,7 +248,7 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn ask(&mut self, now: Instant) {
         for worker in 0..self.asked.len() {
             let id = WorkerId(worker as u16);
-            if now.duration_since(self.asked[worker]) < self.between_calls || !self.lanes.is_busy(id) {
+            if now.duration_since(self.asked[worker]) < self.between_calls || !self.streams.is_busy(id) {
                 continue;
             }
             self.asked[worker] = now;
@@ -274,20 +275,20 @@ impl<D: Device> Backend for Cuda<'_, D> {
         if let Some(reason) = self.states.pools().lost(task.worker) {
             let reason = lost(task.worker, reason);
             members.requests().for_each(|request| self.states.fail(request, reason.clone()));
-            self.states.retire(&self.lanes, self.device);
-            // It comes behind those before it on its lane, which may still wait for other workers.
-            let lane = self.lanes.open(Lane { worker: task.worker, stream: task.stream });
-            let flight = self.lanes.flight(id, submitted, members);
-            self.lanes.push_lost(lane, flight);
+            self.states.retire(&self.streams, self.device);
+            // It comes behind those before it on its stream, which may still wait for other workers.
+            let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
+            let in_flight = self.streams.begin(id, submitted, members);
+            self.streams.push_lost(stream, in_flight);
             return;
         }
-        let lane = self.lanes.open(Lane { worker: task.worker, stream: task.stream });
-        let mut flight = self.lanes.flight(id, submitted, members);
-        let broken = match self.queue(lane, task.steps, &mut flight) {
+        let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
+        let mut in_flight = self.streams.begin(id, submitted, members);
+        let broken = match self.queue(stream, task.steps, &mut in_flight) {
             Ok(()) => None,
-            Err(fault) => self.broke_off(lane, &flight, &fault),
+            Err(fault) => self.broke_off(stream, &in_flight, &fault),
         };
-        self.lanes.push(lane, flight);
+        self.streams.push(stream, in_flight);
         self.unwell.extend(broken.map(|reason| (task.worker, reason)));
         for (worker, reason) in std::mem::take(&mut self.unwell) {
             self.lose(worker, &reason);
@@ -301,7 +302,7 @@ impl<D: Device> Backend for Cuda<'_, D> {
         let deadline = until.map(|until| self.epoch + Duration::from_nanos(until.0));
         let glance = clock::now() + GLANCE;
         let deadline = deadline.map(|deadline| deadline.min(glance));
-        if !self.lanes.are_busy() {
+        if !self.streams.are_busy() {
             // Nothing comes of itself, so that there is time to sleep.
             sleep(deadline?.saturating_duration_since(clock::now()).saturating_sub(OVERSLEEP));
         }

@@ -1,4 +1,4 @@
-//! The rows that stand in the operands of a cell type on a lane.
+//! The rows that stand in the operands of a cell type on a stream.
 //!
 //! As long as a batch's nodes are the next ones of these rows, in their order, the device goes on from what it has there, and
 //! nothing is brought together.
@@ -48,7 +48,7 @@ impl Rows {
     }
 
     /// The rows have been brought together for this batch.
-    pub fn brought_together(&mut self, shape: Shape) {
+    pub fn gathered(&mut self, shape: Shape) {
         self.shape = Some(shape);
     }
 

@@ -3,8 +3,8 @@
 
 use super::Cuda;
 use super::device::{Device, Fault};
-use super::lanes::{Carried, Flight, LaneId};
 use super::queued::Size;
+use super::streams::{InFlight, Migrated, StreamKey};
 use crate::backend::shared;
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, NodeId, RequestId};
@@ -42,23 +42,28 @@ impl<D: Device> Cuda<'_, D> {
     }
 
     /// Queues the steps of the task whose parts [`Cuda::runs_sequences`] has left.
-    pub(super) fn queue_sequences(&mut self, id: LaneId, steps: &[Step], flight: &mut Flight) -> Result<(), Fault> {
-        let Flight { ends, carried, .. } = flight;
+    pub(super) fn queue_sequences(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        in_flight: &mut InFlight,
+    ) -> Result<(), Fault> {
+        let InFlight { ends, migrated, .. } = in_flight;
         let list = std::mem::take(&mut self.queued.parts);
-        let queued = self.queue_steps(id, steps, &list, ends, carried);
+        let queued = self.queue_steps(id, steps, &list, ends, migrated);
         self.queued.parts = list;
-        self.lanes.clear_rows(id);
+        self.streams.clear_rows(id);
         queued?;
         self.fetch_and_signal(id)
     }
 
     fn queue_steps(
         &mut self,
-        id: LaneId,
+        id: StreamKey,
         steps: &[Step],
         list: &[Part],
         ends: &mut Vec<RequestId>,
-        carried: &mut Carried,
+        migrated: &mut Migrated,
     ) -> Result<(), Fault> {
         let mut from = 0;
         for step in steps {
@@ -66,7 +71,7 @@ impl<D: Device> Cuda<'_, D> {
             while from < end {
                 let run = self.device.most_steps(step.batch).clamp(1, end - from);
                 let size = Size { steps: run, ..Size::of(step, false) };
-                self.queue_sequence(id, size, list, from, ends, carried)?;
+                self.queue_sequence(id, size, list, from, ends, migrated)?;
                 from += run;
             }
         }
@@ -76,12 +81,12 @@ impl<D: Device> Cuda<'_, D> {
     /// Queues one launch: of each part what follows on so many of its nodes.
     fn queue_sequence(
         &mut self,
-        id: LaneId,
+        id: StreamKey,
         size: Size,
         list: &[Part],
         from: u32,
         ends: &mut Vec<RequestId>,
-        carried: &mut Carried,
+        migrated: &mut Migrated,
     ) -> Result<(), Fault> {
         let mut nodes = std::mem::take(&mut self.queued.nodes);
         nodes.clear();
@@ -92,7 +97,7 @@ impl<D: Device> Cuda<'_, D> {
         self.queued.nodes = nodes;
         let rows = &mut self.queued.batch.rows;
         if rows.is_empty() {
-            return self.fall_in(id);
+            return self.wait_for_uses(id);
         }
         // Rows stand in the order of the parts, of which those are missing whose requests have failed.
         let mut of_rows = list.iter();
@@ -100,11 +105,11 @@ impl<D: Device> Cuda<'_, D> {
             let part = of_rows.find(|part| part.request == row.request).expect("a row is a part's");
             row.last = part.to.0.min(row.node + size.steps) - 1;
         }
-        let plan = self.gather(id, size, carried)?;
+        let plan = self.gather(id, size, migrated)?;
         self.device.launch(plan)?;
-        let Cuda { states, lanes, queued, .. } = self;
+        let Cuda { states, streams, queued, .. } = self;
         states.vacate(&mut queued.batch);
-        let rows = lanes.rows(id, size.cell);
+        let rows = streams.rows(id, size.cell);
         rows.go_to(queued.batch.rows.iter().map(|row| row.last));
         for row in rows.members() {
             states.advance(row.at(), &launch);

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use super::device::{Device, HostPlace, Row, Slot};
 use super::kept::Kept;
-use super::lanes::{Lanes, Use};
 use super::rows::Member;
 use super::slots::Pools;
+use super::streams::{Streams, Use};
 use crate::backend::shared::{self, in_order, run_before, run_twice};
 use crate::network::Network;
 use crate::network::operators::Operators;
@@ -34,7 +34,7 @@ pub struct States {
     retiring: Vec<Held>,
     /// Those of requests that a lost worker took with it. Who waited for that worker waits no more, so that nothing is known
     /// of their order: they are left alone until nothing is in progress anywhere.
-    stranded: Vec<Held>,
+    orphaned: Vec<Held>,
     /// Those of requests that are over, kept for their memory.
     #[allow(clippy::vec_box)] // the boxes themselves are used again
     spare: Vec<Box<Nodes>>,
@@ -103,7 +103,7 @@ pub struct Launch {
     pub number: u64,
     /// Its worker.
     pub worker: WorkerId,
-    /// Its lane, and the signal behind it.
+    /// Its stream, and the signal behind it.
     pub used: Use,
 }
 
@@ -114,17 +114,17 @@ pub struct Gathering {
     pub rows: Vec<Row>,
     /// The states that they take.
     pub inputs: Vec<Slot>,
-    /// What has to be over before, on other lanes.
+    /// What has to be over before, on other streams.
     pub behind: Vec<Use>,
     /// States that have to be brought from other workers.
-    pub carries: Vec<Carry>,
+    pub migrations: Vec<Migration>,
     /// States that nobody needs behind the launch: whose, and which of the request's slots.
     vacated: Vec<(RequestId, u32)>,
 }
 
 /// A state on its way to another worker.
 #[derive(Clone, Copy, Debug)]
-pub struct Carry {
+pub struct Migration {
     /// Whose it is.
     pub request: RequestId,
     /// Where it is.
@@ -139,13 +139,13 @@ impl Gathering {
         self.rows.clear();
         self.inputs.clear();
         self.behind.clear();
-        self.carries.clear();
+        self.migrations.clear();
         self.vacated.clear();
     }
 
     /// Something of a request is used by a launch, behind all that is queued on it.
     fn uses(&mut self, held: &mut Held, launch: &Launch) {
-        if held.used.lane != launch.used.lane {
+        if held.used.stream != launch.used.stream {
             self.behind.push(held.used);
         }
         held.used = launch.used;
@@ -161,7 +161,7 @@ impl States {
     /// Requests none of whose nodes are queued.
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>, kept: Kept, pools: Pools) -> States {
         let requests = graphs.iter().map(|_| State::Fresh).collect();
-        States { graphs, network, kept, pools, requests, retiring: Vec::new(), stranded: Vec::new(), spare: Vec::new() }
+        States { graphs, network, kept, pools, requests, retiring: Vec::new(), orphaned: Vec::new(), spare: Vec::new() }
     }
 
     /// The graphs of all requests.
@@ -190,7 +190,7 @@ impl States {
         launch: &Launch,
         batch: &mut Gathering,
     ) -> Result<Member, Option<String>> {
-        let before = (batch.inputs.len(), batch.carries.len(), batch.vacated.len());
+        let before = (batch.inputs.len(), batch.migrations.len(), batch.vacated.len());
         let taken = self.take_or_not(at, cell, launch, batch);
         match taken {
             Ok((member, state)) => {
@@ -211,7 +211,7 @@ impl States {
             }
             Err(reason) => {
                 batch.inputs.truncate(before.0);
-                batch.carries.truncate(before.1);
+                batch.migrations.truncate(before.1);
                 batch.vacated.truncate(before.2);
                 Err(reason)
             }
@@ -355,26 +355,26 @@ impl States {
     }
 
     /// The requests that a lost worker took with it have failed.
-    pub fn strand(&mut self) {
-        self.stranded.append(&mut self.retiring);
+    pub fn orphan(&mut self) {
+        self.orphaned.append(&mut self.retiring);
     }
 
     /// Gives the slots of requests that failed back on which nothing is queued any more.
-    pub fn retire(&mut self, lanes: &Lanes, device: &mut impl Device) {
+    pub fn retire(&mut self, streams: &Streams, device: &mut impl Device) {
         let pools = &mut self.pools;
-        let stranded = &mut self.stranded;
+        let orphaned = &mut self.orphaned;
         self.retiring.retain(|held| {
-            let over = lanes.is_over(held.used);
+            let over = streams.is_over(held.used);
             match over {
-                // The use of a lost lane is over by decree, and tells nothing of those before it.
-                true if lanes.is_lost(held.used.lane) => stranded.push(*held),
+                // The use of a lost stream is over by decree, and tells nothing of those before it.
+                true if streams.is_lost(held.used.stream) => orphaned.push(*held),
                 true => drop(held.give_back(pools, device)),
                 false => {}
             }
             !over
         });
-        if !self.stranded.is_empty() && !lanes.are_busy() {
-            for held in self.stranded.drain(..) {
+        if !self.orphaned.is_empty() && !streams.are_busy() {
+            for held in self.orphaned.drain(..) {
                 held.give_back(pools, device);
             }
         }
@@ -406,7 +406,7 @@ impl Held {
 
     /// Gives the slot back, on which nothing is queued. Says whether numbers that are none were stored there.
     fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
-        let broken = pools.lost(self.worker).is_none() && device.broken(self.worker, self.slot);
+        let broken = pools.lost(self.worker).is_none() && device.take_non_finite(self.worker, self.slot);
         pools.give_back(self.worker, self.slot);
         broken
     }
@@ -441,7 +441,7 @@ impl Chain {
             if here != self.at as usize {
                 batch.uses(from, launch);
                 let from = (from.worker, from.slot);
-                batch.carries.push(Carry { request, from, to: self.held[here].slot });
+                batch.migrations.push(Migration { request, from, to: self.held[here].slot });
             }
         }
         let held = &mut self.held[here];
@@ -497,7 +497,7 @@ impl Nodes {
                 let here = self.room(launch, pools)?;
                 let held = &mut self.held[here as usize];
                 batch.writes(held, launch);
-                batch.carries.push(Carry { request, from: (worker, slot), to: held.slot });
+                batch.migrations.push(Migration { request, from: (worker, slot), to: held.slot });
                 batch.vacated.push((request, here));
                 slot = held.slot;
             }

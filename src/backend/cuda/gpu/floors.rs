@@ -9,10 +9,10 @@ use rand::Rng;
 
 use super::cublas::{Cublas, Handle, Product};
 use super::failed;
-use super::lane::{Stream, workspace};
 use super::libraries::find;
 use super::memory::Memory;
 use super::opened::Gpu;
+use super::stream::{RawStream, workspace};
 use super::weights::elements;
 use crate::backend::cuda::device::Fault;
 use crate::clock;
@@ -56,7 +56,7 @@ pub fn measure(precision: Precision) -> Result<Floors> {
 }
 
 fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
-    let on = Stream::new(gpu)?;
+    let on = RawStream::new(gpu)?;
     let mut bytes = SMALLEST_COPY;
     loop {
         let (from, to) = (Memory::zeros(gpu, bytes, "a copy")?, Memory::zeros(gpu, bytes, "a copy")?);
@@ -74,7 +74,7 @@ fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
 
 fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<f64, Fault> {
     // The handle is dropped before what it uses.
-    let (on, room) = (Stream::new(gpu)?, Memory::new(gpu, workspace(gpu), "products' workspace")?);
+    let (on, room) = (RawStream::new(gpu)?, Memory::new(gpu, workspace(gpu), "products' workspace")?);
     // SAFETY: stream and workspace are of one context, which is current, and outlive the handle.
     let products = unsafe { Handle::new(cublas, precision, on.handle(), (room.address(), room.bytes())) }?;
     let mut rng = stream(0, 0, "floors");

@@ -15,7 +15,6 @@ pub mod cublas;
 pub mod driver;
 pub mod floors;
 pub mod grnn;
-mod lane;
 pub mod libraries;
 mod mapped;
 mod memory;
@@ -23,6 +22,7 @@ pub mod nvrtc;
 mod opened;
 mod plan;
 mod staging;
+mod stream;
 mod weights;
 mod worker;
 
@@ -38,13 +38,13 @@ use self::cells::Sequences;
 use self::compile::Kernels;
 use self::cublas::Cublas;
 use self::grnn::Host;
-use self::lane::LaneState;
 use self::mapped::Mapped;
 use self::opened::Gpu;
 use self::plan::{PlanState, Workshop};
+use self::stream::StreamState;
 use self::weights::Upload;
 use self::worker::Worker;
-use super::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Shape, Slot};
+use super::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream};
 use crate::cost::grnn as model;
 use crate::error::{Context as _, Error, Result};
 pub use crate::gpu_settings::{LaunchBy, Precision, Settings, Signal};
@@ -70,8 +70,8 @@ pub struct Gpus {
     words: Mapped<u32>,
     /// The states that were fetched, by their places.
     fetched: Mapped<f32>,
-    /// For each place of a fetched state the lane that brings it, and the signal behind which it is there.
-    brought: Vec<Option<(Lane, u64)>>,
+    /// For each place of a fetched state the stream that brings it, and the signal behind which it is there.
+    brought: Vec<Option<(Stream, u64)>>,
     /// The numbers of a state.
     state: usize,
     cublas: Cublas,
@@ -148,53 +148,53 @@ impl Gpus {
         format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors)
     }
 
-    /// A lane, which is opened if it is new.
-    fn lane(&mut self, lane: Lane) -> Result<&mut LaneState, Fault> {
-        let worker = worker_of(&mut self.workers, lane.worker)?;
+    /// A stream, which is opened if it is new.
+    fn stream(&mut self, stream: Stream) -> Result<&mut StreamState, Fault> {
+        let worker = worker_of(&mut self.workers, stream.worker)?;
         worker.usable()?;
-        let stream = lane.stream.index();
-        if worker.lanes.len() <= stream {
-            worker.lanes.resize_with(stream + 1, || None);
+        let place = stream.id.index();
+        if worker.streams.len() <= place {
+            worker.streams.resize_with(place + 1, || None);
         }
-        if worker.lanes[stream].is_none() {
+        if worker.streams[place].is_none() {
             let (memories, precision) = (worker.memories(), self.settings.precision);
-            let opened = LaneState::open(&worker.gpu, &worker.kernels, &self.cublas, precision, memories);
-            worker.lanes[stream] = Some(worker.noted(opened)?);
+            let opened = StreamState::open(&worker.gpu, &worker.kernels, &self.cublas, precision, memories);
+            worker.streams[place] = Some(worker.noted(opened)?);
         }
-        Ok(worker.lanes[stream].as_mut().expect("it was opened above"))
+        Ok(worker.streams[place].as_mut().expect("it was opened above"))
     }
 
-    /// Does something on a lane, and keeps in mind if that showed the GPU to be lost.
-    fn on<T>(&mut self, lane: Lane, act: impl FnOnce(&mut LaneState) -> Result<T, Fault>) -> Result<T, Fault> {
-        let outcome = self.lane(lane).and_then(act);
-        self.workers[lane.worker.index()].noted(outcome)
+    /// Does something on a stream, and keeps in mind if that showed the GPU to be lost.
+    fn on<T>(&mut self, stream: Stream, act: impl FnOnce(&mut StreamState) -> Result<T, Fault>) -> Result<T, Fault> {
+        let outcome = self.stream(stream).and_then(act);
+        self.workers[stream.worker.index()].noted(outcome)
     }
 
-    /// A plan with its worker and lane.
+    /// A plan with its worker and stream.
     fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut Worker), Fault> {
         let given_up = || Fault { reason: format!("plan {} was given up", plan.0), lost: false };
         let plan = self.plans.get_mut(plan.0 as usize).and_then(Option::as_mut).ok_or_else(given_up)?;
-        let worker = &mut self.workers[plan.shape.lane.worker.index()];
+        let worker = &mut self.workers[plan.shape.stream.worker.index()];
         worker.usable()?;
         Ok((plan, worker))
     }
 
-    /// Does something with a plan on its lane.
+    /// Does something with a plan on its stream.
     fn with(
         &mut self,
         plan: Plan,
-        act: impl FnOnce(&mut PlanState, &Gpu, &mut LaneState) -> Result<(), Fault>,
+        act: impl FnOnce(&mut PlanState, &Gpu, &mut StreamState) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let (plan, worker) = self.planned(plan)?;
-        let lane = worker.lanes[plan.shape.lane.stream.index()].as_mut().expect("a plan's lane is open");
-        let outcome = act(plan, &worker.gpu, lane);
+        let stream = worker.streams[plan.shape.stream.id.index()].as_mut().expect("a plan's stream is open");
+        let outcome = act(plan, &worker.gpu, stream);
         worker.noted(outcome)
     }
 
-    /// Makes a plan for a shape that its lane has memory for.
+    /// Makes a plan for a shape that its stream has memory for.
     fn make(&self, shape: Shape) -> Result<PlanState, Fault> {
-        let worker = &self.workers[shape.lane.worker.index()];
-        let lane = worker.lanes[shape.lane.stream.index()].as_ref().expect("the lane is open");
+        let worker = &self.workers[shape.stream.worker.index()];
+        let stream = worker.streams[shape.stream.id.index()].as_ref().expect("the stream is open");
         let workshop = Workshop {
             gpu: &worker.gpu,
             kernels: &worker.kernels,
@@ -204,7 +204,7 @@ impl Gpus {
             states: worker.states(self.words.address(0)),
             settings: self.settings,
         };
-        PlanState::new(shape, lane, &workshop)
+        PlanState::new(shape, stream, &workshop)
     }
 
     /// Gives up plans; gives their numbers and their shapes.
@@ -223,7 +223,7 @@ impl Gpus {
     /// Gives up the plans of GPUs that are lost.
     fn give_up_lost(&mut self) {
         let lost: Vec<bool> = self.workers.iter().map(|worker| worker.usable().is_err()).collect();
-        self.give_up(|plan| lost[plan.shape.lane.worker.index()]);
+        self.give_up(|plan| lost[plan.shape.stream.worker.index()]);
     }
 
     /// Makes plans anew whose memory has moved. Where that fails they are given up, since what they would use is gone.
@@ -231,7 +231,7 @@ impl Gpus {
         let given_up = self.give_up(moved);
         for (place, shape) in given_up {
             let made = self.make(shape);
-            self.plans[place] = Some(self.workers[shape.lane.worker.index()].noted(made)?);
+            self.plans[place] = Some(self.workers[shape.stream.worker.index()].noted(made)?);
             self.of_shape.insert(shape, Plan(place as u32));
         }
         Ok(())
@@ -288,7 +288,7 @@ impl Device for Gpus {
             self.give_up(|_| true);
             return fits;
         }
-        self.remake(|plan| moved[plan.shape.lane.worker.index()])
+        self.remake(|plan| moved[plan.shape.stream.worker.index()])
     }
 
     fn slots(&self, worker: WorkerId) -> u32 {
@@ -304,21 +304,21 @@ impl Device for Gpus {
         if let Some(plan) = self.of_shape.get(&shape) {
             return Ok(*plan);
         }
-        self.lane(shape.lane)?;
-        let worker = &mut self.workers[shape.lane.worker.index()];
+        self.stream(shape.stream)?;
+        let worker = &mut self.workers[shape.stream.worker.index()];
         if let Some(sequences) = worker.sequences.as_mut().filter(|_| shape.steps > 0) {
             sequences.make_ready(shape.rows)?;
         }
-        let fitted = worker.fit_lane(&shape, self.settings.precision);
+        let fitted = worker.fit_stream(&shape, self.settings.precision);
         if worker.noted(fitted)? {
             let memory = worker.memory_of(&shape);
-            self.remake(|plan| plan.shape.lane == shape.lane && plan.memory == memory)?;
+            self.remake(|plan| plan.shape.stream == shape.stream && plan.memory == memory)?;
         }
         let made = self.make(shape);
-        let worker = &mut self.workers[shape.lane.worker.index()];
+        let worker = &mut self.workers[shape.stream.worker.index()];
         let made = worker.noted(made)?;
-        let lane = worker.lanes[shape.lane.stream.index()].as_mut().expect("the lane is open");
-        let loaded = made.load_products(&worker.gpu, lane);
+        let stream = worker.streams[shape.stream.id.index()].as_mut().expect("the stream is open");
+        let loaded = made.load_products(&worker.gpu, stream);
         worker.noted(loaded)?;
         let vacant = std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
         let place = vacant.unwrap_or(self.plans.len());
@@ -340,81 +340,81 @@ impl Device for Gpus {
     }
 
     fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
-        self.with(plan, |plan, gpu, lane| plan.gather(gpu, lane, batch))
+        self.with(plan, |plan, gpu, stream| plan.gather(gpu, stream, batch))
     }
 
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
         let (plan, worker) = self.planned(plan)?;
-        let stream = plan.shape.lane.stream.index();
+        let place = plan.shape.stream.id.index();
         if plan.shape.steps > 0 {
-            let behind = worker.one_at_a_time(stream);
+            let behind = worker.one_at_a_time(place);
             worker.noted(behind)?;
         }
-        let lane = worker.lanes[stream].as_mut().expect("a plan's lane is open");
-        let outcome = plan.launch(&worker.gpu, lane);
+        let stream = worker.streams[place].as_mut().expect("a plan's stream is open");
+        let outcome = plan.launch(&worker.gpu, stream);
         worker.noted(outcome)
     }
 
-    fn signal(&mut self, lane: Lane) -> Result<(), Fault> {
-        self.on(lane, LaneState::signal)
+    fn signal(&mut self, stream: Stream) -> Result<(), Fault> {
+        self.on(stream, StreamState::signal)
     }
 
-    fn signalled(&self, lane: Lane) -> u64 {
-        let worker = &self.workers[lane.worker.index()];
-        worker.lanes.get(lane.stream.index()).and_then(Option::as_ref).map_or(0, LaneState::signalled)
+    fn signalled(&self, stream: Stream) -> u64 {
+        let worker = &self.workers[stream.worker.index()];
+        worker.streams.get(stream.id.index()).and_then(Option::as_ref).map_or(0, StreamState::signalled)
     }
 
-    fn mark(&mut self, lane: Lane) -> Result<Mark, Fault> {
-        let number = self.on(lane, LaneState::mark)?;
-        Ok(Mark { lane, number })
+    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
+        let number = self.on(stream, StreamState::record)?;
+        Ok(Event { stream, number })
     }
 
-    fn wait(&mut self, lane: Lane, mark: Mark) -> Result<(), Fault> {
-        let event = self.lane(mark.lane).map_err(of_another)?.event(mark.number);
-        // SAFETY: events live as long as their lanes, which are never closed.
-        self.on(lane, |lane| unsafe { lane.wait(event) })
+    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
+        let event = self.stream(event.stream).map_err(of_another)?.event(event.number);
+        // SAFETY: events live as long as their streams, which are never closed.
+        self.on(stream, |stream| unsafe { stream.wait(event) })
     }
 
-    fn carry(&mut self, from: (WorkerId, Slot), to: (Lane, Slot)) -> Result<(), Fault> {
+    fn copy_peer(&mut self, from: (WorkerId, Slot), to: (Stream, Slot)) -> Result<(), Fault> {
         let bytes = self.state * size_of::<f32>();
         let source = worker_of(&mut self.workers, from.0)?;
         source.usable().map_err(of_another)?;
         let (source, source_context) = (source.state(from.1)?, source.gpu.handle());
-        let stream = self.lane(to.0)?.stream();
+        let raw = self.stream(to.0)?.raw();
         let worker = &mut self.workers[to.0.worker.index()];
         let target = worker.state(to.1)?;
         worker.gpu.bind()?;
         // SAFETY: both are states of pools, which stay as they are while work is queued; contexts and stream are alive.
         let copied = unsafe {
             if from.0 == to.0.worker {
-                result::memcpy_dtod_async(target, source, bytes, stream)
+                result::memcpy_dtod_async(target, source, bytes, raw)
             } else {
-                result::memcpy_peer_async(worker.gpu.handle(), target, source_context, source, bytes, stream)
+                result::memcpy_peer_async(worker.gpu.handle(), target, source_context, source, bytes, raw)
             }
         };
-        let copied = copied.map_err(|error| worker.gpu.fault("a state can't be carried over", error));
+        let copied = copied.map_err(|error| worker.gpu.fault("a state can't be migrated over", error));
         worker.noted(copied)
     }
 
-    fn fetch(&mut self, lane: Lane, slot: Slot, place: HostPlace) -> Result<(), Fault> {
+    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
         let HostPlace { number, begin, numbers } = place;
         let bytes = (numbers as usize).min(self.state) * size_of::<f32>();
-        self.lane(lane)?;
+        self.stream(stream)?;
         let target = self.fetched.place(begin as usize);
-        let worker = &mut self.workers[lane.worker.index()];
+        let worker = &mut self.workers[stream.worker.index()];
         let source = worker.state(slot)?;
-        let on = worker.lanes[lane.stream.index()].as_ref().expect("it was opened above");
-        self.brought[number as usize] = Some((lane, on.next_signal()));
+        let on = worker.streams[stream.id.index()].as_ref().expect("it was opened above");
+        self.brought[number as usize] = Some((stream, on.next_signal()));
         worker.gpu.bind()?;
         // SAFETY: the slot is a state of the pool, and the place has room for it; both stay while work is queued.
-        let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on.stream()).result() };
+        let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on.raw()).result() };
         let copied = copied.map_err(|error| worker.gpu.fault("a state can't be fetched", error));
         worker.noted(copied)
     }
 
     fn fetched(&self, place: HostPlace) -> &[f32] {
-        let (lane, signal) = self.brought[place.number as usize].expect("a state is fetched before it is read");
-        assert!(self.signalled(lane) >= signal, "a fetched state is read behind the signal that follows the copy");
+        let (stream, signal) = self.brought[place.number as usize].expect("a state is fetched before it is read");
+        assert!(self.signalled(stream) >= signal, "a fetched state is read behind the signal that follows the copy");
         // SAFETY: the one copy to this place was queued before a signal that has come; a further one would have to be queued
         // through this value, which the slice borrows.
         unsafe { self.fetched.read(place.begin as usize, place.numbers as usize) }
@@ -424,14 +424,14 @@ impl Device for Gpus {
         self.words.at(place as usize).load(Ordering::Relaxed)
     }
 
-    fn broken(&mut self, worker: WorkerId, slot: Slot) -> bool {
-        self.workers[worker.index()].broken(slot)
+    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
+        self.workers[worker.index()].take_non_finite(slot)
     }
 
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
         let worker = worker_of(&mut self.workers, worker)?;
         worker.usable()?;
-        let health = worker.lanes.iter().flatten().try_for_each(LaneState::health);
+        let health = worker.streams.iter().flatten().try_for_each(StreamState::health);
         worker.noted(health)
     }
 }

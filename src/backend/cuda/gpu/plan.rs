@@ -9,9 +9,9 @@ use super::call::Call;
 use super::cells::{Cell, Ground, States, Work};
 use super::compile::Kernels;
 use super::cublas::Handle;
-use super::lane::LaneState;
 use super::opened::Gpu;
 use super::staging::Staged;
+use super::stream::StreamState;
 use super::weights::element;
 use crate::backend::cuda::device::{Batch, Fault, Shape};
 use crate::gpu_settings::{LaunchBy, Settings, Signal};
@@ -24,7 +24,7 @@ const STAGED: usize = 0;
 #[derive(Debug)]
 pub(super) struct PlanState {
     pub shape: Shape,
-    /// Which of the lane's working memories it uses.
+    /// Which of the stream's working memories it uses.
     pub memory: usize,
     gather: Call,
     launch: Launch,
@@ -36,12 +36,12 @@ enum Launch {
     Kernels(Vec<Work>),
 }
 
-/// What a plan is made of beside its shape and its lane.
+/// What a plan is made of beside its shape and its stream.
 pub(super) struct Workshop<'a> {
     pub gpu: &'a Arc<Gpu>,
     pub kernels: &'a Kernels,
     pub cell: &'a dyn Cell,
-    /// Which of the lane's working memories the cell uses.
+    /// Which of the stream's working memories the cell uses.
     pub memory: usize,
     pub spec: &'a Spec,
     pub states: States,
@@ -49,11 +49,11 @@ pub(super) struct Workshop<'a> {
 }
 
 impl PlanState {
-    /// Makes a plan on a lane whose memory [fits](LaneState::fit) it.
+    /// Makes a plan on a stream whose memory [fits](StreamState::fit) it.
     ///
     /// # Errors
     /// A product that cuBLAS refuses; memory for a graph that is not there.
-    pub fn new(shape: Shape, lane: &LaneState, with: &Workshop<'_>) -> Result<PlanState, Fault> {
+    pub fn new(shape: Shape, stream: &StreamState, with: &Workshop<'_>) -> Result<PlanState, Fault> {
         let memory = with.memory;
         let fused = shape.signals && with.settings.signal == Signal::Fused;
         let ground = Ground {
@@ -65,14 +65,14 @@ impl PlanState {
             inputs: shape.inputs,
             tokens: shape.tokens,
             steps: shape.steps,
-            buffers: lane.batching(memory).buffers(),
-            table: lane.batching(memory).table(),
+            buffers: stream.batching(memory).buffers(),
+            table: stream.batching(memory).table(),
             states: with.states,
-            tail: lane.tail(memory, fused),
+            tail: stream.tail(memory, fused),
         };
         let mut work = with.cell.work(&ground);
         if shape.signals && !fused {
-            work.push(Work::Kernel(lane.signal_call(with.kernels)));
+            work.push(Work::Kernel(stream.signal_call(with.kernels)));
         }
         with.gpu.bind()?;
         let launch = match with.settings.launch {
@@ -80,31 +80,35 @@ impl PlanState {
                 // Kernels of products can't be loaded while a graph is captured.
                 for work in &work {
                     if let Work::Product(product) = work {
-                        // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
-                        unsafe { lane.products().multiply(product) }?;
+                        // SAFETY: the stream's memory fits the shape, and lives longer than the stream's work.
+                        unsafe { stream.products().multiply(product) }?;
                     }
                 }
-                Launch::Graph(Graph::capture(with.gpu, lane, &mut work)?)
+                Launch::Graph(Graph::capture(with.gpu, stream, &mut work)?)
             }
             _ => Launch::Kernels(work),
         };
         Ok(PlanState { shape, memory, gather: with.cell.gather(&ground), launch })
     }
 
-    /// Runs products of sizes that the lane has not run before, since cuBLAS loads kernels of its own when they are first asked for: in
+    /// Runs products of sizes that the stream has not run before, since cuBLAS loads kernels of its own when they are first asked for: in
     /// milliseconds, which no task should take. What they compute is overwritten by the first that counts.
     ///
     /// # Errors
     /// A product that cuBLAS refuses.
-    pub fn load_products(&self, gpu: &Gpu, lane: &mut LaneState) -> Result<(), Fault> {
+    pub fn load_products(&self, gpu: &Gpu, stream: &mut StreamState) -> Result<(), Fault> {
         let Launch::Kernels(work) = &self.launch else { return Ok(()) };
         gpu.bind()?;
         for work in work {
             match work {
-                // SAFETY: the lane's memory fits the shape, and lives longer than the lane's work.
-                Work::Product(product) if lane.is_new(product.size()) => unsafe { lane.products().multiply(product) }?,
+                // SAFETY: the stream's memory fits the shape, and lives longer than the stream's work.
+                Work::Product(product) if stream.is_new(product.size()) => {
+                    unsafe { stream.products().multiply(product) }?
+                }
                 // SAFETY: as above.
-                Work::Pairs(pairs) if lane.is_new(pairs.size()) => unsafe { lane.products().multiply_pairs(pairs) }?,
+                Work::Pairs(pairs) if stream.is_new(pairs.size()) => {
+                    unsafe { stream.products().multiply_pairs(pairs) }?
+                }
                 _ => {}
             }
         }
@@ -115,42 +119,42 @@ impl PlanState {
     ///
     /// # Errors
     /// A batch that is larger than the plan; those of the driver.
-    pub fn gather(&mut self, gpu: &Gpu, lane: &mut LaneState, batch: &Batch<'_>) -> Result<(), Fault> {
+    pub fn gather(&mut self, gpu: &Gpu, stream: &mut StreamState, batch: &Batch<'_>) -> Result<(), Fault> {
         let (rows, inputs) = (batch.rows.len(), batch.inputs.len());
-        if rows > self.shape.rows as usize || inputs > self.room(lane) {
-            let of = format!("{} rows and {} inputs", self.shape.rows, self.room(lane));
+        if rows > self.shape.rows as usize || inputs > self.room(stream) {
+            let of = format!("{} rows and {} inputs", self.shape.rows, self.room(stream));
             return Err(Fault { reason: format!("{rows} rows and {inputs} inputs for a plan of {of}"), lost: false });
         }
-        let Staged { rows: staged, inputs } = lane.staging.write(batch, lane.next_signal(), lane.signalled())?;
+        let Staged { rows: staged, inputs } = stream.staging.write(batch, stream.next_signal(), stream.signalled())?;
         self.gather.set_address(STAGED, staged);
         self.gather.set_address(STAGED + 1, inputs);
         self.gather.set_number(STAGED + 2, rows as u32);
         gpu.bind()?;
-        // SAFETY: the arguments are those of the cell's gather; the lane's memory fits the shape and outlives its work, and the
+        // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its work, and the
         // staged batch stands until the task has signalled.
-        unsafe { self.gather.queue(lane.stream()) }.map_err(|error| gpu.fault("a gather can't be queued", error))
+        unsafe { self.gather.queue(stream.raw()) }.map_err(|error| gpu.fault("a gather can't be queued", error))
     }
 
     /// The inputs that a batch may have: all cells but those that count them have a row's inputs in the table alone.
-    fn room(&self, lane: &LaneState) -> usize {
-        if self.shape.inputs > 0 { self.shape.inputs as usize } else { lane.batching(self.memory).room() }
+    fn room(&self, stream: &StreamState) -> usize {
+        if self.shape.inputs > 0 { self.shape.inputs as usize } else { stream.batching(self.memory).room() }
     }
 
     /// Queues the cell.
     ///
     /// # Errors
     /// Those of the driver and of cuBLAS.
-    pub fn launch(&mut self, gpu: &Gpu, lane: &mut LaneState) -> Result<(), Fault> {
+    pub fn launch(&mut self, gpu: &Gpu, stream: &mut StreamState) -> Result<(), Fault> {
         gpu.bind()?;
         match &mut self.launch {
-            // SAFETY: the graph was captured on this lane, whose memory outlives its work.
-            Launch::Graph(graph) => unsafe { result::graph::launch(graph.graph, lane.stream()) }
+            // SAFETY: the graph was captured on this stream, whose memory outlives its work.
+            Launch::Graph(graph) => unsafe { result::graph::launch(graph.graph, stream.raw()) }
                 .map_err(|error| gpu.fault("a graph can't be queued", error))?,
-            // SAFETY: the work was made for this lane, whose memory fits the shape and outlives its work.
-            Launch::Kernels(work) => unsafe { queue(work, gpu, lane.products(), lane.stream()) }?,
+            // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
+            Launch::Kernels(work) => unsafe { queue(work, gpu, stream.products(), stream.raw()) }?,
         }
         if self.shape.signals {
-            lane.count_signal();
+            stream.count_signal();
         }
         Ok(())
     }
@@ -185,18 +189,18 @@ struct Graph {
 
 impl Graph {
     /// Captures work as a graph, which is on the GPU before it is first launched.
-    fn capture(gpu: &Arc<Gpu>, lane: &LaneState, work: &mut [Work]) -> Result<Graph, Fault> {
+    fn capture(gpu: &Arc<Gpu>, stream: &StreamState, work: &mut [Work]) -> Result<Graph, Fault> {
         let refused = |error| gpu.fault("a graph can't be captured", error);
-        let stream = lane.stream();
+        let raw = stream.raw();
         // Other threads are not held back by the capture, nor does it look at what they do.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive, and captures nothing yet.
-        unsafe { result::stream::begin_capture(stream, mode) }.map_err(refused)?;
-        // SAFETY: the work was made for this lane; nothing of it runs before the graph is launched.
-        let queued = unsafe { queue(work, gpu, lane.products(), stream) };
+        unsafe { result::stream::begin_capture(raw, mode) }.map_err(refused)?;
+        // SAFETY: the work was made for this stream; nothing of it runs before the graph is launched.
+        let queued = unsafe { queue(work, gpu, stream.products(), raw) };
         // The capture ends in any case, so that the stream goes on to be one.
         // SAFETY: the stream is capturing.
-        let captured = unsafe { result::stream::end_capture(stream) };
+        let captured = unsafe { result::stream::end_capture(raw) };
         queued?;
         let template = captured.map_err(refused)?;
         // SAFETY: the template was captured above, and is given back once, whatever comes of it.
@@ -207,7 +211,7 @@ impl Graph {
         };
         let graph = Graph { gpu: Arc::clone(gpu), graph };
         // SAFETY: the graph and the stream are alive.
-        unsafe { result::graph::upload(graph.graph, stream) }.map_err(refused)?;
+        unsafe { result::graph::upload(graph.graph, raw) }.map_err(refused)?;
         Ok(graph)
     }
 }

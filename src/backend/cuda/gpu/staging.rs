@@ -1,7 +1,7 @@
 //! Where the host writes the members of batches for the GPU to read.
 //!
 //! A gather is queued long before it runs, so that each takes memory of its own until its task is done. The memory is a ring
-//! of equal pieces: what was taken first is free first, because a lane's tasks are done in order.
+//! of equal pieces: what was taken first is free first, because a stream's tasks are done in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::backend::cuda::device::{Batch, Fault};
 /// The numbers that a row is on the GPU.
 pub(super) const ROW: usize = 7;
 
-/// The pieces that a lane begins with. A policy has a few tasks in flight; whole requests gather more often.
+/// The pieces that a stream begins with. A policy has a few tasks in in_flight; whole requests gather more often.
 const PIECES: usize = 32;
 
-/// The ring of one lane.
+/// The ring of one stream.
 #[derive(Debug)]
 pub(super) struct Staging {
     gpu: Arc<Gpu>,
@@ -67,7 +67,7 @@ impl Staging {
         self.pieces.iter_mut().for_each(|piece| piece.busy_until = 0);
     }
 
-    /// Writes a batch down for a task that signals with this number. `signalled` is how far the lane's signal has counted.
+    /// Writes a batch down for a task that signals with this number. `signalled` is how far the stream's signal has counted.
     ///
     /// # Errors
     /// Memory that can't be pinned, where all pieces are taken.

@@ -1,17 +1,17 @@
-//! A worker: one GPU with the network, the pool of states and the lanes.
+//! A worker: one GPU with the network, the pool of states and the streams.
 
 use std::sync::Arc;
 
 use super::cells::{Cell, Sequences, States};
 use super::compile::Kernels;
-use super::lane::LaneState;
 use super::mapped::Mapped;
 use super::memory::Memory;
 use super::opened::{Gpu, size};
+use super::stream::StreamState;
 use crate::backend::cuda::device::{Fault, Shape, Slot};
 use crate::gpu_settings::Precision;
 
-/// The share of the memory that is free which states may take, in hundredths: lanes, graphs and libraries take theirs later.
+/// The share of the memory that is free which states may take, in hundredths: streams, graphs and libraries take theirs later.
 const STATES_SHARE: usize = 75;
 
 /// The most slots that have a number; kernels take the one behind for none.
@@ -21,17 +21,17 @@ const MOST_SLOTS: u64 = u32::MAX as u64;
 #[derive(Debug)]
 pub(super) struct Worker {
     /// By stream.
-    pub lanes: Vec<Option<LaneState>>,
+    pub streams: Vec<Option<StreamState>>,
     pool: Option<Memory>,
     /// For each slot whether numbers that are none were stored there.
-    broken: Mapped<u32>,
+    non_finite: Mapped<u32>,
     slots: u32,
     /// [`super::cells::stride`].
     stride: u32,
     pub cells: Vec<Box<dyn Cell>>,
     /// The same cells in persistent kernels.
     pub sequences: Option<Sequences>,
-    /// The lane that was last given a persistent kernel.
+    /// The stream that was last given a persistent kernel.
     persistent: Option<usize>,
     pub kernels: Kernels,
     pub gpu: Arc<Gpu>,
@@ -47,11 +47,11 @@ impl Worker {
         sequences: Option<Sequences>,
         stride: u32,
     ) -> Result<Worker, Fault> {
-        let broken = Mapped::new(&gpu, 0, "a note for each state")?;
+        let non_finite = Mapped::new(&gpu, 0, "a note for each state")?;
         Ok(Worker {
-            lanes: Vec::new(),
+            streams: Vec::new(),
             pool: None,
-            broken,
+            non_finite,
             slots: 0,
             stride,
             cells,
@@ -68,7 +68,7 @@ impl Worker {
         cell_of(&self.cells, &self.sequences, shape)
     }
 
-    /// Which of a lane's working memories a shape uses: that of its cell type, the first if that shares it with all others, or the last for
+    /// Which of a stream's working memories a shape uses: that of its cell type, the first if that shares it with all others, or the last for
     /// persistent kernels.
     pub fn memory_of(&self, shape: &Shape) -> usize {
         match shape.steps {
@@ -78,36 +78,36 @@ impl Worker {
         }
     }
 
-    /// How many working memories a lane has.
+    /// How many working memories a stream has.
     pub fn memories(&self) -> usize {
         self.cells.len() + 1
     }
 
-    /// Makes the memory of a shape's lane large enough for it; says whether it has moved. The lane is open.
+    /// Makes the memory of a shape's stream large enough for it; says whether it has moved. The stream is open.
     ///
     /// # Errors
     /// Memory that is not there; the old one stays.
-    pub fn fit_lane(&mut self, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
+    pub fn fit_stream(&mut self, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
         let memory = self.memory_of(shape);
-        let Worker { lanes, cells, sequences, .. } = self;
-        let lane = lanes[shape.lane.stream.index()].as_mut().expect("the lane is open");
-        lane.fit(memory, cell_of(cells, sequences, shape), shape, precision)
+        let Worker { streams, cells, sequences, .. } = self;
+        let stream = streams[shape.stream.id.index()].as_mut().expect("the stream is open");
+        stream.fit(memory, cell_of(cells, sequences, shape), shape, precision)
     }
 
-    /// Queues that a lane goes on behind the persistent kernel that another was last given: all blocks of one are on the GPU at once, and so
-    /// blocks of two could wait for each other's places. The lane is open.
+    /// Queues that a stream goes on behind the persistent kernel that another was last given: all blocks of one are on the GPU at once, and so
+    /// blocks of two could wait for each other's places. The stream is open.
     ///
     /// # Errors
     /// Those of the driver.
-    pub fn one_at_a_time(&mut self, lane: usize) -> Result<(), Fault> {
-        if let Some(other) = self.persistent.filter(|other| *other != lane) {
-            let other = self.lanes[other].as_mut().expect("it has been used");
-            let mark = other.mark()?;
-            let event = other.event(mark);
-            // SAFETY: events live as long as their lanes, which are never closed.
-            unsafe { self.lanes[lane].as_mut().expect("the lane is open").wait(event) }?;
+    pub fn one_at_a_time(&mut self, stream: usize) -> Result<(), Fault> {
+        if let Some(other) = self.persistent.filter(|other| *other != stream) {
+            let other = self.streams[other].as_mut().expect("it has been used");
+            let event = other.record()?;
+            let event = other.event(event);
+            // SAFETY: events live as long as their streams, which are never closed.
+            unsafe { self.streams[stream].as_mut().expect("the stream is open").wait(event) }?;
         }
-        self.persistent = Some(lane);
+        self.persistent = Some(stream);
         Ok(())
     }
 
@@ -155,24 +155,24 @@ impl Worker {
         // The old pool goes first: both may not fit beside each other.
         self.slots = 0;
         self.pool = None;
-        self.broken = Mapped::new(&self.gpu, slots as usize, "a note for each state")?;
+        self.non_finite = Mapped::new(&self.gpu, slots as usize, "a note for each state")?;
         self.pool = Some(Memory::new(&self.gpu, slots as usize * bytes, "states")?);
         self.slots = slots;
         Ok(true)
     }
 
-    /// Forgets what an earlier run left: signals, marks, broken states. Nothing may be queued.
+    /// Forgets what an earlier run left: signals, events, non_finite states. Nothing may be queued.
     pub fn reset(&mut self) -> Result<(), Fault> {
         for slot in 0..self.slots as usize {
-            self.broken.at(slot).store(0, std::sync::atomic::Ordering::Relaxed);
+            self.non_finite.at(slot).store(0, std::sync::atomic::Ordering::Relaxed);
         }
-        self.lanes.iter_mut().flatten().try_for_each(LaneState::reset)
+        self.streams.iter_mut().flatten().try_for_each(StreamState::reset)
     }
 
     /// The states, as kernels see them.
     pub fn states(&self, words: u64) -> States {
         let pool = self.pool.as_ref().map_or(0, Memory::address);
-        States { pool, width: self.stride, broken: self.broken.address(0), words }
+        States { pool, width: self.stride, non_finite: self.non_finite.address(0), words }
     }
 
     /// Where a state stands.
@@ -187,9 +187,9 @@ impl Worker {
         Ok(self.states(0).pool + offset)
     }
 
-    /// Whether a slot was broken since this was last asked.
-    pub fn broken(&self, slot: Slot) -> bool {
-        self.broken.at(slot.0 as usize).swap(0, std::sync::atomic::Ordering::Relaxed) != 0
+    /// Whether a slot was non_finite since this was last asked.
+    pub fn take_non_finite(&self, slot: Slot) -> bool {
+        self.non_finite.at(slot.0 as usize).swap(0, std::sync::atomic::Ordering::Relaxed) != 0
     }
 
     /// Whether the GPU can still be used.

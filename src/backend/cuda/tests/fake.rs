@@ -1,9 +1,9 @@
-//! A device that computes with the network of the CPU, as late and in as odd an order as lanes and marks leave open, and
+//! A device that computes with the network of the CPU, as late and in as odd an order as streams and events leave open, and
 //! finds out who relies on more than that.
 //!
-//! What is queued runs when the host queues more or looks at a signal, some of it, from any lane that need not wait. Every access to
-//! a slot is held against those before it by vector clocks: two of which one writes have to be ordered by their lane, by
-//! a mark, or by a signal that the host has seen, whatever the order in which they happened to run. Only where a worker dies
+//! What is queued runs when the host queues more or looks at a signal, some of it, from any stream that need not wait. Every access to
+//! a slot is held against those before it by vector clocks: two of which one writes have to be ordered by their stream, by
+//! an event, or by a signal that the host has seen, whatever the order in which they happened to run. Only where a worker dies
 //! before it has run something that uses a slot, nobody can be behind that: what the request comes to is lost with the
 //! worker, and its slots may be in disorder until they are given back.
 
@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use rand::RngExt as _;
 
-use crate::backend::cuda::device::{Batch, Device, Fault, HostPlace, Lane, Mark, Needs, Plan, Row, Shape, Slot};
+use crate::backend::cuda::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream};
 use crate::network::operators::{Activations, Operators};
 use crate::network::{self, Network, Scratch};
 use crate::units::{CellId, RequestId, WorkerId};
-use crate::workload::random::Stream;
+use crate::workload::random;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,14 +54,14 @@ pub struct Fake {
 
 /// What runs.
 struct Engine {
-    rng: Stream,
+    rng: random::Stream,
     queues: Vec<Queue>,
     /// What the host knows to be done.
     host: Clock,
     places: BTreeMap<(WorkerId, Slot), Place>,
-    tables: BTreeMap<(Lane, CellId), Table>,
+    tables: BTreeMap<(Stream, CellId), Table>,
     words: Vec<Option<u32>>,
-    marks: BTreeMap<(Lane, u64), Clock>,
+    events: BTreeMap<(Stream, u64), Clock>,
     /// How many operations of each worker have run.
     ran: BTreeMap<WorkerId, u64>,
     /// Rows that were brought together, and rows that were computed.
@@ -70,12 +70,12 @@ struct Engine {
 }
 
 struct Queue {
-    lane: Lane,
+    stream: Stream,
     operations: VecDeque<(u64, Clock, Operation)>,
     /// How many operations were queued.
     queued: u64,
     clock: Clock,
-    marks: u64,
+    events: u64,
     /// What was done at each count of the signal.
     signals: Vec<Clock>,
 }
@@ -85,13 +85,13 @@ enum Operation {
     Gather(Shape, Vec<Row>, Vec<Slot>),
     Launch(Shape),
     Signal,
-    Mark(u64),
-    Wait(Mark),
-    Carry((WorkerId, Slot), Slot),
-    Fetch(Slot, HostPlace),
+    Record(u64),
+    Wait(Event),
+    CopyPeer((WorkerId, Slot), Slot),
+    CopyToHost(Slot, HostPlace),
 }
 
-/// For each lane, how many of its operations are known to be done.
+/// For each stream, how many of its operations are known to be done.
 #[derive(Clone, Debug, Default)]
 struct Clock(Vec<u64>);
 
@@ -103,15 +103,15 @@ impl Clock {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = (*own).max(*other));
     }
 
-    fn set(&mut self, lane: usize, count: u64) {
-        if self.0.len() <= lane {
-            self.0.resize(lane + 1, 0);
+    fn set(&mut self, stream: usize, count: u64) {
+        if self.0.len() <= stream {
+            self.0.resize(stream + 1, 0);
         }
-        self.0[lane] = count;
+        self.0[stream] = count;
     }
 
-    fn knows(&self, (lane, count): (usize, u64)) -> bool {
-        self.0.get(lane).is_some_and(|known| *known >= count)
+    fn knows(&self, (stream, count): (usize, u64)) -> bool {
+        self.0.get(stream).is_some_and(|known| *known >= count)
     }
 }
 
@@ -121,9 +121,9 @@ impl Operation {
         let of = |slot: &Slot| (worker, *slot) == at;
         match self {
             Operation::Gather(_, rows, inputs) => rows.iter().any(|row| of(&row.state)) || inputs.iter().any(of),
-            Operation::Carry(from, to) => *from == at || of(to),
-            Operation::Fetch(slot, _) => of(slot),
-            Operation::Launch(_) | Operation::Signal | Operation::Mark(_) | Operation::Wait(_) => false,
+            Operation::CopyPeer(from, to) => *from == at || of(to),
+            Operation::CopyToHost(slot, _) => of(slot),
+            Operation::Launch(_) | Operation::Signal | Operation::Record(_) | Operation::Wait(_) => false,
         }
     }
 }
@@ -174,7 +174,7 @@ impl Place {
     }
 }
 
-/// The operands of a cell on a lane.
+/// The operands of a cell on a stream.
 struct Table {
     shape: Shape,
     rows: Vec<Row>,
@@ -185,7 +185,7 @@ struct Table {
 }
 
 impl Fake {
-    pub fn new(network: &Arc<Network>, rng: Stream) -> Fake {
+    pub fn new(network: &Arc<Network>, rng: random::Stream) -> Fake {
         Fake {
             slots: 100_000,
             most_steps: 0,
@@ -203,7 +203,7 @@ impl Fake {
                 places: BTreeMap::new(),
                 tables: BTreeMap::new(),
                 words: Vec::new(),
-                marks: BTreeMap::new(),
+                events: BTreeMap::new(),
                 ran: BTreeMap::new(),
                 gathers: 0,
                 computed: 0,
@@ -213,7 +213,7 @@ impl Fake {
     }
 
     /// Runs what is queued in another order.
-    pub fn shuffle(&mut self, rng: Stream) {
+    pub fn shuffle(&mut self, rng: random::Stream) {
         self.engine.get_mut().rng = rng;
     }
 
@@ -233,11 +233,11 @@ impl Fake {
         (engine.gathers, engine.computed)
     }
 
-    /// Whether all that was queued on workers that are well has run, but for marks that nobody waits for.
+    /// Whether all that was queued on workers that are well has run, but for events that nobody waits for.
     pub fn is_idle(&self) -> bool {
         let engine = self.engine.borrow();
-        let marks = |queue: &Queue| queue.operations.iter().all(|(_, _, left)| matches!(left, Operation::Mark(_)));
-        engine.queues.iter().all(|queue| marks(queue) || self.is_dead(&engine, queue.lane.worker))
+        let events = |queue: &Queue| queue.operations.iter().all(|(_, _, left)| matches!(left, Operation::Record(_)));
+        engine.queues.iter().all(|queue| events(queue) || self.is_dead(&engine, queue.stream.worker))
     }
 
     /// Whether a worker has died.
@@ -250,14 +250,14 @@ impl Fake {
         self.trouble.dies.is_some_and(|(who, after)| who == worker && ran >= after)
     }
 
-    fn push(&self, lane: Lane, operation: Operation) -> Result<(), Fault> {
+    fn push(&self, stream: Stream, operation: Operation) -> Result<(), Fault> {
         let mut engine = self.engine.borrow_mut();
-        if self.trouble.refuses && self.is_dead(&engine, lane.worker) {
-            engine.give_up(lane.worker, self.network.state());
+        if self.trouble.refuses && self.is_dead(&engine, stream.worker) {
+            engine.give_up(stream.worker, self.network.state());
             return Err(Fault { reason: "it fell off the bus".into(), lost: true });
         }
         let host = engine.host.clone();
-        let at = engine.place_of(lane);
+        let at = engine.place_of(stream);
         let queue = &mut engine.queues[at];
         queue.queued += 1;
         let number = queue.queued;
@@ -269,9 +269,9 @@ impl Fake {
         Ok(())
     }
 
-    /// What a lane can't have of another worker is no fault of its own worker's.
-    fn ask_other(&mut self, other: WorkerId, lane: Lane) -> Result<(), Fault> {
-        let dead = self.trouble.refuses && other != lane.worker && self.is_dead(&self.engine.borrow(), other);
+    /// What a stream can't have of another worker is no fault of its own worker's.
+    fn ask_other(&mut self, other: WorkerId, stream: Stream) -> Result<(), Fault> {
+        let dead = self.trouble.refuses && other != stream.worker && self.is_dead(&self.engine.borrow(), other);
         if dead { Err(Fault { reason: "its neighbour is gone".into(), lost: false }) } else { Ok(()) }
     }
 
@@ -279,55 +279,62 @@ impl Fake {
         self.plans[plan.0 as usize].expect("a plan that is launched is held")
     }
 
-    /// Runs the first operation of a lane that need not wait. Says whether there was one.
+    /// Runs the first operation of a stream that need not wait. Says whether there was one.
     fn run_one(&self, engine: &mut Engine) -> bool {
         let ready = |queue: &Queue| match queue.operations.front() {
-            _ if self.is_dead(engine, queue.lane.worker) => false,
+            _ if self.is_dead(engine, queue.stream.worker) => false,
             None => false,
-            Some((_, _, Operation::Wait(mark))) => {
-                engine.marks.contains_key(&(mark.lane, mark.number)) || self.is_dead(engine, mark.lane.worker)
+            Some((_, _, Operation::Wait(event))) => {
+                engine.events.contains_key(&(event.stream, event.number)) || self.is_dead(engine, event.stream.worker)
             }
             Some(_) => true,
         };
-        let lanes: Vec<usize> = (0..engine.queues.len()).filter(|lane| ready(&engine.queues[*lane])).collect();
-        if lanes.is_empty() {
+        let streams: Vec<usize> = (0..engine.queues.len()).filter(|stream| ready(&engine.queues[*stream])).collect();
+        if streams.is_empty() {
             return false;
         }
-        let at = lanes[engine.rng.random_range(0..lanes.len())];
+        let at = streams[engine.rng.random_range(0..streams.len())];
         let queue = &mut engine.queues[at];
-        let lane = queue.lane;
+        let stream = queue.stream;
         let (number, host, operation) = queue.operations.pop_front().expect("an operation is ready");
         let mut clock = std::mem::take(&mut queue.clock);
         clock.join(&host);
         clock.set(at, number);
-        if let Operation::Wait(mark) = &operation {
-            match engine.marks.get(&(mark.lane, mark.number)) {
+        if let Operation::Wait(event) = &operation {
+            match engine.events.get(&(event.stream, event.number)) {
                 Some(other) => clock.join(other),
-                None => engine.bury(mark.lane.worker, &mut clock, self.network.state()),
+                None => engine.bury(event.stream.worker, &mut clock, self.network.state()),
             }
         }
-        *engine.ran.entry(lane.worker).or_default() += 1;
-        self.run_operation(engine, (at, number), lane, &clock, operation);
+        *engine.ran.entry(stream.worker).or_default() += 1;
+        self.run_operation(engine, (at, number), stream, &clock, operation);
         engine.queues[at].clock = clock;
         true
     }
 
-    fn run_operation(&self, engine: &mut Engine, by: (usize, u64), lane: Lane, clock: &Clock, operation: Operation) {
-        let worker = lane.worker;
+    fn run_operation(
+        &self,
+        engine: &mut Engine,
+        by: (usize, u64),
+        stream: Stream,
+        clock: &Clock,
+        operation: Operation,
+    ) {
+        let worker = stream.worker;
         match operation {
             Operation::Wait(_) => {}
             Operation::Signal => engine.queues[by.0].signals.push(clock.clone()),
-            Operation::Mark(number) => {
-                engine.marks.insert((lane, number), clock.clone());
+            Operation::Record(number) => {
+                engine.events.insert((stream, number), clock.clone());
             }
-            Operation::Carry((from, slot), to) => {
+            Operation::CopyPeer((from, slot), to) => {
                 let state = match self.is_dead(engine, from) {
                     true => vec![0.5; self.network.state()],
                     false => engine.place(from, slot).read(by, clock, (from, slot)),
                 };
                 engine.place(worker, to).write(by, clock, state, (worker, to));
             }
-            Operation::Fetch(slot, place) => {
+            Operation::CopyToHost(slot, place) => {
                 let state = engine.place(worker, slot).read(by, clock, (worker, slot));
                 assert_eq!(place.numbers as usize, state.len(), "there is room for the state, and for no more");
                 self.fetched[place.number as usize].set(state).expect("a place is fetched to once");
@@ -350,12 +357,12 @@ impl Fake {
                     }
                     begin = row.inputs_end;
                 }
-                engine.tables.insert((lane, shape.cell), Table { shape, rows, inputs, taken, age: 0 });
+                engine.tables.insert((stream, shape.cell), Table { shape, rows, inputs, taken, age: 0 });
             }
             Operation::Launch(shape) => {
                 match shape.steps {
-                    0 => self.compute(engine, by, lane, clock, shape),
-                    _ => self.compute_sequences(engine, by, lane, clock, shape),
+                    0 => self.compute(engine, by, stream, clock, shape),
+                    _ => self.compute_sequences(engine, by, stream, clock, shape),
                 }
                 if shape.signals {
                     engine.queues[by.0].signals.push(clock.clone());
@@ -376,9 +383,9 @@ impl Fake {
         out.chunks_exact(self.network.state()).map(<[f32]>::to_vec).collect()
     }
 
-    fn compute(&self, engine: &mut Engine, by: (usize, u64), lane: Lane, clock: &Clock, shape: Shape) {
-        let worker = lane.worker;
-        let mut table = engine.tables.remove(&(lane, shape.cell)).expect("a gather comes before the first launch");
+    fn compute(&self, engine: &mut Engine, by: (usize, u64), stream: Stream, clock: &Clock, shape: Shape) {
+        let worker = stream.worker;
+        let mut table = engine.tables.remove(&(stream, shape.cell)).expect("a gather comes before the first launch");
         assert_eq!(table.shape, shape, "the plan that is launched is for the batch that was brought together");
         engine.computed += u64::from(shape.rows);
         let mut begin = 0;
@@ -427,12 +434,12 @@ impl Fake {
             }
             engine.place(worker, row.state).write(by, clock, out, (worker, row.state));
         }
-        engine.tables.insert((lane, shape.cell), table);
+        engine.tables.insert((stream, shape.cell), table);
     }
 
     /// Runs all steps of a launch of a persistent kernel. No launch goes on from it.
-    fn compute_sequences(&self, engine: &mut Engine, by: (usize, u64), lane: Lane, clock: &Clock, shape: Shape) {
-        let table = engine.tables.remove(&(lane, shape.cell)).expect("a gather comes before a launch");
+    fn compute_sequences(&self, engine: &mut Engine, by: (usize, u64), stream: Stream, clock: &Clock, shape: Shape) {
+        let table = engine.tables.remove(&(stream, shape.cell)).expect("a gather comes before a launch");
         assert_eq!(table.shape, shape, "the plan that is launched is for the batch that was brought together");
         assert!(shape.steps <= self.most_steps, "a launch has no more steps than the device can run");
         engine.computed += u64::from(shape.rows) * u64::from(shape.steps);
@@ -445,7 +452,7 @@ impl Fake {
             begin = row.inputs_end;
             assert_eq!(state.is_empty(), row.node == 0, "all but a first node take a state");
             if row.node > 0 {
-                engine.place(lane.worker, row.state).read(by, clock, (lane.worker, row.state));
+                engine.place(stream.worker, row.state).read(by, clock, (stream.worker, row.state));
             }
             for node in row.node..=row.last {
                 let ends = [u32::from(node > 0)];
@@ -455,7 +462,7 @@ impl Fake {
                     state[0] = f32::NAN;
                 }
             }
-            engine.place(lane.worker, row.state).write(by, clock, state, (lane.worker, row.state));
+            engine.place(stream.worker, row.state).write(by, clock, state, (stream.worker, row.state));
         }
     }
 }
@@ -479,14 +486,14 @@ fn operated(operators: &Operators, shape: Shape, live: &[(Row, u32)], states: &[
 }
 
 impl Engine {
-    fn place_of(&mut self, lane: Lane) -> usize {
-        self.queues.iter().position(|queue| queue.lane == lane).unwrap_or_else(|| {
+    fn place_of(&mut self, stream: Stream) -> usize {
+        self.queues.iter().position(|queue| queue.stream == stream).unwrap_or_else(|| {
             self.queues.push(Queue {
-                lane,
+                stream,
                 operations: VecDeque::new(),
                 queued: 0,
                 clock: Clock::default(),
-                marks: 0,
+                events: 0,
                 signals: Vec::new(),
             });
             self.queues.len() - 1
@@ -496,11 +503,11 @@ impl Engine {
     /// What a dead worker has run was before its death; behind what it had yet to run nobody will ever be.
     fn bury(&mut self, worker: WorkerId, mourner: &mut Clock, width: usize) {
         let Engine { queues, places, .. } = self;
-        for (lane, queue) in queues.iter().enumerate().filter(|(_, queue)| queue.lane.worker == worker) {
+        for (stream, queue) in queues.iter().enumerate().filter(|(_, queue)| queue.stream.worker == worker) {
             mourner.join(&queue.clock);
-            mourner.set(lane, u64::MAX);
+            mourner.set(stream, u64::MAX);
             for (.., left) in &queue.operations {
-                if let Operation::Carry(from, _) = left {
+                if let Operation::CopyPeer(from, _) = left {
                     places.entry(*from).or_default().spoil(&vec![0.5; width]);
                 }
             }
@@ -526,7 +533,7 @@ impl Device for Fake {
         engine.host = Clock::default();
         engine.places.clear();
         engine.tables.clear();
-        engine.marks.clear();
+        engine.events.clear();
         engine.words = vec![None; needs.words as usize];
         self.fetched = (0..needs.fetched).map(|_| OnceCell::new()).collect();
         Ok(())
@@ -561,7 +568,7 @@ impl Device for Fake {
         let shape = self.shape(plan);
         assert!(batch.rows.len() <= shape.rows as usize, "the rows fit the plan");
         assert!(shape.inputs == 0 || batch.inputs.len() <= shape.inputs as usize, "the inputs fit the plan");
-        self.push(shape.lane, Operation::Gather(shape, batch.rows.to_vec(), batch.inputs.to_vec()))
+        self.push(shape.stream, Operation::Gather(shape, batch.rows.to_vec(), batch.inputs.to_vec()))
     }
 
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
@@ -570,51 +577,51 @@ impl Device for Fake {
             return Err(Fault { reason: "too many resources".into(), lost: false });
         }
         let shape = self.shape(plan);
-        self.push(shape.lane, Operation::Launch(shape))
+        self.push(shape.stream, Operation::Launch(shape))
     }
 
-    fn signal(&mut self, lane: Lane) -> Result<(), Fault> {
-        self.push(lane, Operation::Signal)
+    fn signal(&mut self, stream: Stream) -> Result<(), Fault> {
+        self.push(stream, Operation::Signal)
     }
 
-    fn signalled(&self, lane: Lane) -> u64 {
+    fn signalled(&self, stream: Stream) -> u64 {
         let mut engine = self.engine.borrow_mut();
         for _ in 0..engine.rng.random_range(0..4) {
             self.run_one(&mut engine);
         }
-        let Some(queue) = engine.queues.iter().find(|queue| queue.lane == lane) else { return 0 };
+        let Some(queue) = engine.queues.iter().find(|queue| queue.stream == stream) else { return 0 };
         let (counted, done) = (queue.signals.len() as u64, queue.signals.last().cloned());
         done.into_iter().for_each(|done| engine.host.join(&done));
         counted
     }
 
-    fn mark(&mut self, lane: Lane) -> Result<Mark, Fault> {
+    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
         let engine = self.engine.get_mut();
-        let at = engine.place_of(lane);
-        engine.queues[at].marks += 1;
-        let number = engine.queues[at].marks;
-        self.push(lane, Operation::Mark(number))?;
-        Ok(Mark { lane, number })
+        let at = engine.place_of(stream);
+        engine.queues[at].events += 1;
+        let number = engine.queues[at].events;
+        self.push(stream, Operation::Record(number))?;
+        Ok(Event { stream, number })
     }
 
-    fn wait(&mut self, lane: Lane, mark: Mark) -> Result<(), Fault> {
-        self.ask_other(mark.lane.worker, lane)?;
-        self.push(lane, Operation::Wait(mark))
+    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
+        self.ask_other(event.stream.worker, stream)?;
+        self.push(stream, Operation::Wait(event))
     }
 
-    fn carry(&mut self, from: (WorkerId, Slot), (lane, slot): (Lane, Slot)) -> Result<(), Fault> {
-        assert_ne!(from.0, lane.worker, "a state is carried from another worker");
-        if let Err(fault) = self.ask_other(from.0, lane) {
+    fn copy_peer(&mut self, from: (WorkerId, Slot), (stream, slot): (Stream, Slot)) -> Result<(), Fault> {
+        assert_ne!(from.0, stream.worker, "a state is migrated from another worker");
+        if let Err(fault) = self.ask_other(from.0, stream) {
             // Nothing is written there, and what stands there anyway is used.
             let state = vec![0.5; self.network.state()];
-            self.engine.get_mut().place(lane.worker, slot).spoil(&state);
+            self.engine.get_mut().place(stream.worker, slot).spoil(&state);
             return Err(fault);
         }
-        self.push(lane, Operation::Carry(from, slot))
+        self.push(stream, Operation::CopyPeer(from, slot))
     }
 
-    fn fetch(&mut self, lane: Lane, slot: Slot, place: HostPlace) -> Result<(), Fault> {
-        self.push(lane, Operation::Fetch(slot, place))
+    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
+        self.push(stream, Operation::CopyToHost(slot, place))
     }
 
     fn fetched(&self, place: HostPlace) -> &[f32] {
@@ -625,10 +632,10 @@ impl Device for Fake {
         self.engine.borrow().words[place as usize].expect("a word is read when it has been written")
     }
 
-    fn broken(&mut self, worker: WorkerId, slot: Slot) -> bool {
+    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
         let mut engine = self.engine.borrow_mut();
-        for queue in engine.queues.iter().filter(|queue| !self.is_dead(&engine, queue.lane.worker)) {
-            let waiting = queue.operations.iter().find(|(.., left)| left.uses(queue.lane.worker, (worker, slot)));
+        for queue in engine.queues.iter().filter(|queue| !self.is_dead(&engine, queue.stream.worker)) {
+            let waiting = queue.operations.iter().find(|(.., left)| left.uses(queue.stream.worker, (worker, slot)));
             assert!(waiting.is_none(), "{slot:?} of worker {worker} is asked about before {waiting:?} has run");
         }
         let host = engine.host.clone();

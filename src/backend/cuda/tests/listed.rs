@@ -1,4 +1,4 @@
-//! Networks that a file lists, and parts of requests: what they come to under every policy, on one lane and on several.
+//! Networks that a file lists, and parts of requests: what they come to under every policy, on one stream and on several.
 
 use rand::RngExt as _;
 
@@ -100,7 +100,7 @@ fn requests_come_to_the_same_in_stages_and_whole_and_node_by_node() {
 }
 
 #[test]
-fn stages_on_lanes_of_their_own_keep_the_laws() {
+fn stages_on_streams_of_their_own_keep_the_laws() {
     let policies: [Box<dyn Configured>; 4] = [
         Box::new(DvaBatch {
             max_batch: 4,

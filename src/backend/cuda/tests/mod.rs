@@ -213,7 +213,7 @@ impl<'s> Service<'s> {
         drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &AtomicBool::new(false))
             .expect("nobody stops this run");
         cuda.collect();
-        assert!(!cuda.lanes.are_busy(), "nothing is in progress");
+        assert!(!cuda.streams.are_busy(), "nothing is in progress");
         assert_eq!(cuda.states.pools().taken(), 0, "all slots have been given back");
         let outputs = (0..self.requests.len() as u32).map(|request| cuda.output(RequestId(request))).collect();
         let mut lost = |worker: &WorkerId| cuda.states.pools().lost(*worker).is_some();

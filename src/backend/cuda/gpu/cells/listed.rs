@@ -174,7 +174,7 @@ impl Listed {
     fn squash(&self, at: &Ground<'_>, padded: &Sizes, some: Queries) -> Call {
         let [count, rows, columns] = written(padded);
         let is_last = some.from + some.count >= at.rows;
-        let arguments = self.queries(at, some).address(at.states.broken).address(at.buffers[PRODUCT]);
+        let arguments = self.queries(at, some).address(at.states.non_finite).address(at.buffers[PRODUCT]);
         let arguments = arguments.number(count).number(rows).number(columns).number(is_last.into()).ending(at);
         at.call_rows(Kernel::Squash, writes(padded) as u32, some.count, arguments)
     }

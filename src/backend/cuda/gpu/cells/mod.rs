@@ -24,7 +24,7 @@ pub(super) trait Cell: std::fmt::Debug + Send {
     /// The working memory of batches up to one, as many buffers as the cell has, in its own order.
     fn buffers(&self, of: &Shape) -> Vec<Buffer>;
 
-    /// Whether all cells of the model work in one memory of a lane, since no launch goes on from what another has left there.
+    /// Whether all cells of the model work in one memory of a stream, since no launch goes on from what another has left there.
     fn shares_memory(&self) -> bool {
         false
     }
@@ -151,7 +151,7 @@ pub(super) struct Ground<'a> {
     pub tail: Tail,
 }
 
-/// Where a lane keeps the rows of a cell's batch.
+/// Where a stream keeps the rows of a cell's batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     pub rows: u64,
@@ -166,7 +166,7 @@ pub(super) struct States {
     pub pool: u64,
     /// [`stride`].
     pub width: u32,
-    pub broken: u64,
+    pub non_finite: u64,
     pub words: u64,
 }
 
@@ -227,7 +227,7 @@ impl Ground<'_> {
 
     /// The table and the states.
     fn states(&self) -> Arguments {
-        self.table().address(self.states.pool).number(self.states.width).address(self.states.broken)
+        self.table().address(self.states.pool).number(self.states.width).address(self.states.non_finite)
     }
 }
 

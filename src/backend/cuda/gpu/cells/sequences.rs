@@ -81,7 +81,7 @@ impl Sequences {
     fn give(&self, at: &Ground<'_>, some: Rows, size: u32) -> Call {
         let behind = u64::from(at.steps) * u64::from(size * self.hidden) * size_of::<f32>() as u64;
         let arguments = some.arguments(at);
-        let arguments = arguments.address(at.states.pool).number(at.states.width).address(at.states.broken);
+        let arguments = arguments.address(at.states.pool).number(at.states.width).address(at.states.non_finite);
         let arguments = arguments.address(at.buffers[HIDDEN] + behind).address(self.cells(at)).number(self.hidden);
         at.call_rows(Kernel::GiveSequences, self.hidden, some.count, arguments)
     }

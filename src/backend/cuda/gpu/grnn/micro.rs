@@ -6,9 +6,9 @@ use super::loaded::Loaded;
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::call::{Arguments, Call};
 use crate::backend::cuda::gpu::failed;
-use crate::backend::cuda::gpu::lane::Stream;
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::nvrtc::Source;
+use crate::backend::cuda::gpu::stream::RawStream;
 use crate::backend::cuda::gpu::weights::elements;
 use crate::cost::grnn::{Measured, Product, Reduction};
 use crate::error::Result;
@@ -56,7 +56,7 @@ struct Grid {
 
 /// The GPU, and memory for whatever runs. What is first uses what stands behind it.
 struct Bench<'h> {
-    stream: Stream,
+    stream: RawStream,
     /// What kernels read, what they come to, and the cycles of each block.
     numbers: Memory,
     results: Memory,
@@ -117,7 +117,7 @@ impl Bench<'_> {
         let numbers: Vec<f32> = (0..READ).map(|n| (n % 7) as f32 / 8.0).collect();
         let floats = |count: usize| Memory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
         Ok(Bench {
-            stream: Stream::new(gpu)?,
+            stream: RawStream::new(gpu)?,
             numbers: Memory::holding(gpu, &elements(&numbers, Precision::F32), "a micro-benchmark")?,
             results: floats(blocks * THREADS as usize)?,
             cycles: Memory::zeros(gpu, blocks * size_of::<u64>(), "a micro-benchmark")?,

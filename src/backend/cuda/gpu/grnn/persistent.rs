@@ -9,9 +9,9 @@ use super::{Configuration, Host, Layer};
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::cublas::Handle;
 use crate::backend::cuda::gpu::failed;
-use crate::backend::cuda::gpu::lane::{Stream, workspace};
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::opened::Gpu;
+use crate::backend::cuda::gpu::stream::{RawStream, workspace};
 use crate::backend::cuda::gpu::weights::elements;
 use crate::clock;
 use crate::cost::grnn::{Cell, Rnn, Sizes};
@@ -37,7 +37,7 @@ pub struct Persistent {
     products: Handle,
     /// The memory of the sequences that were run last.
     room: Option<Room>,
-    stream: Stream,
+    stream: RawStream,
     _workspace: Memory,
     layer: Arc<Layer>,
     gpu: Arc<Gpu>,
@@ -82,7 +82,7 @@ impl Persistent {
         let gpu = &host.gpu;
         let kernel = Kernel::new(host, configuration)?;
         let (stream, room) = (
-            Stream::new(gpu).map_err(failed)?,
+            RawStream::new(gpu).map_err(failed)?,
             Memory::new(gpu, workspace(gpu), "products' workspace").map_err(failed)?,
         );
         // SAFETY: stream and workspace are of one context, which is current, and stand behind the handle.

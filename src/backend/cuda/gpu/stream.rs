@@ -1,4 +1,4 @@
-//! A lane: a stream of a GPU with all that its work uses.
+//! A stream: a stream of a GPU with all that its work uses.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,27 +17,27 @@ use super::staging::{ROW, Staging};
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
 
-/// The marks of a lane that have events of their own. A later mark takes the event of an earlier one; who then waits for the
+/// The events of a stream that have events of their own. A later event takes the event of an earlier one; who then waits for the
 /// earlier one waits for the later, which is queued too and so comes.
 const EVENTS: u64 = 64;
 
 /// A stream of a GPU.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct RawStream {
     gpu: Arc<Gpu>,
     stream: CUstream,
 }
 
-impl Stream {
+impl RawStream {
     /// Makes a stream, which waits for no other.
     ///
     /// # Errors
     /// Those of the driver.
-    pub fn new(gpu: &Arc<Gpu>) -> Result<Stream, Fault> {
+    pub fn new(gpu: &Arc<Gpu>) -> Result<RawStream, Fault> {
         gpu.bind()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
         let stream = stream.map_err(|error| gpu.fault("a stream can't be made", error))?;
-        Ok(Stream { gpu: Arc::clone(gpu), stream })
+        Ok(RawStream { gpu: Arc::clone(gpu), stream })
     }
 
     pub fn handle(&self) -> CUstream {
@@ -45,7 +45,7 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for RawStream {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {
             // SAFETY: it was made once and is given back once; the driver lets what is queued run to its end.
@@ -56,12 +56,12 @@ impl Drop for Stream {
 
 /// A point in a stream that others wait for.
 #[derive(Debug)]
-struct Event {
+struct RawEvent {
     gpu: Arc<Gpu>,
     event: CUevent,
 }
 
-impl Drop for Event {
+impl Drop for RawEvent {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {
             // SAFETY: it was made once and is given back once; the driver keeps it for whoever waits.
@@ -70,30 +70,30 @@ impl Drop for Event {
     }
 }
 
-/// The lane. What is first uses what stands behind it.
+/// The stream. What is first uses what stands behind it.
 #[derive(Debug)]
-pub(super) struct LaneState {
+pub(super) struct StreamState {
     products: Handle,
     /// The sizes of products whose kernels are loaded.
     loaded: HashSet<Size>,
-    stream: Stream,
-    events: Vec<Event>,
+    raw: RawStream,
+    events: Vec<RawEvent>,
     _workspace: Memory,
-    /// The working memory of each cell type that the lane has run, and that of persistent kernels; of cells that share one the first alone has it.
+    /// The working memory of each cell type that the stream has run, and that of persistent kernels; of cells that share one the first alone has it.
     batches: Vec<Option<Batching>>,
     pub staging: Staging,
     /// How far the signal has counted, on the GPU and for the host.
     counted: Memory,
     host: Mapped<u64>,
     signal: Call,
-    /// The signals that were queued, and the marks.
+    /// The signals that were queued, and the events.
     queued: u64,
-    marked: u64,
+    recorded: u64,
     gpu: Arc<Gpu>,
 }
 
-impl LaneState {
-    /// Opens a lane with so many working memories.
+impl StreamState {
+    /// Opens a stream with so many working memories.
     ///
     /// # Errors
     /// Memory that is not there.
@@ -103,25 +103,24 @@ impl LaneState {
         cublas: &Cublas,
         precision: Precision,
         memories: usize,
-    ) -> Result<LaneState, Fault> {
+    ) -> Result<StreamState, Fault> {
         gpu.bind()?;
         let made = |error| gpu.fault("a stream can't be made", error);
-        let stream = Stream::new(gpu)?;
+        let raw = RawStream::new(gpu)?;
         let event = || {
             let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
-            event.map(|event| Event { gpu: Arc::clone(gpu), event }).map_err(made)
+            event.map(|event| RawEvent { gpu: Arc::clone(gpu), event }).map_err(made)
         };
         let events = (0..EVENTS).map(|_| event()).collect::<Result<_, _>>()?;
         let workspace = Memory::new(gpu, workspace(gpu), "products' workspace")?;
-        // SAFETY: the handle is given back before the stream and the workspace, which stand behind it in the lane.
-        let products =
-            unsafe { Handle::new(cublas, precision, stream.stream, (workspace.address(), workspace.bytes())) }?;
+        // SAFETY: the handle is given back before the stream and the workspace, which stand behind it in the stream.
+        let products = unsafe { Handle::new(cublas, precision, raw.stream, (workspace.address(), workspace.bytes())) }?;
         let counted = Memory::zeros(gpu, size_of::<u64>(), "a signal")?;
         let host = Mapped::new(gpu, 1, "a signal")?;
-        Ok(LaneState {
+        Ok(StreamState {
             products,
             loaded: HashSet::new(),
-            stream,
+            raw,
             events,
             _workspace: workspace,
             batches: (0..memories).map(|_| None).collect(),
@@ -130,22 +129,22 @@ impl LaneState {
             counted,
             host,
             queued: 0,
-            marked: 0,
+            recorded: 0,
             gpu: Arc::clone(gpu),
         })
     }
 
-    /// Signals and marks count from 0. Nothing is queued.
+    /// Signals and events count from 0. Nothing is queued.
     pub fn reset(&mut self) -> Result<(), Fault> {
         self.counted.clear()?;
         self.host.set(0, 0);
         self.staging.reset();
-        (self.queued, self.marked) = (0, 0);
+        (self.queued, self.recorded) = (0, 0);
         Ok(())
     }
 
-    pub fn stream(&self) -> CUstream {
-        self.stream.stream
+    pub fn raw(&self) -> CUstream {
+        self.raw.stream
     }
 
     pub fn products(&self) -> &Handle {
@@ -161,7 +160,7 @@ impl LaneState {
     pub fn synchronize(&self) -> Result<(), Fault> {
         self.gpu.bind()?;
         // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.stream()) }.map_err(|error| self.gpu.fault("broke off", error))
+        unsafe { result::stream::synchronize(self.raw()) }.map_err(|error| self.gpu.fault("broke off", error))
     }
 
     /// Makes one of the working memories large enough for a batch of a cell. Says whether it has moved, so that plans that were made
@@ -228,10 +227,10 @@ impl LaneState {
 
     /// Queues a signal.
     pub fn signal(&mut self) -> Result<(), Fault> {
-        let stream = self.stream();
+        let raw = self.raw();
         self.gpu.bind()?;
-        // SAFETY: the kernel and the two numbers, which are its arguments, live as long as the lane.
-        unsafe { self.signal.queue(stream) }.map_err(|error| self.gpu.fault("a signal can't be queued", error))?;
+        // SAFETY: the kernel and the two numbers, which are its arguments, live as long as the stream.
+        unsafe { self.signal.queue(raw) }.map_err(|error| self.gpu.fault("a signal can't be queued", error))?;
         self.count_signal();
         Ok(())
     }
@@ -241,38 +240,38 @@ impl LaneState {
         self.host.acquire(0)
     }
 
-    /// Queues a mark and gives its number.
-    pub fn mark(&mut self) -> Result<u64, Fault> {
-        let number = self.marked;
+    /// Queues an event and gives its number.
+    pub fn record(&mut self) -> Result<u64, Fault> {
+        let number = self.recorded;
         self.gpu.bind()?;
         // SAFETY: event and stream are alive, and of one context.
-        unsafe { result::event::record(self.event(number), self.stream()) }
-            .map_err(|error| self.gpu.fault("a mark can't be queued", error))?;
-        self.marked += 1;
+        unsafe { result::event::record(self.event(number), self.raw()) }
+            .map_err(|error| self.gpu.fault("an event can't be queued", error))?;
+        self.recorded += 1;
         Ok(number)
     }
 
-    /// The event of a mark.
+    /// The event of an event.
     pub fn event(&self, number: u64) -> CUevent {
         self.events[(number % EVENTS) as usize].event
     }
 
-    /// Queues that the lane waits for an event.
+    /// Queues that the stream waits for an event.
     ///
     /// # Safety
     /// The event is alive.
     pub unsafe fn wait(&mut self, event: CUevent) -> Result<(), Fault> {
         self.gpu.bind()?;
         // SAFETY: the stream is alive, the event by the caller's promise.
-        unsafe { result::stream::wait_event(self.stream(), event, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
+        unsafe { result::stream::wait_event(self.raw(), event, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
             .map_err(|error| self.gpu.fault("a wait can't be queued", error))
     }
 
-    /// Asks the driver how the lane's work goes.
+    /// Asks the driver how the stream's work goes.
     pub fn health(&self) -> Result<(), Fault> {
         self.gpu.bind()?;
         // SAFETY: the stream is alive.
-        let status = unsafe { cuStreamQuery(self.stream()) };
+        let status = unsafe { cuStreamQuery(self.raw()) };
         if status == CUresult::CUDA_ERROR_NOT_READY {
             return Ok(());
         }
@@ -295,7 +294,7 @@ pub(super) fn workspace(gpu: &Gpu) -> usize {
     mebibytes << 20
 }
 
-/// The memory that batches of one cell type take on a lane.
+/// The memory that batches of one cell type take on a stream.
 #[derive(Debug)]
 pub(super) struct Batching {
     rows: u32,
