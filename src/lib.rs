@@ -26,6 +26,8 @@ pub mod metrics;
 
 pub mod driver;
 
+pub mod results;
+
 pub mod conformance;
 pub mod plot;
 pub mod scenario;

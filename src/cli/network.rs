@@ -13,7 +13,7 @@ use crate::cost::slice;
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
-use crate::metrics::table::aligned;
+use crate::results::table::aligned;
 use crate::scenario::gpu;
 use crate::task::Step;
 use crate::units::Nanos;

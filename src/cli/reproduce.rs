@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::experiment::target::Target;
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::metrics::table;
 use crate::papers::lab::{Lab, Study};
 use crate::papers::page;
 use crate::papers::page::Shown;
 use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
 use crate::policy::registry::Registry;
+use crate::results::{summary, table};
 use crate::scenario::Scenario;
 
 /// Reproduce the papers' figures, or check their claims
@@ -146,7 +146,7 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
             None if study.is_some() => study.map(studied).expect("it is one"),
             Some(Report { rows, folder, .. }) => Results {
                 text: format!("{}\nresults in {}\n", table::table(rows), folder.path().display()),
-                json: table::to_json(&name, rows),
+                json: summary::to_json(&name, rows),
             },
             None => counted(found.and_then(|found| found.launches(exhibit.name)))?,
         };

@@ -9,12 +9,12 @@ use crate::experiment::prepared::Prepared;
 use crate::experiment::verify::{Largest, Verified};
 use crate::experiment::{self, Failure, Options, Report};
 use crate::files::folder_name;
-use crate::metrics::combined::Row;
 use crate::metrics::extrapolation::Extrapolation;
 use crate::metrics::lateness::{BOUND, Lateness};
 use crate::metrics::recorder::Decisions;
-use crate::metrics::table;
 use crate::policy::registry::Registry;
+use crate::results::summary::SummaryRow;
+use crate::results::{summary, table};
 use crate::scenario::Scenario;
 
 /// How many requests that failed are told of one by one.
@@ -42,7 +42,7 @@ pub fn run(files: &[PathBuf], common: &Common, options: &Options, registry: &Reg
         bar.finish_and_clear();
         match common.format {
             Format::Table => print(&format!("{}\n{}\n", scenario.name, table::table(&report.rows)))?,
-            Format::Json => documents.push(table::to_json(&scenario.name, &report.rows)),
+            Format::Json => documents.push(summary::to_json(&scenario.name, &report.rows)),
         }
         tell(common, scenario, &report);
         if report.interrupted() {
@@ -79,7 +79,7 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
     if report.taken_over > 0 {
         common.note(format!("taken over from before: {} of {} runs", report.taken_over, report.finished.1));
     }
-    let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.figures.runs).map(|run| run.warmup).max().unwrap_or(0);
+    let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.runs).map(|run| run.warmup).max().unwrap_or(0);
     if warmed_up > 0 {
         common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
     }
@@ -92,11 +92,11 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
         common.note(format!("scheduler: {:.2} us a decision, {:.2} us a task on this host", per(calls), per(tasks)));
     }
     for row in &report.rows {
-        let rejected: u64 = row.figures.runs.iter().map(|run| run.rejected).sum();
+        let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
         if rejected > 0 {
             common.note(format!("\"{}\" at {}: {rejected} requests were rejected", row.policy, row.point));
         }
-        if let Some(late) = row.figures.lateness() {
+        if let Some(late) = row.lateness() {
             common.note(lateness(row, &late));
         }
     }
@@ -135,7 +135,7 @@ fn extrapolations(scenario: &Scenario, report: &Report) -> Vec<String> {
         let policy = scenario.policies.iter().find(|policy| policy.label == row.policy);
         let costs =
             policy.and_then(|policy| policy.costs.as_ref()).map_or(String::new(), |costs| costs.display().to_string());
-        for found in row.figures.runs.iter().flat_map(|run| &run.extrapolated) {
+        for found in row.runs.iter().flat_map(|run| &run.extrapolated) {
             let of_cell = sums.entry((costs.clone(), found.cell.clone()));
             of_cell.and_modify(|sum| sum.add(found)).or_insert_with(|| found.clone());
         }
@@ -157,7 +157,7 @@ fn extrapolations(scenario: &Scenario, report: &Report) -> Vec<String> {
 }
 
 /// How late the load generator was at a point, and the verdict.
-fn lateness(row: &Row, late: &Lateness) -> String {
+fn lateness(row: &SummaryRow, late: &Lateness) -> String {
     let p99 = late.p99_us.map_or(String::new(), |us| format!("p99 {us:.1} us, "));
     let share = late.share.map_or(String::new(), |share| format!("{:.2} % of the median latency; ", 100.0 * share));
     let verdict = match late.valid {

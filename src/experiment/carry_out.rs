@@ -14,7 +14,7 @@ use crate::clock;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
-use crate::metrics::{logs, timeline};
+use crate::results::{timeline, write};
 use crate::scenario::Output;
 use crate::units::RequestId;
 
@@ -73,7 +73,7 @@ pub(super) fn carry_out(run: &Run, prepared: &Prepared<'_>, folder: &Folder, sto
         write_logs(&folder.point(run), output, &ran.record, prepared)?;
     }
     // Of every run, so that the spread of the batch sizes can be told.
-    logs::write_batches(&folder.batches(run), &ran.record, prepared.steps())?;
+    write::write_batches(&folder.batches(run), &ran.record, prepared.steps())?;
     if real {
         write_failures(&folder.failures(run), &ran.record)?;
     }
@@ -92,12 +92,12 @@ pub(super) fn carry_out(run: &Run, prepared: &Prepared<'_>, folder: &Folder, sto
 fn write_logs(point: &Path, output: &Output, record: &Recorder, prepared: &Prepared<'_>) -> Result<()> {
     let place = |file| point.join(file);
     if output.requests {
-        logs::write_requests(&place("requests.csv"), record)?;
+        write::write_requests(&place("requests.csv"), record)?;
     }
     if output.tasks {
-        logs::write_tasks(&place("tasks.csv"), record, prepared.steps())?;
+        write::write_tasks(&place("tasks.csv"), record, prepared.steps())?;
         if prepared.target().is_real() {
-            logs::write_rounds(&place("rounds.csv"), record)?;
+            write::write_rounds(&place("rounds.csv"), record)?;
         }
     }
     if output.timeline {
@@ -109,7 +109,7 @@ fn write_logs(point: &Path, output: &Output, record: &Recorder, prepared: &Prepa
 /// Writes the log of failures where there are any; one that an interrupted run left is none of this run's.
 fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
     if !record.failures.is_empty() {
-        return logs::write_failures(path, record);
+        return write::write_failures(path, record);
     }
     match fs::remove_file(path) {
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::unwritable(path, &cause)),

@@ -28,11 +28,11 @@ use self::target::Target;
 use self::verify::Verified;
 use crate::clock;
 use crate::error::{Error, Result};
-use crate::metrics::combined::{Row, combine};
-use crate::metrics::logs;
 use crate::metrics::recorder::Decisions;
 use crate::metrics::summary::Summary;
 use crate::plot;
+use crate::results::summary::SummaryRow;
+use crate::results::write;
 use crate::scenario::{LoadPoint, Scenario};
 use crate::units::RequestId;
 
@@ -55,7 +55,7 @@ pub struct Report {
     /// Where the results are.
     pub folder: Folder,
     /// A row for each point that is finished.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SummaryRow>,
     /// The figures that were drawn.
     pub figures: Vec<std::path::PathBuf>,
     /// Why others were not: the results do not have what they show.
@@ -90,7 +90,7 @@ pub struct Failure {
 impl Report {
     fn new(
         folder: Folder,
-        rows: Vec<Row>,
+        rows: Vec<SummaryRow>,
         scenario: &Scenario,
         target: Target,
         runs: &[Run],
@@ -179,8 +179,8 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     // What is finished is kept, whatever became of the others: a device that is lost has served requests before.
     let rows = rows(scenario, options.target, &runs, &finished);
     if !rows.is_empty() || failure.is_none() {
-        logs::write_summary(&folder.summary(), &rows)?;
-        logs::write_differences(&folder.differences(), &rows)?;
+        write::write_summary(&folder.summary(), &rows)?;
+        write::write_differences(&folder.differences(), &rows)?;
         folder.write_host(&runs, &finished, clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;
@@ -209,7 +209,7 @@ fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
 }
 
 /// A row for each point all of whose replications are finished: policies in the order of the scenario, then loads.
-fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Finished>]) -> Vec<Row> {
+fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Finished>]) -> Vec<SummaryRow> {
     let loads = scenario.points();
     let points = (0..scenario.policies.len()).flat_map(|policy| loads.iter().map(move |load| (policy, *load)));
     points
@@ -221,11 +221,11 @@ fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Fi
                 .filter(|(run, _)| of_point(run))
                 .map(|(_, finished)| finished.as_ref().map(|f| f.summary.clone()))
                 .collect();
-            Some(Row {
+            Some(SummaryRow {
                 policy: scenario.policies[policy].label.clone(),
                 backend: target.name().into(),
                 point: load.to_string(),
-                figures: combine(&summaries?),
+                runs: summaries?,
             })
         })
         .collect()

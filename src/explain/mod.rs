@@ -14,8 +14,8 @@ use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::{Processor, Target, Verify};
-use crate::metrics::logs;
 use crate::metrics::recorder::{Keep, Recorder};
+use crate::results::write;
 use crate::task::Reason;
 use crate::task::TaskRow;
 use crate::task::{HostOverhead, MemberList, Step, Task};
@@ -163,7 +163,7 @@ impl Again {
     /// The names of what a task runs, joined as in its log.
     pub fn names(&self, row: &TaskRow) -> String {
         let mut names = String::new();
-        logs::join_names(&mut names, &row.cells, &self.steps);
+        write::join_names(&mut names, &row.cells, &self.steps);
         names
     }
 
@@ -202,7 +202,7 @@ fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> R
     prepared.serve(&point.run, &mut backend, &mut record, &AtomicBool::new(false))?;
 
     let mut again = Vec::new();
-    logs::requests(&mut again, &record).map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
+    write::requests(&mut again, &record).map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
     match bytes_of(&point.folder, "requests.csv")? {
         Some(then) if then != again => Err(Error::input(format!(
             "{}: requests.csv is not what its scenario comes to now: the cost table or the program has changed since; run \

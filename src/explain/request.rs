@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Again, Formed};
-use crate::metrics::table::aligned;
+use crate::results::table::aligned;
 use crate::task::TaskRow;
 use crate::task::{MemberList, Part};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};

@@ -13,14 +13,8 @@ mod saturation;
 pub mod summary;
 
 pub mod bounds;
-pub mod combined;
-pub mod figure;
-
-pub mod logs;
-pub mod table;
-pub mod timeline;
 
 pub mod laws;
 
 #[cfg(test)]
-mod records;
+pub(crate) mod records;

@@ -9,7 +9,7 @@ use crate::units::Nanos;
 
 /// A record of requests that are given as arrival, start and finish, `u64::MAX` for what never came. The single worker
 /// is busy until the last finish.
-pub(super) fn record(rows: &[(u64, u64, u64)]) -> Recorder {
+pub(crate) fn record(rows: &[(u64, u64, u64)]) -> Recorder {
     let mut record = Recorder::new(rows.len(), 1, 1, Keep::default());
     for (i, &(arrival, start, finish)) in rows.iter().enumerate() {
         record.arrival[i] = Nanos(arrival);
@@ -23,13 +23,13 @@ pub(super) fn record(rows: &[(u64, u64, u64)]) -> Recorder {
 }
 
 /// Poisson arrivals at one server that takes a microsecond for each request, first come first served.
-pub(super) fn queue(requests: usize, load: f64, seed: u64) -> Recorder {
+pub(crate) fn queue(requests: usize, load: f64, seed: u64) -> Recorder {
     batch_server(requests, load, 1, |batch| 1000 * batch as u64, seed)
 }
 
 /// Poisson arrivals at one server that takes all requests that wait, up to a cap, and serves them in a time that depends
 /// on their number. A load of 1 is what it can just serve in full batches.
-pub(super) fn batch_server(requests: usize, load: f64, cap: usize, time: fn(usize) -> u64, seed: u64) -> Recorder {
+pub(crate) fn batch_server(requests: usize, load: f64, cap: usize, time: fn(usize) -> u64, seed: u64) -> Recorder {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mean_gap = time(cap) as f64 / cap as f64 / load;
     let mut now = 0.0;

@@ -7,8 +7,8 @@ use super::lab::Study;
 use super::{Launches, Measured};
 use crate::error::{Error, Result};
 use crate::experiment::Report;
-use crate::metrics::combined::Row;
-use crate::metrics::figure::Figure;
+use crate::results::columns::Metric;
+use crate::results::summary::SummaryRow;
 use crate::scenario::Scenario;
 
 /// The results of the scenarios of one paper, by the figures' names.
@@ -24,7 +24,7 @@ pub struct Findings {
 /// The points of one policy in one scenario.
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
-    rows: Vec<&'a Row>,
+    rows: Vec<&'a SummaryRow>,
 }
 
 impl Findings {
@@ -87,7 +87,8 @@ impl Findings {
     /// A scenario without this policy.
     pub fn series(&self, figure: &str, policy: &str) -> Result<Series<'_>> {
         let reports = self.runs.get(figure).into_iter();
-        let rows: Vec<&Row> = reports.flat_map(|(_, report)| &report.rows).filter(|row| row.policy == policy).collect();
+        let rows: Vec<&SummaryRow> =
+            reports.flat_map(|(_, report)| &report.rows).filter(|row| row.policy == policy).collect();
         match rows.is_empty() {
             true => Err(Error::input(format!("{figure}: no results of a policy labelled \"{policy}\""))),
             false => Ok(Series { rows }),
@@ -117,38 +118,37 @@ impl Findings {
 
 impl<'a> Series<'a> {
     /// A figure at each point that has it, with the offered rate.
-    pub fn figure(&self, figure: Figure) -> impl Iterator<Item = (f64, f64)> + use<'a> {
-        let rows: Vec<&Row> = self.rows.clone();
-        rows.into_iter().filter_map(move |row| {
-            Some((row.figures.estimate(Figure::Offered).value?, row.figures.estimate(figure).value?))
-        })
+    pub fn figure(&self, figure: Metric) -> impl Iterator<Item = (f64, f64)> + use<'a> {
+        let rows: Vec<&SummaryRow> = self.rows.clone();
+        rows.into_iter()
+            .filter_map(move |row| Some((row.estimate(Metric::Offered).value?, row.estimate(figure).value?)))
     }
 
     /// A figure at the point of this name.
     ///
     /// # Errors
     /// A point that is not there or has no such figure.
-    pub fn at(&self, point: &str, figure: Figure) -> Result<f64> {
+    pub fn at(&self, point: &str, figure: Metric) -> Result<f64> {
         let row = self.rows.iter().find(|row| row.point == point);
-        row.and_then(|row| row.figures.estimate(figure).value)
+        row.and_then(|row| row.estimate(figure).value)
             .ok_or_else(|| Error::input(format!("no {} at the point {point}", figure.name())))
     }
 
     /// The highest throughput of any point. The scenarios go far enough beyond saturation that it no longer rises much.
     pub fn peak(&self) -> f64 {
-        self.figure(Figure::Throughput).map(|(_, value)| value).fold(0.0, f64::max)
+        self.figure(Metric::Throughput).map(|(_, value)| value).fold(0.0, f64::max)
     }
 
     /// The highest throughput of a point whose 90th percentile of latency is at most so many milliseconds.
     pub fn peak_within(&self, p90_ms: f64) -> f64 {
-        let rows = self.rows.iter().filter(|row| row.figures.estimate(Figure::P90).value.is_some_and(|v| v <= p90_ms));
-        rows.filter_map(|row| row.figures.estimate(Figure::Throughput).value).fold(0.0, f64::max)
+        let rows = self.rows.iter().filter(|row| row.estimate(Metric::P90).value.is_some_and(|v| v <= p90_ms));
+        rows.filter_map(|row| row.estimate(Metric::Throughput).value).fold(0.0, f64::max)
     }
 
     /// The offered rate at which the 90th percentile of latency passes so many milliseconds: between the last point below
     /// and the first above, in proportion on a logarithmic scale of latency.
     pub fn rate_at_p90(&self, p90_ms: f64) -> Option<f64> {
-        let points: Vec<(f64, f64)> = self.figure(Figure::P90).collect();
+        let points: Vec<(f64, f64)> = self.figure(Metric::P90).collect();
         let above = points.iter().position(|(_, p90)| *p90 > p90_ms)?;
         let (rate, p90) = points[above];
         let Some((before, low)) = above.checked_sub(1).map(|i| points[i]) else { return Some(rate) };
@@ -156,7 +156,7 @@ impl<'a> Series<'a> {
     }
 
     /// By how many percent a figure lies below that of each of the others, at every rate up to `highest`.
-    pub fn cuts(&self, figure: Figure, others: &[Series<'_>], highest: f64) -> Cuts {
+    pub fn cuts(&self, figure: Metric, others: &[Series<'_>], highest: f64) -> Cuts {
         let ours: Vec<(f64, f64)> = self.figure(figure).filter(|(rate, _)| *rate <= highest).collect();
         let theirs = others.iter().flat_map(|other| ours.iter().zip(other.figure(figure)));
         let cuts = theirs.map(|((_, ours), (_, theirs))| 100.0 * (1.0 - ours / theirs));

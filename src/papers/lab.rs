@@ -14,9 +14,9 @@ use crate::experiment::target::Target;
 use crate::experiment::window::{self, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::metrics::table::aligned;
 use crate::plot;
 use crate::plot::bars::{self, Bars};
+use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 

@@ -1,7 +1,7 @@
 //! Late Batching (*Low Latency Model Serving with Late Batching*, AISys'17).
 
 use super::{Claim, Exhibit, Kind, Series, Verdict};
-use crate::metrics::figure::Figure;
+use crate::results::columns::Metric;
 
 /// The figures of the appendix. Figures 1 and 2 are drawings.
 pub const EXHIBITS: &[Exhibit] = &[
@@ -41,7 +41,7 @@ pub const CLAIMS: &[Claim] = &[
         exhibits: &["fig6", "fig7"],
         check: |found| {
             let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
-            for (figure, percentile) in [("fig6", Figure::P50), ("fig7", Figure::P99)] {
+            for (figure, percentile) in [("fig6", Metric::P50), ("fig7", Metric::P99)] {
                 let (ours, mxnet): (Series<'_>, Series<'_>) =
                     (found.series(figure, "Late Batching")?, found.series(figure, "MXNet")?);
                 let cuts = ours.cuts(percentile, std::slice::from_ref(&mxnet), ours.peak() / 2.0);

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use super::axis::number;
 use super::panel::{Entry, Key};
 use super::style::Style;
-use super::table::{Row, Rows, Table};
 use super::{Nothing, Options};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::metrics::bounds::Bounds;
+use crate::results::read::{CsvFile, CsvRow, CsvTable};
 use crate::workload::model::Model;
 
 /// The inputs of a figure.
@@ -28,7 +28,7 @@ pub struct Folder {
     pub name: String,
     /// The whole path.
     full: PathBuf,
-    summary: Table,
+    summary: CsvTable,
     /// The policies in the order of the summary, each with its rows.
     policies: Vec<(String, Vec<usize>)>,
 }
@@ -251,7 +251,7 @@ impl Folder {
         if !file.is_file() {
             return Err(Error::input(format!("{}: has no summary.csv{}", path.display(), scenarios_below(path))));
         }
-        let summary = Table::read(&file)?;
+        let summary = CsvTable::read(&file)?;
         let column = summary.column("policy")?;
         let mut policies: Vec<(String, Vec<usize>)> = Vec::new();
         for (index, row) in summary.rows().enumerate() {
@@ -324,7 +324,7 @@ impl<'a> Series<'a> {
     }
 
     /// Its rows in the summary.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'a>> {
+    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'a>> {
         let folder = self.folder;
         self.rows.iter().map(|&index| folder.summary.row(index))
     }
@@ -334,7 +334,7 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     /// A rate that is not a number.
-    pub fn rows_by_rate(&self) -> Result<Vec<Row<'a>>> {
+    pub fn rows_by_rate(&self) -> Result<Vec<CsvRow<'a>>> {
         let point = self.folder.summary.column("point").ok();
         let mut rows = Vec::new();
         for row in self.rows() {
@@ -350,7 +350,7 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     /// A column that is not there, a field that is not a number.
-    pub fn number(&self, row: Row<'_>, name: &'static str) -> Result<Option<f64>> {
+    pub fn number(&self, row: CsvRow<'_>, name: &'static str) -> Result<Option<f64>> {
         row.number(self.folder.summary.column(name)?)
     }
 
@@ -359,7 +359,7 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     /// As [`Series::number`].
-    pub fn saturated(&self, row: Row<'_>) -> Result<bool> {
+    pub fn saturated(&self, row: CsvRow<'_>) -> Result<bool> {
         if let Ok(column) = self.folder.summary.column("saturated") {
             return match row.text(column) {
                 "true" => Ok(true),
@@ -375,7 +375,7 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     /// A summary without the column `point`.
-    pub fn point<'r>(&self, row: Row<'r>) -> Result<&'r str> {
+    pub fn point<'r>(&self, row: CsvRow<'r>) -> Result<&'r str> {
         Ok(row.text(self.folder.summary.column("point")?))
     }
 
@@ -383,7 +383,7 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     /// A summary without the column `point`.
-    pub fn row_at(&self, point: &str) -> Result<Option<Row<'a>>> {
+    pub fn row_at(&self, point: &str) -> Result<Option<CsvRow<'a>>> {
         let column = self.folder.summary.column("point")?;
         Ok(self.rows().find(|row| row.text(column) == point))
     }
@@ -408,9 +408,9 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     /// A file that is there but can't be read.
-    pub fn open_log(&self, point: &str, file: &'static str) -> Result<Option<Rows>> {
+    pub fn open_log(&self, point: &str, file: &'static str) -> Result<Option<CsvFile>> {
         let path = self.log(point, file);
-        if path.is_file() { Rows::open(&path).map(Some) } else { Ok(None) }
+        if path.is_file() { CsvFile::open(&path).map(Some) } else { Ok(None) }
     }
 }
 

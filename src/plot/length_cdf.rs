@@ -9,9 +9,9 @@ use super::cdf::{Cdf, MARKED, stepped};
 use super::input::{Folder, stem};
 use super::panel::{Entry, Key, LINE, figure as panel_figure, room_for};
 use super::style::Style;
-use super::table::Rows;
 use super::{Drawing, Inputs, Nothing, Options};
 use crate::error::{Error, Result};
+use crate::results::read::CsvFile;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
@@ -109,8 +109,8 @@ fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
 
 /// The histograms of a file: one without a name, or source and target.
 fn parts(path: &Path) -> Result<Vec<Part>> {
-    let mut rows = Rows::open(path)?;
-    let has = |name: &str, rows: &Rows| rows.names().any(|known| known == name);
+    let mut rows = CsvFile::open(path)?;
+    let has = |name: &str, rows: &CsvFile| rows.names().any(|known| known == name);
     if has("shape", &rows) {
         return trace_parts(&mut rows);
     }
@@ -134,7 +134,7 @@ fn parts(path: &Path) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-fn trace_parts(rows: &mut Rows) -> Result<Vec<Part>> {
+fn trace_parts(rows: &mut CsvFile) -> Result<Vec<Part>> {
     let column = rows.column("shape")?;
     let (mut sources, mut targets) = (Histogram::new(), Histogram::new());
     let mut units = BTreeSet::new();

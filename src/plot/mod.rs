@@ -14,7 +14,6 @@ pub mod panel;
 mod panels;
 pub mod render;
 pub mod style;
-pub mod table;
 
 mod batch_histogram;
 mod by_rate;

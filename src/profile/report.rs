@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{LeaveOneOut, Profile, STEPS, Samples, StepCost};
 use crate::metrics::recorder::Decisions;
-use crate::metrics::table::{aligned, significant};
+use crate::results::table::{aligned, significant};
 use crate::units::Nanos;
 use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 

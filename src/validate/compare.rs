@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use self::side::{BatchCounts, Place, Side};
 use crate::error::{Error, Result};
-use crate::metrics::figure::Figure;
 use crate::metrics::stats::prediction;
 use crate::metrics::summary::Summary;
-use crate::plot::table::{Column, Rows};
+use crate::results::columns::Metric;
+use crate::results::read::{CsvColumn, CsvFile};
 
 /// The figures that are compared, beside the distribution of batch sizes.
-const FIGURES: [Figure; 6] =
-    [Figure::Mean, Figure::P50, Figure::P90, Figure::P99, Figure::Throughput, Figure::MeanBatch];
+const FIGURES: [Metric; 6] =
+    [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
 
 /// What decides which requests there are, beside the dataset, which may lie under another name.
 const SAME: [&str; 15] = [
@@ -58,7 +58,7 @@ pub struct Comparison {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// A figure of the summary.
-    Figure(Figure),
+    Metric(Metric),
     /// The sizes of the batches in which the cells of this type ran.
     Batches(String),
 }
@@ -67,7 +67,7 @@ impl Compared {
     /// Its name in files: the column of summary.csv, or `batches_ks:CELL`.
     pub fn name(&self) -> String {
         match self {
-            Compared::Figure(figure) => figure.name().into(),
+            Compared::Metric(figure) => figure.name().into(),
             Compared::Batches(cell) => format!("batches_ks:{cell}"),
         }
     }
@@ -234,9 +234,10 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
         }
         let (Some(mut of_a), Some(mut of_b)) = (a.requests(place)?, b.requests(place)?) else { continue };
         seen.insert(&place.point);
-        let columns = |rows: &Rows| -> Result<[Column; 2]> { Ok([rows.column("id")?, rows.column("arrival_ns")?]) };
+        let columns =
+            |rows: &CsvFile| -> Result<[CsvColumn; 2]> { Ok([rows.column("id")?, rows.column("arrival_ns")?]) };
         let (columns_a, columns_b) = (columns(&of_a)?, columns(&of_b)?);
-        let next = |rows: &mut Rows, [id, arrival]: [Column; 2]| -> Result<Option<(u64, u64)>> {
+        let next = |rows: &mut CsvFile, [id, arrival]: [CsvColumn; 2]| -> Result<Option<(u64, u64)>> {
             rows.read()?.map(|row| Ok((row.needed(id)?, row.needed(arrival)?))).transpose()
         };
         loop {
@@ -281,7 +282,7 @@ fn listed(places: &[Place]) -> String {
 
 /// `paired` says that the runs of either side draw other requests each, the first runs the same, the second runs the same.
 /// Then as many are compared as both have.
-fn figure_row(place: &Place, figure: Figure, a: &[Summary], b: &[Summary], paired: bool) -> Row {
+fn figure_row(place: &Place, figure: Metric, a: &[Summary], b: &[Summary], paired: bool) -> Row {
     // As for replications, a mean over the runs that have a figure would be one over the lucky ones.
     let values = |runs: &[Summary]| runs.iter().map(|run| figure.of(run)).collect::<Option<Vec<f64>>>();
     let common = if paired { a.len().min(b.len()) } else { usize::MAX };
@@ -295,7 +296,7 @@ fn figure_row(place: &Place, figure: Figure, a: &[Summary], b: &[Summary], paire
     let several = of_a.as_ref().filter(|values| values.len() > 1);
     Row {
         place: place.clone(),
-        figure: Compared::Figure(figure),
+        figure: Compared::Metric(figure),
         a: mean_a,
         b: mean_b,
         range: several.map(|values| {
@@ -402,16 +403,16 @@ mod tests {
         let place = Place { policy: "p".into(), point: "100".into() };
         let a = [run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(1.0))];
         let row = |figure, a: &[Summary], b| figure_row(&place, figure, a, &[run(b, Some(2.0))], false);
-        let inside = row(Figure::Mean, &a, 14.9);
+        let inside = row(Metric::Mean, &a, 14.9);
         assert_eq!((inside.a, inside.b, inside.range), (Some(10.0), Some(14.9), Some((9.0, 11.0))));
         // t(0.975; 2) = 4.303, and the standard deviation is 1: 4.303 · √(1 + 1/3) = 4.968.
         assert!((inside.spread.unwrap() - 49.68).abs() < 0.01 && (inside.difference.unwrap() - 49.0).abs() < 1e-9);
         assert_eq!(inside.verdict(), Verdict::Inside);
-        assert_eq!(row(Figure::Mean, &a, 5.0).verdict(), Verdict::Outside);
-        assert_eq!(row(Figure::P99, &a, 10.0).verdict(), Verdict::Unknown, "one run of A has no p99");
-        assert_eq!(row(Figure::Mean, &a[..1], 9.1).verdict(), Verdict::Unknown, "a single run has no spread");
-        assert_eq!(row(Figure::Mean, &a[..1], 9.0).verdict(), Verdict::Inside, "no difference at all");
-        let paired = figure_row(&place, Figure::Mean, &a, &[run(9.0, None)], true);
+        assert_eq!(row(Metric::Mean, &a, 5.0).verdict(), Verdict::Outside);
+        assert_eq!(row(Metric::P99, &a, 10.0).verdict(), Verdict::Unknown, "one run of A has no p99");
+        assert_eq!(row(Metric::Mean, &a[..1], 9.1).verdict(), Verdict::Unknown, "a single run has no spread");
+        assert_eq!(row(Metric::Mean, &a[..1], 9.0).verdict(), Verdict::Inside, "no difference at all");
+        let paired = figure_row(&place, Metric::Mean, &a, &[run(9.0, None)], true);
         assert_eq!((paired.a, paired.range), (Some(9.0), inside.range), "one run of each, and the spread of all");
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::metrics::logs::ROUNDS;
-use crate::plot::table::{Row, Rows};
+use crate::results::columns::ROUNDS;
+use crate::results::read::{CsvFile, CsvRow};
 use crate::task::{Round, TaskRow};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::model::CellType;
@@ -113,7 +113,7 @@ impl Recording {
 }
 
 fn read_rounds(path: &Path) -> Result<(Vec<Round>, Vec<TaskId>)> {
-    let mut rows = Rows::open(path)?;
+    let mut rows = CsvFile::open(path)?;
     let [now_ns, completed, arrived] = ROUNDS;
     let (now_ns, completed, arrived) = (rows.column(now_ns)?, rows.column(completed)?, rows.column(arrived)?);
     let (mut rounds, mut delivered): (Vec<Round>, Vec<TaskId>) = (Vec::new(), Vec::new());
@@ -135,7 +135,7 @@ fn read_rounds(path: &Path) -> Result<(Vec<Round>, Vec<TaskId>)> {
 }
 
 fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
-    let mut rows = Rows::open(path)?;
+    let mut rows = CsvFile::open(path)?;
     let (task, worker, stream) = (rows.column("task")?, rows.column("worker")?, rows.column("stream")?);
     let (cell, batch) = (rows.column("cell")?, rows.column("batch")?);
     let (submit, start, finish) = (rows.column("submit_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?);
@@ -168,7 +168,12 @@ fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
     Ok(tasks)
 }
 
-fn find_cell(row: Row<'_>, column: crate::plot::table::Column, name: &str, cells: &[CellType]) -> Result<CellId> {
+fn find_cell(
+    row: CsvRow<'_>,
+    column: crate::results::read::CsvColumn,
+    name: &str,
+    cells: &[CellType],
+) -> Result<CellId> {
     let known = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
     match cells.iter().position(|cell| cell.name == name) {
         Some(index) => Ok(CellId(index as u16)),
@@ -179,7 +184,7 @@ fn find_cell(row: Row<'_>, column: crate::plot::table::Column, name: &str, cells
 fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
     let mut failures = BTreeMap::new();
     if path.is_file() {
-        let mut rows = Rows::open(path)?;
+        let mut rows = CsvFile::open(path)?;
         let (id, reason) = (rows.column("id")?, rows.column("reason")?);
         while let Some(row) = rows.read()? {
             let request = u32::try_from(row.needed(id)?).map_err(|_| row.error(id, "is no request"))?;

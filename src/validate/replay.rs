@@ -12,8 +12,8 @@ use super::results::Point;
 use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
-use crate::metrics::logs;
 use crate::metrics::recorder::{Keep, Recorder};
+use crate::results::write;
 use crate::task::{Round, TaskRow};
 use crate::units::RequestId;
 use crate::validate::replayed::{Difference, Replayed};
@@ -99,12 +99,12 @@ fn other_bytes(
 ) -> Result<Option<String>> {
     let unwritable = |cause: std::io::Error| Error::failed(format!("the replay's log: {cause}"));
     let mut replayed = Vec::new();
-    logs::tasks(&mut replayed, record, cells).map_err(unwritable)?;
+    write::tasks(&mut replayed, record, cells).map_err(unwritable)?;
     let tasks = bytes_of(&point.folder, "tasks.csv")?;
     let difference = tasks.and_then(|tasks| first_difference("tasks.csv", &tasks, &replayed));
     let Some(requests) = requests.filter(|_| difference.is_none()) else { return Ok(difference) };
     replayed.clear();
-    logs::requests(&mut replayed, record).map_err(unwritable)?;
+    write::requests(&mut replayed, record).map_err(unwritable)?;
     Ok(first_difference("requests.csv", requests, &replayed))
 }
 
@@ -148,7 +148,7 @@ fn described(difference: &Difference, rounds: &[Round], cells: &[CellType]) -> S
 
 fn task_text(row: &TaskRow, cells: &[CellType]) -> String {
     let mut names = String::new();
-    logs::join_names(&mut names, &row.cells, cells);
+    write::join_names(&mut names, &row.cells, cells);
     format!(
         "{names} in a batch of {} on worker {}, stream {}, at {} ns",
         row.batch, row.worker, row.stream, row.submit.0

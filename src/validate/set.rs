@@ -19,10 +19,10 @@ use crate::experiment::prepared::Prepared;
 use crate::experiment::target::Target;
 use crate::experiment::{self, Options, Run};
 use crate::files::folder_name;
-use crate::metrics::figure::Figure;
 use crate::metrics::recorder::Keep;
 use crate::metrics::summary::summarize;
 use crate::policy::registry::Registry;
+use crate::results::columns::Metric;
 use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, Scenario};
 use crate::units::Rate;
 use crate::workload::arrivals::Process;
@@ -75,10 +75,10 @@ pub struct Line {
 }
 
 /// The figures of a line.
-pub const FIGURES: [Figure; 3] = [Figure::Mean, Figure::P99, Figure::Throughput];
+pub const FIGURES: [Metric; 3] = [Metric::Mean, Metric::P99, Metric::Throughput];
 
 /// By how much a simulated mean and 99th percentile may differ, in percent, below [`BOUND_UP_TO`].
-pub const BOUNDS: [(Figure, f64); 2] = [(Figure::Mean, 3.0), (Figure::P99, 5.0)];
+pub const BOUNDS: [(Metric, f64); 2] = [(Metric::Mean, 3.0), (Metric::P99, 5.0)];
 
 /// The load, in percent of the capacity, up to which the bounds hold: above, latencies are those of a queue that grows.
 pub const BOUND_UP_TO: u32 = 90;
@@ -181,10 +181,10 @@ pub fn validate(
         let point = rate.to_string();
         let of_point = |row: &&Row| row.place.point == point;
         let figures = FIGURES.map(|figure| {
-            let row = comparison.rows.iter().filter(of_point).find(|row| row.figure == Compared::Figure(figure));
+            let row = comparison.rows.iter().filter(of_point).find(|row| row.figure == Compared::Metric(figure));
             row.cloned().expect("a comparison has a row for each figure")
         });
-        let late = real.rows.iter().find(|row| row.point == point).and_then(|row| row.figures.lateness());
+        let late = real.rows.iter().find(|row| row.point == point).and_then(|row| row.lateness());
         Line {
             scenario: part.scenario.name.clone(),
             policy: part.scenario.policies[0].label.clone(),
@@ -230,7 +230,7 @@ impl Line {
 
     /// How a figure of the line stands to what is asked for.
     pub fn judgement(&self, row: &Row) -> Judgement {
-        let bound = BOUNDS.iter().find(|(figure, _)| row.figure == Compared::Figure(*figure)).map(|(_, bound)| *bound);
+        let bound = BOUNDS.iter().find(|(figure, _)| row.figure == Compared::Metric(*figure)).map(|(_, bound)| *bound);
         match (row.difference, bound) {
             _ if self.load > BOUND_UP_TO => Judgement::NoBound,
             (_, None) => Judgement::NoBound,

@@ -15,9 +15,10 @@ use batchlab::cost::table::TableModel;
 use batchlab::experiment::prepared::Prepared;
 use batchlab::experiment::target::Target;
 use batchlab::experiment::{self, Options, Run};
-use batchlab::metrics::logs;
+
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Registry;
+use batchlab::results::write;
 use batchlab::scenario::Scenario;
 use batchlab::task::{Completion, MemberList, Step, Task};
 use batchlab::units::{CellId, Nanos, RequestId, TaskId};
@@ -175,9 +176,10 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
             assert_eq!(finished, quirks.stop_after.is_none());
             look(&run, &record);
             let folder = report.folder.point(&run);
-            logs::write_requests(&folder.join("requests.csv"), &record).expect("the folder can be written");
-            logs::write_tasks(&folder.join("tasks.csv"), &record, prepared.cells()).expect("the folder can be written");
-            logs::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
+            write::write_requests(&folder.join("requests.csv"), &record).expect("the folder can be written");
+            write::write_tasks(&folder.join("tasks.csv"), &record, prepared.cells())
+                .expect("the folder can be written");
+            write::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
             if !finished {
                 std::fs::remove_file(folder.join("point.json")).expect("it was there");
             }

@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::error::{Error, Result};
-use crate::metrics::figure::Figure;
 use crate::papers::{Claim, Findings, Kind, Verdict};
+use crate::results::columns::Metric;
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
@@ -76,7 +76,7 @@ pub(super) const CLAIMS: &[Claim] = &[
 
 /// The time of one step at a batch size, in microseconds: the median latency of so many clients in a closed loop.
 fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
-    Ok(1e3 * found.series("fig3", policy)?.at(&format!("clients-{batch}"), Figure::P50)?)
+    Ok(1e3 * found.series("fig3", policy)?.at(&format!("clients-{batch}"), Metric::P50)?)
 }
 
 /// When the requests of figure 5 finish, in steps of a millisecond, ascending.

@@ -1,8 +1,8 @@
 //! The claims about the LSTM (sections 7.2 and 7.3).
 
 use crate::error::Result;
-use crate::metrics::figure::Figure;
 use crate::papers::{Claim, Findings, Kind, Series, Verdict};
+use crate::results::columns::Metric;
 
 const SAME_MODEL: &str = "The paper measures no step time between batches 64 and 512, and its p90 includes queueing in a real \
     server; ours has the table's straight line between them and no other delay";
@@ -33,7 +33,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         paper: "25 ms",
         exhibits: &["fig7a"],
         check: |found| {
-            let p90 = baselines(found)?.into_iter().flat_map(|series| series.figure(Figure::P90));
+            let p90 = baselines(found)?.into_iter().flat_map(|series| series.figure(Metric::P90));
             let smallest = p90.map(|(_, p90)| p90).fold(f64::INFINITY, f64::min);
             Ok(Verdict::near(smallest, 25.0, "ms", smallest > flat_p90(found)?.1))
         },
@@ -96,7 +96,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         exhibits: &["fig7a"],
         check: |found| {
             let cuts =
-                found.series("fig7a", "BatchMaker")?.cuts(Figure::P90, &baselines(found)?, best_peak(found)? / 2.0);
+                found.series("fig7a", "BatchMaker")?.cuts(Metric::P90, &baselines(found)?, best_peak(found)? / 2.0);
             Ok(Verdict::range(cuts.range(), (37.5, 90.5), "%", cuts.least > 0.0))
         },
         reason: "The upper end agrees. The lower end is higher here because the baselines' latency at low load is higher (see \
@@ -113,7 +113,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             let (large, small) = (found.series("fig7a", "BatchMaker")?, found.series("fig7b", "BatchMaker")?);
             let (mut worst, mut compared) = (0.0f64, 0);
             for point in ["1000", "2000", "3000", "4000", "5000", "6000", "8000"] {
-                let ratio = large.at(point, Figure::P90)? / small.at(point, Figure::P90)?;
+                let ratio = large.at(point, Metric::P90)? / small.at(point, Metric::P90)?;
                 worst = worst.max((ratio - 1.0).abs());
                 compared += 1;
             }
@@ -142,7 +142,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             let mut peak = Vec::new();
             for width in ["MXNet bw-1", "MXNet bw-10", "MXNet bw-40"] {
                 let series = found.series("fig8", width)?;
-                low.push(series.at("1000", Figure::P90)?);
+                low.push(series.at("1000", Metric::P90)?);
                 peak.push(series.peak());
             }
             Ok(Verdict::order(
@@ -163,7 +163,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         paper: "1.38 ms",
         exhibits: &["fig9"],
         check: |found| {
-            let ours = found.series("fig9", "BatchMaker")?.at("5000", Figure::QueueP99)?;
+            let ours = found.series("fig9", "BatchMaker")?.at("5000", Metric::QueueP99)?;
             Ok(Verdict::near(ours, 1.38, "ms", ours < least_queue(found)?))
         },
         reason: SAME_MODEL,
@@ -219,9 +219,9 @@ pub(super) const CLAIMS: &[Claim] = &[
             let mut ours = Vec::new();
             for figure in ["fig11a", "fig11b", "fig11c"] {
                 let mxnet = found.series(figure, "MXNet")?;
-                latency.push(mxnet.at("8000", Figure::P90)?);
+                latency.push(mxnet.at("8000", Metric::P90)?);
                 throughput.push(mxnet.peak_within(500.0));
-                ours.push(found.series(figure, "BatchMaker")?.at("8000", Figure::P90)?);
+                ours.push(found.series(figure, "BatchMaker")?.at("8000", Metric::P90)?);
             }
             Ok(Verdict::order(
                 latency.is_sorted_by(|a, b| a < b)
@@ -259,13 +259,13 @@ fn best_peak(found: &Findings) -> Result<f64> {
 
 /// BatchMaker's lowest and highest 90th percentile up to 8,000 req/s.
 fn flat_p90(found: &Findings) -> Result<(f64, f64)> {
-    let p90 = found.series("fig7a", "BatchMaker")?.figure(Figure::P90);
+    let p90 = found.series("fig7a", "BatchMaker")?.figure(Metric::P90);
     let below = p90.filter(|(rate, _)| *rate <= 8_000.0).map(|(_, p90)| p90);
     Ok(below.fold((f64::INFINITY, 0.0), |(low, high), p90| (low.min(p90), high.max(p90))))
 }
 
 /// The shorter of the baselines' 99th percentiles of queueing at 5,000 req/s.
 fn least_queue(found: &Findings) -> Result<f64> {
-    let queue = |policy| found.series("fig9", policy)?.at("5000", Figure::QueueP99);
+    let queue = |policy| found.series("fig9", policy)?.at("5000", Metric::QueueP99);
     Ok(queue("MXNet")?.min(queue("TensorFlow")?))
 }

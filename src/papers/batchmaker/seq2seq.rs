@@ -4,9 +4,9 @@ use crate::cost::CostModel as _;
 use crate::cost::table::{CostTable, Overhead};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
-use crate::metrics::figure::Figure;
 use crate::papers::{Claim, Findings, Kind, Series, Verdict};
-use crate::plot::table::Rows;
+use crate::results::columns::Metric;
+use crate::results::read::CsvFile;
 use crate::task::Step;
 use crate::units::CellId;
 
@@ -73,7 +73,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
             for figure in BOTH {
                 let half = best_peak(found, figure)? / 2.0;
-                let cuts = found.series(figure, WIDE)?.cuts(Figure::P90, &baselines(found, figure)?, half);
+                let cuts = found.series(figure, WIDE)?.cuts(Metric::P90, &baselines(found, figure)?, half);
                 (least, most) = (least.min(cuts.least), most.max(cuts.most));
             }
             Ok(Verdict::range((least, most), (17.5, 82.6), "%", least > 0.0))
@@ -126,7 +126,7 @@ fn decoding_share(found: &Findings, figure: &str, policy: &str, point: &str) -> 
     let cells = scenario.workload.model.cell_types();
     let device = CostTable::read(table)?.device(&cells, Overhead::default())?;
     let path = found.folder(figure)?.join(folder_name(policy)).join(point).join("batches.csv");
-    let mut rows = Rows::open(&path)?;
+    let mut rows = CsvFile::open(&path)?;
     let (name, batch, tasks) = (rows.column("cell")?, rows.column("batch")?, rows.column("tasks")?);
     let (mut decoding, mut all) = (0.0, 0.0);
     while let Some(row) = rows.read()? {

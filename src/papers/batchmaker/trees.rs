@@ -1,7 +1,7 @@
 //! The claims about the TreeLSTM (section 7.5).
 
-use crate::metrics::figure::Figure;
 use crate::papers::{Claim, Kind, Verdict};
+use crate::results::columns::Metric;
 
 pub(super) const CLAIMS: &[Claim] = &[
     Claim {
@@ -12,7 +12,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         paper: "6.8 ms",
         exhibits: &["fig14"],
         check: |found| {
-            let p90 = |policy| found.series("fig14", policy)?.at("1000", Figure::P90);
+            let p90 = |policy| found.series("fig14", policy)?.at("1000", Metric::P90);
             Ok(Verdict::near(p90("BatchMaker")?, 6.8, "ms", p90("BatchMaker")? < p90("DyNet")?))
         },
         reason: "",
@@ -25,7 +25,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         paper: "9.5 ms",
         exhibits: &["fig14"],
         check: |found| {
-            let p90 = |policy| found.series("fig14", policy)?.at("1000", Figure::P90);
+            let p90 = |policy| found.series("fig14", policy)?.at("1000", Metric::P90);
             Ok(Verdict::near(p90("DyNet")?, 9.5, "ms", p90("BatchMaker")? < p90("DyNet")?))
         },
         reason: "A batch has 5.7 trees at this load, and the device stands still for the host's 0.30 ms a tree, 1.7 of the 6.4 ms of a batch. \
@@ -73,7 +73,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         check: |found| {
             let (ours, fold) = (found.series("fig14", "BatchMaker")?, found.series("fig14", "Fold")?);
             let gain = ours.peak() / fold.peak();
-            let cut = 100.0 * (1.0 - ours.at("500", Figure::P90)? / fold.at("500", Figure::P90)?);
+            let cut = 100.0 * (1.0 - ours.at("500", Metric::P90)? / fold.at("500", Metric::P90)?);
             Ok(Verdict::near(gain, 4.0, "x", gain > 1.0 && cut > 0.0)
                 .with(&format!("; p90 latency cut by {cut:.0} % at 500 req/s (paper 87 %)")))
         },
@@ -91,7 +91,7 @@ pub(super) const CLAIMS: &[Claim] = &[
         check: |found| {
             let series = |policy| found.series("fig15", policy);
             let below = 100.0 * (1.0 - series("BatchMaker")?.peak() / series("Ideal")?.peak());
-            let p90 = |policy| series(policy)?.at("500", Figure::P90);
+            let p90 = |policy| series(policy)?.at("500", Metric::P90);
             let slower = p90("Ideal")? > p90("BatchMaker")? && p90("Ideal")? > p90("DyNet")?;
             Ok(Verdict::near(below, 30.0, "%", below > 0.0 && slower))
         },

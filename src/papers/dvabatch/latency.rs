@@ -3,8 +3,8 @@
 use super::super::lab::{Lab, Study};
 use super::{DELAY, DVA, LOADS, NETWORKS, ZERO, each, network, values};
 use crate::error::Result;
-use crate::metrics::figure::Figure;
 use crate::plot::bars::{Bar, Bars, Field, Group};
+use crate::results::columns::Metric;
 use crate::scenario::{PolicyEntry, Scenario};
 
 /// DVABatch of which only split is left.
@@ -34,7 +34,7 @@ fn at_loads(
     let bars = |load: usize| {
         let bar = |policy: &&str| {
             let of = |figure| values(&report, policy, figure).get(load).copied().flatten();
-            of(Figure::Mean).map(|value| Bar { value, upto: of(Figure::P99) })
+            of(Metric::Mean).map(|value| Bar { value, upto: of(Metric::P99) })
         };
         policies.iter().map(bar).collect()
     };
@@ -119,7 +119,7 @@ pub fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
         let report = lab.run("fig19", &scenario)?;
         let group = |pairs: &u32| {
             let name = pairs.to_string();
-            let mean = values(&report, &name, Figure::Mean).first().copied().flatten();
+            let mean = values(&report, &name, Metric::Mean).first().copied().flatten();
             Group { name, bars: vec![mean.map(|value| Bar { value, upto: None })] }
         };
         Ok(Field { groups: PAIRS.iter().map(group).collect(), ..Field::default() })
@@ -143,7 +143,7 @@ pub fn one_client(lab: &Lab<'_>) -> Result<Study> {
         scenario.output.plots.clear();
         scenario.policies.retain(|entry| entry.label != DELAY);
         let report = lab.run("fig21", &scenario)?;
-        let mean = |policy| values(&report, policy, Figure::Mean).first().copied().flatten();
+        let mean = |policy| values(&report, policy, Metric::Mean).first().copied().flatten();
         let bar = |policy| mean(policy).map(|value| Bar { value, upto: None });
         Ok(Field { groups: vec![Group { name: String::new(), bars: vec![bar(ZERO), bar(DVA)] }], ..Field::default() })
     })?;

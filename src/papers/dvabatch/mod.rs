@@ -12,8 +12,8 @@ use rayon::prelude::*;
 use super::Exhibit;
 use super::lab::{Lab, Study};
 use crate::error::{Error, Result};
-use crate::metrics::figure::Figure;
 use crate::plot::bars::Field;
+use crate::results::columns::Metric;
 use crate::scenario::Scenario;
 
 /// The figures. The others are drawings.
@@ -108,7 +108,7 @@ fn network(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<(Scenario, f64)
 }
 
 /// A figure of each point of a policy, in the order of its loads.
-fn values(report: &crate::experiment::Report, policy: &str, figure: Figure) -> Vec<Option<f64>> {
+fn values(report: &crate::experiment::Report, policy: &str, figure: Metric) -> Vec<Option<f64>> {
     let rows = report.rows.iter().filter(|row| row.policy == policy);
-    rows.map(|row| row.figures.estimate(figure).value).collect()
+    rows.map(|row| row.estimate(figure).value).collect()
 }

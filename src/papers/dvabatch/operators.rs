@@ -7,8 +7,8 @@ use crate::cost::slice;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::Target;
-use crate::metrics::figure::Figure;
 use crate::plot::bars::{Bar, Bars, Field, Group};
+use crate::results::columns::Metric;
 use crate::scenario::Scenario;
 use crate::task::Step;
 use crate::units::Nanos;
@@ -26,7 +26,7 @@ pub fn cases(lab: &Lab<'_>) -> Result<Study> {
     let mut groups = Vec::new();
     for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
         let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
-        let mean = |policy| values(&report, policy, Figure::Mean).first().copied().flatten();
+        let mean = |policy| values(&report, policy, Metric::Mean).first().copied().flatten();
         let bar = |policy| mean(policy).map(|value| Bar { value, upto: None });
         groups.push(Group { name: name.into(), bars: vec![bar(PLAIN), bar(DVA)] });
         study.pictures.extend(report.figures);

@@ -4,9 +4,9 @@ use super::super::lab::{Lab, Study};
 use super::latency::{rates, variant};
 use super::{DELAY, DVA, NETWORKS, ZERO, each, network, values};
 use crate::error::Result;
-use crate::metrics::figure::Figure;
 use crate::plot::bars::{Bar, Bars, Field, Group};
 use crate::plot::{self, Inputs, Kind};
+use crate::results::columns::Metric;
 
 /// GLUE's tasks, by the names of their traces.
 pub const TASKS: [(&str, &str); 8] = [
@@ -99,7 +99,7 @@ pub fn by_stages(lab: &Lab<'_>) -> Result<Study> {
         let peaks = lab.peaks(&scenario)?;
         let group = |(stages, peak): (&u32, &f64)| {
             let name = stages.to_string();
-            let mean = values(&report, &name, Figure::Mean).first().copied().flatten();
+            let mean = values(&report, &name, Metric::Mean).first().copied().flatten();
             Group { name, bars: vec![bar(*peak), mean.and_then(bar)] }
         };
         Ok(Field { groups: STAGES.iter().zip(&peaks).map(group).collect(), ..Field::default() })

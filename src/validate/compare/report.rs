@@ -8,8 +8,8 @@ use super::side::Side;
 use super::{Compared, Comparison, Row, Verdict};
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::metrics::figure::Figure;
-use crate::metrics::table::{aligned, significant};
+use crate::results::columns::Metric;
+use crate::results::table::{aligned, significant};
 
 /// The columns of the file.
 const COLUMNS: [&str; 12] = [
@@ -64,19 +64,19 @@ fn side(results: &Side, runs: Option<usize>) -> String {
 
 fn cells(row: &Row) -> Vec<String> {
     let name = match &row.figure {
-        Compared::Figure(Figure::Mean) => "mean latency (ms)".into(),
-        Compared::Figure(Figure::P50) => "p50 (ms)".into(),
-        Compared::Figure(Figure::P90) => "p90 (ms)".into(),
-        Compared::Figure(Figure::P99) => "p99 (ms)".into(),
-        Compared::Figure(Figure::Throughput) => "throughput (req/s)".into(),
-        Compared::Figure(Figure::MeanBatch) => "mean batch".into(),
-        Compared::Figure(other) => other.name().into(),
+        Compared::Metric(Metric::Mean) => "mean latency (ms)".into(),
+        Compared::Metric(Metric::P50) => "p50 (ms)".into(),
+        Compared::Metric(Metric::P90) => "p90 (ms)".into(),
+        Compared::Metric(Metric::P99) => "p99 (ms)".into(),
+        Compared::Metric(Metric::Throughput) => "throughput (req/s)".into(),
+        Compared::Metric(Metric::MeanBatch) => "mean batch".into(),
+        Compared::Metric(other) => other.name().into(),
         Compared::Batches(cell) => format!("batches of {cell} (KS)"),
     };
     let value = |value: Option<f64>| value.map_or("-".into(), significant);
     // A distance has no sign.
     let difference = |percent: f64| match row.figure {
-        Compared::Figure(_) => format!("{percent:+.2} %"),
+        Compared::Metric(_) => format!("{percent:+.2} %"),
         Compared::Batches(_) => format!("{percent:.2} %"),
     };
     vec![

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::target::Target;
 use crate::files::folder_name;
 use crate::metrics::summary::Summary;
-use crate::plot::table::{Rows, Table};
+use crate::results::read::{CsvFile, CsvTable};
 
 /// A results folder.
 #[derive(Debug)]
@@ -44,9 +44,9 @@ impl Side {
                 path.display()
             )));
         }
-        let summary = Table::read(&path.join("summary.csv"))?;
+        let summary = CsvTable::read(&path.join("summary.csv"))?;
         let (policy, point) = (summary.column("policy")?, summary.column("point")?);
-        let text = |row: crate::plot::table::Row<'_>, column| row.text(column).to_string();
+        let text = |row: crate::results::read::CsvRow<'_>, column| row.text(column).to_string();
         let places = summary.rows().map(|row| Place { policy: text(row, policy), point: text(row, point) }).collect();
         Ok(Side { path: path.to_path_buf(), run: read_json(&path.join("run.json"))?, places })
     }
@@ -109,7 +109,7 @@ impl Side {
         if !path.is_file() {
             return Ok(None);
         }
-        let mut rows = Rows::open(&path)?;
+        let mut rows = CsvFile::open(&path)?;
         let [cell, batch, tasks] = [rows.column("cell")?, rows.column("batch")?, rows.column("tasks")?];
         let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
         while let Some(row) = rows.read()? {
@@ -123,9 +123,9 @@ impl Side {
     ///
     /// # Errors
     /// A file that is there but can't be read.
-    pub fn requests(&self, place: &Place) -> Result<Option<Rows>> {
+    pub fn requests(&self, place: &Place) -> Result<Option<CsvFile>> {
         let path = self.file(place, "requests", 0, "csv");
-        if path.is_file() { Rows::open(&path).map(Some) } else { Ok(None) }
+        if path.is_file() { CsvFile::open(&path).map(Some) } else { Ok(None) }
     }
 
     /// The histogram of lengths of the first run's requests; nothing if there is none.

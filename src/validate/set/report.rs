@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{BOUND_UP_TO, BOUNDS, Judgement, Line};
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::metrics::table::{aligned, significant};
+use crate::results::table::{aligned, significant};
 use crate::validate::compare::Row;
 use crate::validate::ledger::{Ledger, Term};
 

@@ -7,7 +7,7 @@ use super::{Call, Chosen, Measured, Ranked, Row, Size, Way};
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::error::{Error, Result};
 use crate::files::write_whole;
-use crate::plot::table::{self, Column, Rows};
+use crate::results::read::{CsvColumn, CsvFile, CsvRow};
 
 /// The header. Names are those of `grnn rank --csv` where the two have the same column.
 const COLUMNS: [&str; 19] = [
@@ -45,7 +45,7 @@ impl Measured {
     /// Names the file, the line, the column and the value, and says what is allowed; a file of another header, of several GPUs, or without
     /// rows.
     pub fn read(path: &Path) -> Result<Measured> {
-        let mut rows = Rows::open(path)?;
+        let mut rows = CsvFile::open(path)?;
         let found: Vec<&str> = rows.names().collect();
         if found != COLUMNS {
             return Err(Error::input(format!(
@@ -55,7 +55,7 @@ impl Measured {
                 COLUMNS.join(",")
             )));
         }
-        let columns = COLUMNS.iter().map(|name| rows.column(name)).collect::<Result<Vec<Column>>>()?;
+        let columns = COLUMNS.iter().map(|name| rows.column(name)).collect::<Result<Vec<CsvColumn>>>()?;
         let mut measured: Option<Measured> = None;
         while let Some(row) = rows.read()? {
             let line = Line { row, columns: &columns };
@@ -145,9 +145,9 @@ impl Measured {
 
 /// A row that is being read.
 struct Line<'a> {
-    row: table::Row<'a>,
+    row: CsvRow<'a>,
     /// In the order of [`COLUMNS`].
-    columns: &'a [Column],
+    columns: &'a [CsvColumn],
 }
 
 impl<'a> Line<'a> {
@@ -191,7 +191,7 @@ impl<'a> Line<'a> {
         Ok(Ranked { rnn, mapping, rank, valid, cost: self.number("cost")?, constants, chosen })
     }
 
-    fn column(&self, name: &str) -> Column {
+    fn column(&self, name: &str) -> CsvColumn {
         self.columns[COLUMNS.iter().position(|known| *known == name).expect("a column of the header")]
     }
 

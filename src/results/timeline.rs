@@ -12,10 +12,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::logs::join_names;
-use super::recorder::Recorder;
+use super::write::join_names;
 use crate::error::Result;
 use crate::files::write_whole;
+use crate::metrics::recorder::Recorder;
 use crate::units::{Nanos, StreamId, WorkerId};
 use crate::workload::model::CellType;
 
@@ -281,9 +281,9 @@ mod tests {
     use serde_json::Value;
     use smallvec::smallvec;
 
-    use super::super::recorder::Keep;
-    use super::super::records::record;
     use super::*;
+    use crate::metrics::recorder::Keep;
+    use crate::metrics::records::record;
     use crate::task::TaskRow;
     use crate::units::{CellId, RequestId, TaskId};
     use crate::workload::model::Model;

@@ -7,148 +7,138 @@ use csv::StringRecord;
 
 use crate::error::{Error, Result};
 
-/// A column that a figure needs.
+/// A column of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Column {
+pub struct CsvColumn {
     index: usize,
     name: &'static str,
 }
 
 /// One row of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct CsvRow<'a> {
     path: &'a Path,
     record: &'a StringRecord,
 }
 
 /// A CSV file that is read row by row.
 #[derive(Debug)]
-pub struct Rows {
+pub struct CsvFile {
     path: PathBuf,
     names: StringRecord,
     reader: csv::Reader<File>,
     record: StringRecord,
 }
 
-/// A CSV file that is held in memory.
+/// A CSV file held in memory.
 #[derive(Debug)]
-pub struct Table {
+pub struct CsvTable {
     path: PathBuf,
     names: StringRecord,
     records: Vec<StringRecord>,
 }
 
-impl Rows {
+impl CsvFile {
     /// Opens a file and reads its header.
-    ///
-    /// # Errors
-    /// A file that can't be read or has no header.
-    pub fn open(path: &Path) -> Result<Rows> {
+    pub fn open(path: &Path) -> Result<CsvFile> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         let mut reader = csv::Reader::from_reader(file);
         let names = reader.headers().map_err(|cause| broken(path, &cause))?.clone();
         if names.is_empty() {
             return Err(Error::input(format!("{}: is empty; it should begin with a header", path.display())));
         }
-        Ok(Rows { path: path.to_path_buf(), names, reader, record: StringRecord::new() })
+        Ok(CsvFile { path: path.to_path_buf(), names, reader, record: StringRecord::new() })
     }
 
-    /// The names of its columns.
+    /// Opens a file that a run may not have written; `None` if it is not there.
+    pub fn open_if_there(path: &Path) -> Result<Option<CsvFile>> {
+        if path.is_file() { CsvFile::open(path).map(Some) } else { Ok(None) }
+    }
+
+    /// The names of all columns.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter()
     }
 
-    /// The column of this name.
-    ///
-    /// # Errors
-    /// Lists the columns that are there.
-    pub fn column(&self, name: &'static str) -> Result<Column> {
+    /// The column of this name; the error lists the columns of the file.
+    pub fn column(&self, name: &'static str) -> Result<CsvColumn> {
         column(&self.path, &self.names, name)
     }
 
-    /// The next row; nothing behind the last.
-    ///
-    /// # Errors
-    /// A row with more or fewer fields than the header, or one that can't be read.
-    pub fn read(&mut self) -> Result<Option<Row<'_>>> {
+    /// The columns of these names.
+    pub fn columns<const N: usize>(&self, names: [&'static str; N]) -> Result<[CsvColumn; N]> {
+        let mut columns = [CsvColumn { index: 0, name: "" }; N];
+        for (column, name) in columns.iter_mut().zip(names) {
+            *column = self.column(name)?;
+        }
+        Ok(columns)
+    }
+
+    /// The next row; `None` after the last. A row must have as many fields as the header.
+    pub fn read(&mut self) -> Result<Option<CsvRow<'_>>> {
         match self.reader.read_record(&mut self.record) {
-            Ok(true) => Ok(Some(Row { path: &self.path, record: &self.record })),
+            Ok(true) => Ok(Some(CsvRow { path: &self.path, record: &self.record })),
             Ok(false) => Ok(None),
             Err(cause) => Err(broken(&self.path, &cause)),
         }
     }
 }
 
-impl Table {
+impl CsvTable {
     /// Reads a whole file.
-    ///
-    /// # Errors
-    /// As [`Rows`].
-    pub fn read(path: &Path) -> Result<Table> {
-        let mut rows = Rows::open(path)?;
+    pub fn read(path: &Path) -> Result<CsvTable> {
+        let mut file = CsvFile::open(path)?;
         let mut records = Vec::new();
-        while let Some(row) = rows.read()? {
+        while let Some(row) = file.read()? {
             records.push(row.record.clone());
         }
-        Ok(Table { path: rows.path, names: rows.names, records })
+        Ok(CsvTable { path: file.path, names: file.names, records })
     }
 
-    /// The column of this name.
-    ///
-    /// # Errors
-    /// Lists the columns that are there.
-    pub fn column(&self, name: &'static str) -> Result<Column> {
+    /// The column of this name; the error lists the columns of the file.
+    pub fn column(&self, name: &'static str) -> Result<CsvColumn> {
         column(&self.path, &self.names, name)
     }
 
     /// All rows in their order.
-    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.records.iter().map(|record| Row { path: &self.path, record })
+    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.records.iter().map(|record| CsvRow { path: &self.path, record })
     }
 
-    /// One row.
-    pub fn row(&self, index: usize) -> Row<'_> {
-        Row { path: &self.path, record: &self.records[index] }
+    /// One row by its index.
+    pub fn row(&self, index: usize) -> CsvRow<'_> {
+        CsvRow { path: &self.path, record: &self.records[index] }
     }
 }
 
-impl<'a> Row<'a> {
-    /// What stands in a column.
-    pub fn text(&self, column: Column) -> &'a str {
+impl<'a> CsvRow<'a> {
+    /// The field of a column.
+    pub fn text(&self, column: CsvColumn) -> &'a str {
         &self.record[column.index]
     }
 
-    /// The number in a column; nothing if the field is empty.
-    ///
-    /// # Errors
-    /// Names file, line and column when there is something else in it.
-    pub fn number(&self, column: Column) -> Result<Option<f64>> {
+    /// The number in a column; `None` if the field is empty.
+    pub fn number(&self, column: CsvColumn) -> Result<Option<f64>> {
         self.parsed(column, "a number", |text| text.parse::<f64>().ok().filter(|value| value.is_finite()))
     }
 
-    /// The whole number in a column; nothing if the field is empty.
-    ///
-    /// # Errors
-    /// Names file, line and column when there is something else in it.
-    pub fn whole(&self, column: Column) -> Result<Option<u64>> {
+    /// The whole number in a column; `None` if the field is empty.
+    pub fn whole(&self, column: CsvColumn) -> Result<Option<u64>> {
         self.parsed(column, "a whole number", |text| text.parse::<u64>().ok())
     }
 
-    /// The whole number in a column that has no empty fields.
-    ///
-    /// # Errors
-    /// As [`Row::whole`], and an empty field.
-    pub fn needed(&self, column: Column) -> Result<u64> {
+    /// The whole number in a column; an empty field is an error.
+    pub fn needed(&self, column: CsvColumn) -> Result<u64> {
         self.whole(column)?.ok_or_else(|| self.error(column, "is empty; a whole number is needed"))
     }
 
-    /// An error about a field of this row.
-    pub fn error(&self, column: Column, what: &str) -> Error {
+    /// An error about a field of this row, with file, line and column.
+    pub fn error(&self, column: CsvColumn, what: &str) -> Error {
         let line = self.record.position().map_or(0, csv::Position::line);
         Error::input(format!("{}: line {line}: {}: {what}", self.path.display(), column.name))
     }
 
-    fn parsed<T>(&self, column: Column, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
+    fn parsed<T>(&self, column: CsvColumn, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
         match self.text(column) {
             "" => Ok(None),
             text => match parse(text) {
@@ -159,9 +149,9 @@ impl<'a> Row<'a> {
     }
 }
 
-fn column(path: &Path, names: &StringRecord, name: &'static str) -> Result<Column> {
+fn column(path: &Path, names: &StringRecord, name: &'static str) -> Result<CsvColumn> {
     match names.iter().position(|known| known == name) {
-        Some(index) => Ok(Column { index, name }),
+        Some(index) => Ok(CsvColumn { index, name }),
         None => {
             let known = names.iter().collect::<Vec<_>>().join(", ");
             Err(Error::input(format!("{}: no column \"{name}\"; there are {known}", path.display())))
@@ -188,11 +178,11 @@ fn broken(path: &Path, cause: &csv::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn table(text: &str) -> Result<Table> {
+    fn table(text: &str) -> Result<CsvTable> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
-        Table::read(&path)
+        CsvTable::read(&path)
     }
 
     #[test]

@@ -1,53 +1,50 @@
-//! The results for a reader at a terminal, and for a program.
+//! The results as a table for the terminal.
 
-use serde_json::{Map, Value, json};
+use super::columns::{Metric, Unit};
+use super::summary::{Estimate, SummaryRow};
+use crate::metrics::stats::Quantile;
 
-use super::combined::{Estimate, Row};
-use super::figure::{Figure, Unit};
-use super::stats::Quantile;
-
-/// Stands behind the throughput of a saturated row.
+/// Marks the throughput of a saturated row.
 const SATURATED: &str = "*";
-/// Stands there where it can't be told.
+/// Marks the throughput of a row that is too short to tell.
 const UNKNOWN: &str = "?";
-
-/// Stands behind the load of a row whose load generator was late.
+/// Marks the load of a row whose load generator was late.
 const INVALID: &str = "!";
 
-/// The figures that are columns of the terminal's table, with their two lines of heading.
-const COLUMNS: [(Figure, [&str; 2]); 9] = [
-    (Figure::Throughput, ["throughput", "req/s"]),
-    (Figure::Goodput, ["goodput", "req/s"]),
-    (Figure::P50, ["p50", "ms"]),
-    (Figure::P90, ["p90", "ms"]),
-    (Figure::P99, ["p99", "ms"]),
-    (Figure::QueueP99, ["queue p99", "ms"]),
-    (Figure::MeanBatch, ["batch", "mean"]),
-    (Figure::Padding, ["pad", "%"]),
-    (Figure::Utilization, ["busy", "%"]),
+/// The metrics of the table, with their two lines of heading.
+const COLUMNS: [(Metric, [&str; 2]); 9] = [
+    (Metric::Throughput, ["throughput", "req/s"]),
+    (Metric::Goodput, ["goodput", "req/s"]),
+    (Metric::P50, ["p50", "ms"]),
+    (Metric::P90, ["p90", "ms"]),
+    (Metric::P99, ["p99", "ms"]),
+    (Metric::QueueP99, ["queue p99", "ms"]),
+    (Metric::MeanBatch, ["batch", "mean"]),
+    (Metric::Padding, ["pad", "%"]),
+    (Metric::Utilization, ["busy", "%"]),
 ];
 
-/// The longest policy name that is written out.
+/// The number of characters after which a policy's name is cut.
 const NAME_WIDTH: usize = 20;
 
 /// A table of aligned columns. A quantile with too few samples shows how many it takes (`n<1000`), a figure that there
 /// is none of shows `-`, and a row that is saturated or not valid has a mark. Replicated figures show their 95 % half-widths as a share of the
-/// figure, all but the last three, which hardly vary.
-pub fn table(rows: &[Row]) -> String {
+/// metric, all but the last three, which hardly vary.
+pub fn table(rows: &[SummaryRow]) -> String {
     let mut heading = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
     // Goodput is a column where there is an objective.
-    let with_goodput = rows.iter().any(|row| row.figures.estimate(Figure::Goodput).value.is_some());
+    let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
     let columns: Vec<_> =
-        COLUMNS.into_iter().filter(|(figure, _)| *figure != Figure::Goodput || with_goodput).collect();
+        COLUMNS.into_iter().filter(|(metric, _)| *metric != Metric::Goodput || with_goodput).collect();
     for (_, names) in &columns {
         heading.iter_mut().zip(names).for_each(|(line, name)| line.push((*name).into()));
     }
     let body = rows.iter().map(|row| cells(row, &columns));
     let mut text = aligned(&heading.into_iter().chain(body).collect::<Vec<_>>());
-    if rows.iter().any(|row| row.figures.saturated() == Some(true)) {
+    if rows.iter().any(|row| row.saturated() == Some(true)) {
         text.push_str(&format!("{SATURATED} saturated: more requests arrived than could be served\n"));
     }
-    if rows.iter().any(|row| row.figures.saturated().is_none() && tells_of_saturation(row)) {
+    if rows.iter().any(|row| row.saturated().is_none() && tells_of_saturation(row)) {
         text.push_str(&format!("{UNKNOWN} the run is too short to tell whether it is saturated\n"));
     }
     if rows.iter().any(is_invalid) {
@@ -55,7 +52,7 @@ pub fn table(rows: &[Row]) -> String {
             "{INVALID} not valid: requests were handed over so late that the latencies are not those of an open loop\n"
         ));
     }
-    if rows.iter().any(|row| row.figures.replications() > 1) {
+    if rows.iter().any(|row| row.runs.len() > 1) {
         text.push_str(
             "± half the width of the 95 % confidence interval over the replications, in percent of the figure\n",
         );
@@ -63,25 +60,25 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Whether a reader would ask if the row is saturated: not where all requests arrive at once.
-fn tells_of_saturation(row: &Row) -> bool {
+/// Whether saturation means anything for a row: not where all requests arrive at once.
+fn tells_of_saturation(row: &SummaryRow) -> bool {
     row.point != "offline"
 }
 
-fn is_invalid(row: &Row) -> bool {
-    row.figures.lateness().is_some_and(|late| late.valid == Some(false))
+fn is_invalid(row: &SummaryRow) -> bool {
+    row.lateness().is_some_and(|late| late.valid == Some(false))
 }
 
-fn cells(row: &Row, columns: &[(Figure, [&str; 2])]) -> Vec<String> {
-    // A closed loop has no rate of its own: what it offers follows from what is served.
-    let offered = row.figures.estimate(Figure::Offered).value.filter(|_| !row.point.starts_with("clients-"));
+fn cells(row: &SummaryRow, columns: &[(Metric, [&str; 2])]) -> Vec<String> {
+    // A closed loop offers as much as it is served.
+    let offered = row.estimate(Metric::Offered).value.filter(|_| !row.point.starts_with("clients-"));
     let mark = if is_invalid(row) { INVALID } else { "" };
     let offered = offered.map_or_else(|| row.point.clone(), significant);
     let mut line = vec![shortened(&row.policy), format!("{offered}{mark}")];
-    for (figure, _) in columns {
-        let mut cell = cell(row, *figure);
-        if *figure == Figure::Throughput {
-            cell.push_str(match row.figures.saturated() {
+    for (metric, _) in columns {
+        let mut cell = cell(row, *metric);
+        if *metric == Metric::Throughput {
+            cell.push_str(match row.saturated() {
                 Some(true) => SATURATED,
                 None if tells_of_saturation(row) => UNKNOWN,
                 _ => "",
@@ -92,15 +89,15 @@ fn cells(row: &Row, columns: &[(Figure, [&str; 2])]) -> Vec<String> {
     line
 }
 
-fn cell(row: &Row, figure: Figure) -> String {
-    match (row.figures.estimate(figure), figure) {
-        (Estimate { value: Some(share), .. }, Figure::Padding | Figure::Utilization) => format!("{:.1}", 100.0 * share),
-        (Estimate { value: Some(value), half_width: Some(half) }, _) if figure.unit() != Unit::Ratio => {
+fn cell(row: &SummaryRow, metric: Metric) -> String {
+    match (row.estimate(metric), metric) {
+        (Estimate { value: Some(share), .. }, Metric::Padding | Metric::Utilization) => format!("{:.1}", 100.0 * share),
+        (Estimate { value: Some(value), half_width: Some(half) }, _) if metric.unit() != Unit::Ratio => {
             format!("{}{}", significant(value), relative(half, value))
         }
         (Estimate { value: Some(value), .. }, _) => significant(value),
-        (Estimate { value: None, .. }, _) => match quantile(figure) {
-            Some(quantile) if row.figures.runs.iter().any(|run| run.latency.samples > 0) => {
+        (Estimate { value: None, .. }, _) => match quantile(metric) {
+            Some(quantile) if row.runs.iter().any(|run| run.latency.samples > 0) => {
                 format!("n<{}", quantile.samples_needed())
             }
             _ => "-".into(),
@@ -108,16 +105,16 @@ fn cell(row: &Row, figure: Figure) -> String {
     }
 }
 
-fn quantile(figure: Figure) -> Option<Quantile> {
-    match figure {
-        Figure::P50 => Some(Quantile::P50),
-        Figure::P90 => Some(Quantile::P90),
-        Figure::P99 | Figure::QueueP99 => Some(Quantile::P99),
+fn quantile(metric: Metric) -> Option<Quantile> {
+    match metric {
+        Metric::P50 => Some(Quantile::P50),
+        Metric::P90 => Some(Quantile::P90),
+        Metric::P99 | Metric::QueueP99 => Some(Quantile::P99),
         _ => None,
     }
 }
 
-/// Four significant digits, but no digit before the point is dropped.
+/// A number with four significant digits, or more if its whole part has more.
 pub fn significant(value: f64) -> String {
     let decimals = decimals(value);
     format!("{value:.decimals$}")
@@ -133,7 +130,7 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// A half-width in percent of its figure; nothing where the figure is zero.
+/// A half-width in percent of its value; empty where the value is zero.
 fn relative(half_width: f64, value: f64) -> String {
     match 100.0 * half_width / value {
         percent if percent < 10.0 => format!("±{percent:.1}%"),
@@ -149,7 +146,7 @@ fn shortened(name: &str) -> String {
     name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
 }
 
-/// The first column to the left, the others to the right, two spaces between them.
+/// Lines of cells as a table: the first column to the left, the others to the right, with two spaces between.
 pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |cell: &String| cell.chars().count();
     let columns = lines.first().map_or(0, Vec::len);
@@ -170,56 +167,19 @@ pub fn aligned(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// The results as one JSON object: the scenario's name and an object for each row, with the names of summary.csv. What
-/// there is none of is null.
-pub fn to_json(scenario: &str, rows: &[Row]) -> Value {
-    json!({ "scenario": scenario, "rows": rows.iter().map(row_to_json).collect::<Vec<_>>() })
-}
-
-fn row_to_json(row: &Row) -> Value {
-    let mut object = Map::new();
-    object.insert("policy".into(), row.policy.as_str().into());
-    object.insert("backend".into(), row.backend.as_str().into());
-    object.insert("point".into(), row.point.as_str().into());
-    object.insert("replications".into(), row.figures.replications().into());
-    object.insert("saturated".into(), row.figures.saturated().into());
-    let estimates = Figure::ALL.map(|figure| (figure, row.figures.estimate(figure)));
-    for (figure, estimate) in estimates {
-        object.insert(figure.name().into(), number(estimate.value, figure.unit()));
-    }
-    object.insert("worker_utilization".into(), row.figures.worker_utilization().into());
-    if let Some(late) = row.figures.lateness() {
-        object.insert("late_mean_us".into(), late.mean_us.into());
-        object.insert("late_p99_us".into(), late.p99_us.into());
-        object.insert("late_max_us".into(), late.max_us.into());
-        object.insert("valid".into(), late.valid.into());
-    }
-    if row.figures.replications() > 1 {
-        for (figure, estimate) in estimates {
-            object.insert(format!("{}_ci", figure.name()), number(estimate.half_width, figure.unit()));
-        }
-    }
-    Value::Object(object)
-}
-
-/// A number or null; a whole count has no decimal point.
-fn number(value: Option<f64>, unit: Unit) -> Value {
-    match value {
-        Some(count) if unit == Unit::Count && count.fract() == 0.0 => (count as u64).into(),
-        value => value.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::combined::combine;
-    use super::super::records::{queue, record};
-    use super::super::summary::{Measure, Summary, summarize};
+    use serde_json::json;
+
+    use super::super::summary::to_json;
     use super::*;
+    use crate::metrics::lateness::Lateness;
+    use crate::metrics::records::{queue, record};
+    use crate::metrics::summary::{Measure, Summary, summarize};
     use crate::units::Rate;
 
-    fn row(policy: &str, runs: &[Summary]) -> Row {
-        Row { policy: policy.into(), backend: "sim".into(), point: "offline".into(), figures: combine(runs) }
+    fn row(policy: &str, runs: &[Summary]) -> SummaryRow {
+        SummaryRow { policy: policy.into(), backend: "sim".into(), point: "offline".into(), runs: runs.to_vec() }
     }
 
     fn measured(requests: usize, load: f64, seed: u64) -> Summary {
@@ -277,7 +237,7 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
     #[test]
     fn a_row_that_is_not_valid_has_a_mark() {
         let mut summary = Summary { offered: Some(Rate(50.0)), ..Summary::default() };
-        summary.lateness = super::super::lateness::Lateness::of(&[crate::units::Nanos(20_001)], Some(2.0));
+        summary.lateness = Lateness::of(&[crate::units::Nanos(20_001)], Some(2.0));
         let text = table(&[row("late", &[summary.clone()])]);
         assert!(text.contains("late     50.00!") && text.contains("\n! not valid: "), "{text}");
         assert_eq!(to_json("s", &[row("late", &[summary])])["rows"][0]["valid"], json!(false));

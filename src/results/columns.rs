@@ -1,0 +1,112 @@
+//! The columns of the result files, in the order of the files.
+
+use crate::metrics::summary::Summary;
+use crate::units::Rate;
+
+/// The columns of `requests.csv`.
+pub const REQUESTS: [&str; 4] = ["id", "arrival_ns", "start_ns", "finish_ns"];
+/// The columns of `tasks.csv`.
+pub const TASKS: [&str; 8] = ["task", "worker", "stream", "cell", "batch", "submit_ns", "start_ns", "finish_ns"];
+/// The columns of `rounds.csv`.
+pub const ROUNDS: [&str; 3] = ["now_ns", "completed", "arrived"];
+/// The columns of `failures.csv`.
+pub const FAILURES: [&str; 3] = ["id", "at_ns", "reason"];
+/// The columns of `batches.csv`.
+pub const BATCHES: [&str; 3] = ["cell", "batch", "tasks"];
+/// The columns of `differences.csv`.
+pub const DIFFERENCES: [&str; 6] = ["policy", "against", "point", "figure", "difference", "difference_ci"];
+
+/// The unit of a number, which decides how many decimals files have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Requests per second.
+    PerSecond,
+    Millis,
+    Micros,
+    /// A number of requests.
+    Count,
+    /// A fraction of 1, or a mean batch size.
+    Ratio,
+}
+
+impl Unit {
+    /// A number as result files have it: milliseconds down to the nanosecond, rates to the thousandth, fractions to the
+    /// millionth, and counts without decimals unless they are a mean over replications.
+    pub fn written(self, value: f64) -> String {
+        match self {
+            Unit::Millis | Unit::Ratio => format!("{value:.6}"),
+            Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+            Unit::PerSecond | Unit::Micros | Unit::Count => format!("{value:.3}"),
+        }
+    }
+}
+
+/// Declares the metrics, a line each: the variant, the column's name, its unit, and its value in a summary.
+macro_rules! metrics {
+    ($($metric:ident $name:literal $unit:ident $of:expr;)*) => {
+        /// A metric of a run. Its name is its column in `summary.csv` and its key in JSON.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Metric { $($metric),* }
+
+        impl Metric {
+            /// All metrics, in the order of `summary.csv`.
+            pub const ALL: &[Metric] = &[$(Metric::$metric),*];
+
+            fn definition(self) -> Definition {
+                match self { $(Metric::$metric => Definition { name: $name, unit: Unit::$unit, of: $of }),* }
+            }
+        }
+    };
+}
+
+struct Definition {
+    name: &'static str,
+    unit: Unit,
+    of: fn(&Summary) -> Option<f64>,
+}
+
+metrics! {
+    Offered "offered_rps" PerSecond |s| s.offered.map(per_second);
+    Throughput "throughput_rps" PerSecond |s| s.throughput.map(per_second);
+    Goodput "goodput_rps" PerSecond |s| s.goodput.map(per_second);
+    Completed "completed" Count |s| Some(s.completed as f64);
+    Failed "failed" Count |s| Some(s.failed as f64);
+    Rejected "rejected" Count |s| Some(s.rejected as f64);
+    Mean "mean_ms" Millis |s| s.latency.mean_ms;
+    P50 "p50_ms" Millis |s| s.latency.p50_ms;
+    P90 "p90_ms" Millis |s| s.latency.p90_ms;
+    P95 "p95_ms" Millis |s| s.latency.p95_ms;
+    P99 "p99_ms" Millis |s| s.latency.p99_ms;
+    P999 "p999_ms" Millis |s| s.latency.p999_ms;
+    QueueP50 "queue_p50_ms" Millis |s| s.queue.p50_ms;
+    QueueP99 "queue_p99_ms" Millis |s| s.queue.p99_ms;
+    ComputeP50 "compute_p50_ms" Millis |s| s.compute.p50_ms;
+    ComputeP99 "compute_p99_ms" Millis |s| s.compute.p99_ms;
+    MeanBatch "mean_batch" Ratio |s| s.mean_batch;
+    Padding "padding" Ratio |s| s.padding;
+    Utilization "utilization" Ratio |s| s.utilization;
+    Warmup "warmup" Count |s| Some(s.warmup as f64);
+    Max "max_ms" Millis |s| s.latency.max_ms;
+    QueueP90 "queue_p90_ms" Millis |s| s.queue.p90_ms;
+    ComputeP90 "compute_p90_ms" Millis |s| s.compute.p90_ms;
+}
+
+fn per_second(rate: Rate) -> f64 {
+    rate.0
+}
+
+impl Metric {
+    /// The column's name, which ends with the unit.
+    pub fn name(self) -> &'static str {
+        self.definition().name
+    }
+
+    pub fn unit(self) -> Unit {
+        self.definition().unit
+    }
+
+    /// The value in one run; `None` where the run is too short to have one.
+    pub fn of(self, summary: &Summary) -> Option<f64> {
+        (self.definition().of)(summary)
+    }
+}
