@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Format, print, print_json};
 use crate::error::Result;
-use crate::plot::{self, Inputs, compared_cdf};
+use crate::plot::{self, Inputs};
 use crate::validate::compare::{Comparison, compare, report};
 
 /// Compare two runs of the same requests, such as a real one with a simulated one
@@ -82,7 +82,7 @@ fn draw(comparison: &Comparison, out: &Path) -> Result<Vec<PathBuf>> {
     }
     let mut files = Vec::new();
     for point in points {
-        files.extend(compared_cdf::draw(&inputs, point, &options, &out.join(format!("latency-cdf-{point}")))?);
+        files.extend(plot::draw_compared_cdf(&inputs, point, &options, &out.join(format!("latency-cdf-{point}")))?);
     }
     Ok(files)
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::{Processor, Target, Verify};
 use crate::files::folder_name;
-use crate::plot::{self, Inputs, compared_cdf};
+use crate::plot::{self, Inputs};
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 use crate::validate::compare::{Comparison, report as comparison_report};
@@ -175,7 +175,7 @@ fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
     let inputs = Inputs::open(&[comparison.a.path(), comparison.b.path()])?;
     let options = plot::Options { title: Some(part.scenario.name.clone()), ..plot::Options::default() };
     for rate in &part.rates {
-        compared_cdf::draw(&inputs, &rate.to_string(), &options, &out.join(format!("{PICTURE}{rate}")))?;
+        plot::draw_compared_cdf(&inputs, &rate.to_string(), &options, &out.join(format!("{PICTURE}{rate}")))?;
     }
     Ok(())
 }

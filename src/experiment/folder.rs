@@ -95,7 +95,7 @@ impl Folder {
     /// Removes what runs have written, and nothing else that lies in the folder. What can't be removed can't be written over
     /// either, which is told then.
     fn clear(&self) {
-        let figures = plot::KINDS.iter().flat_map(|(_, kind)| [format!("{kind}.svg"), format!("{kind}.png")]);
+        let figures = plot::KINDS.iter().flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]);
         for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
             let _ = fs::remove_file(self.path.join(file));
         }

@@ -14,8 +14,7 @@ use crate::experiment::target::Target;
 use crate::experiment::window::{self, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::plot;
-use crate::plot::bars::{self, Bars};
+use crate::plot::{self, Bars};
 use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
@@ -55,7 +54,7 @@ impl Study {
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
             let formats = &plot::Options::default().formats;
-            self.pictures.extend(plot::write(&bars::drawn(&with_values(bars)), formats, &folder.join(stem))?);
+            self.pictures.extend(plot::write(&with_values(bars).drawn(), formats, &folder.join(stem))?);
         }
         let file = folder.join("numbers.csv");
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;
@@ -137,7 +136,7 @@ fn lines(bars: &Bars) -> Vec<Vec<String>> {
     let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
     for field in &bars.fields {
         for group in &field.groups {
-            let bar = |bar: &Option<crate::plot::bars::Bar>| match bar {
+            let bar = |bar: &Option<plot::Bar>| match bar {
                 None => "-".to_string(),
                 Some(bar) => match bar.upto {
                     None => format!("{:.2}", bar.value),

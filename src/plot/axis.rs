@@ -1,61 +1,55 @@
-//! Axes: which values lie where, and which of them get a label.
+//! Axes: where values lie, and which of them are labelled.
 
 /// How values are spread along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Equal differences are equally long.
     Linear,
-    /// Equal ratios are equally long.
     Log,
     /// The values are the numbers of bins of one width.
     Bins,
 }
 
-/// A mark on an axis.
+/// A tick of an axis; a minor tick has no label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// Where it is.
     pub value: f64,
-    /// What it says; nothing for a minor tick.
     pub label: Option<String>,
 }
 
 /// An axis with its range, its ticks and its label.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What is measured, and its unit.
+    /// The quantity and its unit.
     pub label: String,
-    /// How values are spread.
     pub spread: Spread,
-    /// The value at its beginning.
     pub low: f64,
-    /// The value at its end.
     pub high: f64,
-    /// Its ticks, ascending.
+    /// Ascending.
     pub ticks: Vec<Tick>,
 }
 
 impl Axis {
-    /// A linear axis from `low` to exactly `high`, with at most `room` labels or so.
+    /// A linear axis from `low` to exactly `high`, with about `room` labels at most.
     pub fn linear(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
-        let step = nice_step((high - low) / room.max(1) as f64);
-        // A little slack, so that an end that is a multiple of the step but for rounding gets its tick.
+        let step = round_up((high - low) / room.max(1) as f64, &[1.0, 2.0, 5.0]);
+        // With slack for rounding, so that an end that is a multiple of the step gets its tick.
         let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-        let ticks = (first..=last).map(|i| i as f64 * step).map(labelled).collect();
+        let ticks =
+            (first..=last).map(|i| i as f64 * step).map(|value| Tick { value, label: Some(number(value)) }).collect();
         Axis { label: label.into(), spread: Spread::Linear, low, high, ticks }
     }
 
-    /// A linear axis whose end is moved up to a tick.
+    /// A linear axis whose end is rounded up to a tick.
     pub fn linear_to_tick(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
-        let step = nice_step((high - low) / room.max(1) as f64);
+        let step = round_up((high - low) / room.max(1) as f64, &[1.0, 2.0, 5.0]);
         Axis::linear(label, low, (high / step - 1e-9).ceil() * step, room)
     }
 
-    /// A logarithmic axis around `low` and `high`, both above 0. Its ends are moved out, the lower to a 1, 2 or 5, the
-    /// upper to the next digit. It is `length` long, and a label takes up `extent` of that: labels stand at each 1, 2
-    /// and 5 if there is room for these, or at the powers of ten, or at some of them.
+    /// A logarithmic axis around `low` and `high`, both positive. Its lower end is rounded down to a 1, 2 or 5, its upper end up to the
+    /// next digit. On an axis of `length`, of which a label takes `extent`, it labels each 1, 2 and 5 if they fit, otherwise the powers
+    /// of ten or some of them.
     pub fn log(label: impl Into<String>, low: f64, high: f64, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
         let low = round_down(low, &[1.0, 2.0, 5.0]);
         let high = round_up(high.max(low * 2.0), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
@@ -65,25 +59,28 @@ impl Axis {
             .flat_map(|power| (1..10).map(move |digit| (power, digit, f64::from(digit) * 10f64.powi(power))))
             .filter(|(_, _, value)| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(value))
             .collect();
-        // A stride of 0 stands for each 1, 2 and 5.
+        // Stride 0 labels each 1, 2 and 5.
         for stride in 0..=last - first + 1 {
             let shown = |power: i32, digit: u32| match stride {
                 0 => matches!(digit, 1 | 2 | 5),
                 _ => digit == 1 && (power - last).rem_euclid(stride) == 0,
             };
-            let ticks = digits.iter().map(|&(power, digit, value)| match shown(power, digit) {
-                true => labelled(value),
-                false => Tick { value, label: None },
-            });
+            let label = |power, digit, value| shown(power, digit).then(|| number(value));
+            let ticks = digits.iter().map(|&(power, digit, value)| Tick { value, label: label(power, digit, value) });
             axis.ticks = ticks.collect();
             if axis.has_room(length, &extent) {
                 break;
             }
         }
-        // Over many decades, minor ticks would be a smear.
+        // Over many decades, minor ticks would run together.
         const MOST_MINOR: i32 = 6;
         axis.ticks.retain(|tick| tick.label.is_some() || last - first <= MOST_MINOR);
         axis
+    }
+
+    /// The labels of its ticks.
+    pub fn labels(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.ticks.iter().filter_map(|tick| tick.label.as_deref())
     }
 
     /// Whether no two labels touch.
@@ -99,8 +96,8 @@ impl Axis {
         ends.windows(2).all(|pair| pair[0].1 <= pair[1].0)
     }
 
-    /// Where a value lies: 0 at the beginning, 1 at the end. On a logarithmic axis a value of 0 or below lies far
-    /// before the beginning.
+    /// The place of a value: 0 is the beginning of the axis, 1 its end. On a logarithmic axis, 0 and negative values lie far before
+    /// the beginning.
     pub fn place(&self, value: f64) -> f64 {
         match self.spread {
             Spread::Linear | Spread::Bins => (value - self.low) / (self.high - self.low),
@@ -109,33 +106,24 @@ impl Axis {
     }
 }
 
-fn labelled(value: f64) -> Tick {
-    Tick { value, label: Some(number(value)) }
-}
-
-/// The power of ten at or below a value.
+/// The exponent of the power of ten at or below a value.
 fn exponent(value: f64) -> i32 {
     (value.log10() + 1e-9).floor() as i32
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is not below the step.
-fn nice_step(least: f64) -> f64 {
-    round_up(least, &[1.0, 2.0, 5.0])
-}
-
-/// The least of these digits times a power of ten that is not below the value, but for rounding.
+/// The value rounded up to one of these digits times a power of ten.
 fn round_up(value: f64, digits: &[f64]) -> f64 {
     let scale = 10f64.powi(exponent(value));
     digits.iter().find(|digit| value / scale <= *digit * (1.0 + 1e-9)).unwrap_or(&10.0) * scale
 }
 
-/// The largest of these digits, of which 1 is the first, times a power of ten that is not above the value.
+/// The value rounded down to one of these digits, of which 1 is the first, times a power of ten.
 fn round_down(value: f64, digits: &[f64]) -> f64 {
     let scale = 10f64.powi(exponent(value));
     digits.iter().rfind(|digit| value / scale >= *digit * (1.0 - 1e-9)).unwrap_or(&1.0) * scale
 }
 
-/// A number for a reader: `0.05`, `250`, `20,000`. What lies beyond the ninth decimal is rounding and is dropped.
+/// A number as text: `0.05`, `250`, `20,000`, with at most nine decimals.
 pub fn number(value: f64) -> String {
     let text = format!("{:.9}", value.abs());
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));

@@ -1,112 +1,120 @@
-//! Groups of bars, one bar for each policy: the mean latency at each load, with a whisker up to the 99th percentile (DVABatch, Figures 14
-//! and 16). A panel for each results folder.
+//! Groups of bars, in a panel for each part of a figure.
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
 use super::input::Series;
-use super::panel::{Entry, Key, WHISKER, bar};
-use super::panels::{Around, Content, lay_out};
-use super::style::{INK, Style};
-use super::{Drawing, Inputs, Nothing, Options, or_nothing};
+use super::legend::{Entry, Key, WHISKER, bar};
+use super::panel::{Frame, lay_out};
+use super::render::text_width;
+use super::style::{INK, SMALL, Style};
+use super::{Drawing, Inputs, Kind, Options, nothing};
 use crate::error::Result;
+
+/// DVABatch, Figures 14 and 16.
+pub const BARS: Kind = Kind {
+    name: "bars",
+    about: "mean latency by load in groups of bars, with whiskers to the 99th percentile",
+    drawn: by_load,
+};
 
 /// The height of one of several panels, and of a single one.
 const HEIGHT: f64 = 120.0;
 const ALONE: f64 = 210.0;
 
-/// A figure of bars.
+/// The data of a figure of bars.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
-    /// The line above the figure.
     pub title: Option<String>,
-    /// What tells groups apart, as "Load".
+    /// What the groups differ in, such as "Load".
     pub across: String,
-    /// What bars show, with its unit.
+    /// The quantity that bars show, with its unit.
     pub value: String,
-    /// What whiskers reach up to, if there are any.
+    /// The label of whiskers, if there are any.
     pub whiskers: Option<String>,
-    /// What the bars of a group are.
+    /// The names of the bars of a group.
     pub series: Vec<String>,
-    /// The panels.
     pub fields: Vec<Field>,
 }
 
-/// A panel.
+/// The groups of a panel.
 #[derive(Clone, Debug, Default)]
 pub struct Field {
-    /// What stands above it.
     pub name: String,
-    /// Its groups.
     pub groups: Vec<Group>,
 }
 
-/// A group of bars.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// What stands below it.
     pub name: String,
-    /// A bar for each series; nothing where there is no value.
+    /// A bar for each series; `None` without a value.
     pub bars: Vec<Option<Bar>>,
 }
 
-/// A bar.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bar {
-    /// Its height.
     pub value: f64,
     /// The end of its whisker.
     pub upto: Option<f64>,
 }
 
-/// Draws bars.
-pub fn drawn(bars: &Bars) -> Canvas {
-    let mut legend: Vec<Entry> =
-        (0..).zip(&bars.series).map(|(i, label)| Entry { label: label.clone(), key: Key::Bar(Style::of(i)) }).collect();
-    if bars.series.len() == 1 {
-        legend.clear();
+impl Bars {
+    /// Draws the bars in the styles of series 0, 1 and so on.
+    pub fn drawn(&self) -> Canvas {
+        let styles: Vec<Style> = (0..self.series.len()).map(Style::of).collect();
+        self.drawn_in(&styles)
     }
-    legend.extend(bars.whiskers.iter().map(|label| Entry { label: label.clone(), key: Key::Whisker }));
-    let around = Around {
-        title: bars.title.as_deref(),
-        legend: &legend,
-        x: &bars.across,
-        y: &bars.value,
-        right: 0.0,
-        y_right: None,
-        height: if bars.fields.len() > 1 { HEIGHT } else { ALONE },
-    };
-    let content = |field: &Field| {
-        let all = field.groups.iter().flat_map(|group| group.bars.iter().flatten());
-        let highest = all.map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
-        let tick = |(i, group): (usize, &Group)| Tick { value: i as f64, label: Some(group.name.clone()) };
-        let ticks = field.groups.iter().enumerate().map(tick).collect();
-        let high = field.groups.len() as f64 - 0.5;
-        let x = Axis { label: String::new(), spread: Spread::Bins, low: -0.5, high, ticks };
-        Content { heading: field.name.clone(), x, y: Axis::linear_to_tick("", 0.0, highest, 4) }
-    };
-    let (mut canvas, panels) = lay_out(&around, bars.fields.iter().map(content).collect());
-    let count = bars.series.len().max(1) as f64;
-    for (field, panel) in bars.fields.iter().zip(&panels) {
-        for (i, group) in field.groups.iter().enumerate() {
-            for (j, one) in group.bars.iter().enumerate() {
-                let Some(one) = one else { continue };
-                let place = |j: f64| i as f64 + (j / count - 0.5) * 0.8;
-                let (left, bottom) = panel.at(place(j as f64), 0.0);
-                let (right, top) = panel.at(place(j as f64 + 1.0), one.value);
-                bar(&mut canvas, &Rect { left: left + 0.6, top, right: right - 0.6, bottom }, &Style::of(j));
-                if let Some(upto) = one.upto {
-                    let stroke = Stroke::solid(INK, WHISKER);
-                    panel.whisker(&mut canvas, place(j as f64 + 0.5), 0.0, (one.value, upto), stroke);
+
+    /// Draws the bars of each series in its style.
+    pub fn drawn_in(&self, styles: &[Style]) -> Canvas {
+        let entry = |(label, style): (&String, &Style)| Entry::new(label, Key::Bar(*style));
+        let mut legend: Vec<Entry> = self.series.iter().zip(styles).map(entry).collect();
+        if self.series.len() == 1 && self.fields.len() > 1 {
+            legend.clear();
+        }
+        legend.extend(self.whiskers.iter().map(|label| Entry::new(label, Key::Whisker)));
+        let height = if self.fields.len() > 1 { HEIGHT } else { ALONE };
+        let frame = Frame { title: self.title.as_deref(), legend: &legend, height, right: None };
+        let (mut canvas, panels) = lay_out(&frame, self.fields.iter().map(|field| self.axes(field)).collect());
+        let width = 0.8 / self.series.len().max(1) as f64;
+        for (field, panel) in self.fields.iter().zip(&panels) {
+            for (i, group) in field.groups.iter().enumerate() {
+                for (j, one) in group.bars.iter().enumerate() {
+                    let Some(one) = one else { continue };
+                    let from = i as f64 - 0.4 + j as f64 * width;
+                    let ((left, bottom), (right, top)) = (panel.at(from, 0.0), panel.at(from + width, one.value));
+                    let gap = ((right - left) * 0.08).min(0.6);
+                    bar(&mut canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[j]);
+                    if let Some(upto) = one.upto {
+                        let stroke = Stroke::solid(INK, WHISKER);
+                        panel.whisker(&mut canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
+                    }
                 }
             }
+            panel.axes(&mut canvas);
         }
-        panel.axes(&mut canvas);
+        canvas
     }
-    canvas
+
+    /// The heading and the axes of a panel.
+    fn axes(&self, field: &Field) -> (String, Axis, Axis) {
+        let all = field.groups.iter().flat_map(|group| group.bars.iter().flatten());
+        let highest = all.map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
+        // Labels that are too wide for every group stand below every second or third, counted from the last.
+        let widest = field.groups.iter().map(|group| text_width(&group.name, SMALL)).fold(0.0, f64::max) + 6.0;
+        let count = field.groups.len();
+        let stride = if self.fields.len() > 1 { 1 } else { (widest * count as f64 / 390.0).ceil().max(1.0) as usize };
+        let ticks = field.groups.iter().enumerate().map(|(i, group)| {
+            let shown = (count - 1 - i).is_multiple_of(stride);
+            Tick { value: i as f64, label: shown.then(|| group.name.clone()) }
+        });
+        let (label, ticks) = (self.across.clone(), ticks.collect());
+        let x = Axis { label, spread: Spread::Bins, low: -0.5, high: count as f64 - 0.5, ticks };
+        (field.name.clone(), x, Axis::linear_to_tick(&self.value, 0.0, highest, 4))
+    }
 }
 
-pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = or_nothing!(inputs.series(options)?);
+fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
+    let series = inputs.series(options)?;
     let mut policies: Vec<String> = Vec::new();
     for s in &series {
         if !policies.iter().any(|policy| policy == s.policy()) {
@@ -119,22 +127,23 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         fields.push(Field { name: folder.name.clone(), groups: groups(&own, &policies)? });
     }
     if fields.iter().all(|field| field.groups.iter().all(|group| group.bars.iter().all(Option::is_none))) {
-        return Ok(Err(Nothing("summary.csv has no row with mean_ms".into())));
+        return Err(nothing("summary.csv has no row with mean_ms"));
     }
     if let ([field], Some(_)) = (fields.as_mut_slice(), &options.title) {
         field.name = String::new();
     }
-    Ok(Ok(drawn(&Bars {
+    let bars = Bars {
         title: options.title.clone(),
         across: "Load (requests/s)".into(),
         value: "Latency (ms)".into(),
         whiskers: Some("mean to p99".into()),
         series: policies,
         fields,
-    })))
+    };
+    Ok(bars.drawn())
 }
 
-/// The points of a folder in their order, with a bar for each policy.
+/// A group for each point of a folder, with a bar for each policy.
 fn groups(series: &[&Series<'_>], policies: &[String]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for s in series {
@@ -142,15 +151,11 @@ fn groups(series: &[&Series<'_>], policies: &[String]) -> Result<Vec<Group>> {
         for row in s.rows_by_rate()? {
             let point = s.point(row)?;
             let name = point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
-            let at = match groups.iter().position(|group| group.name == name) {
-                Some(at) => at,
-                None => {
-                    groups.push(Group { name, bars: vec![None; policies.len()] });
-                    groups.len() - 1
-                }
-            };
-            let mean = s.number(row, "mean_ms")?;
-            let upto = s.number(row, "p99_ms")?;
+            let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
+                groups.push(Group { name, bars: vec![None; policies.len()] });
+                groups.len() - 1
+            });
+            let (mean, upto) = (s.number(row, "mean_ms")?, s.number(row, "p99_ms")?);
             groups[at].bars[place] = mean.map(|value| Bar { value, upto });
         }
     }
@@ -171,7 +176,7 @@ mod tests {
         ];
         let fields = vec![Field { name: "one".into(), groups: groups.clone() }, Field { name: "two".into(), groups }];
         let series = vec!["a".into(), "b".into()];
-        let canvas = drawn(&Bars { series, fields, whiskers: Some("p99".into()), ..Bars::default() });
+        let canvas = Bars { series, fields, whiskers: Some("p99".into()), ..Bars::default() }.drawn();
         let heights = |canvas: &Canvas| -> Vec<f64> {
             let area = |mark: &Mark| {
                 let Mark::Area(points, _) = mark else { return None };
@@ -182,7 +187,7 @@ mod tests {
             };
             canvas.marks.iter().filter_map(area).collect()
         };
-        // Behind the legend's two keys: three bars of each panel.
+        // After the two keys of the legend: three bars in each panel.
         let heights = &heights(&canvas)[2..];
         assert_eq!(heights.len(), 6);
         for panel in heights.chunks(3) {

@@ -1,29 +1,29 @@
-//! Share of the executed cells by the size of the batch that they were executed in.
+//! Share of the executed cells by the size of their batch.
 
 use std::collections::BTreeMap;
 
-use super::axis::{Axis, Spread, Tick, number};
-use super::canvas::Rect;
-use super::font::text_width;
+use super::axis::number;
+use super::bars::{Bar, Bars, Field, Group};
 use super::input::{Series, at_point, point};
-use super::panel::{Entry, Key, bar, figure as panel_figure};
-use super::style::SMALL;
-use super::{Drawing, Inputs, Nothing, Options, or_nothing};
-use crate::error::Result;
+use super::style::Style;
+use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 
-/// For each batch size, how many cells were executed in batches of that size.
+pub const BATCH_HISTOGRAM: Kind =
+    Kind { name: "batch-histogram", about: "share of the executed cells by batch size", drawn: histogram };
+
+/// For each batch size, the number of cells that were executed in batches of that size.
 type Cells = BTreeMap<u64, u64>;
 
-/// With at most so many sizes, each has its own bars; otherwise a bin ends at each power of two.
+/// Up to this number of sizes, each has its own bars; otherwise a bin ends at each power of two.
 const MOST_SIZES: usize = 10;
 
-pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = or_nothing!(inputs.series(options)?);
+fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
+    let series = inputs.series(options)?;
     let point = point(&series, options)?;
     let mut all = Vec::new();
     for s in series {
         if s.row_at(&point)?.is_some() {
-            let cells = or_nothing!(cells_by_batch(&s, &point)?);
+            let cells = cells_by_batch(&s, &point)?;
             all.push((s, cells));
         }
     }
@@ -31,32 +31,26 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
     let shares: Vec<Vec<f64>> = all.iter().map(|(_, cells)| shares(cells, &ends)).collect();
     let exact = ends.windows(2).all(|pair| all.iter().all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none()));
     let label = if exact { "Batch size" } else { "Batch size (bin end)" };
-    let x = bins_axis(format!("{label}{}", at_point(&point, options)), &ends);
-    let highest = shares.iter().flatten().copied().fold(0.0, f64::max);
-    let y = Axis::linear_to_tick("Share of executed cells (%)", 0.0, highest.min(100.0), 5);
-
-    let legend: Vec<Entry> =
-        all.iter().map(|(s, _)| Entry { label: s.label.clone(), key: Key::Bar(s.style) }).collect();
-    let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
-    // A bin is 1 wide; its bars take four fifths of that.
-    let width = 0.8 / all.len() as f64;
-    for (i, ((s, _), shares)) in all.iter().zip(&shares).enumerate() {
-        for (bin, &share) in shares.iter().enumerate().filter(|(_, share)| **share > 0.0) {
-            let from = bin as f64 - 0.4 + i as f64 * width;
-            let ((left, top), (right, bottom)) = (panel.at(from, share), panel.at(from + width, 0.0));
-            let gap = ((right - left) * 0.08).min(1.5);
-            bar(&mut canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &s.style);
-        }
-    }
-    panel.axes(&mut canvas);
-    Ok(Ok(canvas))
+    let group = |(bin, end): (usize, &u64)| {
+        let bars = shares.iter().map(|shares| Some(shares[bin]).filter(|share| *share > 0.0));
+        Group { name: number(*end as f64), bars: bars.map(|value| Some(Bar { value: value?, upto: None })).collect() }
+    };
+    let styles: Vec<Style> = all.iter().map(|(s, _)| s.style).collect();
+    let bars = Bars {
+        title: options.title.clone(),
+        across: format!("{label}{}", at_point(&point, options)),
+        value: "Share of executed cells (%)".into(),
+        whiskers: None,
+        series: all.iter().map(|(s, _)| s.label.clone()).collect(),
+        fields: vec![Field { name: String::new(), groups: ends.iter().enumerate().map(group).collect() }],
+    };
+    Ok(bars.drawn_in(&styles))
 }
 
-fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Result<Cells, Nothing>> {
+fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {
     let path = series.log(point, "batches.csv");
-    let Some(mut rows) = series.open_log(point, "batches.csv")? else {
-        return Ok(Err(Nothing(format!("there is no {}", path.display()))));
-    };
+    let rows = series.open_log(point, "batches.csv")?;
+    let mut rows = rows.ok_or_else(|| nothing(format!("there is no {}", path.display())))?;
     let (batch, tasks) = (rows.column("batch")?, rows.column("tasks")?);
     let mut cells = Cells::new();
     while let Some(row) = rows.read()? {
@@ -65,10 +59,13 @@ fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Result<Cells, Noth
             *cells.entry(batch).or_default() += batch * tasks;
         }
     }
-    Ok(if cells.is_empty() { Err(Nothing(format!("{}: no batch was executed", path.display()))) } else { Ok(cells) })
+    match cells.is_empty() {
+        true => Err(nothing(format!("{}: no batch was executed", path.display()))),
+        false => Ok(cells),
+    }
 }
 
-/// The largest batch size of each bin: the sizes that occur if these are few, otherwise powers of two.
+/// The largest batch size of each bin: the sizes themselves if they are few, otherwise powers of two.
 fn bin_ends(mut sizes: Vec<u64>) -> Vec<u64> {
     sizes.sort_unstable();
     sizes.dedup();
@@ -79,7 +76,7 @@ fn bin_ends(mut sizes: Vec<u64>) -> Vec<u64> {
     (first.trailing_zeros()..=last.trailing_zeros()).map(|power| 1 << power).collect()
 }
 
-/// The share of the cells in each bin, in per cent.
+/// The share of the cells in each bin, in percent.
 fn shares(cells: &Cells, ends: &[u64]) -> Vec<f64> {
     let all: u64 = cells.values().sum();
     let mut binned = vec![0; ends.len()];
@@ -87,20 +84,6 @@ fn shares(cells: &Cells, ends: &[u64]) -> Vec<f64> {
         binned[ends.partition_point(|end| end < size)] += count;
     }
     binned.into_iter().map(|count| 100.0 * count as f64 / all as f64).collect()
-}
-
-/// An axis with a label below each bin, or below every second or third where they are too wide.
-fn bins_axis(label: String, ends: &[u64]) -> Axis {
-    let texts: Vec<String> = ends.iter().map(|end| number(*end as f64)).collect();
-    let widest = texts.iter().map(|text| text_width(text, SMALL)).fold(0.0, f64::max) + 6.0;
-    let stride = (widest / (390.0 / ends.len() as f64)).ceil().max(1.0) as usize;
-    // Counted from the last, whose label matters most: it is the cap.
-    let ticks = texts.into_iter().enumerate().map(|(bin, text)| {
-        let shown = (ends.len() - 1 - bin).is_multiple_of(stride);
-        Tick { value: bin as f64, label: shown.then_some(text) }
-    });
-    let high = ends.len() as f64 - 0.5;
-    Axis { label, spread: Spread::Bins, low: -0.5, high, ticks: ticks.collect() }
 }
 
 #[cfg(test)]

@@ -1,36 +1,29 @@
-//! A drawing as a list of marks in units, from which each picture format is made. Lines are clipped and dashed here,
-//! so that every format shows the same.
+//! A drawing as a list of marks in units. Lines are clipped and dashed here, so that every picture format shows the same.
 
-use super::style::{PAPER, Rgb, Style, outline};
+use super::style::{PAPER, Rgb, Style};
 
-/// A place: units from the left and from the top.
+/// Units from the left and from the top.
 pub type Point = (f64, f64);
 
-/// A rectangle with its sides along the axes.
+/// An axis-parallel rectangle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rect {
-    /// The left side.
     pub left: f64,
-    /// The upper side.
     pub top: f64,
-    /// The right side.
     pub right: f64,
-    /// The lower side.
     pub bottom: f64,
 }
 
 impl Rect {
-    /// From left to right.
     pub fn width(&self) -> f64 {
         self.right - self.left
     }
 
-    /// From top to bottom.
     pub fn height(&self) -> f64 {
         self.bottom - self.top
     }
 
-    /// Whether the place is inside or on the border, to a hundredth of a unit.
+    /// Whether the point is inside or on the border, within a hundredth of a unit.
     pub fn holds(&self, (x, y): Point) -> bool {
         const SLACK: f64 = 0.01;
         x >= self.left - SLACK && x <= self.right + SLACK && y >= self.top - SLACK && y <= self.bottom + SLACK
@@ -40,109 +33,85 @@ impl Rect {
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Stroke {
-    /// Its colour.
     pub color: Rgb,
-    /// Its width in units.
     pub width: f64,
-    /// Its dashes and gaps in units; none for a solid line.
+    /// Dashes and gaps in units; empty for a solid line.
     pub dash: &'static [f64],
 }
 
 impl Stroke {
-    /// A solid line.
     pub fn solid(color: Rgb, width: f64) -> Stroke {
         Stroke { color, width, dash: &[] }
     }
 }
 
-/// Which part of a text stands at its place.
+/// Which part of a text is at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Its beginning.
     Left,
-    /// Its middle.
     Center,
-    /// Its end.
     Right,
 }
 
-impl Align {
-    /// The share of the text that stands before its place.
-    pub fn share_before(self) -> f64 {
-        match self {
-            Align::Left => 0.0,
-            Align::Center => 0.5,
-            Align::Right => 1.0,
-        }
-    }
-}
-
-/// A piece of text on one line.
+/// A text on one line.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// The words.
     pub words: String,
-    /// The place of its baseline.
+    /// A point on its baseline.
     pub at: Point,
     /// The size of an em in units.
     pub size: f64,
-    /// Which part of it stands at the place.
     pub align: Align,
     /// Whether it runs from bottom to top.
     pub upright: bool,
-    /// Its colour.
     pub color: Rgb,
 }
 
-/// One element of a drawing.
+/// An element of a drawing.
 #[derive(Clone, Debug)]
 pub enum Mark {
-    /// A solid line through points.
+    /// A solid line through points, with its colour and width.
     Line(Vec<Point>, Rgb, f64),
     /// A filled polygon.
     Area(Vec<Point>, Rgb),
-    /// A text.
     Text(Text),
 }
 
 /// A drawing.
 #[derive(Clone, Debug)]
 pub struct Canvas {
-    /// From left to right, in units.
     pub width: f64,
-    /// From top to bottom, in units.
     pub height: f64,
-    /// What is drawn, the lowest first.
+    /// Later marks cover earlier ones.
     pub marks: Vec<Mark>,
 }
 
 impl Canvas {
-    /// A blank drawing.
     pub fn new(width: f64, height: f64) -> Canvas {
         Canvas { width, height, marks: Vec::new() }
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub fn line(&mut self, points: &[Point], stroke: Stroke) {
         for piece in dashed(points, stroke.dash) {
             self.marks.push(Mark::Line(piece, stroke.color, stroke.width));
         }
     }
 
-    /// The part of a line that lies in a rectangle.
+    /// Draws the part of a line that is in a rectangle.
     pub fn line_within(&mut self, area: &Rect, points: &[Point], stroke: Stroke) {
         for piece in clipped(points, area) {
             self.line(&piece, stroke);
         }
     }
 
-    /// A filled rectangle.
+    /// Fills a rectangle.
     pub fn fill(&mut self, rect: &Rect, color: Rgb) {
         let Rect { left, top, right, bottom } = *rect;
         self.marks.push(Mark::Area(vec![(left, top), (right, top), (right, bottom), (left, bottom)], color));
     }
 
-    /// The border of a rectangle.
+    /// Draws the border of a rectangle.
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
         let Rect { left, top, right, bottom } = *rect;
         // Half a width more at both ends closes the corners.
@@ -155,12 +124,12 @@ impl Canvas {
         }
     }
 
-    /// A marker with a thin border of paper that sets it off from what is below, its radius grown by so much; a hollow one
-    /// has a paper inside.
+    /// Draws a marker with a thin border of paper that sets it off from the marks below. `grown` is added to its radius; a hollow
+    /// marker has paper inside.
     pub fn marker(&mut self, at: Point, style: &Style, grown: f64, hollow: bool) {
         let radius = 4.6 + grown;
         let mut shape = |radius: f64, color: Rgb| {
-            let points = outline(style.marker, radius).into_iter().map(|(x, y)| (at.0 + x, at.1 + y)).collect();
+            let points = style.marker.outline(radius).map(|(x, y)| (at.0 + x, at.1 + y)).collect();
             self.marks.push(Mark::Area(points, color));
         };
         shape(radius + 1.1, PAPER);
@@ -170,22 +139,22 @@ impl Canvas {
         }
     }
 
-    /// A text on one line.
+    /// Writes a text on one line.
     pub fn text(&mut self, words: impl Into<String>, at: Point, size: f64, align: Align, color: Rgb) {
         self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: false, color }));
     }
 
-    /// A text that runs from bottom to top, its middle at the place.
+    /// Writes a text from bottom to top, with its middle at the point.
     pub fn upright_text(&mut self, words: impl Into<String>, at: Point, size: f64, color: Rgb) {
         let align = Align::Center;
         self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: true, color }));
     }
 }
 
-/// How far the middle of a digit lies above the baseline, for one unit of text size.
+/// How far the middle of a digit is above the baseline, as a share of the text size.
 pub const HALF_DIGIT: f64 = 0.365;
 
-/// The pieces of a line that are drawn when it is dashed.
+/// The visible pieces of a dashed line.
 fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     if pattern.is_empty() {
         return vec![points.to_vec()];
@@ -220,7 +189,7 @@ fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     pieces
 }
 
-/// The pieces of a line that lie in a rectangle.
+/// The pieces of a line that are in a rectangle.
 fn clipped(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
     let mut pieces: Vec<Vec<Point>> = Vec::new();
     let mut open = false;
@@ -238,7 +207,7 @@ fn clipped(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
     pieces
 }
 
-/// The part of a segment that lies in a rectangle (Liang and Barsky's parametric clipping).
+/// The part of a segment that is in a rectangle, by Liang and Barsky's parametric clipping.
 fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)> {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let (mut enter, mut leave) = (0.0f64, 1.0f64);

@@ -1,26 +1,224 @@
-//! Distributions: what share of the samples is at most so large.
+//! Cumulative distributions: of queueing time, computation time and latency over the requests of one point, and the drawing of any
+//! distributions.
 
-use super::canvas::Point;
+use std::path::{Path, PathBuf};
 
-/// The shares at which a line gets a marker, so that it is known without its colour.
-pub const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
+use super::axis::Axis;
+use super::canvas::{Canvas, Point, Stroke};
+use super::input::{Series, at_point, point};
+use super::legend::{Entry, Key};
+use super::panel::{LINE, RING, figure, log_x, log_y};
+use super::style::Style;
+use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing, write};
+use crate::error::{Error, Result};
+use crate::units::Nanos;
 
-/// A sample's distribution.
+/// BatchMaker, Figure 9a.
+pub const QUEUE_CDF: Kind = Kind {
+    name: "queue-cdf",
+    about: "distribution of the time from arrival to the first task",
+    drawn: |inputs, options| {
+        times(&Span { name: "Queueing time", from: Event::Arrival, to: Event::Start }, inputs, options)
+    },
+};
+
+/// BatchMaker, Figure 9b.
+pub const COMPUTE_CDF: Kind = Kind {
+    name: "compute-cdf",
+    about: "distribution of the time from the first task to the end",
+    drawn: |inputs, options| {
+        times(&Span { name: "Computation time", from: Event::Start, to: Event::Finish }, inputs, options)
+    },
+};
+
+pub const LATENCY_CDF: Kind = Kind {
+    name: "latency-cdf",
+    about: "distribution of the time from arrival to the end",
+    drawn: |inputs, options| times(&LATENCY, inputs, options),
+};
+
+const LATENCY: Span = Span { name: "Latency", from: Event::Arrival, to: Event::Finish };
+
+/// A part of a request's time, between two of its events.
+struct Span {
+    name: &'static str,
+    from: Event,
+    to: Event,
+}
+
+/// An event of a request, as a column of its log.
+#[derive(Clone, Copy)]
+enum Event {
+    Arrival,
+    Start,
+    Finish,
+}
+
+/// The shares at which a curve has markers, so that it can be recognised without colour.
+const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
+
+/// A distribution to draw.
+pub struct Line {
+    pub label: String,
+    pub style: Style,
+    /// Whether its markers are hollow.
+    pub hollow: bool,
+    pub cdf: Cdf,
+}
+
+/// Draws distributions: the share at or below each value, or with `tail` the share above it.
+pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[Line], tail: bool) -> Canvas {
+    let (mut canvas, panel) = figure(title, legend, x, y);
+    for Line { style, cdf, .. } in lines {
+        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
+        let place = |(value, share)| panel.at(value, share);
+        let points = match tail {
+            false => simplified(cdf.rising().map(place)),
+            true => simplified(cdf.falling().map(place)),
+        };
+        canvas.line_within(&panel.area, &points, stroke);
+    }
+    panel.axes(&mut canvas);
+    // The hollow markers are drawn first and larger, so that they show as rings around full ones at the same point.
+    let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
+    for Line { style, hollow, cdf, .. } in hollow.into_iter().chain(full) {
+        for share in MARKED {
+            let at = panel.at(cdf.quantile(share), if tail { 1.0 - share } else { share });
+            if panel.area.holds(at) {
+                canvas.marker(at, style, if *hollow { RING } else { 0.0 }, *hollow);
+            }
+        }
+    }
+    canvas
+}
+
+fn times(span: &Span, inputs: &Inputs, options: &Options) -> Drawing {
+    let series = inputs.series(options)?;
+    let point = point(&series, options)?;
+    let mut lines = Vec::new();
+    for s in series {
+        // With several folders, not each has every point.
+        if s.row_at(&point)?.is_some() {
+            let cdf = distribution(&s, &point, span)?;
+            lines.push(Line { label: s.label.clone(), style: s.style, hollow: false, cdf });
+        }
+    }
+    let Some((least, largest)) = ends(&lines) else {
+        return Err(nothing(format!("every time at point {point} is 0, which a logarithmic axis does not show")));
+    };
+    let x = log_x(format!("{}{} (ms)", span.name, at_point(&point, options)), least, largest);
+    let y = match options.tail {
+        false => shares(),
+        true => {
+            let requests = lines.iter().map(|line| line.cdf.count()).max().unwrap_or(1);
+            log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
+        }
+    };
+    let legend: Vec<Entry> = lines.iter().map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
+    Ok(drawn(options.title.as_deref(), &legend, x, y, &lines, options.tail))
+}
+
+/// The axis of distributions.
+pub fn shares() -> Axis {
+    Axis::linear("Share of requests", 0.0, 1.0, 5)
+}
+
+/// The ends of a logarithmic axis of times; `None` if all times are 0. It begins where the first curve rises, but at most five decades
+/// below the largest time of the fastest policy: starting from the slowest policy could cut off the fastest.
+fn ends(lines: &[Line]) -> Option<(f64, f64)> {
+    let largest = || lines.iter().map(|line| line.cdf.largest());
+    let most = largest().fold(0.0, f64::max);
+    let starts = lines.iter().filter_map(|line| line.cdf.low_end());
+    let fastest = largest().filter(|time| *time > 0.0).fold(most, f64::min);
+    (most > 0.0).then(|| (starts.fold(most, f64::min).max(fastest / 1e5), most))
+}
+
+/// The distribution in milliseconds over the finished requests after the warm-up.
+fn distribution(series: &Series<'_>, point: &str, span: &Span) -> Result<Cdf, Undrawn> {
+    let (path, mut rows) = series.requests(point)?;
+    let columns = [rows.column("arrival_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?];
+    let mut warmup = series.warmup(point)?;
+    let mut times = Vec::new();
+    while let Some(row) = rows.read()? {
+        if warmup > 0 {
+            warmup -= 1;
+            continue;
+        }
+        let arrival = row.needed(columns[0])?;
+        let (Some(start), Some(finish)) = (row.whole(columns[1])?, row.whole(columns[2])?) else {
+            continue;
+        };
+        let at = |event: Event| [arrival, start, finish][event as usize];
+        let Some(time) = at(span.to).checked_sub(at(span.from)) else {
+            let why = "the request's times run backwards; arrival, start, finish is the order";
+            return Err(row.error(columns[2], why).into());
+        };
+        times.push(Nanos(time).as_millis_f64());
+    }
+    Cdf::of(times).ok_or_else(|| nothing(format!("{}: no request finished after the warm-up", path.display())))
+}
+
+/// Draws the latencies of a point in two results folders over each other, writes the pictures and returns the files: a colour for
+/// each policy, solid lines with full markers for the first folder, dashed lines with hollow markers for the second. Returns no files
+/// if the request logs are missing or empty.
+///
+/// # Panics
+/// Unless the inputs are two results folders.
+pub fn draw_compared(inputs: &Inputs, point: &str, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
+    const SECOND: &[f64] = &[6.0, 3.5];
+    let [first, second] = inputs.folders() else { panic!("two results folders are compared") };
+    let all = match inputs.series(options) {
+        Ok(all) => all,
+        Err(Undrawn::Nothing(why)) => return Err(Error::input(why)),
+        Err(Undrawn::Broken(error)) => return Err(error),
+    };
+    let (of_first, of_second): (Vec<_>, Vec<_>) = all.iter().partition(|series| series.is_of(first));
+    let pairs = of_first.iter().filter_map(|one| {
+        let other = of_second.iter().find(|other| other.policy() == one.policy())?;
+        Some((*one, *other))
+    });
+    let mut lines: Vec<Line> = Vec::new();
+    for (colour, (one, other)) in pairs.enumerate() {
+        if one.row_at(point)?.is_none() || other.row_at(point)?.is_none() {
+            continue;
+        }
+        let found = |series| match distribution(series, point, &LATENCY) {
+            Ok(cdf) => Ok(Some(cdf)),
+            Err(Undrawn::Nothing(_)) => Ok(None),
+            Err(Undrawn::Broken(error)) => Err(error),
+        };
+        let (Some(cdf), Some(other_cdf)) = (found(one)?, found(other)?) else { continue };
+        for (cdf, dash, hollow) in [(cdf, &[][..], false), (other_cdf, SECOND, true)] {
+            let style = Style { dash, ..Style::of(colour) };
+            lines.push(Line { label: one.policy().to_string(), style, hollow, cdf });
+        }
+    }
+    let Some((least, largest)) = ends(&lines) else { return Ok(Vec::new()) };
+    let full = lines.iter().filter(|line| !line.hollow);
+    let mut legend: Vec<Entry> = full.map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
+    legend.push(Entry::new(&first.name, Key::Stroke(&[])));
+    legend.push(Entry::new(&second.name, Key::Stroke(SECOND)));
+    let x = log_x(format!("Latency{} (ms)", at_point(point, options)), least, largest);
+    let canvas = drawn(options.title.as_deref(), &legend, x, shares(), &lines, false);
+    write(&canvas, &options.formats, stem)
+}
+
+/// The distribution of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cdf {
-    /// Each value that occurs, ascending, with the number of samples at or below it.
+    /// The values, ascending, each with the number of samples at or below it.
     steps: Vec<(f64, u64)>,
     count: u64,
 }
 
 impl Cdf {
-    /// The distribution of some samples; nothing if there are none.
+    /// The distribution of some samples; `None` if there are none.
     pub fn of(mut samples: Vec<f64>) -> Option<Cdf> {
         samples.sort_by(f64::total_cmp);
         Cdf::weighted(samples.into_iter().map(|value| (value, 1)))
     }
 
-    /// The distribution of values that ascend, each with how often it occurs; nothing if that is never.
+    /// The distribution of ascending values, each with its count; `None` if all counts are 0.
     pub fn weighted(ascending: impl IntoIterator<Item = (f64, u64)>) -> Option<Cdf> {
         let mut cdf = Cdf { steps: Vec::new(), count: 0 };
         for (value, times) in ascending.into_iter().filter(|(_, times)| *times > 0) {
@@ -38,7 +236,7 @@ impl Cdf {
         self.count
     }
 
-    /// The value that one in a hundred of the samples above 0 is at or below; nothing if none is above 0.
+    /// The first percentile of the samples above 0; `None` if there are none.
     pub fn low_end(&self) -> Option<f64> {
         let zeros = self.steps.first().map_or(0, |&(value, below)| if value > 0.0 { 0 } else { below });
         let rank = zeros + (self.count - zeros).div_ceil(100);
@@ -51,14 +249,14 @@ impl Cdf {
         self.steps.last().map_or(0.0, |(value, _)| *value)
     }
 
-    /// The least sample that at least this share of the samples is at or below.
+    /// The smallest sample such that at least this share of the samples is at or below it.
     pub fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.count as f64).ceil();
         let place = self.steps.partition_point(|(_, below)| (*below as f64) < rank);
         self.steps.get(place).map_or(self.largest(), |(value, _)| *value)
     }
 
-    /// The corners of the distribution's staircase: the share at or below each value.
+    /// The corners of the staircase of the share at or below each value.
     pub fn rising(&self) -> impl Iterator<Item = (f64, f64)> {
         let mut before = 0.0;
         self.steps.iter().flat_map(move |&(value, below)| {
@@ -68,19 +266,18 @@ impl Cdf {
         })
     }
 
-    /// The corners of the tail's staircase: the share above each value. It ends at the largest sample, above which
-    /// there is none, with the share of the samples that are as large.
+    /// The corners of the staircase of the share above each value. It ends at the largest sample, with the share of samples of that
+    /// value.
     pub fn falling(&self) -> impl Iterator<Item = (f64, f64)> {
         self.rising().take(2 * self.steps.len() - 1).map(|(value, share)| (value, 1.0 - share))
     }
 }
 
-/// A line with few points that nowhere lies farther than an eighth of a unit, a sixteenth of a point in print, from the
-/// one through all (Ramer, Douglas and Peucker's algorithm). Steps that can be seen stay steps, those that can't become
-/// a slope.
-pub fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
+/// A line with few points that is nowhere farther than an eighth of a unit, a sixteenth of a point in print, from the line through
+/// all points (Ramer, Douglas and Peucker's algorithm). Visible steps stay steps; invisible ones become a slope.
+fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
     const TOLERANCE: f64 = 0.125;
-    // Most of a long log's points fall on one another; these need not be held.
+    // Most points of a long log coincide, so they need not be kept.
     const SAME: f64 = 0.01;
     let mut kept: Vec<Point> = Vec::new();
     let mut dropped = None;
@@ -92,21 +289,6 @@ pub fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
     }
     kept.extend(dropped);
     simplified_slice(&kept, TOLERANCE)
-}
-
-/// A staircase with few corners, all of whose lines stay level or upright: a step that begins less than an eighth of a
-/// unit behind another is joined to it. The corners come in pairs, as those of [`Cdf::rising`].
-pub fn stepped(corners: impl Iterator<Item = Point>) -> Vec<Point> {
-    const TOLERANCE: f64 = 0.125;
-    let corners: Vec<Point> = corners.collect();
-    let mut kept: Vec<Point> = Vec::new();
-    for pair in corners.chunks_exact(2) {
-        match kept.last_mut() {
-            Some(last) if pair[1].0 - last.0 < TOLERANCE => last.1 = pair[1].1,
-            _ => kept.extend(pair),
-        }
-    }
-    kept
 }
 
 fn simplified_slice(points: &[Point], tolerance: f64) -> Vec<Point> {
@@ -128,7 +310,7 @@ fn simplified_slice(points: &[Point], tolerance: f64) -> Vec<Point> {
     points.iter().zip(kept).filter_map(|(point, kept)| kept.then_some(*point)).collect()
 }
 
-/// How far a point is from a segment.
+/// The distance of a point from a segment.
 fn distance(point: Point, from: Point, to: Point) -> f64 {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let squared = dx * dx + dy * dy;
@@ -166,13 +348,6 @@ mod tests {
         }
         assert_eq!(cdf.low_end(), Some(1.0), "the zero does not count");
         assert_eq!(Cdf::of(vec![0.0]).unwrap().low_end(), None);
-    }
-
-    #[test]
-    fn a_staircase_stays_one() {
-        let step = |x: f64, from: f64, to: f64| [(x, from), (x, to)];
-        let corners = [step(1.0, 9.0, 8.0), step(1.05, 8.0, 7.0), step(2.0, 7.0, 6.99)].concat();
-        assert_eq!(stepped(corners.into_iter()), [step(1.0, 9.0, 7.0), step(2.0, 7.0, 6.99)].concat());
     }
 
     #[test]

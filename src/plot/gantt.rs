@@ -1,23 +1,28 @@
-//! The schedule: when each request waited and was computed, and the batches that each worker ran. One panel for each
-//! policy, with one time axis.
+//! The schedule: when each request waited and was computed, and the batches that each worker ran. The panels of all policies share
+//! a time axis.
 
 use super::axis::{Axis, Spread};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
-use super::font::{fitted, text_width};
 use super::input::{Series, point};
-use super::panel::{Entry, Key, PADDING, Panel, TICKS_HEIGHT, header, header_height, overhang, x_axis_height};
+use super::legend::{Entry, Key, header, header_height};
+use super::panel::{HEADING, PADDING, Panel, TICKS_HEIGHT, X_AXIS_HEIGHT, Y_LABEL_WIDTH, overhang, x_label};
+use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
-use super::{Drawing, Inputs, Nothing, Options, or_nothing};
+use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 
-/// A panel shows at most so many requests.
+/// BatchMaker, Figure 5.
+pub const GANTT: Kind =
+    Kind { name: "gantt", about: "the schedule: a row for each request and each worker", drawn: schedules };
+
+/// The most requests of a panel.
 const MOST_REQUESTS: usize = 60;
 
-const HEADING: f64 = 24.0;
 const PANEL_GAP: f64 = 12.0;
+/// The strength of the colour of waiting.
 const WAITING: f64 = 0.28;
 
-/// One request of the log, in ns.
+/// A request of the log, in ns.
 struct Request {
     id: String,
     arrival: u64,
@@ -25,7 +30,7 @@ struct Request {
     finish: Option<u64>,
 }
 
-/// One task of the log, in ns.
+/// A task of the log, in ns.
 struct Task {
     lane: (u64, u64),
     batch: u64,
@@ -33,16 +38,16 @@ struct Task {
     finish: u64,
 }
 
-/// How the tasks of a lane show the sizes of their batches. All lanes of a figure do it alike.
+/// How the tasks of all lanes show the sizes of their batches.
 #[derive(Clone, Copy)]
 enum Lanes {
     /// As numbers in boxes.
     Boxes,
-    /// As bars, one of which is so high for the largest batch of the figure; there is no room for numbers.
+    /// As heights, scaled to the largest batch of the figure, if numbers do not fit.
     Bars { largest: u64 },
 }
 
-/// What one policy did.
+/// The schedule of a policy.
 struct Schedule {
     label: String,
     color: Rgb,
@@ -52,32 +57,30 @@ struct Schedule {
     lanes: Vec<(u64, u64)>,
 }
 
-pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = or_nothing!(inputs.series(options)?);
+fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
+    let series = inputs.series(options)?;
     let point = point(&series, options)?;
     let mut schedules = Vec::new();
     for s in &series {
         if s.row_at(&point)?.is_some() {
-            schedules.push(or_nothing!(schedule(s, &point, options)?));
+            schedules.push(schedule(s, &point, options)?);
         }
     }
-    let Some(end) = schedules.iter().map(Schedule::end).max().filter(|end| *end > 0) else {
-        return Ok(Err(Nothing("no time passes in these schedules".into())));
-    };
-    Ok(Ok(drawn(&schedules, end, options.title.as_deref())))
+    match schedules.iter().map(Schedule::end).max().unwrap_or(0) {
+        0 => Err(nothing("no time passes in these schedules")),
+        end => Ok(drawn(&schedules, end, options.title.as_deref())),
+    }
 }
 
 fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
     let (unit, name) = time_unit(end);
     let x = Axis::linear(format!("Time ({name})"), 0.0, end as f64 / unit * 1.02, 8);
-    let legend = [
-        Entry { label: "waiting".into(), key: Key::Area(tint(INK, WAITING)) },
-        Entry { label: "computing".into(), key: Key::Area(tint(INK, 0.8)) },
-    ];
+    let legend =
+        [Entry::new("waiting", Key::Area(tint(INK, WAITING))), Entry::new("computing", Key::Area(tint(INK, 0.8)))];
     let right = WIDTH - PADDING - overhang(&x);
     let left = |lanes: Lanes| {
         let widest = schedules.iter().map(|schedule| schedule.label_width(lanes)).fold(0.0, f64::max);
-        PADDING + MEDIUM + 8.0 + widest + 7.0
+        Y_LABEL_WIDTH + widest + 7.0
     };
     let per_ns = (right - left(Lanes::Boxes)) / (x.high * unit);
     let lanes = match schedules.iter().all(|schedule| schedule.numbers_fit(per_ns)) {
@@ -85,10 +88,10 @@ fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
         false => Lanes::Bars { largest: schedules.iter().flat_map(Schedule::batches).max().unwrap_or(1) },
     };
     let left = left(lanes);
-    let mut top = PADDING + header_height(title, &legend, WIDTH - 2.0 * PADDING);
+    let mut top = PADDING + header_height(title, &legend);
     let panels = schedules.iter().map(|s| HEADING + s.height(lanes) + 4.0);
     let between = (schedules.len() - 1) as f64 * (TICKS_HEIGHT + PANEL_GAP);
-    let mut canvas = Canvas::new(WIDTH, (top + panels.sum::<f64>() + between + x_axis_height()).ceil());
+    let mut canvas = Canvas::new(WIDTH, (top + panels.sum::<f64>() + between + X_AXIS_HEIGHT).ceil());
     header(&mut canvas, title, &legend);
     for (i, schedule) in schedules.iter().enumerate() {
         let area = Rect { left, top: top + HEADING, right, bottom: top + HEADING + schedule.height(lanes) + 4.0 };
@@ -98,10 +101,9 @@ fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
         canvas.text(heading, (left, top + HEADING - 7.0), MEDIUM, Align::Left, schedule.color);
         panel.grid(&mut canvas);
         schedule.draw(&mut canvas, &panel, unit, lanes);
+        panel.x_axis(&mut canvas);
         if i + 1 == schedules.len() {
-            panel.x_axis(&mut canvas);
-        } else {
-            panel.x_ticks(&mut canvas);
+            x_label(&mut canvas, &x.label, &area);
         }
         top = area.bottom + TICKS_HEIGHT + PANEL_GAP;
     }
@@ -131,7 +133,7 @@ impl Schedule {
         self.requests.len() as f64 * self.row() + lanes.height(self.lanes.len())
     }
 
-    /// The room that the labels on the left need.
+    /// The space that the labels on the left need.
     fn label_width(&self, lanes: Lanes) -> f64 {
         let ids = self.requests.iter().map(|request| text_width(&request.id, SMALL));
         let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + lanes.scale_width());
@@ -142,7 +144,7 @@ impl Schedule {
         self.tasks.iter().map(|task| task.batch)
     }
 
-    /// Whether half of the boxes of each lane are wide enough for their numbers when a nanosecond is so wide.
+    /// Whether at least half of the boxes of each lane are wide enough for their numbers, at this width of a nanosecond.
     fn numbers_fit(&self, per_ns: f64) -> bool {
         self.lanes.iter().all(|&lane| {
             let of_lane = || self.tasks.iter().filter(|task| task.lane == lane);
@@ -208,7 +210,7 @@ impl Lanes {
         }
     }
 
-    /// How far the lane with this number begins below the rows. Between bars there is room for the ends of two scales.
+    /// How far below the rows a lane begins. Between bars, the ends of two scales fit.
     fn below_rows(self, lane: usize) -> f64 {
         match self {
             Lanes::Boxes => 6.0 + lane as f64 * (self.tallest() + 2.0),
@@ -216,7 +218,7 @@ impl Lanes {
         }
     }
 
-    /// What so many lanes take up below the rows.
+    /// The space that lanes take below the rows.
     fn height(self, lanes: usize) -> f64 {
         match (lanes.checked_sub(1), self) {
             (None, _) => 0.0,
@@ -225,7 +227,7 @@ impl Lanes {
         }
     }
 
-    /// The room on the left of a lane for the ends of its scale.
+    /// The space on the left of a lane for the ends of its scale.
     fn scale_width(self) -> f64 {
         match self {
             Lanes::Boxes => 0.0,
@@ -233,7 +235,7 @@ impl Lanes {
         }
     }
 
-    /// Draws the tasks of a lane, each with its left, its right and its batch size.
+    /// Draws the tasks of a lane, given by left end, right end and batch size.
     fn draw(self, canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)]) {
         let Rect { top, bottom, .. } = *area;
         match self {
@@ -260,7 +262,7 @@ impl Lanes {
                         canvas.line(&[(right, upper), (right, bottom)], Stroke::solid(PAPER, 0.8));
                     }
                     if fits(batch, body.width()) {
-                        // In the bar, or above one that is too low for a number.
+                        // Inside the bar, or above a bar that is too low.
                         let baseline = if bottom - upper > SMALL { upper + SMALL - 1.0 } else { upper - 2.5 };
                         canvas.text(batch.to_string(), ((left + right) / 2.0, baseline), SMALL, Align::Center, INK);
                     }
@@ -276,33 +278,27 @@ impl Lanes {
     }
 }
 
-/// Whether a number fits into so much width.
+/// Whether a number fits into a width.
 fn fits(batch: u64, width: f64) -> bool {
     text_width(&batch.to_string(), SMALL) <= width - 2.0
 }
 
-fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Result<Schedule, Nothing>> {
-    let requests = or_nothing!(requests(series, point, options.first)?);
+fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Schedule, Undrawn> {
+    let requests = requests(series, point, options.first)?;
     let tasks = tasks(series, point)?;
     let mut schedule =
         Schedule { label: series.label.clone(), color: series.style.color, requests, tasks, lanes: Vec::new() };
-    // What comes after the requests that are shown is left out with them.
+    // Later tasks belong to requests that are not shown.
     let end = schedule.end();
     schedule.tasks.retain(|task| task.start < end);
     schedule.lanes = schedule.tasks.iter().map(|task| task.lane).collect();
     schedule.lanes.sort_unstable();
     schedule.lanes.dedup();
-    Ok(Ok(schedule))
+    Ok(schedule)
 }
 
-fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Result<Vec<Request>, Nothing>> {
-    let path = series.log(point, "requests.csv");
-    let Some(mut rows) = series.open_log(point, "requests.csv")? else {
-        return Ok(Err(Nothing(format!(
-            "there is no {}; a run writes it with output.requests = true",
-            path.display()
-        ))));
-    };
+fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Vec<Request>, Undrawn> {
+    let (path, mut rows) = series.requests(point)?;
     let (id, arrival) = (rows.column("id")?, rows.column("arrival_ns")?);
     let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);
     let mut requests = Vec::new();
@@ -312,7 +308,7 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Re
                 break;
             }
             let why = format!("{} has more than {MOST_REQUESTS} requests, too many to read", path.display());
-            return Ok(Err(Nothing(format!("{why}; draw the beginning with --first {MOST_REQUESTS}"))));
+            return Err(nothing(format!("{why}; draw the beginning with --first {MOST_REQUESTS}")));
         }
         requests.push(Request {
             id: row.text(id).to_string(),
@@ -321,10 +317,13 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Re
             finish: row.whole(finish)?,
         });
     }
-    Ok(if requests.is_empty() { Err(Nothing(format!("{}: has no requests", path.display()))) } else { Ok(requests) })
+    match requests.is_empty() {
+        true => Err(nothing(format!("{}: has no requests", path.display()))),
+        false => Ok(requests),
+    }
 }
 
-/// The tasks, or none if they were not logged.
+/// The tasks; none if they were not logged.
 fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
     let Some(mut rows) = series.open_log(point, "tasks.csv")? else {
         return Ok(Vec::new());
@@ -333,7 +332,7 @@ fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
     let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);
     let mut tasks = Vec::new();
     while let Some(row) = rows.read()? {
-        // A task that was still running at the end of the run has no times.
+        // A task still running at the end of the run has no times.
         if let (Some(start), Some(finish)) = (row.whole(start)?, row.whole(finish)?) {
             let lane = (row.needed(worker)?, row.needed(stream)?);
             tasks.push(Task { lane, batch: row.needed(batch)?, start, finish });
@@ -347,7 +346,7 @@ mod tests {
     use super::*;
     use crate::plot::canvas::Mark;
 
-    /// The heights of the bars, and the texts, of tasks that take so many ns each.
+    /// The heights of the bars, and the texts, of tasks of this duration.
     fn drawn_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
         let task = |i: u64, batch| Task { lane: (0, 0), batch, start: i * ns, finish: (i + 1) * ns };
         let requests = vec![Request { id: "r".into(), arrival: 0, start: Some(0), finish: Some(1000) }];

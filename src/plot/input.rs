@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::axis::number;
-use super::panel::{Entry, Key};
+use super::legend::{Entry, Key};
 use super::style::Style;
-use super::{Nothing, Options};
+use super::{Options, Undrawn, nothing};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::metrics::bounds::Bounds;
@@ -115,9 +115,9 @@ impl Inputs {
     ///
     /// # Errors
     /// A policy that was chosen but is not there; the message lists those that are.
-    pub fn series(&self, options: &Options) -> Result<Result<Vec<Series<'_>>, Nothing>> {
+    pub fn series(&self, options: &Options) -> Result<Vec<Series<'_>>, Undrawn> {
         if self.folders.is_empty() {
-            return Ok(Err(Nothing("this kind of figure needs a results folder, the one with summary.csv".into())));
+            return Err(nothing("this kind of figure needs a results folder, the one with summary.csv"));
         }
         let all: Vec<(&Folder, &str, &[usize])> = self
             .folders
@@ -142,8 +142,8 @@ impl Inputs {
             })
             .collect();
         match series.is_empty() {
-            true => Ok(Err(Nothing(format!("{}: has no rows", self.folders[0].path.join("summary.csv").display())))),
-            false => Ok(Ok(series)),
+            true => Err(nothing(format!("{}: has no rows", self.folders[0].path.join("summary.csv").display()))),
+            false => Ok(series),
         }
     }
 }
@@ -242,7 +242,7 @@ pub fn stem(path: &Path) -> String {
 
 /// The legend of lines.
 pub fn line_legend(series: &[Series<'_>]) -> Vec<Entry> {
-    series.iter().map(|s| Entry { label: s.label.clone(), key: Key::Line(s.style) }).collect()
+    series.iter().map(|s| Entry::new(&s.label, Key::Line(s.style))).collect()
 }
 
 impl Folder {
@@ -402,6 +402,18 @@ impl<'a> Series<'a> {
     /// Where a log of a point is.
     pub fn log(&self, point: &str, file: &str) -> PathBuf {
         self.folder.path.join(folder_name(self.policy)).join(point).join(file)
+    }
+
+    /// The request log of a point and its path; [`Undrawn::Nothing`] if it was not written.
+    pub fn requests(&self, point: &str) -> Result<(PathBuf, CsvFile), Undrawn> {
+        let path = self.log(point, "requests.csv");
+        match self.open_log(point, "requests.csv")? {
+            Some(rows) => Ok((path, rows)),
+            None => {
+                let why = format!("there is no {}; a run writes it with output.requests = true", path.display());
+                Err(nothing(why))
+            }
+        }
     }
 
     /// A log of a point, if it was written.

@@ -1,35 +1,44 @@
-//! The latency of requests in the order in which they came, and the load that they came under, where the load changes (DVABatch, Figure 15).
-//! A panel for each results folder.
+//! Latency in the order of the requests where the load changes, and that load. A panel for each results folder.
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Align, HALF_DIGIT, Stroke};
 use super::input::Series;
-use super::panel::{Entry, Key, LINE};
-use super::panels::{Around, Content, lay_out};
+use super::legend::{Entry, Key};
+use super::panel::{Frame, LINE, lay_out};
 use super::style::{INK, REFERENCE, SMALL, Style};
-use super::{Drawing, Inputs, Nothing, Options, or_nothing};
+use super::{Drawing, Inputs, Kind, Options, nothing};
 use crate::error::Result;
 
+/// DVABatch, Figure 15.
+pub const LATENCY_STEPS: Kind = Kind {
+    name: "latency-steps",
+    about: "latency in the order of the requests under a stepping load",
+    drawn: by_request,
+};
+
 const HEIGHT: f64 = 90.0;
-/// A figure has the mean latency of so many groups of requests, each as many as come one behind the other.
+/// Latency is averaged over this number of groups of consecutive requests.
 const GROUPS: usize = 150;
-/// And the rate of so many.
+/// The rate is averaged over this number of groups.
 const STEPS: usize = 15;
-/// Latencies are drawn up to so many times the objective: beyond, the queue grows as long as the load lasts.
+/// Latency is drawn up to this multiple of the SLO: beyond it, the queue grows for as long as the load lasts.
 const MOST: f64 = 5.0;
 
-/// What one policy did.
+/// A run of a policy.
 struct Course {
     /// The number of the last request of each group, and their mean latency in ms.
     latency: Vec<(f64, f64)>,
-    /// The rate at which requests came, as a line of steps.
+    /// The rate of arrivals, as a line of steps.
     load: Vec<(f64, f64)>,
 }
 
-pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = or_nothing!(inputs.series(options)?);
+/// A panel: its heading, and the runs with the numbers of their policies.
+type Panel = (String, Vec<(usize, Course)>);
+
+fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
+    let series = inputs.series(options)?;
     let mut policies: Vec<&str> = Vec::new();
-    let mut fields: Vec<(String, Vec<(usize, Course)>)> = Vec::new();
+    let mut fields: Vec<Panel> = Vec::new();
     for folder in inputs.folders() {
         let mut curves = Vec::new();
         for s in series.iter().filter(|s| s.is_of(folder)) {
@@ -37,42 +46,18 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
                 policies.push(s.policy());
                 policies.len() - 1
             });
-            match course(s)? {
-                Some(course) => curves.push((place, course)),
-                None => {
-                    let why = "requests.csv of the point \"stepping\" is not there; set output.requests and the arrival process stepping";
-                    return Ok(Err(Nothing(why.into())));
-                }
-            }
+            let missing = "requests.csv of the point \"stepping\" is not there; set output.requests and the arrival \
+                process stepping";
+            curves.push((place, course(s)?.ok_or_else(|| nothing(missing))?));
         }
         fields.push((folder.name.clone(), curves));
     }
-    let mut legend: Vec<Entry> = (0..)
-        .zip(&policies)
-        .map(|(i, label)| Entry { label: label.to_string(), key: Key::Area(Style::of(i).color) })
-        .collect();
-    legend.push(Entry { label: "load".into(), key: Key::Rule });
-    let content = |(name, curves): &(String, Vec<(usize, Course)>)| {
-        let all = || curves.iter().flat_map(|(_, course)| &course.latency);
-        let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
-        let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
-        let most = options.slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
-        let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
-        let ticks =
-            [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
-        let x = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
-        Content { heading: name.clone(), x, y: Axis::log("", lowest, highest, HEIGHT, |_| SMALL + 12.0) }
-    };
-    let around = Around {
-        title: options.title.as_deref(),
-        legend: &legend,
-        x: "Request",
-        y: "Latency (ms)",
-        right: 48.0,
-        y_right: Some("Load (requests/s)"),
-        height: HEIGHT,
-    };
-    let (mut canvas, panels) = lay_out(&around, fields.iter().map(content).collect());
+    let mut legend: Vec<Entry> =
+        policies.iter().enumerate().map(|(i, label)| Entry::new(*label, Key::Area(Style::of(i).color))).collect();
+    legend.push(Entry::new("load", Key::Rule));
+    let title = options.title.as_deref();
+    let frame = Frame { title, legend: &legend, height: HEIGHT, right: Some("Load (requests/s)") };
+    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| axes(field, options)).collect());
     for ((_, curves), panel) in fields.iter().zip(&panels) {
         let Some((_, first)) = curves.first() else { continue };
         let fastest = first.load.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
@@ -91,10 +76,22 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
             }
         }
     }
-    Ok(Ok(canvas))
+    Ok(canvas)
 }
 
-/// The course of a run under the stepping load; nothing if its requests were not written down.
+/// The heading and the axes of a panel.
+fn axes((name, curves): &Panel, options: &Options) -> (String, Axis, Axis) {
+    let all = || curves.iter().flat_map(|(_, course)| &course.latency);
+    let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
+    let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
+    let most = options.slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
+    let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
+    let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
+    let x = Axis { label: "Request".into(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
+    (name.clone(), x, Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0))
+}
+
+/// The course of a run under the stepping load; `None` without a request log.
 fn course(series: &Series<'_>) -> Result<Option<Course>> {
     let Some(mut log) = series.open_log("stepping", "requests.csv")? else { return Ok(None) };
     let (arrival, finish) = (log.column("arrival_ns")?, log.column("finish_ns")?);

@@ -4,32 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::axis::{Axis, number};
-use super::canvas::Stroke;
-use super::cdf::{Cdf, MARKED, stepped};
+use super::cdf::{Cdf, Line, drawn, shares};
 use super::input::{Folder, stem};
-use super::panel::{Entry, Key, LINE, figure as panel_figure, room_for};
+use super::legend::{Entry, Key};
+use super::panel::room_for;
 use super::style::Style;
-use super::{Drawing, Inputs, Nothing, Options};
+use super::{Drawing, Inputs, Kind, Options, nothing};
 use crate::error::{Error, Result};
 use crate::results::read::CsvFile;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
-/// How often each length occurs.
+/// BatchMaker, Figure 10.
+pub const LENGTH_CDF: Kind = Kind {
+    name: "length-cdf",
+    about: "distribution of request lengths",
+    drawn: |inputs, options| lengths(inputs, options),
+};
+
+/// The number of requests of each length.
 type Histogram = BTreeMap<u64, u64>;
 
-/// One curve: a histogram, and what its lengths count if that is known.
+/// One curve: a histogram and the unit of its lengths.
 struct Part {
-    /// Nothing where the source has no other part.
+    /// Empty where the source has only one part.
     name: &'static str,
-    counts: &'static str,
+    unit: &'static str,
     histogram: Histogram,
 }
 
-/// What the lengths of a histogram count that does not say of which shapes they are.
+/// The unit of a histogram that does not state the shapes of its requests.
 const UNKNOWN: &str = "steps, nodes or tokens";
 
-pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
+fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut sources: Vec<(String, Vec<Part>)> = Vec::new();
     for folder in inputs.folders() {
         let path = folder.path.join("lengths.csv");
@@ -41,73 +48,53 @@ pub(super) fn figure(inputs: &Inputs, options: &Options) -> Drawing {
         sources.push((stem(path), parts(path)?));
     }
     if sources.is_empty() {
-        return Ok(Err(Nothing(
+        return Err(nothing(
             "needs a results folder with lengths.csv, or a file: a histogram of lengths (length,count) or a trace \
-             (id,arrival_ns,shape)"
-                .into(),
-        )));
+             (id,arrival_ns,shape)",
+        ));
     }
     let single = sources.len() == 1;
     let mut units = BTreeSet::new();
-    let mut curves = Vec::new();
+    let mut lines = Vec::new();
     for (source, parts) in sources {
-        for Part { name, counts, histogram } in parts {
+        for Part { name, unit, histogram } in parts {
             let label = match (single, name) {
                 (_, "") => source.clone(),
                 (true, name) => name.to_string(),
                 (false, name) => format!("{source}: {name}"),
             };
-            units.insert(counts);
-            match Cdf::weighted(histogram.into_iter().map(|(length, count)| (length as f64, count))) {
-                Some(cdf) => curves.push((label, cdf)),
-                None => return Ok(Err(Nothing(format!("{source}: has no lengths")))),
-            }
+            units.insert(unit);
+            let cdf = Cdf::weighted(histogram.into_iter().map(|(length, count)| (length as f64, count)))
+                .ok_or_else(|| nothing(format!("{source}: has no lengths")))?;
+            lines.push(Line { label, style: Style::of(lines.len()), hollow: false, cdf });
         }
     }
     let unit = match units.contains(UNKNOWN) {
         true => UNKNOWN.to_string(),
         false => units.into_iter().collect::<Vec<_>>().join(" or "),
     };
-    let longest = curves.iter().map(|(_, cdf)| cdf.largest()).fold(1.0, f64::max);
+    let longest = lines.iter().map(|line| line.cdf.largest()).fold(1.0, f64::max);
     let x = Axis::linear_to_tick(format!("Length ({unit})"), 0.0, longest, room_for(longest).min(8));
-    let y = Axis::linear("Share of requests", 0.0, 1.0, 5);
-    let legend: Vec<Entry> = curves
-        .iter()
-        .enumerate()
-        .map(|(i, (label, cdf))| {
-            let label = format!("{label} (median {})", number(cdf.quantile(0.5)));
-            Entry { label, key: Key::Line(Style::of(i)) }
-        })
-        .collect();
-
-    let (mut canvas, panel) = panel_figure(options.title.as_deref(), &legend, x, y);
-    for (i, (_, cdf)) in curves.iter().enumerate() {
-        let style = Style::of(i);
-        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
-        let points = stepped(cdf.rising().map(|(length, share)| panel.at(length, share)));
-        canvas.line_within(&panel.area, &points, stroke);
-    }
-    panel.axes(&mut canvas);
-    for (i, (_, cdf)) in curves.iter().enumerate() {
-        for share in MARKED {
-            canvas.marker(panel.at(cdf.quantile(share), share), &Style::of(i), 0.0, false);
-        }
-    }
-    Ok(Ok(canvas))
+    let entry = |line: &Line| {
+        let label = format!("{} (median {})", line.label, number(line.cdf.quantile(0.5)));
+        Entry::new(label, Key::Line(line.style))
+    };
+    let legend: Vec<Entry> = lines.iter().map(entry).collect();
+    Ok(drawn(options.title.as_deref(), &legend, x, shares(), &lines, false))
 }
 
-/// The histograms of a results folder. What their lengths count follows from the model of its run.
+/// The histograms of a results folder, whose unit follows from the model of the run.
 fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
-    let counts = match folder.model() {
+    let unit = match folder.model() {
         Some(Model::Lstm | Model::Gru | Model::Seq2Seq) => "steps",
         Some(Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_)) => "nodes",
         Some(Model::Dnn(_) | Model::Network(_)) => "tokens",
         Some(Model::Graph(_)) | None => return parts(path),
     };
-    Ok(parts(path)?.into_iter().map(|part| Part { counts, ..part }).collect())
+    Ok(parts(path)?.into_iter().map(|part| Part { unit, ..part }).collect())
 }
 
-/// The histograms of a file: one without a name, or source and target.
+/// The histograms of a file: one without a name, or those of sources and targets.
 fn parts(path: &Path) -> Result<Vec<Part>> {
     let mut rows = CsvFile::open(path)?;
     let has = |name: &str, rows: &CsvFile| rows.names().any(|known| known == name);
@@ -124,7 +111,7 @@ fn parts(path: &Path) -> Result<Vec<Part>> {
     };
     let count = rows.column("count")?;
     let mut parts: Vec<Part> =
-        columns.iter().map(|&(name, counts, _)| Part { name, counts, histogram: Histogram::new() }).collect();
+        columns.iter().map(|&(name, unit, _)| Part { name, unit, histogram: Histogram::new() }).collect();
     while let Some(row) = rows.read()? {
         let times = row.needed(count)?;
         for (part, (.., column)) in parts.iter_mut().zip(&columns) {
@@ -152,9 +139,9 @@ fn trace_parts(rows: &mut CsvFile) -> Result<Vec<Part>> {
             *targets.entry(u64::from(target)).or_default() += 1;
         }
     }
-    // One model takes one kind of shape, so more than one unit is no trace that can be run.
-    let counts = if units.len() == 1 { units.pop_first().unwrap_or(UNKNOWN) } else { UNKNOWN };
-    let part = |name, histogram| Part { name, counts, histogram };
+    // Every model takes one kind of shape, so a trace with several units can't be run.
+    let unit = if units.len() == 1 { units.pop_first().unwrap_or(UNKNOWN) } else { UNKNOWN };
+    let part = |name, histogram| Part { name, unit, histogram };
     Ok(match targets.is_empty() {
         true => vec![part("", sources)],
         false => vec![part("source", sources), part("target", targets)],

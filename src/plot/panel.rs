@@ -1,147 +1,136 @@
-//! A plot area with its axes, and what stands around it: title, legend, labels.
+//! Plot areas with their axes, headings and labels.
 
 use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::font::{fitted, text_width};
-use super::style::{GRID, Hatch, INK, LARGE, MEDIUM, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
+use super::legend::{CAP, Entry, Key, RULE, arrow_above, header, header_height};
+use super::render::{fitted, text_width};
+use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
 
-/// The space between the border of a figure and what is in it.
+/// The space between the border of a figure and its content.
 pub const PADDING: f64 = 8.0;
 /// The width of the lines of series.
 pub const LINE: f64 = 2.2;
-/// The height of a plot area, unless its content asks for another.
+/// The height of a single plot area, and of a heading above an area.
 const HEIGHT: f64 = 250.0;
-
-/// How reference lines are drawn.
-const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
-
-const LEGEND_ROW: f64 = 21.0;
-const LEGEND_GAP: f64 = 18.0;
-const KEY_GAP: f64 = 6.0;
-
-/// The width of whiskers.
-pub const WHISKER: f64 = 1.4;
-const CAP: f64 = 3.0;
+pub const HEADING: f64 = 24.0;
+/// The space for the ticks of a horizontal axis and their labels below its plot area.
+pub const TICKS_HEIGHT: f64 = 7.0 + SMALL;
+/// The space for a horizontal axis below its plot area.
+pub const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
+/// The space on the left of the tick labels of a vertical axis, for its label.
+pub const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
+/// The space between plot areas.
+const GAP: f64 = 14.0;
 
 /// A marker closer than this to another hides it.
 const HIDING: f64 = 4.0;
-/// By how much the radius of a marker grows for each that would hide it, and for how many of these.
+/// How much the radius of a marker grows for each marker that would hide it, for at most [`MOST_RINGS`] of them.
 pub const RING: f64 = 1.9;
 const MOST_RINGS: usize = 2;
 
-/// What a legend shows before a label.
-#[derive(Clone, Copy, Debug)]
-pub enum Key {
-    /// A line with its marker.
-    Line(Style),
-    /// A line without a colour or a marker of its own, with these dashes and gaps.
-    Stroke(&'static [f64]),
-    /// A bar.
-    Bar(Style),
-    /// An area of one colour.
-    Area(Rgb),
-    /// A reference line.
-    Rule,
-    /// An upright reference line.
-    UprightRule,
-    /// A whisker with its caps.
-    Whisker,
-    /// A marker that is not filled.
-    Hollow,
-    /// A marker that is not filled, with an arrow above it.
-    Above,
-}
-
-impl Key {
-    fn width(self) -> f64 {
-        match self {
-            Key::Line(_) | Key::Stroke(_) | Key::Rule => 34.0,
-            Key::Bar(_) | Key::Area(_) => 22.0,
-            Key::UprightRule | Key::Whisker | Key::Hollow | Key::Above => 12.0,
-        }
-    }
-}
-
-/// One entry of a legend.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// What it is called.
-    pub label: String,
-    /// What it looks like.
-    pub key: Key,
-}
-
-/// One point of a curve.
+/// A point of a curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Dot {
-    /// The horizontal value.
     pub x: f64,
-    /// The vertical value.
     pub y: f64,
-    /// Whether the run behind it was saturated, which its marker says by being hollow.
+    /// Whether its run was saturated; its marker is then hollow.
     pub saturated: bool,
 }
 
 /// A line with a marker at each of its points.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// How it is drawn.
     pub style: Style,
-    /// Its points in their order.
     pub dots: Vec<Dot>,
-}
-
-/// The entries that say what hollow markers are, and those with an arrow, as far as there are any.
-pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
-    let any = |says: &dyn Fn(&Dot) -> bool| curves.iter().flat_map(|curve| &curve.dots).any(says);
-    let saturated = any(&|dot| dot.saturated).then(|| Entry { label: "saturated".into(), key: Key::Hollow });
-    let above = any(&|dot| dot.y > y.high).then(|| Entry { label: "above the axis".into(), key: Key::Above });
-    saturated.into_iter().chain(above).collect()
 }
 
 /// A plot area and its axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// The area between the axes.
     pub area: Rect,
-    /// The horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
     pub y: Axis,
 }
 
-/// A figure with one panel: the title and the legend above it, so that no line runs below them. The axes are drawn last,
-/// with [`Panel::axes`], over what touches them.
+/// What stands around the plot areas of a figure.
+pub struct Frame<'a> {
+    pub title: Option<&'a str>,
+    pub legend: &'a [Entry],
+    /// The height of each area.
+    pub height: f64,
+    /// The label of second vertical axes on the right, whose ticks the figure draws.
+    pub right: Option<&'a str>,
+}
+
+/// The tick labels of second vertical axes need this space.
+const RIGHT_TICKS: f64 = 48.0;
+
+/// A figure with one plot area, below its title and its legend. The caller draws the axes last, with [`Panel::axes`], over what
+/// touches them.
 pub fn figure(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis) -> (Canvas, Panel) {
-    let widest = y.ticks.iter().filter_map(|t| t.label.as_deref()).map(|l| text_width(l, SMALL)).fold(0.0, f64::max);
-    let left = PADDING + MEDIUM + 8.0 + widest + 7.0;
-    let right = WIDTH - PADDING - overhang(&x);
-    let arrows = legend.iter().any(|entry| matches!(entry.key, Key::Above));
-    let top = PADDING + header_height(title, legend, WIDTH - 2.0 * PADDING) + if arrows { 17.0 } else { 9.0 };
-    let area = Rect { left, top, right, bottom: top + HEIGHT };
-    let mut canvas = Canvas::new(WIDTH, (area.bottom + x_axis_height()).ceil());
-    header(&mut canvas, title, legend);
-    let panel = Panel { area, x, y };
-    panel.grid(&mut canvas);
-    (canvas, panel)
+    let frame = Frame { title, legend, height: HEIGHT, right: None };
+    let (canvas, mut panels) = lay_out(&frame, vec![(String::new(), x, y)]);
+    (canvas, panels.remove(0))
 }
 
-/// The space that the ticks of a horizontal axis and their labels take below its plot area.
-pub const TICKS_HEIGHT: f64 = 7.0 + SMALL;
-
-/// The space that a horizontal axis takes below its plot area.
-pub fn x_axis_height() -> f64 {
-    TICKS_HEIGHT + 6.0 + MEDIUM + PADDING
+/// Lays out plot areas, each with its heading and axes, in two columns if the horizontal labels fit. All areas have the axis labels
+/// of the first.
+pub fn lay_out(frame: &Frame<'_>, contents: Vec<(String, Axis, Axis)>) -> (Canvas, Vec<Panel>) {
+    let largest = |of: fn(&(String, Axis, Axis)) -> f64| contents.iter().map(of).fold(0.0, f64::max);
+    let left = 7.0 + largest(|(_, _, y)| y.labels().map(|label| text_width(label, SMALL)).fold(0.0, f64::max));
+    let right = frame.right.map_or(largest(|(_, x, _)| overhang(x)), |_| RIGHT_TICKS);
+    let needed = largest(|(_, x, _)| x.labels().map(|label| text_width(label, SMALL) + 7.0).sum());
+    let margins = Y_LABEL_WIDTH + PADDING + frame.right.map_or(0.0, |_| MEDIUM + 8.0);
+    let width = |columns: f64| (WIDTH - margins - columns * (left + right) - (columns - 1.0) * GAP) / columns;
+    let columns = if contents.len() > 1 && needed <= width(2.0) { 2 } else { 1 };
+    let wide = width(columns as f64);
+    let arrows = frame.legend.iter().any(|entry| matches!(entry.key, Key::Above));
+    let heading = match contents.iter().all(|(heading, ..)| heading.is_empty()) {
+        true if arrows => 17.0,
+        true => 9.0,
+        false => HEADING,
+    };
+    let top = PADDING + header_height(frame.title, frame.legend);
+    let row = heading + frame.height + TICKS_HEIGHT + GAP;
+    let bottom = top + contents.len().div_ceil(columns) as f64 * row - GAP - TICKS_HEIGHT;
+    let mut canvas = Canvas::new(WIDTH, (bottom + X_AXIS_HEIGHT).ceil());
+    header(&mut canvas, frame.title, frame.legend);
+    let panels: Vec<Panel> = contents
+        .into_iter()
+        .enumerate()
+        .map(|(i, (name, x, y))| {
+            let from = Y_LABEL_WIDTH + left + (i % columns) as f64 * (wide + right + GAP + left);
+            let above = top + (i / columns) as f64 * row + heading;
+            let area = Rect { left: from, top: above, right: from + wide, bottom: above + frame.height };
+            canvas.text(fitted(&name, MEDIUM, wide), (from, above - 7.0), MEDIUM, Align::Left, INK);
+            let panel = Panel { area, x, y };
+            panel.grid(&mut canvas);
+            panel
+        })
+        .collect();
+    let Some(first) = panels.first() else { return (canvas, panels) };
+    let middle = (first.area.top + bottom) / 2.0;
+    canvas.upright_text(&first.y.label, (PADDING + 0.8 * MEDIUM, middle), MEDIUM, INK);
+    if let Some(label) = frame.right {
+        canvas.upright_text(label, (WIDTH - PADDING, middle), MEDIUM, INK);
+    }
+    let across = Rect { right: panels[columns - 1].area.right, bottom, ..first.area };
+    x_label(&mut canvas, &first.x.label, &across);
+    (canvas, panels)
 }
 
-/// How far the last label of a horizontal axis may stand out to the right of it.
+/// How far the last label of a horizontal axis may reach beyond its right end.
 pub fn overhang(x: &Axis) -> f64 {
-    x.ticks
-        .iter()
-        .rev()
-        .find_map(|tick| tick.label.as_deref().map(|label| text_width(label, SMALL) / 2.0))
-        .unwrap_or(0.0)
-        .max(4.0)
+    let last = x.labels().next_back().filter(|_| x.spread != Spread::Bins);
+    last.map_or(0.0, |label| text_width(label, SMALL) / 2.0).max(4.0)
+}
+
+/// Writes the label of the horizontal axis below an area, moved if it would stick out of the figure.
+pub fn x_label(canvas: &mut Canvas, label: &str, area: &Rect) {
+    let half = text_width(label, MEDIUM) / 2.0;
+    let middle = (area.left + area.right) / 2.0;
+    let middle = middle.min(canvas.width - PADDING / 2.0 - half).max(PADDING / 2.0 + half);
+    canvas.text(label, (middle, area.bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM), MEDIUM, Align::Center, INK);
 }
 
 /// How many labels as wide as this value's fit below a plot area.
@@ -159,120 +148,10 @@ pub fn log_y(label: impl Into<String>, low: f64, high: f64) -> Axis {
     Axis::log(label, low, high, HEIGHT, |_| SMALL + 3.0)
 }
 
-/// The height of title and legend.
-pub fn header_height(title: Option<&str>, legend: &[Entry], width: f64) -> f64 {
-    let rows = legend_places(legend, width).last().map_or(0, |place| place.row + 1);
-    title.map_or(0.0, |_| LARGE + 9.0) + rows as f64 * LEGEND_ROW
-}
-
-/// Draws the title in the middle and the legend below it, on as many rows as it needs.
-pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
-    let width = canvas.width - 2.0 * PADDING;
-    let mut top = PADDING;
-    if let Some(title) = title {
-        let at = (canvas.width / 2.0, top + LARGE);
-        canvas.text(fitted(title, LARGE, width), at, LARGE, Align::Center, INK);
-        top += LARGE + 9.0;
-    }
-    let places = legend_places(legend, width);
-    for (entry, place) in legend.iter().zip(&places) {
-        let end = places.iter().rfind(|p| p.row == place.row).map_or(0.0, |last| last.end);
-        let x = PADDING + (width - end) / 2.0 + place.x;
-        let y = top + (place.row as f64 + 0.5) * LEGEND_ROW;
-        draw_key(canvas, entry.key, x, y);
-        let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
-        canvas.text(&place.label, at, SMALL, Align::Left, INK);
-    }
-}
-
-/// Where an entry of a legend stands.
-#[derive(Debug)]
-struct Place {
-    row: usize,
-    x: f64,
-    end: f64,
-    label: String,
-}
-
-fn legend_places(legend: &[Entry], width: f64) -> Vec<Place> {
-    let (mut row, mut x) = (0, 0.0);
-    let mut places = Vec::with_capacity(legend.len());
-    for entry in legend {
-        let key = entry.key.width() + KEY_GAP;
-        let label = fitted(&entry.label, SMALL, width - key);
-        let wide = key + text_width(&label, SMALL);
-        if x > 0.0 && x + wide > width {
-            (row, x) = (row + 1, 0.0);
-        }
-        places.push(Place { row, x, end: x + wide, label });
-        x += wide + LEGEND_GAP;
-    }
-    places
-}
-
-fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
-    let (middle, right) = (x + key.width() / 2.0, x + key.width());
-    let block = Rect { left: x, top: y - 6.0, right, bottom: y + 6.0 };
-    match key {
-        Key::Line(style) => {
-            let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
-            canvas.line(&[(x, y), (right, y)], stroke);
-            canvas.marker((middle, y), &style, 0.0, false);
-        }
-        Key::Stroke(dash) => canvas.line(&[(x, y), (right, y)], Stroke { color: INK, width: LINE, dash }),
-        Key::Bar(style) => bar(canvas, &block, &style),
-        Key::Area(color) => canvas.fill(&block, color),
-        Key::Rule => canvas.line(&[(x, y), (right, y)], RULE),
-        Key::UprightRule => canvas.line(&[(middle, y - 8.0), (middle, y + 8.0)], RULE),
-        Key::Whisker => {
-            let stroke = Stroke::solid(INK, WHISKER);
-            canvas.line(&[(middle, y - 7.0), (middle, y + 7.0)], stroke);
-            for end in [y - 7.0, y + 7.0] {
-                canvas.line(&[(middle - CAP, end), (middle + CAP, end)], stroke);
-            }
-        }
-        Key::Hollow => canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, 0.0, true),
-        Key::Above => {
-            canvas.marker((middle, y + 4.0), &Style { color: INK, ..Style::of(0) }, 0.0, true);
-            arrow_above(canvas, (middle, y + 4.0), INK);
-        }
-    }
-}
-
-/// The arrow above the marker of a point that lies above the axis.
-fn arrow_above(canvas: &mut Canvas, (x, y): Point, color: Rgb) {
-    const HEAD: f64 = 2.8;
-    let (from, tip) = (y - 6.2, y - 13.0);
-    canvas.line(&[(x, from), (x, tip)], Stroke::solid(color, WHISKER));
-    canvas.line(&[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)], Stroke::solid(color, WHISKER));
-}
-
-/// A bar with its hatch.
-pub fn bar(canvas: &mut Canvas, rect: &Rect, style: &Style) {
-    const SPACING: f64 = 4.5;
-    if style.hatch == Hatch::Plain {
-        canvas.fill(rect, style.color);
-    } else {
-        canvas.fill(rect, tint(style.color, 0.3));
-        let stroke = Stroke::solid(style.color, 1.4);
-        let (width, height) = (rect.width(), rect.height());
-        for i in 1..((width + height) / SPACING).ceil() as usize {
-            let d = i as f64 * SPACING;
-            let line = match style.hatch {
-                Hatch::Rising => [(rect.left + d - height, rect.bottom), (rect.left + d, rect.top)],
-                Hatch::Falling => [(rect.left + d - height, rect.top), (rect.left + d, rect.bottom)],
-                _ => [(rect.left, rect.bottom - d), (rect.right, rect.bottom - d)],
-            };
-            canvas.line_within(rect, &line, stroke);
-        }
-    }
-    canvas.border(rect, Stroke::solid(style.color, 1.0));
-}
-
 impl Panel {
-    /// The place of a pair of values; far outside of the area for values far outside of the axes.
+    /// The point of a pair of values.
     pub fn at(&self, x: f64, y: f64) -> Point {
-        // Bounded, so that the cut of a line at the border stays exact.
+        // Clamped, so that clipping at the border stays exact.
         let (across, up) = (self.x.place(x).clamp(-100.0, 100.0), self.y.place(y).clamp(-100.0, 100.0));
         (self.area.left + across * self.area.width(), self.area.bottom - up * self.area.height())
     }
@@ -291,22 +170,24 @@ impl Panel {
         }
     }
 
-    /// Draws both axes with ticks and labels.
+    /// Draws both axes with their ticks.
     pub fn axes(&self, canvas: &mut Canvas) {
         self.x_axis(canvas);
-        self.y_axis(canvas);
+        let Rect { left, top, bottom, .. } = self.area;
+        let stroke = Stroke::solid(INK, 1.2);
+        canvas.line(&[(left, top), (left, bottom + 0.6)], stroke);
+        for tick in &self.y.ticks {
+            let (_, y) = self.at(self.x.low, tick.value);
+            let length = if tick.label.is_some() { 5.0 } else { 3.0 };
+            canvas.line(&[(left - length, y), (left, y)], stroke);
+            if let Some(label) = &tick.label {
+                canvas.text(label, (left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
+            }
+        }
     }
 
-    /// Draws the horizontal axis.
+    /// Draws the horizontal axis with its ticks.
     pub fn x_axis(&self, canvas: &mut Canvas) {
-        self.x_ticks(canvas);
-        let at = ((self.area.left + self.area.right) / 2.0, self.area.bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM);
-        let middle = centred(&self.x.label, at.0, canvas.width);
-        canvas.text(&self.x.label, (middle, at.1), MEDIUM, Align::Center, INK);
-    }
-
-    /// Draws the horizontal axis without what is measured.
-    pub fn x_ticks(&self, canvas: &mut Canvas) {
         let Rect { left, right, bottom, .. } = self.area;
         let stroke = Stroke::solid(INK, 1.2);
         canvas.line(&[(left - 0.6, bottom), (right, bottom)], stroke);
@@ -320,32 +201,15 @@ impl Panel {
         }
     }
 
-    /// Draws the vertical axis.
-    pub fn y_axis(&self, canvas: &mut Canvas) {
-        let Rect { left, top, bottom, .. } = self.area;
-        let stroke = Stroke::solid(INK, 1.2);
-        canvas.line(&[(left, top), (left, bottom + 0.6)], stroke);
-        for tick in &self.y.ticks {
-            let (_, y) = self.at(self.x.low, tick.value);
-            let length = if tick.label.is_some() { 5.0 } else { 3.0 };
-            canvas.line(&[(left - length, y), (left, y)], stroke);
-            if let Some(label) = &tick.label {
-                canvas.text(label, (left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
-            }
-        }
-        canvas.upright_text(&self.y.label, (PADDING + 0.8 * MEDIUM, (top + bottom) / 2.0), MEDIUM, INK);
-    }
-
-    /// Draws a line through pairs of values, as far as it lies in the area.
+    /// Draws the part of a line through pairs of values that is in the area.
     pub fn line(&self, canvas: &mut Canvas, values: &[(f64, f64)], stroke: Stroke) {
         let points: Vec<Point> = values.iter().map(|&(x, y)| self.at(x, y)).collect();
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// Draws curves: first the lines, then the markers, hollow where a run was saturated. A point above the area is drawn
-    /// on its upper border with an arrow, where the line ends, so that its horizontal value can still be read. Lines
-    /// between saturated runs have a width of their own. A marker that one of a later curve would hide is larger, so
-    /// that it shows as a ring around that.
+    /// Draws curves: first the lines, then the markers, hollow where a run was saturated. A point above the area is drawn on the upper
+    /// border with an arrow, so that its horizontal value can still be read; the line ends there. Lines between saturated runs
+    /// have the width `between_saturated`. A marker that a later curve's would hide is larger and shows as a ring around it.
     pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve], between_saturated: f64) {
         let top = self.y.high;
         for Curve { style, dots } in curves {
@@ -362,7 +226,7 @@ impl Panel {
                 let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
                 let grown = RING * over.min(MOST_RINGS) as f64;
                 canvas.marker(at, style, grown, dot.saturated);
-                // One arrow says it of all markers at a place.
+                // Markers at one place share an arrow.
                 if dot.y > top && over == 0 {
                     arrow_above(canvas, at, style.color);
                 }
@@ -370,7 +234,7 @@ impl Panel {
         }
     }
 
-    /// Draws a whisker from one value to another, with caps where these lie in the area, so many units beside `x`.
+    /// Draws a whisker from one value to another, `beside` units beside `x`, with those caps that are in the area.
     pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), stroke: Stroke) {
         let shifted = |(x, y): Point| (x + beside, y);
         let (lower, upper) = (shifted(self.at(x, low)), shifted(self.at(x, high)));
@@ -382,19 +246,19 @@ impl Panel {
         }
     }
 
-    /// Draws a dashed reference line.
+    /// Draws a reference line.
     pub fn rule(&self, canvas: &mut Canvas, values: &[(f64, f64)]) {
         self.line(canvas, values, RULE);
     }
 }
 
-/// The pieces of a curve's line below `top`, each with whether the runs at its points were saturated.
+/// The pieces of a curve's line below `top`, each with whether its runs were saturated.
 fn pieces(dots: &[Dot], top: f64) -> Vec<(bool, Vec<(f64, f64)>)> {
     let mut pieces: Vec<(bool, Vec<(f64, f64)>)> = Vec::new();
     for pair in dots.windows(2) {
         let (from, to) = (pair[0], pair[1]);
         if from.y > top && to.y > top {
-            // A line between two points above the area would tell a latency that is not theirs.
+            // A line between two points above the area would show a latency that is not theirs.
             continue;
         }
         let saturated = from.saturated && to.saturated;
@@ -407,26 +271,10 @@ fn pieces(dots: &[Dot], top: f64) -> Vec<(bool, Vec<(f64, f64)>)> {
     pieces
 }
 
-/// The middle of a label that would be centred at `x`, moved so that it does not stick out of the figure.
-fn centred(label: &str, x: f64, width: f64) -> f64 {
-    let half = text_width(label, MEDIUM) / 2.0;
-    x.min(width - PADDING / 2.0 - half).max(PADDING / 2.0 + half)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plot::canvas::Mark;
-
-    #[test]
-    fn a_legend_that_does_not_fit_on_one_row_takes_more() {
-        let entries: Vec<Entry> =
-            (0..6).map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) }).collect();
-        let places = legend_places(&entries, 464.0);
-        assert_eq!(places[0].row, 0);
-        assert!(places[5].row >= 2, "{places:?}");
-        assert!(places.iter().all(|place| place.end <= 464.0));
-    }
 
     #[test]
     fn the_last_tick_label_is_inside_the_figure() {

@@ -1,26 +1,30 @@
-//! A drawing as SVG text or PNG bytes. The same drawing gives the same bytes.
+//! A drawing as SVG text or PNG bytes, and the widths of texts. The same drawing gives the same bytes: no font of the system is used.
 
+use std::sync::LazyLock;
+
+use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont};
 use plotters::prelude::{BitMapBackend, DrawingBackend, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle};
 
 use super::canvas::{Align, Canvas, Mark, Point, Text};
-use super::font::{FAMILIES, rasterize};
-use super::style::{PAPER, Rgb};
+use super::style::{PAPER, Rgb, WIDTH};
 use crate::error::{Error, Result};
 
-/// Pixels of an SVG for one unit: the painter's coordinates are whole pixels, so it is drawn ten times as large as it
-/// says that it is.
+/// The embedded font and the fonts that an SVG viewer without it falls back to; Verdana has the same widths.
+const FAMILIES: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
+
+static FONT: LazyLock<FontRef<'static>> =
+    LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).expect("the embedded font can be read"));
+
+/// Pixels of an SVG for one unit. plotters rounds coordinates to pixels, so the SVG is drawn ten times larger than its stated size.
 const SVG_PIXELS: f64 = 10.0;
 /// Pixels of a PNG for one unit: 430 to the inch in a column of 8.5 cm.
 const PNG_PIXELS: usize = 3;
-/// Each pixel of a PNG is the mean of so many by so many that are drawn, because the painter's edges are jagged.
+/// A pixel of a PNG is the mean of this many by this many drawn pixels, because plotters does not smooth edges.
 const OVERSAMPLING: usize = 2;
 
 /// The drawing as an SVG document.
-///
-/// # Errors
-/// When the painter fails.
 pub fn svg(canvas: &Canvas) -> Result<String> {
     let (width, height) = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
@@ -31,9 +35,6 @@ pub fn svg(canvas: &Canvas) -> Result<String> {
 }
 
 /// The drawing as a PNG file.
-///
-/// # Errors
-/// When the painter or the encoder fails.
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let unit = (PNG_PIXELS * OVERSAMPLING) as f64;
     let (width, height) = pixels(canvas, unit);
@@ -72,10 +73,10 @@ fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Best);
-    // Flat areas and sharp letters are smallest as they are.
+    // Flat areas and sharp letters compress best without a filter.
     encoder.set_filter(png::FilterType::NoFilter);
-    // So that the picture has the width of a column when it is placed at its natural size.
-    let per_metre = (super::style::WIDTH * PNG_PIXELS as f64 / 0.085).round() as u32;
+    // At its natural size, the picture is as wide as a column.
+    let per_metre = (WIDTH * PNG_PIXELS as f64 / 0.085).round() as u32;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: per_metre, yppu: per_metre, unit: png::Unit::Meter }));
     let mut writer = encoder.write_header()?;
     writer.write_image_data(image)?;
@@ -83,7 +84,7 @@ fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec
     Ok(file)
 }
 
-/// Paints the marks with so many pixels for one unit. Texts are left to a function of the format.
+/// Paints the marks with `unit` pixels for one unit. Texts are painted by a function of the format.
 fn paint<B: DrawingBackend>(
     canvas: &Canvas,
     painter: &mut B,
@@ -114,9 +115,9 @@ fn paint<B: DrawingBackend>(
     painter.present().map_err(failed)
 }
 
-/// A text that the viewer of the SVG sets.
+/// Writes a text that the SVG viewer sets.
 fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()> {
-    // What the painter calls the size of a font, and how far it sets the baseline below the place, both for one em.
+    // plotters' font size, and its distance from the point to the baseline, both for one em.
     const SIZE: f64 = 1.24;
     const RISE: f64 = 0.76;
     let font = FontDesc::new(FontFamily::Name(FAMILIES), text.size * unit * SIZE, FontStyle::Normal);
@@ -135,7 +136,7 @@ fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()
     painter.draw_text(&text.words, &style, at).map_err(failed)
 }
 
-/// A text in pixels. The painter's own texts leave out the space on the left of each letter.
+/// Paints a text in pixels. The texts of plotters lack the space on the left of each letter.
 fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64) -> Result<()> {
     let (width, height) = painter.get_size();
     let color = rgb(text.color);
@@ -154,6 +155,72 @@ fn failed(cause: impl std::fmt::Display) -> Error {
 
 fn rgb((red, green, blue): Rgb) -> RGBColor {
     RGBColor(red, green, blue)
+}
+
+/// Whether the font has the letter.
+pub fn has(letter: char) -> bool {
+    FONT.glyph_id(letter).0 != 0
+}
+
+/// The width of a text of this size, in units.
+pub fn text_width(words: &str, size: f64) -> f64 {
+    f64::from(placed(words, size as f32).1)
+}
+
+/// The text, shortened with an ellipsis if it does not fit.
+pub fn fitted(words: &str, size: f64, width: f64) -> String {
+    if text_width(words, size) <= width {
+        return words.to_string();
+    }
+    let mut kept: Vec<char> = words.chars().collect();
+    while kept.pop().is_some() {
+        let shorter = format!("{}…", kept.iter().collect::<String>().trim_end());
+        if text_width(&shorter, size) <= width {
+            return shorter;
+        }
+    }
+    String::new()
+}
+
+/// Calls `cover` with each pixel that a text covers and the covered share of it.
+fn rasterize(text: &Text, pixels_per_unit: f64, mut cover: impl FnMut(i32, i32, f32)) {
+    let (glyphs, width) = placed(&text.words, (text.size * pixels_per_unit) as f32);
+    let (x, y) = (text.at.0 * pixels_per_unit, text.at.1 * pixels_per_unit);
+    let (x, y) = (x.round() as i32, y.round() as i32);
+    let share_before = match text.align {
+        Align::Left => 0.0,
+        Align::Center => 0.5,
+        Align::Right => 1.0,
+    };
+    let before = (f64::from(width) * share_before).round() as i32;
+    for outlined in glyphs.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
+        let corner = outlined.px_bounds().min;
+        outlined.draw(|column, row, coverage| {
+            let along = corner.x as i32 + column as i32 - before;
+            let below = corner.y as i32 + row as i32;
+            let (x, y) = if text.upright { (x + below, y - along) } else { (x + along, y + below) };
+            cover(x, y, coverage.clamp(0.0, 1.0));
+        });
+    }
+}
+
+/// The glyphs of a text that starts at the origin, and its width.
+fn placed(words: &str, size: f32) -> (Vec<Glyph>, f32) {
+    // ab_glyph's scale is the height from the deepest to the highest letter, not the em.
+    let em = FONT.units_per_em().unwrap_or(FONT.height_unscaled());
+    let scale = PxScale::from(size * FONT.height_unscaled() / em);
+    let font = FONT.as_scaled(scale);
+    let mut x = 0.0;
+    let mut glyphs: Vec<Glyph> = Vec::with_capacity(words.len());
+    for letter in words.chars() {
+        let id = font.glyph_id(letter);
+        if let Some(before) = glyphs.last() {
+            x += font.kern(before.id, id);
+        }
+        glyphs.push(id.with_scale_and_position(scale, ab_glyph::point(x, 0.0)));
+        x += font.h_advance(id);
+    }
+    (glyphs, x)
 }
 
 #[cfg(test)]
@@ -187,5 +254,36 @@ mod tests {
     fn the_same_drawing_gives_the_same_bytes() {
         assert_eq!(svg(&sketch()).unwrap(), svg(&sketch()).unwrap());
         assert_eq!(png(&sketch()).unwrap(), png(&sketch()).unwrap());
+    }
+
+    #[test]
+    fn text_is_as_wide_as_its_letters() {
+        let (one, two) = (text_width("0", 10.0), text_width("00", 10.0));
+        assert!((6.3..6.4).contains(&one), "{one}: a digit of DejaVu Sans is 0.636 em wide");
+        assert!((two - 2.0 * one).abs() < 0.01);
+        assert_eq!(fitted("cellular", 10.0, 100.0), "cellular");
+        let short = fitted("a label that is far too long", 10.0, 50.0);
+        assert!(short.ends_with('…') && text_width(&short, 10.0) <= 50.0);
+    }
+
+    #[test]
+    fn a_text_covers_pixels_on_the_right_side_of_its_place() {
+        let covered = |align, upright| {
+            let text = Text { words: "HHH".into(), at: (50.0, 50.0), size: 10.0, align, upright, color: (0, 0, 0) };
+            let (mut left, mut right, mut top, mut bottom) = (i32::MAX, i32::MIN, i32::MAX, i32::MIN);
+            rasterize(&text, 1.0, |x, y, coverage| {
+                if coverage > 0.0 {
+                    (left, right) = (left.min(x), right.max(x));
+                    (top, bottom) = (top.min(y), bottom.max(y));
+                }
+            });
+            (left, right, top, bottom)
+        };
+        let (left, right, top, bottom) = covered(Align::Left, false);
+        assert!(left >= 50 && right <= 73 && top >= 42 && bottom <= 50, "{left} {right} {top} {bottom}");
+        let (left, right, ..) = covered(Align::Right, false);
+        assert!(left >= 27 && right <= 50, "{left} {right}");
+        let (left, right, top, bottom) = covered(Align::Center, true);
+        assert!(left >= 42 && right <= 50 && top >= 38 && bottom <= 62, "{left} {right} {top} {bottom}");
     }
 }

@@ -1,92 +1,80 @@
-//! Colours, dashes, markers and sizes. A series is told from another by all of them at once, so that a figure reads
-//! the same to a colour-blind reader and on a black-and-white printer.
+//! Colours, dashes, markers and sizes. Series differ in all of these at once, so that a figure can be read by colour-blind readers
+//! and in black and white.
 
-/// A colour: red, green, blue.
+/// Red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
-/// The width of every figure, in units. One unit prints as 1/480 of a column: half a point in a column of 8.5 cm.
+/// The width of every figure in units. A unit prints as 1/480 of a column: half a point in a column of 8.5 cm.
 pub const WIDTH: f64 = 480.0;
-/// The size of tick labels and legends: 7.5 points in print.
+/// The text size of tick labels and legends: 7.5 points in print.
 pub const SMALL: f64 = 15.0;
-/// The size of axis labels.
+/// The text size of axis labels.
 pub const MEDIUM: f64 = 16.0;
-/// The size of titles.
+/// The text size of titles.
 pub const LARGE: f64 = 17.0;
 
-/// The colour of text and axes.
 pub const INK: Rgb = (30, 30, 30);
-/// The colour of reference lines, such as an SLO.
+/// Reference lines, such as an SLO.
 pub const REFERENCE: Rgb = (110, 110, 110);
-/// The colour of the grid.
 pub const GRID: Rgb = (222, 222, 222);
-/// The colour of the paper.
 pub const PAPER: Rgb = (255, 255, 255);
 
-/// The colours of Okabe and Ito, without the yellow that is too faint for a line on white.
+/// The palette of Okabe and Ito, without the yellow that is too faint for a line on white.
 const COLORS: [Rgb; 7] =
     [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
 
-/// Lengths of dashes and gaps, in units; the first is a solid line.
+/// Lengths of dashes and gaps in units; the first is a solid line.
 const DASHES: [&[f64]; 5] = [&[], &[9.0, 4.0], &[2.5, 2.5], &[10.0, 3.0, 2.5, 3.0], &[5.0, 2.5]];
 
 /// The dash of reference lines.
 pub const REFERENCE_DASH: &[f64] = &[4.0, 3.0];
 
-/// The shape of a marker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Marker {
-    /// A circle.
-    Circle,
-    /// A square.
-    Square,
-    /// A triangle that points up.
-    Up,
-    /// A square on its corner.
-    Diamond,
-    /// A triangle that points down.
-    Down,
-    /// A triangle that points to the left.
-    Left,
-    /// A pentagon.
-    Pentagon,
-    /// A triangle that points to the right.
-    Right,
+/// A marker: a regular polygon with the direction of its first corner in degrees (the vertical axis points down, so 270 is the
+/// top) and a scale that makes all shapes look equally large.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Marker {
+    corners: u32,
+    first_degrees: f64,
+    scale: f64,
 }
 
+const fn marker(corners: u32, first_degrees: f64, scale: f64) -> Marker {
+    Marker { corners, first_degrees, scale }
+}
+
+/// Circle, square, triangle up, diamond, triangle down, triangle left, pentagon, triangle right.
 const MARKERS: [Marker; 8] = [
-    Marker::Circle,
-    Marker::Square,
-    Marker::Up,
-    Marker::Diamond,
-    Marker::Down,
-    Marker::Left,
-    Marker::Pentagon,
-    Marker::Right,
+    marker(32, 0.0, 1.0),
+    marker(4, 45.0, 1.25),
+    marker(3, 270.0, 1.4),
+    marker(4, 0.0, 1.3),
+    marker(3, 90.0, 1.4),
+    marker(3, 180.0, 1.4),
+    marker(5, 270.0, 1.15),
+    marker(3, 0.0, 1.4),
 ];
 
-/// The strokes in a filled area.
+/// The strokes in a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
-    /// A full area.
+    /// A filled area.
     Plain,
-    /// Strokes from the lower left to the upper right.
+    /// From the lower left to the upper right.
     Rising,
-    /// Strokes from the upper left to the lower right.
+    /// From the upper left to the lower right.
     Falling,
-    /// Level strokes.
+    /// Horizontal.
     Level,
 }
 
 const HATCHES: [Hatch; 4] = [Hatch::Plain, Hatch::Rising, Hatch::Falling, Hatch::Level];
 
-/// How one series is drawn.
+/// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
-    /// The colour of line, marker and area.
     pub color: Rgb,
-    /// The line's dashes and gaps; none for a solid line.
+    /// Dashes and gaps of its line; empty for a solid line.
     pub dash: &'static [f64],
-    /// The shape at each point.
     pub marker: Marker,
     /// The strokes in its bars.
     pub hatch: Hatch,
@@ -104,32 +92,19 @@ impl Style {
     }
 }
 
-/// A colour mixed with paper: 0 is the paper, 1 the colour.
+/// A colour mixed with paper: 0 gives the paper, 1 the colour.
 pub fn tint(color: Rgb, strength: f64) -> Rgb {
     let mix = |c: u8| (255.0 - (255.0 - f64::from(c)) * strength).round() as u8;
     (mix(color.0), mix(color.1), mix(color.2))
 }
 
-/// The outline of a marker around the origin, with a size that looks the same for every shape.
-pub fn outline(marker: Marker, radius: f64) -> Vec<(f64, f64)> {
-    let regular = |corners: u32, first_degrees: f64, scale: f64| {
-        (0..corners)
-            .map(|i| {
-                let angle = (first_degrees + 360.0 * f64::from(i) / f64::from(corners)).to_radians();
-                (radius * scale * angle.cos(), radius * scale * angle.sin())
-            })
-            .collect()
-    };
-    // The vertical axis points down, so 270 degrees is the top.
-    match marker {
-        Marker::Circle => regular(32, 0.0, 1.0),
-        Marker::Square => regular(4, 45.0, 1.25),
-        Marker::Up => regular(3, 270.0, 1.4),
-        Marker::Diamond => regular(4, 0.0, 1.3),
-        Marker::Down => regular(3, 90.0, 1.4),
-        Marker::Left => regular(3, 180.0, 1.4),
-        Marker::Pentagon => regular(5, 270.0, 1.15),
-        Marker::Right => regular(3, 0.0, 1.4),
+impl Marker {
+    /// The outline around the origin.
+    pub fn outline(self, radius: f64) -> impl Iterator<Item = (f64, f64)> {
+        (0..self.corners).map(move |i| {
+            let angle = (self.first_degrees + 360.0 * f64::from(i) / f64::from(self.corners)).to_radians();
+            (radius * self.scale * angle.cos(), radius * self.scale * angle.sin())
+        })
     }
 }
 

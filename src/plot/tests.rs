@@ -51,14 +51,18 @@ fn svg_options() -> Options {
 }
 
 /// The SVG of a figure.
-fn svg(kind: Kind, inputs: &Inputs, options: &Options) -> Result<String> {
+fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
     let folder = tempfile::tempdir().unwrap();
-    let files =
-        draw(kind, inputs, &Options { formats: vec![Format::Svg], ..options.clone() }, &folder.path().join("f"))?;
+    let files = draw(
+        kind.parse().unwrap(),
+        inputs,
+        &Options { formats: vec![Format::Svg], ..options.clone() },
+        &folder.path().join("f"),
+    )?;
     Ok(fs::read_to_string(&files[0]).unwrap())
 }
 
-fn error(kind: Kind, inputs: &Inputs, options: &Options) -> String {
+fn error(kind: &str, inputs: &Inputs, options: &Options) -> String {
     svg(kind, inputs, options).unwrap_err().to_string()
 }
 
@@ -74,8 +78,9 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
     };
     let both = drawn(&[Format::Svg, Format::Png]);
     // That one needs a load that rises step by step.
-    let kinds = KINDS.iter().filter(|(kind, _)| *kind != Kind::LatencySteps);
-    let names: Vec<String> = kinds.flat_map(|(_, name)| [format!("{name}.svg"), format!("{name}.png")]).collect();
+    let kinds = KINDS.iter().filter(|kind| kind.name != "latency-steps");
+    let names: Vec<String> =
+        kinds.flat_map(|Kind { name, .. }| [format!("{name}.svg"), format!("{name}.png")]).collect();
     assert_eq!(both.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
     // That a drawing gives the same PNG twice is tested where PNGs are made; here, that a figure gives the same drawing.
     let again = drawn(&[Format::Svg]);
@@ -85,7 +90,7 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
 #[test]
 fn a_rising_load_is_drawn_beside_latencies() {
     let results = results();
-    let drawn = || svg(Kind::LatencySteps, &Inputs::open(&[results.path()]).unwrap(), &svg_options());
+    let drawn = || svg("latency-steps", &Inputs::open(&[results.path()]).unwrap(), &svg_options());
     assert!(drawn().unwrap_err().to_string().contains("set output.requests and the arrival process stepping"));
     for policy in ["cellular", "padded (bw=10)"] {
         let logs = results.path().join(policy).join("stepping");
@@ -105,7 +110,7 @@ fn a_rising_load_is_drawn_beside_latencies() {
 fn bounds_are_drawn_and_named() {
     let results = results();
     let file = results.path().join("bounds.json");
-    let drawn = || svg(Kind::LatencyThroughput, &Inputs::open(&[results.path()]).unwrap(), &svg_options());
+    let drawn = || svg("latency-throughput", &Inputs::open(&[results.path()]).unwrap(), &svg_options());
     assert!(!drawn().unwrap().contains("ceiling"), "a real run has no bounds");
     let bounds =
         |rate: &str| format!("{{\"workers\":1,\"floor\":{{\"samples\":9,\"p90_ms\":1.2345}},\"ceiling_rps\":{rate}}}");
@@ -123,17 +128,17 @@ fn bounds_are_drawn_and_named() {
 
 #[test]
 fn kinds_read_back_as_they_print() {
-    for (kind, name) in KINDS {
-        assert_eq!(kind.to_string(), name);
-        assert_eq!(name.parse(), Ok(kind));
+    for kind in KINDS {
+        assert_eq!(kind.to_string().parse(), Ok(*kind));
+        assert!(!kind.about.is_empty());
     }
     let error = "pie".parse::<Kind>().unwrap_err();
     assert!(error.starts_with("unknown kind of figure \"pie\"; known: latency-throughput, "), "{error}");
-    #[derive(Deserialize)]
+    #[derive(serde::Deserialize)]
     struct Table {
         kind: Kind,
     }
-    assert_eq!(toml::from_str::<Table>("kind = \"gantt\"").unwrap().kind, Kind::Gantt);
+    assert_eq!(toml::from_str::<Table>("kind = \"gantt\"").unwrap().kind.name, "gantt");
     assert!(toml::from_str::<Table>("kind = \"pie\"").is_err());
 }
 
@@ -142,19 +147,19 @@ fn figures_name_what_they_show() {
     let results = results();
     let inputs = Inputs::open(&[results.path()]).unwrap();
     let options = Options { title: Some("a & b".into()), ..svg_options() };
-    let text = svg(Kind::LatencyThroughput, &inputs, &options).unwrap();
+    let text = svg("latency-throughput", &inputs, &options).unwrap();
     for part in ["a &amp; b", "cellular", "padded (bw=10)", "p90 latency (ms)", "Throughput (requests/s)", "saturated"]
     {
         assert!(text.contains(part), "{part}");
     }
-    let text = svg(Kind::QueueCdf, &inputs, &options).unwrap();
+    let text = svg("queue-cdf", &inputs, &options).unwrap();
     assert!(text.contains("Queueing time at 1,000 requests/s (ms)"), "the highest rate that saturates no policy");
     let options = Options { point: Some("2e3".into()), policies: vec!["cellular".into()], ..svg_options() };
-    let text = svg(Kind::QueueCdf, &inputs, &options).unwrap();
+    let text = svg("queue-cdf", &inputs, &options).unwrap();
     assert!(text.contains("2,000 requests/s") && !text.contains("padded"));
     let options = Options { slo: Some(Nanos(50_000_000)), ..svg_options() };
-    assert!(svg(Kind::LatencyRate, &inputs, &options).unwrap().contains("SLO 50 ms"));
-    let text = svg(Kind::Gantt, &inputs, &svg_options()).unwrap();
+    assert!(svg("latency-rate", &inputs, &options).unwrap().contains("SLO 50 ms"));
+    let text = svg("gantt", &inputs, &svg_options()).unwrap();
     assert!(text.contains("worker 1") && text.contains("Time (ms)"));
 }
 
@@ -163,7 +168,7 @@ fn a_policy_keeps_its_colour_when_others_are_left_out() {
     let results = results();
     let inputs = Inputs::open(&[results.path()]).unwrap();
     let options = Options { policies: vec!["padded (bw=10)".into()], ..svg_options() };
-    let series = inputs.series(&options).unwrap().unwrap();
+    let series = inputs.series(&options).unwrap();
     assert_eq!(series.len(), 1);
     assert_eq!(series[0].style, style::Style::of(1));
 }
@@ -172,7 +177,7 @@ fn a_policy_keeps_its_colour_when_others_are_left_out() {
 fn a_label_that_occurs_in_two_folders_gets_the_folder() {
     let (a, b) = (results(), results());
     let inputs = Inputs::open(&[a.path(), b.path()]).unwrap();
-    let series = inputs.series(&svg_options()).unwrap().unwrap();
+    let series = inputs.series(&svg_options()).unwrap();
     let name = a.path().file_name().unwrap().to_string_lossy();
     assert_eq!(series[0].label, format!("{name}: cellular"));
     assert_eq!(series.len(), 4);
@@ -184,13 +189,13 @@ fn every_option_changes_the_figure() {
     let inputs = Inputs::open(&[results.path()]).unwrap();
     let plain = |kind| svg(kind, &inputs, &svg_options()).unwrap();
     let linear = Options { linear: true, ..svg_options() };
-    assert_ne!(svg(Kind::LatencyThroughput, &inputs, &linear).unwrap(), plain(Kind::LatencyThroughput));
+    assert_ne!(svg("latency-throughput", &inputs, &linear).unwrap(), plain("latency-throughput"));
     let no_bars = Options { bars: Some(false), ..svg_options() };
-    assert!(!svg(Kind::LatencyThroughput, &inputs, &no_bars).unwrap().contains("p50–p99"));
+    assert!(!svg("latency-throughput", &inputs, &no_bars).unwrap().contains("p50–p99"));
     let tail = Options { tail: true, ..svg_options() };
-    assert!(svg(Kind::LatencyCdf, &inputs, &tail).unwrap().contains("Share of slower requests"));
+    assert!(svg("latency-cdf", &inputs, &tail).unwrap().contains("Share of slower requests"));
     let first = Options { first: Some(2), ..svg_options() };
-    assert!(svg(Kind::Gantt, &inputs, &first).unwrap().len() < plain(Kind::Gantt).len());
+    assert!(svg("gantt", &inputs, &first).unwrap().len() < plain("gantt").len());
 }
 
 #[test]
@@ -198,7 +203,7 @@ fn lengths_come_from_three_kinds_of_files() {
     let results = results();
     let drawn = |name: &str| {
         let inputs = Inputs::open(&[results.path().join(name)]).unwrap();
-        svg(Kind::LengthCdf, &inputs, &svg_options()).unwrap()
+        svg("length-cdf", &inputs, &svg_options()).unwrap()
     };
     assert!(drawn("lengths.csv").contains("lengths (median 24)"));
     let joint = drawn("joint.csv");
@@ -215,7 +220,7 @@ fn the_lengths_of_a_folder_are_in_the_units_of_its_model() {
     for (model, unit) in [("lstm", "steps"), ("tree-lstm", "nodes"), ("dnn:bert", "tokens")] {
         let run = format!("{{\"scenario\": {{\"workload\": {{\"model\": \"{model}\"}}}}}}");
         fs::write(results.path().join("run.json"), run).unwrap();
-        let text = svg(Kind::LengthCdf, &Inputs::open(&[results.path()]).unwrap(), &svg_options()).unwrap();
+        let text = svg("length-cdf", &Inputs::open(&[results.path()]).unwrap(), &svg_options()).unwrap();
         let name = results.path().file_name().unwrap().to_string_lossy();
         assert!(text.contains(&format!("Length ({unit})")) && text.contains(&format!("{name} (median 24)")), "{text}");
     }
@@ -231,7 +236,7 @@ fn folders_of_one_name_are_told_apart_by_the_folders_above_them() {
         path
     };
     let inputs = Inputs::open(&[named(&a), named(&b)]).unwrap();
-    let series = inputs.series(&svg_options()).unwrap().unwrap();
+    let series = inputs.series(&svg_options()).unwrap();
     let name = a.path().file_name().unwrap().to_string_lossy();
     assert_eq!(series[0].label, format!("{name}/fig: cellular"));
 }
@@ -242,11 +247,11 @@ fn bars_are_left_out_when_there_are_many_policies() {
     let inputs = Inputs::open(&folders.each_ref().map(|folder| folder.path())).unwrap();
     let shows = |bars| {
         let options = Options { bars, ..svg_options() };
-        svg(Kind::LatencyThroughput, &inputs, &options).unwrap().contains("p50–p99")
+        svg("latency-throughput", &inputs, &options).unwrap().contains("p50–p99")
     };
     assert!(!shows(None) && shows(Some(true)));
     let two = Options { policies: vec!["cellular".into()], ..svg_options() };
-    assert!(svg(Kind::LatencyThroughput, &inputs, &two).unwrap().contains("p50–p99"));
+    assert!(svg("latency-throughput", &inputs, &two).unwrap().contains("p50–p99"));
 }
 
 #[test]
@@ -265,16 +270,16 @@ fn errors_say_what_is_wrong_and_what_there_is() {
     let says = |error: String, part: &str| assert!(error.contains(part), "{error}");
 
     let policies = Options { policies: vec!["merged".into()], ..svg_options() };
-    says(error(Kind::Goodput, &inputs(), &policies), "unknown policy \"merged\"; there are cellular, padded (bw=10)");
+    says(error("goodput", &inputs(), &policies), "unknown policy \"merged\"; there are cellular, padded (bw=10)");
     let point = Options { point: Some("50".into()), ..svg_options() };
-    says(error(Kind::QueueCdf, &inputs(), &point), "no point \"50\" in these results; there are 1000, 2000");
+    says(error("queue-cdf", &inputs(), &point), "no point \"50\" in these results; there are 1000, 2000");
     let lengths = fs::read(path.join("lengths.csv")).unwrap();
     fs::remove_file(path.join("lengths.csv")).unwrap();
-    says(error(Kind::LengthCdf, &inputs(), &svg_options()), "needs a results folder with lengths.csv");
+    says(error("length-cdf", &inputs(), &svg_options()), "needs a results folder with lengths.csv");
     fs::write(path.join("lengths.csv"), lengths).unwrap();
     says(Inputs::open(&[path, path]).unwrap_err().to_string(), "is named twice");
     let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
-    says(error(Kind::Goodput, &file, &svg_options()), "goodput: this kind of figure needs a results folder");
+    says(error("goodput", &file, &svg_options()), "goodput: this kind of figure needs a results folder");
     says(Inputs::open(&[path.join("nowhere")]).unwrap_err().to_string(), "cannot be read");
     says(Inputs::open(&[path.join("cellular")]).unwrap_err().to_string(), "has no summary.csv");
     says(Inputs::open(&[path.parent().unwrap()]).unwrap_err().to_string(), "name one, such as");
@@ -283,22 +288,22 @@ fn errors_say_what_is_wrong_and_what_there_is() {
     let many: String = (0..100).map(|i| format!("{i},{i},{i},{i}\n")).collect();
     fs::write(&log, format!("id,arrival_ns,start_ns,finish_ns\n{many}")).unwrap();
     says(
-        error(Kind::Gantt, &inputs(), &svg_options()),
+        error("gantt", &inputs(), &svg_options()),
         "more than 60 requests, too many to read; draw the beginning with --first 60",
     );
     fs::write(&log, "id,arrival_ns,start_ns,finish_ns\n0,5,5,5\n1,9,,\n").unwrap();
-    says(error(Kind::LatencyCdf, &inputs(), &svg_options()), "no request finished after the warm-up");
+    says(error("latency-cdf", &inputs(), &svg_options()), "no request finished after the warm-up");
     fs::write(&log, "id,arrival_ns,start_ns,finish_ns\n0,5,5,5\n1,9,9,9\n").unwrap();
     fs::copy(&log, path.join("padded (bw=10)/1000/requests.csv")).unwrap();
-    says(error(Kind::QueueCdf, &inputs(), &svg_options()), "every time at point 1000 is 0");
+    says(error("queue-cdf", &inputs(), &svg_options()), "every time at point 1000 is 0");
     fs::remove_file(path.join("cellular/1000/batches.csv")).unwrap();
-    says(error(Kind::BatchHistogram, &inputs(), &svg_options()), "there is no ");
+    says(error("batch-histogram", &inputs(), &svg_options()), "there is no ");
     fs::remove_file(&log).unwrap();
-    says(error(Kind::QueueCdf, &inputs(), &svg_options()), "a run writes it with output.requests = true");
+    says(error("queue-cdf", &inputs(), &svg_options()), "a run writes it with output.requests = true");
 
     let summary = |text: &str| {
         fs::write(path.join("summary.csv"), text).unwrap();
-        error(Kind::LatencyThroughput, &inputs(), &svg_options())
+        error("latency-throughput", &inputs(), &svg_options())
     };
     says(summary(HEADER), "summary.csv: has no rows");
     says(summary("policy,throughput_rps\ncellular,5\n"), "no column \"offered_rps\"; there are policy, throughput_rps");
@@ -309,16 +314,16 @@ fn errors_say_what_is_wrong_and_what_there_is() {
         summary(&format!("{HEADER}\n{row}")),
         "latency-throughput: summary.csv has no row with throughput_rps and p90_ms",
     );
-    says(error(Kind::Goodput, &inputs(), &svg_options()), "goodput needs an SLO");
-    says(error(Kind::LatencyRate, &inputs(), &svg_options()), "no row with offered_rps and p99_ms");
-    says(error(Kind::QueueCdf, &inputs(), &svg_options()), "saturated: \"maybe\" is neither true nor false");
+    says(error("goodput", &inputs(), &svg_options()), "goodput needs an SLO");
+    says(error("latency-rate", &inputs(), &svg_options()), "no row with offered_rps and p99_ms");
+    says(error("queue-cdf", &inputs(), &svg_options()), "saturated: \"maybe\" is neither true nor false");
 
     fs::write(path.join("lengths.csv"), "a,b\n1,2\n").unwrap();
     let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
-    says(error(Kind::LengthCdf, &file, &svg_options()), "the header should be \"length,count\"");
+    says(error("length-cdf", &file, &svg_options()), "the header should be \"length,count\"");
     fs::write(path.join("trace.csv"), "id,arrival_ns,shape\n0,0,ring:3\n").unwrap();
     let file = Inputs::open(&[path.join("trace.csv")]).unwrap();
-    says(error(Kind::LengthCdf, &file, &svg_options()), "trace.csv: line 2: shape: bad shape \"ring:3\"");
+    says(error("length-cdf", &file, &svg_options()), "trace.csv: line 2: shape: bad shape \"ring:3\"");
     says(draw_all(&file, &svg_options(), path).unwrap_err().to_string(), "line 2: shape");
     let none = Inputs::open::<PathBuf>(&[]).unwrap();
     says(
@@ -336,6 +341,6 @@ fn a_broken_log_is_an_error_of_its_line() {
     )
     .unwrap();
     let inputs = Inputs::open(&[results.path()]).unwrap();
-    let error = error(Kind::ComputeCdf, &inputs, &svg_options());
+    let error = error("compute-cdf", &inputs, &svg_options());
     assert!(error.contains("requests.csv: line 3: finish_ns: the request's times run backwards"), "{error}");
 }

@@ -3,7 +3,7 @@
 use super::super::lab::{Lab, Study};
 use super::{DELAY, DVA, LOADS, NETWORKS, ZERO, each, network, values};
 use crate::error::Result;
-use crate::plot::bars::{Bar, Bars, Field, Group};
+use crate::plot::{Bar, Bars, Field, Group};
 use crate::results::columns::Metric;
 use crate::scenario::{PolicyEntry, Scenario};
 

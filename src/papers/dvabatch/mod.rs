@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::Exhibit;
 use super::lab::{Lab, Study};
 use crate::error::{Error, Result};
-use crate::plot::bars::Field;
+use crate::plot::Field;
 use crate::results::columns::Metric;
 use crate::scenario::Scenario;
 

@@ -7,7 +7,7 @@ use crate::cost::slice;
 use crate::error::{Error, Result};
 use crate::experiment::prepared::Prepared;
 use crate::experiment::target::Target;
-use crate::plot::bars::{Bar, Bars, Field, Group};
+use crate::plot::{Bar, Bars, Field, Group};
 use crate::results::columns::Metric;
 use crate::scenario::Scenario;
 use crate::task::Step;

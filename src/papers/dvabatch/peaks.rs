@@ -4,8 +4,8 @@ use super::super::lab::{Lab, Study};
 use super::latency::{rates, variant};
 use super::{DELAY, DVA, NETWORKS, ZERO, each, network, values};
 use crate::error::Result;
-use crate::plot::bars::{Bar, Bars, Field, Group};
-use crate::plot::{self, Inputs, Kind};
+use crate::plot::{self, Inputs, LATENCY_STEPS};
+use crate::plot::{Bar, Bars, Field, Group};
 use crate::results::columns::Metric;
 
 /// GLUE's tasks, by the names of their traces.
@@ -49,8 +49,8 @@ pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
         slo: lab.scenario(NETWORKS[0].0, &[])?.metrics.slo,
         ..plot::Options::default()
     };
-    let stem = lab.out.join("fig15").join(Kind::LatencySteps.to_string());
-    let pictures = plot::draw(Kind::LatencySteps, &Inputs::open(&folders)?, &options, &stem)?;
+    let stem = lab.out.join("fig15").join(LATENCY_STEPS.name);
+    let pictures = plot::draw(LATENCY_STEPS, &Inputs::open(&folders)?, &options, &stem)?;
     let bars = Bars {
         title: Some("Peak load with a p99 of at most 200 ms".into()),
         across: "Policy".into(),

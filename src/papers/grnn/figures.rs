@@ -9,7 +9,7 @@ use super::tables::{MODEL, PAPER};
 use crate::cost::grnn::Cell;
 use crate::error::Result;
 use crate::papers::lab::Study;
-use crate::plot::bars::{Bars, Field};
+use crate::plot::{Bars, Field};
 
 fn alone(bars: Bars, note: String) -> Study {
     with(bars, None, note)

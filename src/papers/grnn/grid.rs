@@ -4,7 +4,7 @@ use super::measured::{Measured, Size};
 use super::paper::{BATCHES, STEPS, WIDTHS};
 use crate::cost::grnn::Cell;
 use crate::error::Result;
-use crate::plot::bars::{Bar, Bars, Field, Group};
+use crate::plot::{Bar, Bars, Field, Group};
 
 /// A drawing with a panel for each width and a group for each batch. `values` has a bar for each series, and is given the places of both in the
 /// paper's tables.

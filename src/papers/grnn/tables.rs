@@ -7,7 +7,7 @@ use super::paper::{self, BATCHES, Grid, MAPPINGS, STEPS, WIDTHS};
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::error::{Error, Result};
 use crate::papers::lab::Study;
-use crate::plot::bars::{Bars, Field, Group};
+use crate::plot::{Bars, Field, Group};
 
 /// The names of bars, which claims look up.
 pub const MODEL: &str = "GRNN, model";
