@@ -2,9 +2,8 @@
 //! a policy's mistakes, and how a driver waits.
 
 use std::cmp::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::clock;
 use crate::network::Network;
 use crate::task::{NodeRef, Part, Step};
 use crate::units::{CellId, NodeId};
@@ -18,12 +17,6 @@ pub const OVERSLEEP: Duration = Duration::from_micros(200);
 
 /// How often a spinning thread looks between two reads of the clock.
 pub const LOOKS: u32 = 32;
-
-/// The host's clock.
-#[allow(clippy::disallowed_methods, reason = "a real device runs on the host's clock")]
-pub fn host_now() -> Instant {
-    clock::now()
-}
 
 /// Where a node is in its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::files::{can_write, write_whole};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::network::Spec;
 use crate::policy::registry::Registry;
-use crate::profile::{self, Settings, Wanted, grid};
+use crate::profile::{self, Settings, Wanted};
 use crate::scenario::Scenario;
 use crate::scenario::gpu::{LAUNCHES, SIGNALS, parse, precisions};
 use crate::workload::model::Model;
@@ -159,7 +159,7 @@ impl Order {
     pub fn of_scenario(scenario: &Scenario, processor: Processor, output: &Path, quiet: bool) -> Result<Order> {
         let wanted = vec![Wanted::of_scenario(scenario, &[])?];
         let settings = Settings {
-            batches: grid::batches_of(processor, wanted.iter().map(|one| &one.model)).to_vec(),
+            batches: profile::batches_of(processor, wanted.iter().map(|one| &one.model)).to_vec(),
             repeats: REPEATS,
             workers: scenario.device.workers,
             processor,
@@ -206,7 +206,7 @@ impl Order {
             }
         }
         let given = match &args.batches[..] {
-            [] => grid::batches_of(processor, wanted.iter().map(|one| &one.model)),
+            [] => profile::batches_of(processor, wanted.iter().map(|one| &one.model)),
             given => given,
         };
         let batches: BTreeSet<u32> = given.iter().copied().collect();

@@ -1,112 +1,178 @@
-//! What was measured, as the rows of a cost table and the lines above them.
+//! Measurements as a cost table: its rows, and the notes above them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::AtomicBool;
 
-use super::{LeaveOneOut, Profile, STEPS, Samples, StepCost};
+use super::samples::{Cost, LeaveOneOut, STEPS, costs};
+use super::{Launches, Profile, Settings, Subject, Wanted, measure, unfolded};
+use crate::error::{Context as _, Result};
+use crate::experiment::engine::{self, Engine};
 use crate::metrics::recorder::Decisions;
+use crate::network::Network;
 use crate::results::table::{aligned, significant};
 use crate::units::Nanos;
 use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
-/// The rows of a cost table: the cells by name, with what the machine takes for itself, then what tasks cost beside them. `overheads` says
-/// whether this profile gives the latter, of which a table has one; `sized`, whether the table has a column for inputs.
-pub fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
+/// A measured cost table.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// The file's text.
+    pub csv: String,
+    /// The lines above its rows: the command, the machine, how well it interpolates.
+    pub notes: Vec<String>,
+    /// The measured times for a reader at a terminal.
+    pub shown: String,
+}
+
+/// Measures networks one after the other. The costs of tasks beside their cells are those of the first network. `command` is named in
+/// the header as the table's origin. Calls `progress` [`Wanted::steps`] times for each network.
+///
+/// # Errors
+/// Before anything is measured: weights that do not fit their network, a device that is missing or does not have the network's cells,
+/// a tree that the network does not take. Then a task that failed, and
+/// [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
+pub fn make(
+    wanted: &[Wanted],
+    settings: &Settings,
+    command: &str,
+    stop: &AtomicBool,
+    progress: &dyn Fn(),
+) -> Result<Made> {
+    let mut engines = wanted.iter().map(|one| ready(one, settings)).collect::<Result<Vec<_>>>()?;
+    let sized = wanted.iter().any(|one| !one.inputs.is_empty());
+    let device = engines.first().map_or_else(String::new, Engine::described);
+    let mut notes = preamble(settings, command, &device);
+    let (mut table, mut shown) = (String::new(), String::new());
+    for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
+        let precision = engine.precision();
+        let profile = measure(&mut Subject { wanted: one, settings, stop, engine }, progress)?;
+        notes.push(one.described(precision));
+        notes.extend(about(&profile));
+        table.push_str(&rows(&profile, place == 0, sized));
+        shown.push_str(&times(&profile));
+    }
+    if wanted.len() > 1 {
+        notes.push(format!("task, gather, launch and whole: those of {}", wanted[0].model.name()));
+    }
+    let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
+    let header = if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" };
+    Ok(Made { csv: comments + header + &table, notes, shown })
+}
+
+/// A network on its device.
+fn ready(wanted: &Wanted, settings: &Settings) -> Result<Engine> {
+    let Settings { processor, gpu, workers, persistent, .. } = settings;
+    engine::check(*processor, &wanted.model, gpu)?;
+    let engine =
+        Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, persistent.as_ref(), *workers)?;
+    let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
+    for (number, tree) in trees.graphs.iter().enumerate() {
+        engine.network().check(tree).within(format_args!("request {number}"))?;
+    }
+    Ok(engine)
+}
+
+/// The origin of the table, without a date, so that the same machine gives the same header.
+fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
+    let plural = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
+    vec![
+        command.to_string(),
+        format!(
+            "batchlab {} ({}), backend {}, {}, {}, {}",
+            env!("CARGO_PKG_VERSION"),
+            env!("BATCHLAB_COMMIT"),
+            settings.processor.name(),
+            device,
+            std::env::consts::ARCH,
+            std::env::consts::OS
+        ),
+        format!(
+            "medians over {} with {} busy; stddev_ns is that of single tasks, from their quartiles",
+            plural(settings.repeats as usize, "repeat"),
+            plural(settings.workers, "worker")
+        ),
+    ]
+}
+
+/// The rows of a cost table: the cells by name, scaled from medians to means, then the costs of tasks beside them. A table has the
+/// latter once, from the profile with `overheads`. `sized` says whether the table has a column for inputs.
+fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     let mut text = String::new();
-    let ratio = profile.mean_over_median();
-    let mut row = |cell: &str, input: u32, batch: u32, time: Nanos, deviation: f64| {
+    let mut rows = |name: &str, input: u32, ratio: f64, costs: &BTreeMap<u32, Cost>| {
         let input = match (sized, input) {
             (false, _) => String::new(),
             (true, 0) => ",".into(),
             (true, input) => format!(",{input}"),
         };
-        writeln!(text, "{cell},{batch},{},{deviation:.0}{input}", time.0).expect("a string takes all");
+        for (batch, (time, deviation)) in costs {
+            let ns = (time.0 as f64 * ratio).round() as u64;
+            writeln!(text, "{name},{batch},{ns},{deviation:.0}{input}").expect("a string takes all");
+        }
     };
+    let ratio = profile.mean_over_median();
     for ((cell, input), batches) in &profile.cells {
-        for (batch, samples) in batches {
-            row(cell, *input, *batch, scaled(samples.median(), ratio), samples.deviation());
-        }
+        rows(cell, *input, ratio, &costs(batches));
     }
-    for (cell, batches) in &profile.turns {
-        for (batch, behind_other) in batches {
-            let (longer, deviation) = profile.switch(cell, *batch, behind_other);
-            row(&format!("{cell}.{SWITCH}"), 0, *batch, scaled(longer, ratio), deviation);
-        }
+    for ((cell, _), batches) in &profile.turns {
+        rows(&format!("{cell}.{SWITCH}"), 0, ratio, &profile.switches(cell, batches));
     }
-    for (cell, batches) in profile.whole.steps() {
-        let name = format!("{cell}.{WHOLE}");
-        for (batch, StepCost { own: (time, deviation), .. }) in &batches {
-            row(&name, 0, *batch, scaled(*time, ratio), *deviation);
-        }
-        for (batch, StepCost { switch, .. }) in &batches {
-            if let Some((longer, deviation)) = switch {
-                row(&format!("{name}.{SWITCH}"), 0, *batch, scaled(*longer, ratio), *deviation);
-            }
-        }
+    for (cell, steps) in profile.whole.steps() {
+        rows(&format!("{cell}.{WHOLE}"), 0, ratio, &steps.own);
+        rows(&format!("{cell}.{WHOLE}.{SWITCH}"), 0, ratio, &steps.switch);
     }
-    for (cell, batches) in &profile.persistent {
-        let name = format!("{cell}.{PERSISTENT}");
-        for (batch, launches) in batches {
-            let (step, deviation) = launches.step();
-            row(&name, 0, *batch, scaled(step, ratio), deviation);
-        }
-        for (batch, launches) in batches {
-            let (launch, deviation) = launches.launch();
-            row(&format!("{name}.{LAUNCH}"), 0, *batch, scaled(launch, ratio), deviation);
-        }
+    for (name, costs) in persistent(profile) {
+        rows(&name, 0, ratio, &costs);
     }
     if overheads {
-        for (batch, samples) in &profile.between {
-            row(TASK, 0, *batch, samples.median(), samples.deviation());
-        }
-        for (batch, (gather, deviation)) in profile.gathers() {
-            row(GATHER, 0, batch, gather, deviation);
-        }
-        for (batch, launch) in &profile.launches {
-            row(LAUNCH, 0, *batch, launch.times.median(), launch.times.deviation());
-        }
-        for (requests, beside) in profile.whole.beside() {
-            row(WHOLE, 0, requests, beside.median(), beside.deviation());
+        let launches = profile.launches.iter().map(|(batch, launch)| (*batch, launch.times.cost())).collect();
+        for (name, overhead) in [
+            (TASK, costs(&profile.between)),
+            (GATHER, profile.gathers()),
+            (LAUNCH, launches),
+            (WHOLE, costs(&profile.whole.beside())),
+        ] {
+            rows(name, 0, 1.0, &overhead);
         }
     }
     text
 }
 
-/// The names of the columns.
-pub fn header(sized: bool) -> &'static str {
-    if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" }
+/// The steps and launches of persistent kernels, by the names of their rows.
+fn persistent(profile: &Profile) -> impl Iterator<Item = (String, BTreeMap<u32, Cost>)> {
+    profile.persistent.iter().flat_map(|(cell, batches)| {
+        let costs = |cost: fn(&Launches) -> Cost| batches.iter().map(|(batch, times)| (*batch, cost(times))).collect();
+        let step = (format!("{cell}.{PERSISTENT}"), costs(Launches::step));
+        [step, (format!("{cell}.{PERSISTENT}.{LAUNCH}"), costs(Launches::launch))]
+    })
 }
 
-/// The operators of a network can be many, each at several sizes: beyond so many a line stands for them all.
+/// A network can have many operators, each at several sizes: one line stands for all if there are more than this.
 const MOST_LINES: usize = 16;
 
-/// What a reader of the table should know of a profile, a line each: how well lines between the points hold, and what
-/// decisions took.
-pub fn about(profile: &Profile) -> Vec<String> {
+/// Notes on a profile, a line each: how well it interpolates, and the time of decisions.
+fn about(profile: &Profile) -> Vec<String> {
     let errors = profile.cells.iter().filter_map(|((cell, input), batches)| {
-        let errors = leave_one_out(batches);
+        let errors = leave_one_out(&costs(batches));
         let (batch, largest) = errors.largest()?;
         Some((named(cell, *input), errors.mean()?, largest, batch))
     });
     let errors: Vec<(String, f64, f64, u32)> = errors.collect();
-    let mut lines: Vec<String> = match errors.iter().max_by(|a, b| a.2.abs().total_cmp(&b.2.abs())) {
-        Some((worst, _, largest, batch)) if errors.len() > MOST_LINES => vec![format!(
-            "interpolation of {} cells: leaving out each inner batch, the line through its neighbours is off by {:.2} % on average \
-             and at most by {:+.2} %, at {batch} of {worst}",
-            errors.len(),
-            100.0 * errors.iter().map(|(_, mean, ..)| mean).sum::<f64>() / errors.len() as f64,
+    let interpolation = |of: &str, mean: f64, largest: f64, batch: u32| {
+        format!(
+            "interpolation of {of}: leaving out each inner batch, the line through its neighbours is off by {:.2} % on average \
+             and at most by {:+.2} %, at {batch}",
+            100.0 * mean,
             100.0 * largest
-        )],
-        _ => {
-            let line = |(cell, mean, largest, batch): &(String, f64, f64, u32)| {
-                format!(
-                    "interpolation of {cell}: leaving out each inner batch, the line through its neighbours is off by {:.2} % on \
-                     average and at most by {:+.2} %, at {batch}",
-                    100.0 * mean,
-                    100.0 * largest
-                )
-            };
-            errors.iter().map(line).collect()
+        )
+    };
+    let mut lines: Vec<String> = match errors.iter().max_by(|a, b| a.2.abs().total_cmp(&b.2.abs())) {
+        Some((worst, _, largest, batch)) if errors.len() > MOST_LINES => {
+            let mean = errors.iter().map(|(_, mean, ..)| mean).sum::<f64>() / errors.len() as f64;
+            let line = interpolation(&format!("{} cells", errors.len()), mean, *largest, *batch);
+            vec![format!("{line} of {worst}")]
         }
+        _ => errors.iter().map(|(cell, mean, largest, batch)| interpolation(cell, *mean, *largest, *batch)).collect(),
     };
     lines.push(format!(
         "ns of cells: the median times {:.4}, by which the mean of all samples is above the medians of their batches, because \
@@ -120,67 +186,53 @@ pub fn about(profile: &Profile) -> Vec<String> {
              the launch what the shorter ones take beside their steps"
         )
     }));
+    let us_each = |Decisions { calls, time, .. }: Decisions| time.as_nanos() as f64 / calls as f64 / 1e3;
     let all: Decisions = profile.launches.values().map(|launch| launch.decisions).sum();
     if all.calls > 0 {
-        let each = profile.launches.iter().filter(|(_, launch)| launch.decisions.calls > 0).map(|(batch, launch)| {
-            let Decisions { calls, time, .. } = launch.decisions;
-            format!("{batch}: {:.2}", time.as_nanos() as f64 / calls as f64 / 1e3)
-        });
+        let called = profile.launches.iter().filter(|(_, launch)| launch.decisions.calls > 0);
+        let each = called.map(|(batch, launch)| format!("{batch}: {:.2}", us_each(launch.decisions)));
         lines.push(format!(
             "scheduler: {:.2} us a decision of one task, with its submission (by batch: {})",
-            all.time.as_nanos() as f64 / all.calls as f64 / 1e3,
+            us_each(all),
             each.collect::<Vec<_>>().join(", ")
         ));
     }
     lines
 }
 
-/// The measured times and how far lines are from them, for a reader at a terminal.
-pub fn times(profile: &Profile) -> String {
+/// The measured times and the errors of interpolation, for a reader at a terminal.
+fn times(profile: &Profile) -> String {
     let heading = ["cell", "batch", "us", "spread", "us a member", "left out"].map(String::from).to_vec();
     let mut lines = vec![heading];
     let micros = |ns: f64| significant(ns / 1e3);
-    let mut line = |cell: String, batch: u32, time: Nanos, deviation: f64, error: Option<f64>| {
-        let ns = time.0 as f64;
-        lines.push(vec![
-            cell,
-            batch.to_string(),
-            micros(ns),
-            if ns > 0.0 { format!("{:.1} %", 100.0 * deviation / ns) } else { "-".into() },
-            micros(ns / f64::from(batch)),
-            error.map_or(String::new(), |error| format!("{:+.2} %", 100.0 * error)),
-        ]);
+    let mut show = |name: &str, costs: &BTreeMap<u32, Cost>, errors: &[(u32, f64)]| {
+        for (batch, (time, deviation)) in costs {
+            let ns = time.0 as f64;
+            let error = errors.iter().find(|(left_out, _)| left_out == batch);
+            lines.push(vec![
+                name.to_string(),
+                batch.to_string(),
+                micros(ns),
+                if ns > 0.0 { format!("{:.1} %", 100.0 * deviation / ns) } else { "-".into() },
+                micros(ns / f64::from(*batch)),
+                error.map_or(String::new(), |(_, error)| format!("{:+.2} %", 100.0 * error)),
+            ]);
+        }
     };
     for ((cell, input), batches) in &profile.cells {
-        let errors = leave_one_out(batches);
-        for (batch, samples) in batches {
-            let error = errors.errors.iter().find(|(left_out, _)| left_out == batch).map(|(_, error)| *error);
-            line(named(cell, *input), *batch, samples.median(), samples.deviation(), error);
-        }
+        let costs = costs(batches);
+        show(&named(cell, *input), &costs, &leave_one_out(&costs).errors);
     }
-    for (cell, batches) in &profile.persistent {
-        let name = format!("{cell}.{PERSISTENT}");
-        for (batch, launches) in batches {
-            let (step, deviation) = launches.step();
-            line(name.clone(), *batch, step, deviation, None);
-        }
-        for (batch, launches) in batches {
-            let (launch, deviation) = launches.launch();
-            line(format!("{name}.{LAUNCH}"), *batch, launch, deviation, None);
-        }
+    for (name, costs) in persistent(profile) {
+        show(&name, &costs, &[]);
     }
-    for (batch, launch) in &profile.launches {
-        line("launch".into(), *batch, launch.times.median(), launch.times.deviation(), None);
-    }
+    let launches = profile.launches.iter().map(|(batch, launch)| (*batch, launch.times.cost())).collect();
+    show(LAUNCH, &launches, &[]);
     aligned(&lines)
 }
 
-fn leave_one_out(batches: &std::collections::BTreeMap<u32, Samples>) -> LeaveOneOut {
-    LeaveOneOut::of(&batches.iter().map(|(batch, samples)| (*batch, samples.median())).collect::<Vec<_>>())
-}
-
-fn scaled(time: Nanos, ratio: f64) -> Nanos {
-    Nanos((time.0 as f64 * ratio).round() as u64)
+fn leave_one_out(costs: &BTreeMap<u32, Cost>) -> LeaveOneOut {
+    LeaveOneOut::of(&costs.iter().map(|(batch, (time, _))| (*batch, *time)).collect::<Vec<(u32, Nanos)>>())
 }
 
 fn named(cell: &str, input: u32) -> String {

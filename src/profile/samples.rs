@@ -1,64 +1,123 @@
-//! Times that were measured, and how well a line through their medians tells those between them.
+//! Measured times, and how well lines between their medians interpolate.
+
+use std::collections::BTreeMap;
 
 use crate::cost::curve::Curve;
 use crate::units::Nanos;
 
-/// Measurements of one thing.
+/// A median, and the standard deviation in nanoseconds.
+pub type Cost = (Nanos, f64);
+
+/// The samples at each batch size.
+pub type ByBatch = BTreeMap<u32, Samples>;
+
+/// The samples of each cell, by its name and the size of its input (0 if it has none).
+pub type ByCell = BTreeMap<(String, u32), ByBatch>;
+
+/// The samples of a cell at a batch size.
+pub fn samples<'s>(all: &'s mut ByCell, cell: &str, input: u32, batch: u32) -> &'s mut Samples {
+    all.entry((cell.to_string(), input)).or_default().entry(batch).or_default()
+}
+
+/// The cost at each batch size.
+pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
+    batches.iter().map(|(batch, samples)| (*batch, samples.cost())).collect()
+}
+
+/// The line through some costs; `None` without any.
+pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
+    Curve::new(costs.iter().map(|(batch, (time, _))| (*batch, time.0)).collect()).ok()
+}
+
+/// How far the median of some steps is above that of others, with the standard deviation of the difference.
+pub fn longer(steps: &Samples, others: &Samples) -> Cost {
+    (steps.median().saturating_since(others.median()), steps.deviation().hypot(others.deviation()))
+}
+
+/// Measurements of one quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<u64>);
 
+impl Extend<Nanos> for Samples {
+    fn extend<I: IntoIterator<Item = Nanos>>(&mut self, times: I) {
+        self.0.extend(times.into_iter().map(|time| time.0));
+    }
+}
+
 impl Samples {
-    /// Adds a measurement.
     pub fn add(&mut self, time: Nanos) {
         self.0.push(time.0);
     }
 
-    /// Their sum in nanoseconds.
-    pub fn sum(&self) -> u64 {
-        self.0.iter().sum()
+    pub fn cost(&self) -> Cost {
+        (self.median(), self.deviation())
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// The median, of two in the middle the lower one; 0 without samples. A pause of the machine moves it little.
+    /// The median, the lower one of two in the middle; 0 without samples. A pause of the machine moves it little.
     pub fn median(&self) -> Nanos {
-        let mut sorted = self.0.clone();
-        sorted.sort_unstable();
-        Nanos(sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(0))
+        Nanos(self.quartile(2))
     }
 
-    /// The standard deviation in nanoseconds, from the distance of the quartiles, which of a normal distribution is 1.349
-    /// standard deviations. Like the median it is moved little by a pause of the machine. 0 without samples.
+    /// The standard deviation in nanoseconds, from the distance of the quartiles: in a normal distribution that is 1.349
+    /// standard deviations. Like the median, it is moved little by a pause of the machine. 0 without samples.
     pub fn deviation(&self) -> f64 {
         const QUARTILES: f64 = 1.349;
+        (self.quartile(3) - self.quartile(1)) as f64 / QUARTILES
+    }
+
+    fn quartile(&self, quarters: usize) -> u64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
-        let quartile =
-            |quarters: usize| sorted.get(sorted.len().saturating_sub(1) * quarters / 4).copied().unwrap_or(0);
-        (quartile(3) - quartile(1)) as f64 / QUARTILES
+        sorted.get(sorted.len().saturating_sub(1) * quarters / 4).copied().unwrap_or(0)
     }
 }
 
-/// By how much the mean of tasks is above their median: the sum of all samples over the sum that they would have if each
-/// took the median of its own kind. A machine takes time for itself (it runs other threads, its neighbours use the memory),
-/// and medians leave that out, although a run pays it. The mean of a single kind would take a pause for the kind's own, so
-/// that all of them have one ratio. Never below 1.
+/// How far the mean of tasks is above their median: the sum of all samples, divided by the sum if each sample were the median of
+/// its kind. Never below 1.
+///
+/// A machine takes time for itself: it runs other threads, and neighbours use its memory. Medians leave that out, but a run pays
+/// for it. All kinds share one ratio, because in the mean of a single kind one pause would look like a property of that kind.
 pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64 {
     let (mut sum, mut typical) = (0, 0);
     for samples in kinds {
-        sum += samples.sum();
-        typical += samples.count() as u64 * samples.median().0;
+        sum += samples.0.iter().sum::<u64>();
+        typical += samples.0.len() as u64 * samples.median().0;
     }
     if typical == 0 { 1.0 } else { (sum as f64 / typical as f64).max(1.0) }
 }
 
-/// How far each inner point of a curve lies from the line that the others draw.
+/// The lengths of the tasks in persistent kernels, in steps: a short chunk and a sentence.
+pub const STEPS: [u32; 2] = [4, 32];
+
+/// The times of one cell's tasks in persistent kernels at one batch size, for each length in [`STEPS`]. Two lengths separate the
+/// time of a step from that of the launch: gathering states and tokens, the product of all inputs, scattering states, and the
+/// host's part in these.
+#[derive(Debug, Default)]
+pub struct Launches(pub [Samples; 2]);
+
+impl Launches {
+    /// A step inside of a launch: the difference of the two lengths, shared by the steps that the long task has more. At most the
+    /// step's share of the long task, so that the launch is not negative.
+    pub fn step(&self) -> Cost {
+        let [short, long] = STEPS.map(u64::from);
+        let [(time, deviation), (long_time, long_deviation)] = self.0.each_ref().map(Samples::cost);
+        let each = |time: Nanos, steps: u64| (time.0 + steps / 2) / steps;
+        let step = each(long_time.saturating_since(time), long - short).min(long_time.0 / long);
+        (Nanos(step), deviation.hypot(long_deviation) / (long - short) as f64)
+    }
+
+    /// The time of a launch without its steps.
+    pub fn launch(&self) -> Cost {
+        let ((step, spread), (time, deviation)) = (self.step(), self.0[0].cost());
+        let short = u64::from(STEPS[0]);
+        (time.saturating_since(Nanos(step.0 * short)), deviation.hypot(spread * short as f64))
+    }
+}
+
+/// How far each inner point of a curve is from the line through the other points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaveOneOut {
-    /// The batch, and by what share the line is above the time that was measured.
+    /// The batch, and the relative error of the line: above 0 where it is above the measured time.
     pub errors: Vec<(u32, f64)>,
 }
 
@@ -75,7 +134,7 @@ impl LeaveOneOut {
         LeaveOneOut { errors: inner.filter_map(error).collect() }
     }
 
-    /// The mean of the errors' sizes; `None` with fewer than three points.
+    /// The mean of the absolute errors; `None` with fewer than three points.
     pub fn mean(&self) -> Option<f64> {
         let sum = self.errors.iter().map(|(_, error)| error.abs()).sum::<f64>();
         (!self.errors.is_empty()).then(|| sum / self.errors.len() as f64)
@@ -91,25 +150,26 @@ impl LeaveOneOut {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_median_is_a_sample() {
-        let mut samples = Samples::default();
-        assert_eq!((samples.median(), samples.deviation()), (Nanos(0), 0.0));
-        for ns in [7, 1_000_000, 3, 4, 5] {
-            samples.add(Nanos(ns));
-        }
-        assert_eq!(samples.median(), Nanos(5));
-        assert!((samples.deviation() - 3.0 / 1.349).abs() < 1e-9, "{}", samples.deviation());
+    fn samples(times: &[u64]) -> Samples {
+        Samples(times.to_vec())
     }
 
     #[test]
-    fn all_kinds_share_what_the_machine_takes_for_itself() {
-        let of = |times: &[u64]| Samples(times.to_vec());
+    fn a_median_is_a_sample() {
+        assert_eq!(Samples::default().cost(), (Nanos(0), 0.0));
+        let samples = samples(&[7, 1_000_000, 3, 4, 5]);
+        assert_eq!(samples.median(), Nanos(5));
+        assert!((samples.deviation() - 3.0 / 1.349).abs() < 1e-9, "{}", samples.deviation());
+        assert_eq!(Samples(vec![1, 2, 3, 4]).median(), Nanos(2));
+    }
+
+    #[test]
+    fn all_kinds_share_one_ratio_of_mean_to_median() {
         // Medians 10 and 100: (10 + 10 + 16) + (100 + 104) over 3 times 10 and 2 times 100.
-        let ratio = mean_over_median(&[of(&[10, 16, 10]), of(&[100, 104])]);
+        let ratio = mean_over_median(&[samples(&[10, 16, 10]), samples(&[100, 104])]);
         assert!((ratio - 240.0 / 230.0).abs() < 1e-12, "{ratio}");
-        assert_eq!(mean_over_median(&[of(&[1, 10, 10])]), 1.0);
-        assert_eq!(mean_over_median(&[of(&[]), of(&[0])]), 1.0);
+        assert_eq!(mean_over_median(&[samples(&[1, 10, 10])]), 1.0);
+        assert_eq!(mean_over_median(&[samples(&[]), samples(&[0])]), 1.0);
     }
 
     #[test]
@@ -122,5 +182,28 @@ mod tests {
         assert_eq!(found.largest(), Some(found.errors[1]));
         assert_eq!(found.mean(), Some(-found.errors[1].1 / 2.0));
         assert_eq!(LeaveOneOut::of(&points[..2]).mean(), None);
+    }
+
+    /// Tasks of four steps and of 32 with these times.
+    fn launches(short: &[u64], long: &[u64]) -> Launches {
+        Launches([short, long].map(samples))
+    }
+
+    #[test]
+    fn a_launch_and_its_steps_add_up_to_the_measured_time() {
+        let measured = launches(&[170, 180, 990], &[600, 600, 600]);
+        assert_eq!((measured.step().0, measured.launch().0), (Nanos(15), Nanos(120)), "420 ns for 28 steps");
+        let spread = launches(&[100, 100, 100, 100, 128], &[240, 240, 240, 240, 240]);
+        assert_eq!((spread.step(), spread.launch()), ((Nanos(5), 0.0), (Nanos(80), 0.0)));
+        // Half a nanosecond is rounded up.
+        assert_eq!(launches(&[100], &[114]).step().0, Nanos(1));
+    }
+
+    #[test]
+    fn neither_a_step_nor_a_launch_is_negative() {
+        // A short task that is faster than its share, as the host may see it.
+        let [quick, slow] = [launches(&[10], &[3_200]), launches(&[500], &[400])];
+        assert_eq!((quick.step().0, quick.launch().0), (Nanos(100), Nanos::ZERO));
+        assert_eq!((slow.step().0, slow.launch().0), (Nanos::ZERO, Nanos(500)));
     }
 }

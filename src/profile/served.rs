@@ -1,76 +1,271 @@
-//! Requests that are served by the real driver and a real policy.
+//! Served requests: the real driver with a real policy, whose task rows are read afterwards. Here with cellular batching, for the
+//! cells of trees and for the time of a decision.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::channel;
 
-use super::{Subject, Wanted};
-use crate::backend::Backend;
+use super::samples::{Samples, costs, curve, samples};
+use super::wanted::{Wanted, of_input};
+use super::{Profile, Settings, Subject, unfolded};
 use crate::backend::cpu::StepTime;
-use crate::backend::cuda::Options;
+use crate::cost::curve::Curve;
 use crate::driver::drive;
 use crate::error::{Error, Result};
-use crate::metrics::recorder::{Keep, Recorder};
+use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::policy::cellular::Cellular;
 use crate::policy::registry::{Configured, Setup};
 use crate::policy::values::PerCell;
-use crate::units::{Nanos, TaskId};
+use crate::task::TaskRow;
+use crate::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::workload::arrivals::{ClosedLoop, Think};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::model::{CellType, Model};
 use crate::workload::random::stream;
-use crate::workload::trace::Requests;
+use crate::workload::shape::Shape;
 
-/// Serves the requests cell by cell, of which so many are there at a time, and keeps a row for each task.
-///
-/// # Errors
-/// As [`super::measure`].
-pub fn serve(subject: &mut Subject<'_>, requests: &Requests, clients: usize, policy: &Cellular) -> Result<Recorder> {
-    let largest = match policy.max_batch {
-        PerCell::All(most) => most,
-        PerCell::Each(ref of_cells) => of_cells.values().max().copied().unwrap_or(1),
-    };
-    let Subject { wanted, settings, stop, .. } = *subject;
-    let mut backend = subject.start(requests, largest)?;
-    serve_on(&mut *backend, wanted, requests, clients, policy, settings.workers, stop)
+/// A run that has ended.
+pub struct Served {
+    pub tasks: Vec<TaskRow>,
+    pub decisions: Decisions,
+    /// The steps of tasks of whole requests, in order, on devices that time them.
+    pub steps: BTreeMap<TaskId, Vec<StepTime>>,
 }
 
-/// Serves the requests by a policy that submits them whole. Gives the steps of its tasks too, those of each in order.
-///
-/// # Errors
-/// As [`super::measure`].
-pub fn serve_whole(
+/// Serves requests of these shapes, `clients` at a time. Batches of up to `largest` are made ready before.
+pub fn serve(
     subject: &mut Subject<'_>,
-    requests: &Requests,
+    shapes: Vec<Shape>,
     clients: usize,
     policy: &dyn Configured,
-) -> Result<(Recorder, BTreeMap<TaskId, Vec<StepTime>>)> {
-    let (log, steps) = channel();
-    let Subject { wanted, settings, stop, .. } = *subject;
-    let mut backend = subject.engine.start_logging(requests, &Options::default(), log)?;
-    let recorder = serve_on(&mut *backend, wanted, requests, clients, policy, settings.workers, stop)?;
-    let mut by_task: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
-    steps.try_iter().for_each(|step: StepTime| by_task.entry(step.task).or_default().push(step));
-    Ok((recorder, by_task))
+    largest: u32,
+) -> Result<Served> {
+    let Subject { wanted, settings: Settings { workers, .. }, stop, .. } = *subject;
+    let requests = unfolded(shapes, &wanted.model)?;
+    let cells = wanted.model.cell_types();
+    let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None };
+    let mut policy = policy.build_policy(&setup).map_err(Error::input)?;
+    let mut recorder = Recorder::new(requests.len(), *workers, cells.len(), Keep { tasks: true, ..Keep::default() });
+    // Clients without think time draw nothing from the stream.
+    let mut source =
+        ClosedLoop::new(&requests, clients as u32, Think::Constant(Nanos::ZERO), &mut stream(0, 0, "profile"));
+    let (mut backend, log) = subject.start(&requests, largest)?;
+    drive(&mut source, &mut *policy, &mut *backend, &mut recorder, *workers, stop)?;
+    if let Some((_, _, reason)) = recorder.failures.first() {
+        return Err(Error::failed(format!("a measured task failed: {reason}")));
+    }
+    let mut steps: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
+    log.try_iter().for_each(|step| steps.entry(step.task).or_default().push(step));
+    Ok(Served { tasks: recorder.tasks, decisions: recorder.decisions, steps })
 }
 
-fn serve_on(
-    backend: &mut dyn Backend,
-    wanted: &Wanted,
-    requests: &Requests,
-    clients: usize,
-    policy: &dyn Configured,
-    workers: usize,
-    stop: &AtomicBool,
-) -> Result<Recorder> {
-    let cells = wanted.model.cell_types();
-    let setup = Setup { model: &wanted.model, cells: &cells, workers, costs: None };
-    let mut policy = policy.build_policy(&setup).map_err(Error::input)?;
-    let mut recorder = Recorder::new(requests.len(), workers, cells.len(), Keep { tasks: true, ..Keep::default() });
-    // Clients that do not think draw nothing.
-    let mut source =
-        ClosedLoop::new(requests, clients as u32, Think::Constant(Nanos::ZERO), &mut stream(0, 0, "profile"));
-    drive(&mut source, &mut *policy, backend, &mut recorder, workers, stop)?;
-    match recorder.failures.first() {
-        Some((_, _, reason)) => Err(Error::failed(format!("a measured task failed: {reason}"))),
-        None => Ok(recorder),
+impl Served {
+    /// Each task in the order of submission, with the task before it on its worker.
+    pub fn in_turn(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
+        let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
+        self.tasks.iter().map(move |task| (last.insert(task.worker, task), task))
     }
+}
+
+/// The decisions at one batch size.
+#[derive(Debug, Default)]
+pub struct Launch {
+    /// From the finish of a task to the start of the next, which is decided upon in between.
+    pub times: Samples,
+    /// The policy's part of these times.
+    pub decisions: Decisions,
+}
+
+impl Launch {
+    pub fn add(&mut self, decisions: Decisions) {
+        self.decisions = [self.decisions, decisions].into_iter().sum();
+    }
+}
+
+/// The batch sizes at which decisions are measured: the powers of 4 and the largest. Their times grow slowly with the batch.
+pub fn launch_batches(settings: &Settings) -> Vec<u32> {
+    let [smallest, largest] =
+        [settings.batches.first(), settings.batches.last()].map(|size| size.copied().unwrap_or(1));
+    let fours = (0..16).map(|power| 1u32 << (2 * power));
+    fours.filter(|batch| (smallest..largest).contains(batch)).chain([largest]).collect()
+}
+
+/// The members of all tasks that are decided upon at a batch size: more samples for small ones.
+const DECIDED_MEMBERS: usize = 1024;
+
+/// Measures decisions: serves requests that are all there from the start, with one task for each decision. On a device whose tasks
+/// start, as the host sees it, when they are submitted, the launch is all of the time from finish to finish that is not the step: it
+/// includes the device's delay.
+pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
+    let (wanted, workers) = (subject.wanted, subject.settings.workers);
+    let members = batch as usize * workers;
+    let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
+    let shapes = match &wanted.model {
+        Model::Lstm | Model::Gru => vec![Shape::Chain(tasks as u32); members],
+        Model::Seq2Seq => {
+            let half = tasks as u32 / 2;
+            vec![Shape::Seq2Seq { source: half, target: half }; members]
+        }
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+            let nodes = wanted.trees.iter().map(Shape::length).max().unwrap_or(1) as usize;
+            let count = (tasks * members).div_ceil(nodes).max(workers);
+            wanted.trees.iter().cycle().take(count).cloned().collect()
+        }
+        Model::Graph(_) | Model::Network(_) => Vec::new(),
+        Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
+    };
+    let of_cell = |cell: CellType| curve(&costs(profile.cells.get(&(cell.name, 0))?));
+    let steps: Vec<Option<Curve>> = wanted.model.cell_types().into_iter().map(of_cell).collect();
+    let step = |task: &TaskRow| {
+        let curve = task.cells.first().and_then(|cell| steps[cell.index()].as_ref());
+        curve.map_or(Nanos::ZERO, |curve| curve.at(task.batch))
+    };
+    let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
+    let (clients, seen) = (shapes.len(), subject.engine.times_are_seen());
+    let served = serve(subject, shapes, clients, &policy, batch)?;
+    let launch = profile.launches.entry(batch).or_default();
+    for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
+        // The first task waits for all arrivals.
+        let Some(before) = before else { continue };
+        let start = if seen { task.finish.saturating_since(step(task)) } else { task.start };
+        launch.times.add(start.saturating_since(before.finish));
+    }
+    launch.add(served.decisions);
+    Ok(())
+}
+
+/// The nodes of each cell of trees that run at a batch size: more tasks for small ones.
+const NODES: usize = 2048;
+
+/// The first tasks of each cell run on cold caches, and find no memory that other trees have left.
+const WARM_UP: usize = 3;
+
+/// The tasks of a decision of the policy that is held to a size: two, so that there is a gap to measure, and no more, so that cells
+/// take turns as they do when trees come one by one.
+const HELD_TASKS: u32 = 2;
+
+/// The same where tasks have the times at which the host sees them: the later tasks of a decision end while it looks.
+const SEEN_TASKS: u32 = 5;
+
+/// Batches below this size occur near the roots of a few trees, where one internal cell follows another. A policy that is held to
+/// such a size changes between leaves and internal cells all the time, and their weights push each other out of the caches.
+const FEW: u32 = 16;
+
+/// A free policy makes tasks of other sizes too, so that it runs this many times the nodes.
+const FREE_NODES: usize = 4;
+
+/// The largest batch of the free policy.
+const FREE_BATCH: u32 = 512;
+
+/// Measures the cells of trees at each batch size once, in the tasks of whole runs: the time of a node depends on where its
+/// children's states are. Trees run from their leaves to their roots, and new ones take the place of those that have ended.
+pub fn measure_trees(
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let (wanted, workers, seen) = (subject.wanted, subject.settings.workers, subject.engine.times_are_seen());
+    if wanted.trees.iter().all(|tree| tree.length() == 1) {
+        return Err(Error::input(
+            "none of the trees has a node with children, so that no internal cell can be measured",
+        ));
+    }
+    for &batch in batches {
+        let held = Cellular {
+            max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
+            max_batch: PerCell::All(batch),
+            min_batch: PerCell::All(batch), // The later tasks of a decision are not smaller.
+            chunk: 1,
+        };
+        let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
+        let mut runs = vec![serve(subject, enough(wanted, nodes)?, batch as usize * workers, &held, batch)?];
+        for (before, task) in runs[0].in_turn() {
+            if let Some(before) = before.filter(|before| task.submit < before.finish)
+                && [task.batch, before.batch] == [batch; 2]
+            {
+                profile.between.entry(batch).or_default().add(task.start.saturating_since(before.finish));
+            }
+        }
+        if batch < FEW {
+            let free = Cellular { max_batch: PerCell::All(FREE_BATCH), ..Cellular::default() };
+            for trees in [batch, batch.div_ceil(2)] {
+                let shapes = enough(wanted, FREE_NODES * nodes)?;
+                runs.push(serve(subject, shapes, trees as usize * workers, &free, FREE_BATCH)?);
+            }
+        }
+        for (id, cell) in (0..).map(CellId).zip(wanted.model.cell_types()) {
+            if wanted.cells.contains(&cell.name) {
+                add_cell(&runs, id, &cell.name, batch, seen, profile);
+            }
+        }
+        go_on()?;
+    }
+    Ok(())
+}
+
+/// Adds the times of a cell's tasks at a batch size.
+fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, profile: &mut Profile) {
+    let mut found: Vec<Ran> = runs.iter().flat_map(|run| of_cell(run, id)).collect();
+    // The batch size that was asked for, unless fewer nodes of the trees are ready together.
+    let size = found.iter().map(|one| one.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
+    found.retain(|one| one.batch == size);
+    if seen && found.iter().any(|one| one.watched) {
+        found.retain(|one| one.watched);
+    }
+    let (switched, kept): (Vec<Ran>, Vec<Ran>) = found.into_iter().partition(|one| one.switched);
+    if !switched.is_empty() {
+        samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(|one| one.time));
+    }
+    // Where a cell never follows its own kind, the time after another cell is its time.
+    let own = if kept.is_empty() { switched } else { kept };
+    samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(|one| one.time));
+}
+
+/// The trees, over and over, until they have this many nodes of each cell.
+fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
+    let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
+    let mut left = vec![nodes; wanted.model.cell_types().len()];
+    let mut shapes = Vec::new();
+    for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
+        let mut count = |cell: CellId, nodes: u32| {
+            left[cell.index()] = left[cell.index()].saturating_sub(nodes as usize);
+        };
+        match graph {
+            CellGraph::Chains(runs) => runs.iter().for_each(|run| count(run.cell, run.length)),
+            CellGraph::Graph(graph) => graph.cells().iter().for_each(|cell| count(*cell, 1)),
+        }
+        shapes.push(shape.clone());
+        if left.iter().all(|left| *left == 0) {
+            break;
+        }
+    }
+    Ok(shapes)
+}
+
+/// A task of a cell.
+#[derive(Clone, Copy)]
+struct Ran {
+    batch: u32,
+    time: Nanos,
+    /// It ran directly after a task of another cell on its worker.
+    switched: bool,
+    /// The host saw it begin and end: it began after the host's first look at the tasks of its decision. Earlier ones began while
+    /// the host submitted, and the first one waited for the device, which is the launch's time.
+    watched: bool,
+}
+
+/// The tasks of a cell, without the first ones.
+fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
+    // When the first task of each decision was done.
+    let mut first_looks: BTreeMap<(WorkerId, Nanos), Nanos> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (before, task) in served.in_turn() {
+        let first_look = *first_looks.entry((task.worker, task.submit)).or_insert(task.finish);
+        if task.cells[..] == [cell] {
+            let switched = before.is_some_and(|before| before.cells[..] != [cell]);
+            let time = task.finish - task.start;
+            found.push(Ran { batch: task.batch, time, switched, watched: task.start > first_look });
+        }
+    }
+    found.drain(..WARM_UP.min(found.len().saturating_sub(1)));
+    found
 }

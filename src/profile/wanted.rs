@@ -1,8 +1,8 @@
-//! What to measure: networks with their cells, and what their requests look like.
+//! The networks, cells, requests and batch sizes to measure.
 
 use std::sync::Arc;
 
-use super::{Settings, supply};
+use super::Settings;
 use crate::error::Result;
 use crate::experiment::device;
 use crate::experiment::prepared::Prepared;
@@ -13,27 +13,57 @@ use crate::scenario::Scenario;
 use crate::workload::model::Model;
 use crate::workload::shape::{Shape, Tree};
 
-/// A network and what to measure of it.
+/// The batch sizes on the CPU. The product's kernel takes six rows at a time, so that a step's time rises in stairs: every size up to
+/// 24, both sides of each stair up to 64. Above that a stair is a few percent.
+const CPU: [u32; 53] = [
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 30, 31, 33, 36, 37,
+    39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
+];
+
+/// The batch sizes on GPUs. The library chooses tiles of 16 to 256 rows by the size, so that times jump after multiples of these:
+/// both sides of each jump, and enough sizes between them for the jumps at unknown places.
+const CUDA: [u32; 62] = [
+    1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65, 72, 80, 88, 96, 97,
+    104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240, 256, 257, 272, 288, 304, 320, 321, 352,
+    384, 385, 416, 448, 449, 464, 480, 496, 512,
+];
+
+/// The batch sizes of listed networks: a query has many rows, so that times are nearly straight lines from a few queries on, and a
+/// batch takes seconds.
+const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// The default batch sizes of a device, ascending.
+pub fn batches(processor: Processor) -> &'static [u32] {
+    match processor {
+        Processor::Cpu => &CPU,
+        Processor::Cuda => &CUDA,
+    }
+}
+
+/// The default batch sizes for some models on a device.
+pub fn batches_of<'a>(processor: Processor, mut models: impl Iterator<Item = &'a Model>) -> &'static [u32] {
+    if models.any(|model| model.network().is_some()) { &LISTED } else { batches(processor) }
+}
+
+/// A network and its cells to measure.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Its model.
     pub model: Model,
-    /// Its sizes and weights.
     pub spec: Spec,
-    /// The names of the cells to measure, some of the model's.
+    /// The names of the cells to measure: all of the model's, or some.
     pub cells: Vec<String>,
-    /// The sizes of inputs, for cells whose time depends on them; empty for inputs of a fixed size.
+    /// The sizes of inputs in tokens, for cells whose time depends on them; otherwise empty.
     pub inputs: Vec<u32>,
-    /// The trees that requests are, for models of trees.
+    /// The requests' trees, for models of trees.
     pub trees: Vec<Shape>,
-    /// Where these are from, in words.
+    /// The origin of the trees, in words.
     trees_from: String,
 }
 
-/// The leaves of the trees that stand for a dataset.
+/// The leaves of a tree where no dataset is given.
 const LEAVES: u32 = 32;
 
-/// How many of a scenario's trees are taken.
+/// The most trees that are taken from a scenario.
 const TREES: usize = 200;
 
 /// The names of all cells of a model.
@@ -41,8 +71,8 @@ pub fn cells_of(model: &Model) -> Vec<String> {
     model.cell_types().into_iter().map(|cell| cell.name).collect()
 }
 
-/// The model whose cells stand for those of a model: cells for different numbers of children have the weights of the one for any
-/// number, and a cost table's rows for that one hold for all of them.
+/// The model to measure in place of a model: cells for different numbers of children share the weights of the cell for any number,
+/// and a cost table's rows for that cell hold for all of them.
 pub fn measured(model: &Model) -> Model {
     match model {
         Model::ChildSumByArity(_) => Model::ChildSumTreeLstm,
@@ -51,24 +81,22 @@ pub fn measured(model: &Model) -> Model {
 }
 
 impl Wanted {
-    /// Some cells of a model; trees are complete and binary.
+    /// Some cells of a model, on complete binary trees.
     pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> Wanted {
-        let (trees, trees_from) = match model.takes_trees() {
-            true => (vec![complete_tree(LEAVES)], format!("complete binary trees of {LEAVES} leaves")),
-            false => (Vec::new(), String::new()),
+        let (trees, trees_from) = if model.takes_trees() {
+            (vec![complete_tree(LEAVES)], format!("complete binary trees of {LEAVES} leaves"))
+        } else {
+            (Vec::new(), String::new())
         };
         Wanted { model, spec, cells, inputs: inputs.to_vec(), trees, trees_from }
     }
 
     /// All cells of a scenario's model on trees from its dataset. Sizes of inputs that are not given double up to the longest
-    /// request, or grow by a quarter if the model is a network in a file, since the simulator takes a smaller input for the next size.
-    ///
-    /// # Errors
-    /// A dataset or trace that can't be read.
+    /// request. In a listed network they grow by a quarter, since the simulator takes a smaller input for the next size.
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
         let model = measured(&scenario.workload.model);
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
-        // Those of a real run, whatever it runs on.
+        // The requests of a real run do not depend on the processor.
         let target = Target::Real(Processor::Cpu, Verify::None);
         let shapes = || Ok(Prepared::without_device(scenario, target)?.requests(0)?.shapes.clone());
         match model {
@@ -85,7 +113,6 @@ impl Wanted {
             Model::Dnn(_) | Model::Network(_) => {
                 let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
                 if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
-                    // The cells of a network are all there is of it, so that they are measured closer together.
                     let next = |size: &u32| size + if model.network().is_some() { (size / 4).max(8) } else { *size };
                     let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
                     wanted.inputs = sizes.take_while(|size| *size < longest).collect();
@@ -97,12 +124,12 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// The sizes of inputs that are measured: those that are wanted, or 0, which stands for a fixed size.
+    /// The sizes of inputs that are measured; 0 stands for a fixed size.
     pub fn input_sizes(&self) -> &[u32] {
         if self.inputs.is_empty() { &[0] } else { &self.inputs }
     }
 
-    /// How many leaves a tree has on average, for models of trees.
+    /// The mean number of leaves of a tree.
     pub fn mean_leaves(&self) -> f64 {
         let leaves = |shape: &Shape| match shape {
             Shape::Tree(tree) => tree.child_counts().iter().filter(|count| **count == 0).count(),
@@ -111,18 +138,18 @@ impl Wanted {
         self.trees.iter().map(leaves).sum::<usize>() as f64 / self.trees.len().max(1) as f64
     }
 
-    /// How often a measurement of it calls `progress`.
+    /// How often its measurement calls `progress`.
     pub fn steps(&self, settings: &Settings) -> usize {
         if self.model.network().is_some() {
             return settings.repeats as usize * self.input_sizes().len() * settings.batches.len();
         }
         let launches = if settings.persistent.is_some() { self.cells.len() } else { 0 };
-        let turns = supply::benches(self).len() + usize::from(self.model.takes_trees()) + launches;
+        let turns = super::steady::benches(self).len() + usize::from(self.model.takes_trees()) + launches;
         let whole = super::whole::sizes(self, settings).len();
-        settings.repeats as usize * (turns * settings.batches.len() + whole + super::launch::batches(settings).len())
+        settings.repeats as usize
+            * (turns * settings.batches.len() + whole + super::served::launch_batches(settings).len())
     }
 
-    /// What it is, in words.
     pub fn described(&self, precision: Precision) -> String {
         if self.model.network().is_some() {
             return format!("the operators of {}, {precision}", self.model.name());
@@ -137,7 +164,7 @@ impl Wanted {
     }
 }
 
-/// A request with an input of this size, 0 for a fixed one.
+/// A request with an input of this size; 0 stands for a fixed size.
 pub fn of_input(size: u32) -> Shape {
     if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
 }
@@ -154,8 +181,7 @@ fn mean_children(trees: &[Shape]) -> f64 {
     f64::from(nodes) / f64::from(parents.max(1))
 }
 
-/// A binary tree whose leaves are all equally deep; their number is a power of two. Node `i` is below node `i / 2`, the root
-/// is node 1.
+/// A binary tree whose leaves, a power of two, are all equally deep. Node 1 is the root, and node `i / 2` the parent of node `i`.
 fn complete_tree(leaves: u32) -> Shape {
     let parents: Vec<u32> = (1..2 * leaves).map(|node| node / 2).collect();
     Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("the parent of a node has a smaller number")))
@@ -164,6 +190,15 @@ fn complete_tree(leaves: u32) -> Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_ascend_to_the_largest_batch_of_policies() {
+        for processor in [Processor::Cpu, Processor::Cuda] {
+            let batches = batches(processor);
+            assert!(batches.is_sorted_by(|a, b| a < b), "{batches:?}");
+            assert_eq!((batches.first(), batches.last()), (Some(&1), Some(&512)));
+        }
+    }
 
     #[test]
     fn a_complete_tree_has_two_children_everywhere() {

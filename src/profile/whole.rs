@@ -1,16 +1,16 @@
-//! Tasks of whole requests, through the policies that submit such.
+//! Tasks of whole requests, served by the policies that submit them.
 //!
-//! A step inside of such a task is faster than the same step as a task of its own: there is no hand-over, and the weights of
-//! its cell are still in the core's own cache if the step before was of that cell too. So the worker's times of single steps
-//! are taken as they come. Where rows stay from step to step, only steps at which none joins or ends are those of the cell;
-//! by how much the others are longer is what it takes requests to begin and end, together with all of the task that lies in no
-//! step.
+//! A step inside of such a task is faster than a task of one step: there is no hand-over, and the weights are still in the core's own
+//! cache if the step before was of the same cell. So the worker times each step. Only steps at which no request joins or ends are
+//! samples of the cell. The extra time of the other steps, and the time in no step, is that of the task.
 
 use std::collections::BTreeMap;
 
-use super::served::serve_whole;
-use super::{Samples, Settings, Subject, Wanted, cells_of, longer, unfolded};
-use crate::backend::cpu::StepTime;
+use super::samples::{ByCell, Cost, Samples, costs, curve, longer, samples};
+use super::served::{Served, serve};
+use super::steady::measure_operators;
+use super::wanted::{Wanted, cells_of, of_input};
+use super::{Profile, Settings, Subject};
 use crate::cost::curve::Curve;
 use crate::error::Result;
 use crate::experiment::target::Processor;
@@ -18,78 +18,67 @@ use crate::policy::immediate::Immediate;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::Configured;
-use crate::task::TaskRow;
-use crate::units::{CellId, Nanos, TaskId, WorkerId};
+use crate::units::Nanos;
+use crate::workload::dnn::Operator;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
-/// What was measured of tasks of whole requests.
+/// The times of tasks of whole requests.
 #[derive(Debug, Default)]
 pub struct Whole {
-    /// A step behind one of its own cell, by the cell's name and by batch. Where a cell never follows its own kind at a batch,
-    /// there is none.
+    /// Steps directly after one of the same cell.
     steps: ByCell,
-    /// A step directly behind one of another cell.
+    /// Steps directly after one of another cell.
     turns: ByCell,
-    /// The tasks.
     tasks: Vec<TaskTime>,
 }
 
-type ByCell = BTreeMap<String, BTreeMap<u32, Samples>>;
-
-/// What a task took beside the steps that are samples.
+/// The time of a task without the steps that are samples.
 #[derive(Debug)]
 struct TaskTime {
     requests: u32,
-    /// What lies in no step.
+    /// The time in no step.
     outside: Nanos,
-    /// The steps at which requests joined or ended, behind one of their own cell: the cell's name, the batch and the time.
+    /// The steps at which requests joined or ended, after one of the same cell: the cell's name, the batch and the time.
     others: Vec<(String, u32, Nanos)>,
 }
 
-/// The time of a step and by how much it is longer behind another cell, each with its spread.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StepCost {
-    /// Behind one of its own cell.
-    pub own: (Nanos, f64),
-    /// More than that behind one of another, where that was measured.
-    pub switch: Option<(Nanos, f64)>,
+/// A cell's steps by batch.
+#[derive(Debug, Default)]
+pub struct StepCosts {
+    /// After one of the same cell; where there is none, after another.
+    pub own: BTreeMap<u32, Cost>,
+    /// The additional time after another cell, where that was measured.
+    pub switch: BTreeMap<u32, Cost>,
 }
 
 impl Whole {
-    /// The steps, by the cell's name and by batch. Where a cell never follows its own kind, what it takes behind another is
-    /// its time.
-    pub fn steps(&self) -> BTreeMap<String, BTreeMap<u32, StepCost>> {
-        let mut found: BTreeMap<String, BTreeMap<u32, StepCost>> = BTreeMap::new();
-        let of = |samples: &Samples| (samples.median(), samples.deviation());
-        for (cell, batches) in &self.turns {
-            for (batch, turns) in batches {
-                let cost = StepCost { own: of(turns), switch: Some((Nanos::ZERO, 0.0)) };
-                found.entry(cell.clone()).or_default().insert(*batch, cost);
-            }
+    /// The steps, by the cell's name.
+    pub fn steps(&self) -> BTreeMap<String, StepCosts> {
+        let mut found: BTreeMap<String, StepCosts> = BTreeMap::new();
+        for ((cell, _), steps) in &self.steps {
+            found.entry(cell.clone()).or_default().own = costs(steps);
         }
-        for (cell, batches) in &self.steps {
-            for (batch, steps) in batches {
-                let turns = self.turns.get(cell).and_then(|batches| batches.get(batch));
-                let switch = turns.map(|turns| longer(turns, steps));
-                found.entry(cell.clone()).or_default().insert(*batch, StepCost { own: of(steps), switch });
+        for ((cell, input), batches) in &self.turns {
+            let of_cell = found.entry(cell.clone()).or_default();
+            for (batch, turns) in batches {
+                let own = self.steps.get(&(cell.clone(), *input)).and_then(|steps| steps.get(batch));
+                of_cell.own.entry(*batch).or_insert_with(|| turns.cost());
+                of_cell.switch.insert(*batch, own.map_or((Nanos::ZERO, 0.0), |own| longer(turns, own)));
             }
         }
         found
     }
 
-    /// What tasks took beside their steps, by the number of requests.
+    /// The time of tasks beside their steps, by the number of requests.
     pub fn beside(&self) -> BTreeMap<u32, Samples> {
-        let curve = |batches: BTreeMap<u32, StepCost>| {
-            let points = batches.into_iter().map(|(batch, cost)| (batch, cost.own.0.0)).collect();
-            Curve::new(points).expect("a cell that was measured has a point, each batch once")
-        };
-        let typical: BTreeMap<String, Curve> =
-            self.steps().into_iter().map(|(cell, batches)| (cell, curve(batches))).collect();
+        let typical: BTreeMap<String, Option<Curve>> =
+            self.steps().into_iter().map(|(cell, steps)| (cell, curve(&steps.own))).collect();
         let mut found: BTreeMap<u32, Samples> = BTreeMap::new();
         for task in &self.tasks {
-            let more = |(cell, batch, time): &(String, u32, Nanos)| {
-                typical.get(cell).map_or(0, |curve| time.0 as i64 - curve.at(*batch).0 as i64)
+            let more = |(cell, batch, time): &(String, u32, Nanos)| match typical.get(cell) {
+                Some(Some(curve)) => time.0 as i64 - curve.at(*batch).0 as i64,
+                _ => 0,
             };
             let time = task.outside.0 as i64 + task.others.iter().map(more).sum::<i64>();
             found.entry(task.requests).or_default().add(Nanos(time.max(0) as u64));
@@ -97,31 +86,23 @@ impl Whole {
         found
     }
 
-    /// A task of so many requests has taken so long beside its steps.
-    pub fn add_outside(&mut self, requests: u32, outside: Nanos) {
-        self.tasks.push(TaskTime { requests, outside, others: Vec::new() });
-    }
-
-    /// All samples of steps, those of each cell, batch and place together.
+    /// All samples of steps.
     pub fn samples(&self) -> impl Iterator<Item = &Samples> {
         [&self.steps, &self.turns].into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
     }
 }
 
-/// Nodes of chains: long enough that members stay most of the time.
+/// The length of chains: long enough that members stay most of the time.
 const LENGTH: u32 = 16;
 
-/// Requests that are served at each number of them, so that small tasks have more samples.
+/// The requests of all tasks at a batch size: more tasks for small ones.
 const REQUESTS: usize = 64;
 
-/// The tasks at each number of requests, beside the first of each worker, which finds nothing in the caches.
-fn tasks(requests: u32) -> usize {
-    (REQUESTS / requests as usize).clamp(2, 24)
-}
+/// A level of internal nodes is at least a third as wide as the leaves in parse trees, and half as wide in complete trees.
+const WIDTHS: f64 = 3.0;
 
-/// The numbers of requests at which tasks are measured: all batch sizes for chains. Of trees so many nodes are ready at a time that
-/// fewer requests make the largest batch. None where not all cells of a request
-/// are wanted, and on GPUs, which do not tell of single steps.
+/// The numbers of requests at which tasks are measured: all batch sizes for chains; for trees fewer, because many nodes of a tree are
+/// ready at a time. None where not all cells of a request are wanted, and on GPUs, which do not time single steps.
 pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
@@ -136,103 +117,79 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
             let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
             sizes.truncate(enough + 1);
         }
-        // A task of theirs is one step, which was measured by itself; those of listed networks have a file of their own.
+        // Their tasks are single steps, measured elsewhere; listed networks have `measure_listed`.
         Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => sizes.clear(),
     }
     sizes
 }
 
-/// A level of internal nodes is a third as wide as the leaves or more where trees are parse trees, and half as wide where
-/// they are complete.
-const WIDTHS: f64 = 3.0;
-
-/// Measures tasks of so many requests once under each policy.
-///
-/// # Errors
-/// As [`super::measure`].
+/// Measures tasks of this many requests once under each policy.
 pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
     let Subject { wanted, settings, .. } = *subject;
     let trees = wanted.model.takes_trees();
-    let merged = Merged { max_batch: requests, ..Merged::default() };
     let padded = Padded { bucket_width: LENGTH, max_batch: requests, pad_to: PadTo::Bucket, window: Nanos::ZERO };
-    let mut forms: Vec<(Box<dyn Configured>, bool)> = Vec::new();
+    let merged = Merged { max_batch: requests, ..Merged::default() };
+    let mut policies: Vec<&dyn Configured> = Vec::new();
     if !trees {
-        forms.push((Box::new(padded), false));
+        policies.push(&padded);
     }
     if trees || requests > 1 {
-        forms.push((Box::new(merged), true));
+        policies.push(&merged);
     }
     if trees && requests == 1 {
-        forms.push((Box::new(Immediate {}), true));
+        policies.push(&Immediate {});
     }
-    let count = requests as usize * settings.workers * (1 + tasks(requests));
-    for (policy, uneven) in forms {
-        let shapes = match &wanted.model {
-            Model::Seq2Seq if uneven => {
-                (0..count as u32).map(|i| Shape::Seq2Seq { source: mixed(i, 7), target: mixed(i, 11) }).collect()
-            }
-            Model::Seq2Seq => vec![Shape::Seq2Seq { source: LENGTH, target: LENGTH }; count],
-            _ if trees => wanted.trees.iter().cycle().take(count).cloned().collect(),
-            _ if uneven => (0..count as u32).map(|i| Shape::Chain(mixed(i, 7))).collect(),
-            _ => vec![Shape::Chain(LENGTH); count],
+    // The first task of each worker runs on cold caches.
+    let tasks = 1 + (REQUESTS / requests as usize).clamp(2, 24);
+    let clients = requests as usize * settings.workers;
+    let count = (tasks * clients) as u32;
+    for (place, policy) in policies.into_iter().enumerate() {
+        let uneven = place > 0;
+        let shape = |i: u32| match &wanted.model {
+            _ if trees => wanted.trees[i as usize % wanted.trees.len()].clone(),
+            Model::Seq2Seq if uneven => Shape::Seq2Seq { source: mixed(i, 7), target: mixed(i, 11) },
+            Model::Seq2Seq => Shape::Seq2Seq { source: LENGTH, target: LENGTH },
+            _ => Shape::Chain(if uneven { mixed(i, 7) } else { LENGTH }),
         };
-        let served = unfolded(shapes, &wanted.model)?;
-        let clients = requests as usize * settings.workers;
-        let (recorder, steps) = serve_whole(subject, &served, clients, &*policy)?;
-        sort_in(wanted, settings, &recorder.tasks, &steps, requests, whole);
+        let served = serve(subject, (0..count).map(shape).collect(), clients, policy, 0)?;
+        add_steps(wanted, settings, &served, requests, whole);
     }
     Ok(())
 }
 
-/// Lengths from 1 to twice [`LENGTH`], each as often as any other, not in order.
+/// Lengths from 1 to twice [`LENGTH`] in a mixed order, each equally often.
 fn mixed(place: u32, stride: u32) -> u32 {
     place * stride % (2 * LENGTH) + 1
 }
 
-/// Takes the times of all tasks but the first of each worker.
-fn sort_in(
-    wanted: &Wanted,
-    settings: &Settings,
-    tasks: &[TaskRow],
-    by_task: &BTreeMap<TaskId, Vec<StepTime>>,
-    requests: u32,
-    whole: &mut Whole,
-) {
-    let names: Vec<String> = cells_of(&wanted.model);
-    let trees = wanted.model.takes_trees();
-    let mut last: BTreeMap<WorkerId, CellId> = BTreeMap::new();
-    for task in tasks {
-        let steps = by_task.get(&task.task).map_or(&[][..], Vec::as_slice);
-        let Some(end) = steps.last() else { continue };
-        let Some(mut before) = last.insert(task.worker, end.cell) else { continue };
-        let within: Nanos = steps.iter().map(|step| step.time).sum();
-        let outside = (task.finish - task.start).saturating_since(within);
-        let mut time = TaskTime { requests, outside, others: Vec::new() };
+/// Adds the times of all tasks but the first of each worker.
+fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u32, whole: &mut Whole) {
+    let (names, trees) = (cells_of(&wanted.model), wanted.model.takes_trees());
+    for (before, task) in served.in_turn() {
+        let last = before.and_then(|before| served.steps.get(&before.task)?.last());
+        let (Some(last), Some(steps)) = (last, served.steps.get(&task.task)) else { continue };
+        let (mut before, mut others) = (last.cell, Vec::new());
         for step in steps {
             let name = &names[step.cell.index()];
-            let behind_other = std::mem::replace(&mut before, step.cell) != step.cell;
-            let kind = match behind_other {
-                true => &mut whole.turns,
-                // The nodes of trees are others in every step.
-                false if step.stayed || trees => &mut whole.steps,
-                false => {
-                    time.others.push((name.clone(), step.batch, step.time));
-                    continue;
-                }
-            };
-            if let Some(batch) = nearest(step.batch, &settings.batches) {
-                let samples = kind.entry(name.clone()).or_default().entry(batch).or_default();
-                samples.add(Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch)));
+            let switched = std::mem::replace(&mut before, step.cell) != step.cell;
+            // The members of a step of trees are never those of the step before.
+            if !switched && !step.stayed && !trees {
+                others.push((name.clone(), step.batch, step.time));
+            } else if let Some(batch) = nearest(step.batch, &settings.batches) {
+                let kind = if switched { &mut whole.turns } else { &mut whole.steps };
+                samples(kind, name, 0, batch).add(Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch)));
             }
         }
         if task.batch == requests {
-            whole.tasks.push(time);
+            let within: Nanos = steps.iter().map(|step| step.time).sum();
+            let outside = (task.finish - task.start).saturating_since(within);
+            whole.tasks.push(TaskTime { requests, outside, others });
         }
     }
 }
 
-/// The size among `batches` for which a step of another size counts, in proportion: those of trees come as they are. Sizes go
-/// on beyond the largest in steps of an eighth.
+/// The size among `batches` that stands for a step of another size, scaled in proportion: the sizes in trees are not chosen. Beyond
+/// the largest, sizes go on in steps of an eighth.
 fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     const NEAR: u32 = 16;
     let largest = batches.last().copied()?;
@@ -241,37 +198,86 @@ fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     around.min_by_key(|batch| batch.abs_diff(size)).filter(|batch| batch.abs_diff(size) <= batch / NEAR)
 }
 
+/// The requests of all tasks of a listed network at a batch size: more tasks for small ones.
+const LISTED_REQUESTS: u32 = 16;
+
+/// Measures the operators of a listed network in tasks of whole requests, as padded batching submits them, once for each number of
+/// tokens and each batch size. The time of a task's first step includes gathering the requests' activations; scattering them at
+/// the end belongs to the task. A GPU does not time the steps of a task, so there each operator is measured by itself.
+pub fn measure_listed(
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let Subject { wanted, settings, .. } = *subject;
+    for &input in wanted.input_sizes() {
+        for &batch in batches {
+            if settings.processor == Processor::Cuda {
+                measure_operators(subject, input, batch, profile)?;
+            }
+            let clients = batch as usize * settings.workers;
+            let tasks = 1 + (LISTED_REQUESTS / batch).clamp(2, 8) as usize;
+            let policy =
+                Padded { bucket_width: input.max(1), max_batch: batch, pad_to: PadTo::Longest, window: Nanos::ZERO };
+            let served = serve(subject, vec![of_input(input); clients * tasks], clients, &policy, 0)?;
+            add_operators(wanted, settings, input, batch, &served, profile);
+            go_on()?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds the times of all full tasks but the first of each worker.
+fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, served: &Served, profile: &mut Profile) {
+    let cells = wanted.model.cell_types();
+    let apart = (settings.processor == Processor::Cuda).then(|| one_by_one(wanted, input, batch, profile));
+    for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
+        let Some(before) = before else { continue };
+        let steps = served.steps.get(&task.task).map_or(&[][..], Vec::as_slice);
+        for step in steps {
+            let cell = &cells[step.cell.index()];
+            samples(&mut profile.cells, &cell.name, if cell.sized { input } else { 0 }, batch).add(step.time);
+        }
+        let within = apart.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
+        let outside = (task.finish - task.start).saturating_since(within);
+        profile.whole.tasks.push(TaskTime { requests: batch, outside, others: Vec::new() });
+        // The policy submits to idle workers, so that the task was decided upon in between.
+        profile.launches.entry(batch).or_default().times.add(task.start.saturating_since(before.finish));
+    }
+    profile.launches.entry(batch).or_default().add(served.decisions);
+}
+
+/// The sum of the times of a network's operators, each measured by itself.
+fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nanos {
+    let Some(network) = wanted.model.network() else { return Nanos::ZERO };
+    let time =
+        |operator: &Operator| profile.cells[&(operator.name.clone(), network.input(operator, input))][&batch].median();
+    network.operators().map(time).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::grid::batches;
-
-    fn samples(times: &[u64]) -> Samples {
-        let mut samples = Samples::default();
-        times.iter().for_each(|ns| samples.add(Nanos(*ns)));
-        samples
-    }
+    use crate::profile::wanted::batches;
 
     fn whole(steps: &[(u32, u64)], turns: &[(u32, u64)], tasks: Vec<TaskTime>) -> Whole {
-        let by_cell = |points: &[(u32, u64)]| {
-            let batches = points.iter().map(|(batch, ns)| (*batch, samples(&[*ns]))).collect();
-            BTreeMap::from([("leaf".to_string(), batches)])
-        };
-        Whole { steps: by_cell(steps), turns: by_cell(turns), tasks }
+        let mut whole = Whole { tasks, ..Whole::default() };
+        steps.iter().for_each(|(batch, ns)| samples(&mut whole.steps, "leaf", 0, *batch).add(Nanos(*ns)));
+        turns.iter().for_each(|(batch, ns)| samples(&mut whole.turns, "leaf", 0, *batch).add(Nanos(*ns)));
+        whole
     }
 
     #[test]
-    fn a_switch_is_what_a_step_takes_more_behind_another_cell() {
-        let steps = whole(&[(1, 10), (2, 12)], &[(1, 15), (4, 30)], Vec::new()).steps();
-        let found: Vec<(u32, u64, Option<u64>)> = steps["leaf"]
-            .iter()
-            .map(|(batch, cost)| (*batch, cost.own.0.0, cost.switch.map(|(switch, _)| switch.0)))
-            .collect();
-        assert_eq!(found, [(1, 10, Some(5)), (2, 12, None), (4, 30, Some(0))]);
+    fn a_switch_is_the_additional_time_after_another_cell() {
+        let steps = &whole(&[(1, 10), (2, 12)], &[(1, 15), (4, 30)], Vec::new()).steps()["leaf"];
+        let ns = |costs: &BTreeMap<u32, Cost>| costs.iter().map(|(b, (t, _))| (*b, t.0)).collect::<Vec<_>>();
+        assert_eq!(ns(&steps.own), [(1, 10), (2, 12), (4, 30)]);
+        assert_eq!(ns(&steps.switch), [(1, 5), (4, 0)]);
     }
 
     #[test]
-    fn what_a_task_takes_beside_its_steps_is_outside_of_them_or_more_than_typical() {
+    fn a_task_has_the_time_in_no_step_and_that_above_typical_steps() {
         let others = |times: &[u64]| times.iter().map(|ns| ("leaf".to_string(), 3, Nanos(*ns))).collect();
         let task =
             |requests, outside, times: &[u64]| TaskTime { requests, outside: Nanos(outside), others: others(times) };
@@ -279,7 +285,7 @@ mod tests {
         let tasks = vec![task(2, 7, &[16, 13]), task(2, 7, &[]), task(2, 9, &[20]), task(5, 1, &[2])];
         let beside = whole(&[(2, 12), (4, 16)], &[], tasks).beside();
         assert_eq!(beside[&2].median(), Nanos(8), "of 8, 7 and 15");
-        assert_eq!(beside[&5].median(), Nanos(0), "never less than nothing");
+        assert_eq!(beside[&5].median(), Nanos(0), "never negative");
     }
 
     #[test]

@@ -29,7 +29,8 @@ use self::threads::{Cores, Pinned};
 pub use self::whole::StepTime;
 use self::worker::{Job, Report, Worker};
 use super::Backend;
-use super::shared::{GLANCE, OVERSLEEP, host_now};
+use super::shared::{GLANCE, OVERSLEEP};
+use crate::clock;
 use crate::error::{Error, Result};
 use crate::network::Network;
 use crate::task::{Completion, MemberList, Task};
@@ -104,7 +105,7 @@ impl Cpu {
         let mut cores = Cores::share(threads);
         let (reporter, reports) = channel();
         let mut cpu = Cpu {
-            epoch: host_now(),
+            epoch: clock::now(),
             table: Arc::new(Table::new(Arc::clone(&requests.graphs), Arc::clone(&network))),
             jobs: Vec::with_capacity(threads),
             lanes,
@@ -141,7 +142,7 @@ impl Cpu {
         drop(setting_up);
         let _ = ready.recv();
         cpu._pinned = cores.pin_driver();
-        cpu.epoch = host_now();
+        cpu.epoch = clock::now();
         Ok(cpu)
     }
 
@@ -179,7 +180,7 @@ impl Cpu {
             return threads::spin(&self.reports, deadline);
         }
         let Some(deadline) = deadline else { return self.reports.recv().ok() };
-        let sleep = deadline.saturating_duration_since(host_now()).saturating_sub(OVERSLEEP);
+        let sleep = deadline.saturating_duration_since(clock::now()).saturating_sub(OVERSLEEP);
         match self.reports.recv_timeout(sleep) {
             Ok(report) => Some(report),
             Err(_) => threads::spin(&self.reports, Some(deadline)),
@@ -189,7 +190,7 @@ impl Cpu {
 
 impl Backend for Cpu {
     fn now(&self) -> Nanos {
-        self.on_clock(host_now())
+        self.on_clock(clock::now())
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
@@ -207,7 +208,7 @@ impl Backend for Cpu {
         if until.is_none() && self.unfinished == 0 {
             return None;
         }
-        let now = host_now();
+        let now = clock::now();
         let deadline = until.map(|until| (self.epoch + Duration::from_nanos(until.0)).min(now + GLANCE));
         if deadline.is_some_and(|deadline| deadline <= now) {
             return None;

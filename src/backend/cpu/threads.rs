@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use core_affinity::CoreId;
 
-use crate::backend::shared::{LOOKS, host_now};
+use crate::backend::shared::LOOKS;
+use crate::clock;
 
 /// Spins until something comes, `until` has come, or nobody is left who could send. Between glances at the clock the core
 /// is offered to other threads, which costs little where there are none.
@@ -23,7 +24,7 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
                 Err(TryRecvError::Empty) => spin_loop(),
             }
         }
-        if until.is_some_and(|until| host_now() >= until) {
+        if until.is_some_and(|until| clock::now() >= until) {
             return None;
         }
         yield_now();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::rows::Rows;
 use super::worker::Worker;
-use crate::backend::shared::host_now;
+use crate::clock;
 use crate::task::Step;
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
@@ -33,7 +33,7 @@ impl Worker {
                 if self.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let began = self.log.is_some().then(host_now);
+                let began = self.log.is_some().then(clock::now);
                 let stayed = self.run_step(step);
                 if let (Some(log), Some(began)) = (&self.log, began) {
                     let time = Nanos(began.elapsed().as_nanos() as u64);

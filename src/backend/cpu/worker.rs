@@ -15,7 +15,8 @@ use super::table::Table;
 use super::threads;
 use super::whole::StepTime;
 use crate::backend::ready_list::ReadyList;
-use crate::backend::shared::{self, host_now};
+use crate::backend::shared;
+use crate::clock;
 use crate::network::{Network, Scratch};
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, TaskId, WorkerId};
@@ -107,7 +108,7 @@ impl Worker {
     pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
         let mut next = None;
         while let Some(job) = next.take().or_else(|| self.await_job(jobs)) {
-            let start = host_now();
+            let start = clock::now();
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -120,12 +121,12 @@ impl Worker {
                 self.broke_off(&job, &*panic);
             }
             // Without a driver that listens the queue of jobs is closed too.
-            let _ = reports.send(Report { task: job.id, start, finish: host_now(), members: job.members });
+            let _ = reports.send(Report { task: job.id, start, finish: clock::now(), members: job.members });
         }
     }
 
     fn await_job(&self, jobs: &Receiver<Job>) -> Option<Job> {
-        let spun = if self.spins { threads::spin(jobs, Some(host_now() + PATIENCE)) } else { None };
+        let spun = if self.spins { threads::spin(jobs, Some(clock::now() + PATIENCE)) } else { None };
         spun.or_else(|| jobs.recv().ok())
     }
 

@@ -1,0 +1,355 @@
+//! Steady steps: trains of tasks that run back to back on each worker.
+//!
+//! All tasks of a train are submitted at once, so that no task waits for the host. A task's time is that from start to finish; the
+//! gap to the next task has rows of its own.
+
+use std::iter::repeat_n;
+use std::ops::Range;
+
+use super::samples::{STEPS, samples};
+use super::wanted::{Wanted, of_input};
+use super::{Profile, Subject, id_of, unfolded};
+use crate::error::{Error, Result};
+use crate::experiment::engine::Running;
+use crate::task::{Completion, MemberList, NodeRef, Part, Step, Task};
+use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
+use crate::workload::dnn::Operator;
+use crate::workload::model::Model;
+use crate::workload::shape::{MAX_LENGTH, Shape};
+use crate::workload::trace::Requests;
+
+/// The tasks of a train. The first and the last have a neighbour outside of the train and do not count.
+const TRAIN: usize = 6;
+
+/// The same where a task's times are those at which the host sees it, and for persistent kernels. The host does not look while it
+/// submits, so that tasks that end before its first look do not count either.
+const SEEN_TRAIN: usize = 32;
+
+/// The trains of each length of persistent launches at a batch size, in each repeat.
+const LAUNCH_TRAINS: u32 = 3;
+
+/// Small batches run until this many members have run, because their samples are noisier, ...
+const ROWS: u32 = 256;
+/// ... but in no more trains than this.
+const MOST_TRAINS: u32 = 16;
+
+/// The sets of requests that pass an operator in a train.
+const SETS: usize = 8;
+
+/// Two sets of requests for each worker: one cell runs on either of them, or two cells take turns, each on a set of its own. Requests
+/// of one node are always fresh ones.
+pub struct Bench {
+    cells: [String; 2],
+    shapes: [Shape; 2],
+    input: u32,
+}
+
+/// The benches of a network's cells; those of trees and of listed networks have none.
+pub fn benches(wanted: &Wanted) -> Vec<Bench> {
+    let one = |cell: &String, shape: &Shape, input| Bench {
+        cells: [cell.clone(), cell.clone()],
+        shapes: [shape.clone(), shape.clone()],
+        input,
+    };
+    match &wanted.model {
+        Model::Lstm | Model::Gru => wanted.cells.iter().map(|cell| one(cell, &Shape::Chain(MAX_LENGTH), 0)).collect(),
+        Model::Seq2Seq => {
+            let shapes = [(MAX_LENGTH, 1), (1, MAX_LENGTH)].map(|(source, target)| Shape::Seq2Seq { source, target });
+            let of_cell = |cell: &String| one(cell, &shapes[usize::from(cell != "encoder")], 0);
+            let mut benches: Vec<Bench> = wanted.cells.iter().map(of_cell).collect();
+            if benches.len() > 1 {
+                benches.push(Bench { cells: ["encoder", "decoder"].map(String::from), shapes, input: 0 });
+            }
+            benches
+        }
+        Model::Dnn(cell) => wanted.input_sizes().iter().map(|input| one(cell, &of_input(*input), *input)).collect(),
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) | Model::Graph(_) | Model::Network(_) => {
+            Vec::new()
+        }
+    }
+}
+
+/// Measures the cells of a bench at each batch size once, on fresh requests.
+pub fn measure(
+    bench: &Bench,
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let Subject { wanted, settings, .. } = *subject;
+    let (workers, largest) = (settings.workers, settings.largest() as usize);
+    let length = if subject.engine.times_are_seen() { SEEN_TRAIN } else { TRAIN };
+    let single = matches!(wanted.model, Model::Dnn(_));
+    let trains_of = |batch: u32| (ROWS / batch).clamp(1, MOST_TRAINS);
+    let shapes = if single {
+        let members: u32 = batches.iter().map(|batch| batch * trains_of(*batch)).sum();
+        vec![bench.shapes[0].clone(); (members as usize + largest) * length * workers]
+    } else {
+        let sets = || bench.shapes.iter().flat_map(|shape| repeat_n(shape.clone(), largest));
+        (0..workers).flat_map(|_| sets()).collect()
+    };
+    let requests = unfolded(shapes, &wanted.model)?;
+    let (mut supply, mut fresh) = (Supply::of(&requests), 0);
+    let mut members = |worker: usize, set: usize, batch: usize| {
+        let first = if single { fresh } else { (2 * worker + set) * largest };
+        fresh += batch;
+        supply.nodes(first..first + batch)
+    };
+    let mut trains = Trains::start(subject, &requests, settings.largest())?;
+    for set in (0..2).filter(|set| bench.cells[*set] == "decoder") {
+        let encoder = id_of(&wanted.model, "encoder");
+        trains.run_back_to_back(1, |_, worker| of_nodes(encoder, 0, members(worker, set, largest)))?;
+    }
+    let ids = bench.cells.each_ref().map(|cell| id_of(&wanted.model, cell));
+    let mut run = |batch: u32, alternate: bool| {
+        trains.run_back_to_back(length, |place, worker| {
+            let set = if alternate { place % 2 } else { 0 };
+            of_nodes(ids[set], bench.input, members(worker, set, batch as usize))
+        })
+    };
+    let turns = ids[0] != ids[1];
+    run(settings.largest(), turns)?; // Warms up.
+    for &batch in batches {
+        // A train in which two cells take turns has half as many samples of each.
+        for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
+            let train = run(batch, turns)?;
+            if turns {
+                for (turn, cell) in bench.cells.iter().enumerate() {
+                    samples(&mut profile.turns, cell, 0, batch).extend(train.durations_at(|place| place % 2 == turn));
+                }
+                continue;
+            }
+            let [cell, _] = &bench.cells;
+            samples(&mut profile.cells, cell, bench.input, batch).extend(train.durations());
+            profile.between.entry(batch).or_default().extend(train.gaps());
+            if !single {
+                samples(&mut profile.exchanged, cell, 0, batch).extend(run(batch, true)?.durations());
+            }
+        }
+        go_on()?;
+    }
+    Ok(())
+}
+
+/// Measures each operator of a listed network by itself, for devices that do not time the steps of a task: sets of requests pass one
+/// operator back to back, then the next. One set passes all operators unmeasured before, because a library loads its kernels
+/// at their first use.
+pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
+    let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
+    let Some(network) = wanted.model.network() else { return Ok(()) };
+    let requests = unfolded(vec![of_input(input); (SETS + 1) * workers * size], &wanted.model)?;
+    let (mut supply, mut trains) = (Supply::of(&requests), Trains::start(subject, &requests, batch)?);
+    let mut pass = |first: usize, sets: usize, operator: &Operator| {
+        trains.run_back_to_back(sets, |set, worker| {
+            let from = ((first + set) * workers + worker) * size;
+            of_nodes(operator.cell, network.input(operator, input), supply.nodes(from..from + size))
+        })
+    };
+    network.operators().try_for_each(|operator| pass(0, 1, operator).map(drop))?;
+    for operator in network.operators() {
+        let train = pass(1, SETS, operator)?;
+        samples(&mut profile.cells, &operator.name, network.input(operator, input), batch).extend(train.durations());
+    }
+    Ok(())
+}
+
+/// Measures launches of persistent kernels: tasks of parts of chains in two lengths, as policies with chunks submit them. The members
+/// of a train stay, because a launch gathers and scatters states in any case.
+pub fn measure_persistent(
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let Subject { wanted, settings, .. } = *subject;
+    let largest = settings.largest() as usize;
+    for cell in &wanted.cells {
+        let id = id_of(&wanted.model, cell);
+        let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
+        // Nothing is prepared ahead: there is a kernel for each batch size, and most sizes are not measured.
+        let (mut supply, mut trains) = (Supply::of(&requests), Trains::start(subject, &requests, 0)?);
+        let mut run = |length: usize, batch: u32, times: u32| {
+            trains.run_back_to_back(length, |_, worker| {
+                let first = worker * largest;
+                let parts = supply.parts(first..first + batch as usize, times).collect();
+                (Step { cell: id, batch, times, input: 0 }, MemberList::Parts(parts))
+            })
+        };
+        for &batch in batches {
+            for steps in STEPS.into_iter().rev() {
+                run(1, batch, steps)?;
+            }
+            let launches = profile.persistent.entry(cell.clone()).or_default().entry(batch).or_default();
+            for _ in 0..LAUNCH_TRAINS {
+                for (samples, steps) in launches.0.iter_mut().zip(STEPS) {
+                    samples.extend(run(SEEN_TRAIN, batch, steps)?.durations());
+                }
+            }
+            go_on()?;
+        }
+    }
+    Ok(())
+}
+
+/// For each request, the next node that has not run.
+struct Supply(Vec<u32>);
+
+impl Supply {
+    fn of(requests: &Requests) -> Supply {
+        Supply(vec![0; requests.len()])
+    }
+
+    /// The next nodes of each of these requests.
+    fn parts(&mut self, requests: Range<usize>, nodes: u32) -> impl Iterator<Item = Part> {
+        let from = requests.start as u32;
+        (from..).zip(&mut self.0[requests]).map(move |(request, next)| {
+            *next += nodes;
+            Part { request: RequestId(request), from: NodeId(*next - nodes), to: NodeId(*next) }
+        })
+    }
+
+    fn nodes(&mut self, requests: Range<usize>) -> Vec<NodeRef> {
+        self.parts(requests, 1).map(|part| NodeRef { request: part.request, node: part.from }).collect()
+    }
+}
+
+/// A task that runs a cell once on each of these nodes.
+fn of_nodes(cell: CellId, input: u32, nodes: Vec<NodeRef>) -> (Step, MemberList) {
+    (Step { cell, batch: nodes.len() as u32, times: 1, input }, MemberList::Nodes(nodes))
+}
+
+/// A started device that runs trains.
+struct Trains<'e> {
+    backend: Box<dyn Running + 'e>,
+    workers: usize,
+    submitted: u64,
+    /// The times of tasks are those at which the host sees them.
+    seen: bool,
+}
+
+impl<'e> Trains<'e> {
+    fn start(subject: &'e mut Subject<'_>, requests: &Requests, largest: u32) -> Result<Trains<'e>> {
+        let (workers, seen) = (subject.settings.workers, subject.engine.times_are_seen());
+        let (backend, _) = subject.start(requests, largest)?;
+        Ok(Trains { backend, workers, submitted: 0, seen })
+    }
+
+    /// Submits a train of `length` tasks to each worker and waits for them; `task` gives the task at each place for each worker.
+    fn run_back_to_back(
+        &mut self,
+        length: usize,
+        mut task: impl FnMut(usize, usize) -> (Step, MemberList),
+    ) -> Result<Train> {
+        let (first, mut requests) = (self.submitted, Vec::new());
+        for (place, worker) in (0..length).flat_map(|place| (0..self.workers).map(move |worker| (place, worker))) {
+            let (step, members) = task(place, worker);
+            requests.extend(members.requests());
+            let steps = [step];
+            let task = Task::whole_requests(WorkerId(worker as u16), &steps, &[], step.cells());
+            self.backend.submit(TaskId(self.submitted), &Task { batch: step.batch, ..task }, Some(members));
+            self.submitted += 1;
+        }
+        let mut tasks = vec![Vec::with_capacity(length); self.workers];
+        for _ in first..self.submitted {
+            let done = self.backend.wait(None).ok_or_else(|| Error::failed("a task that was submitted never ended"))?;
+            tasks[(done.task.0 - first) as usize % self.workers].push(done);
+        }
+        tasks.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
+        // A failed request computes nothing, so that its time would be wrong.
+        match requests.into_iter().find_map(|request| self.backend.failure(request)) {
+            Some(reason) => Err(Error::failed(format!("a measured task failed: {reason}"))),
+            None => Ok(Train { tasks, seen: self.seen }),
+        }
+    }
+}
+
+/// The completed tasks of a train, for each worker.
+struct Train {
+    tasks: Vec<Vec<Completion>>,
+    seen: bool,
+}
+
+impl Train {
+    /// The times of tasks between two others.
+    fn durations(&self) -> Vec<Nanos> {
+        self.durations_at(|_| true)
+    }
+
+    /// The same for some places. Where the host sees the times, the mean of each worker's tasks: a host that is held up sees several
+    /// tasks end at once, but their total time is right. Tasks that began before the host's first look do not count, because it did
+    /// not see them begin.
+    fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Nanos> {
+        let duration = |task: &Completion| task.finish - task.start;
+        let of_worker = |tasks: &Vec<Completion>| -> Vec<Nanos> {
+            let inner = tasks.iter().enumerate().take(tasks.len() - 1).skip(1);
+            let inner = inner.filter(|(place, _)| counts(*place)).map(|(_, task)| task);
+            if !self.seen {
+                return inner.map(duration).collect();
+            }
+            let first_look = tasks[0].finish;
+            let watched = inner.filter(|task| task.start > first_look);
+            let (time, count) = watched.fold((0, 0), |(time, count), task| (time + duration(task).0, count + 1));
+            vec![match time {
+                // All tasks ended while they were submitted: a task takes as long as its submission.
+                0 => Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64),
+                _ => Nanos(time / count),
+            }]
+        };
+        self.tasks.iter().flat_map(of_worker).collect()
+    }
+
+    /// The times from each task to the next.
+    fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.tasks.iter().flat_map(|tasks| tasks.windows(2)).map(|pair| pair[1].start.saturating_since(pair[0].finish))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A train whose tasks the host sees end at these instants; the first is submitted at 100.
+    fn train(seen: bool, ends: &[u64]) -> Train {
+        let starts = std::iter::once(&100).chain(ends);
+        let tasks = (0..).zip(starts.zip(ends)).map(|(task, (start, finish))| Completion {
+            task: TaskId(task),
+            start: Nanos(*start),
+            finish: Nanos(*finish),
+        });
+        Train { tasks: vec![tasks.collect()], seen }
+    }
+
+    fn turns(train: &Train) -> [Vec<Nanos>; 2] {
+        [0, 1].map(|turn| train.durations_at(|place| place % 2 == turn))
+    }
+
+    #[test]
+    fn threads_time_each_task_by_themselves() {
+        let train = train(false, &[110, 121, 133, 146, 160]);
+        assert_eq!(train.durations(), [11, 12, 13].map(Nanos));
+        assert_eq!(turns(&train), [vec![Nanos(12)], [11, 13].map(Nanos).to_vec()]);
+    }
+
+    #[test]
+    fn tasks_that_the_host_did_not_see_begin_do_not_count() {
+        // At its first look, at 140, three have ended and the fourth runs; then each takes 10 or 12.
+        let train = train(true, &[140, 140, 140, 143, 153, 165, 175, 187, 197]);
+        assert_eq!(train.durations(), [Nanos(11)]);
+        assert_eq!(turns(&train), [[Nanos(10)], [Nanos(12)]]);
+    }
+
+    #[test]
+    fn tasks_that_end_while_they_are_submitted_take_as_long_as_that() {
+        assert_eq!(train(true, &[140, 140, 140, 140]).durations(), [Nanos(10)]);
+    }
+
+    #[test]
+    fn requests_go_on_where_they_ended() {
+        let mut supply = Supply(vec![0; 6]);
+        let part = |request, from, to| Part { request: RequestId(request), from: NodeId(from), to: NodeId(to) };
+        assert_eq!(supply.parts(3..5, 4).collect::<Vec<_>>(), [part(3, 0, 4), part(4, 0, 4)]);
+        assert_eq!(supply.parts(3..6, 32).collect::<Vec<_>>(), [part(3, 4, 36), part(4, 4, 36), part(5, 0, 32)]);
+        assert_eq!(supply.nodes(5..6), [NodeRef { request: RequestId(5), node: NodeId(32) }]);
+    }
+}
