@@ -22,7 +22,9 @@ mod listed;
 mod memory;
 mod requests;
 mod sequences;
+mod shim;
 mod signals;
+mod stand_ins;
 mod trees;
 mod words;
 

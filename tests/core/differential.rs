@@ -4,15 +4,12 @@
 //! case on which the two disagree is made smaller as long as they still do, and printed in the form that
 //! `tests/schedules` takes.
 
-mod lab;
-mod naive;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::lab::Run;
+use crate::naive::{Case, Costs, Graph, Policy, RequestRow, TaskRow};
 use batchlab::units::Nanos;
 use batchlab::workload::random::{Stream, stream};
-use lab::Run;
-use naive::{Case, Costs, Graph, Policy, RequestRow, TaskRow};
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
 
@@ -136,7 +133,7 @@ fn difference(run: &Run) -> Option<String> {
     let Ok((requests, tasks)) = catch_unwind(AssertUnwindSafe(|| by_the_crate(run))) else {
         return Some("the crate panics".into());
     };
-    let (expected_requests, expected_tasks) = naive::simulate(&case_of(run));
+    let (expected_requests, expected_tasks) = crate::naive::simulate(&case_of(run));
     first_difference("task", &tasks, &expected_tasks)
         .or_else(|| first_difference("request", &requests, &expected_requests))
 }

@@ -1,10 +1,9 @@
 //! What was decided on a restless machine is decided again from its logs alone, and whoever touches the logs is found out.
 
-mod recorded;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::recorded::{Quirks, RESTLESS, record, record_with};
 use batchlab::backend::watched::Watcher;
 use batchlab::cost::table::CostTable;
 use batchlab::experiment::prepared::Prepared;
@@ -15,7 +14,6 @@ use batchlab::validate::ledger::{Ledger, Signature, Term, ledger};
 use batchlab::validate::recorded::Recording;
 use batchlab::validate::replay::{Replay, replay};
 use batchlab::validate::results::{Point, Results};
-use recorded::{Quirks, RESTLESS, record, record_with};
 use tempfile::TempDir;
 
 const COSTS: &str = "cell,batch,ns\nlstm,1,1000000\nlstm,8,1500000\nencoder,1,900000\nencoder,8,1300000\n\

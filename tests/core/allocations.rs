@@ -1,8 +1,5 @@
 //! The inner loop allocates nothing: what memory it needs, it keeps from request to request.
 
-#[path = "../benches/common/idle.rs"]
-mod idle;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -125,7 +122,7 @@ fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (
     let requests = Requests::unfold(vec![shape; 320].into(), model).unwrap();
     let spec = Spec { hidden: 4, embedding: 4, vocabulary: 4, seed: 1, weights: None };
     let network = Arc::new(Network::new(model, &spec).unwrap());
-    let mut device = idle::Idle::default();
+    let mut device = crate::idle::Idle::default();
     let mut cuda = Cuda::new(&mut device, network, &requests, 1, &Options::default()).unwrap();
     let tasks: Vec<_> = tasks.collect();
     let (half, mut before) = (tasks.len() / 2, 0);

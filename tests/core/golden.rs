@@ -1,18 +1,16 @@
 //! Schedules that a reader can follow: `tests/schedules/*.txt`, each a run above a line of dashes and its picture below.
 //!
-//! The pictures are drawn anew and compared. `UPDATE_SCHEDULES=1 cargo test --test golden` writes them into the files;
+//! The pictures are drawn anew and compared. `UPDATE_SCHEDULES=1 cargo test --test core golden` writes them into the files;
 //! then read what changed.
-
-mod lab;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use crate::lab::Run;
 use batchlab::metrics::recorder::Recorder;
 use batchlab::units::Nanos;
-use lab::Run;
 
 #[test]
 fn schedules_are_as_drawn() {

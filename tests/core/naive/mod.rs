@@ -1,7 +1,7 @@
 //! A naive reference of the simulated semantics: plain lists, linear scans and no line of the crate.
 //!
 //! It is written from the text of the design and of the policies' documentation alone, for the reader's eye and not for speed,
-//! and is compared with the crate to the nanosecond (`tests/differential.rs`). Where the text leaves a choice, a comment that begins with
+//! and is compared with the crate to the nanosecond (`tests/core/differential.rs`). Where the text leaves a choice, a comment that begins with
 //! "Choice:" says which one was taken.
 
 mod cellular;

@@ -1,13 +1,11 @@
 //! What holds exactly, without statistics: arithmetic of offline runs, and how runs relate to each other.
 
-mod lab;
-
+use crate::lab::{Device, Run, policy};
 use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::units::Nanos;
 use batchlab::workload::random::stream;
 use batchlab::workload::shape::Shape;
-use lab::{Device, Run, policy};
 use rand::RngExt as _;
 
 const PADDED: &str = "kind = 'padded'\nbucket_width = 100\npad_to = 'longest'\nmax_batch = 4";

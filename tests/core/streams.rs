@@ -1,12 +1,11 @@
 //! A policy that uses several streams of a worker, from its settings to the files of a run.
 
-mod lab;
-
 use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::lab::Device;
 use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::Overhead;
@@ -27,7 +26,6 @@ use batchlab::validate::results::Results;
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Request;
-use lab::Device;
 use serde::{Deserialize, Serialize};
 
 /// `kind = "abreast"`: whole requests, first come first served, padded to the longest, a batch on each stream that is free.

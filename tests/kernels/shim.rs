@@ -1,15 +1,9 @@
 //! The shim itself: right kernels compute what they should under any order, wrong ones are found out.
 
-#![cfg(target_os = "linux")]
-
-#[path = "mod.rs"]
-mod host_cuda;
-mod stand_ins;
-
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use host_cuda::{Argument, Element, Grid, Kernels, Wrong};
+use crate::host_cuda::{Argument, Element, Grid, Kernels, Wrong};
 
 /// The kernels of `samples/`.
 fn samples() -> Option<&'static Kernels> {

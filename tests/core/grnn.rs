@@ -1,12 +1,11 @@
 //! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no code with the crate.
 //! And what the simulator makes of it.
 
-mod grnn_naive;
-mod lab;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::grnn_naive::{Configuration, naive};
+use crate::lab::policy;
 use batchlab::cost::grnn::{Cell, Device, Launches, Mapping, Persistent, Ranked, Rnn, Sizes, Space, csv, rank};
 use batchlab::cost::persistent::Persistent as Times;
 use batchlab::cost::table::{CostTable, Overhead};
@@ -15,8 +14,6 @@ use batchlab::units::Nanos;
 use batchlab::workload::model::Model;
 use batchlab::workload::random::stream;
 use batchlab::workload::shape::Shape;
-use grnn_naive::{Configuration, naive};
-use lab::policy;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -209,7 +206,7 @@ fn times_are_on_the_published_lines() {
 }
 
 /// A device that has nothing but persistent kernels, or one with a cost table of launches of single steps.
-fn device(rows: Option<&str>, workers: usize) -> lab::Device {
+fn device(rows: Option<&str>, workers: usize) -> crate::lab::Device {
     let (model, cells) = (Model::Lstm, Model::Lstm.cell_types());
     let table = match rows {
         Some(rows) => CostTable::parse(rows, "costs").unwrap(),
@@ -219,10 +216,10 @@ fn device(rows: Option<&str>, workers: usize) -> lab::Device {
         }
     };
     let costs = table.device(&cells, Overhead::default()).unwrap();
-    lab::Device { model, cells, workers, costs }
+    crate::lab::Device { model, cells, workers, costs }
 }
 
-fn served(device: &lab::Device, text: &str, lengths: &[u32], arrivals: &[Nanos]) -> Recorder {
+fn served(device: &crate::lab::Device, text: &str, lengths: &[u32], arrivals: &[Nanos]) -> Recorder {
     let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
     device.run(&*policy(text), &requests, arrivals, Keep::default())
 }
@@ -239,7 +236,7 @@ fn where_a_launch_is_one_step_chunks_are_single_steps() {
     let times = |record: Recorder| (record.start, record.finish, record.busy);
     for workers in [1, 3] {
         let (by_table, by_model) = (device(Some(&format!("cell,batch,ns\n{rows}")), workers), device(None, workers));
-        let run = |device: &lab::Device, chunk: u32, lengths: &[u32]| {
+        let run = |device: &crate::lab::Device, chunk: u32, lengths: &[u32]| {
             times(served(device, &format!("kind = 'cellular'\nmax_batch = 16\nchunk = {chunk}"), lengths, &arrivals))
         };
         // Single steps cost the same by either, and requests of one step are a chunk, whatever its length.

@@ -1,7 +1,5 @@
 //! Runs the crate's core on the simulated backend, as a user of the library would, from a text that says all.
 
-#![allow(dead_code)] // each test uses a part of it
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

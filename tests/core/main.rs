@@ -1,0 +1,22 @@
+//! The scheduling core and the simulator: drawn schedules, laws, exact theory, a naive second implementation, replays.
+//!
+//! One binary, since each links the library.
+
+mod allocations;
+mod differential;
+mod exact;
+mod golden;
+mod grnn;
+mod grnn_naive;
+mod identities;
+mod lab;
+mod laws;
+mod naive;
+mod replay;
+mod streams;
+mod theory;
+
+#[path = "../../benches/common/idle.rs"]
+mod idle;
+#[path = "../recorded/mod.rs"]
+mod recorded;
