@@ -9,7 +9,7 @@ import subprocess
 import tarfile
 import time
 
-# What all parts say, one behind the other.
+# The verdicts of all parts, one after the other.
 SUMMARY = "summary.txt"
 # The times of persistent kernels, which several parts add to.
 MEASURED = "measured.csv"

@@ -5,7 +5,7 @@ import json
 from bench import Skip, table
 from items_answers import VERIFIED
 
-# A stage may take so many times what memory and products of this GPU would take at their best. Matrices of convolutions are written out and
+# A stage may take this multiple of the best time of memory and products on this GPU. Matrices of convolutions are written out and
 # read again, which the roofline leaves out.
 OF_ROOFLINE = 4.0
 

@@ -32,7 +32,7 @@ class Buckets:
 
 
 class FirstCome:
-    """Up to so many requests in the order of their arrival."""
+    """Up to `count` requests in the order of their arrival."""
 
     def __init__(self, trace, max_batch):
         self.waiting, self.max_batch = deque(), max_batch

@@ -90,7 +90,7 @@ class TorchLevels:
         words = [trees[index].words[node] for index, node in levels[0]]
         gathers = []
         for level in levels[1:]:
-            # Both children of a node, one behind the other: gathered, they are the row [left | right].
+            # Both children of a node, one after the other: gathered, they are the row [left | right].
             pairs = [row[index, child] for index, node in level for child in trees[index].children[node]]
             gathers.append(torch.tensor(pairs))
         roots = torch.tensor([row[index, tree.root] for index, tree in enumerate(trees)])
