@@ -9,6 +9,7 @@ pub mod sim;
 mod tests;
 pub mod watched;
 
+use crate::network::reference::Output;
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
@@ -52,6 +53,21 @@ pub trait Backend {
     fn failure(&mut self, _: RequestId) -> Option<String> {
         None
     }
+
+    /// The result of a request that has finished, on a backend that computes. One that keeps only the results of chosen
+    /// requests returns `None` for all others.
+    fn answer(&self, _: RequestId) -> Option<Answer> {
+        None
+    }
+}
+
+/// The result of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The digest of all bits, which must be those of the CPU.
+    Digest(u64),
+    /// All numbers, which may differ from the CPU's by rounding.
+    Output(Output),
 }
 
 impl<B: Backend + ?Sized> Backend for Box<B> {
@@ -81,5 +97,9 @@ impl<B: Backend + ?Sized> Backend for Box<B> {
 
     fn failure(&mut self, request: RequestId) -> Option<String> {
         (**self).failure(request)
+    }
+
+    fn answer(&self, request: RequestId) -> Option<Answer> {
+        (**self).answer(request)
     }
 }

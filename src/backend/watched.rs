@@ -1,6 +1,6 @@
 //! A backend whose tasks are seen as they are submitted.
 
-use super::Backend;
+use super::{Answer, Backend};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
@@ -58,5 +58,9 @@ impl<B: Backend> Backend for Watched<'_, B> {
 
     fn failure(&mut self, request: RequestId) -> Option<String> {
         self.backend.failure(request)
+    }
+
+    fn answer(&self, request: RequestId) -> Option<Answer> {
+        self.backend.answer(request)
     }
 }

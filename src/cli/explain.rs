@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use super::{Format, print, print_json};
 use crate::error::{Error, Result};
+use crate::experiment::executor::Executors;
 use crate::explain::request::Life;
 use crate::explain::task::Account;
 use crate::explain::{Again, Subject};
@@ -50,14 +51,14 @@ pub enum What {
 ///
 /// # Errors
 /// A folder of no run or of several; a run that can't be gone through again; a number that is not there.
-pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
     let point = only(args, &results)?;
     let subject = match args.what {
         What::Request => Subject::Request(RequestId(u32::try_from(args.number).unwrap_or(u32::MAX))),
         What::Task => Subject::Task(TaskId(args.number)),
     };
-    let again = Again::run(&results, point, subject)?;
+    let again = Again::run(&results, point, subject, executors)?;
     let (text, json) = match subject {
         Subject::Request(request) => {
             let life = Life::new(&again, request);

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
+use crate::experiment::executor::Target;
 use crate::experiment::knee::{self, Knee, Objective};
-use crate::experiment::target::Target;
 use crate::files::{folder_name, write_whole};
 use crate::policy::registry::Registry;
 use crate::scenario::{Load, Quantile, Scenario};
@@ -65,7 +65,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let knees = common.on_threads(|| knee::find(&scenario, &objective, stop, &|| bar.inc(1)))?;
     bar.finish_and_clear();
 
-    let file = common.out(Target::Sim.name()).join(folder_name(&scenario.name)).join("knee.csv");
+    let file = common.out(Target::SIM.name()).join(folder_name(&scenario.name)).join("knee.csv");
     write_whole(&file, |out| {
         writeln!(out, "policy,slo_ms,quantile,knee_rps,knee_rps_ci,replications")?;
         for knee in &knees {

@@ -27,11 +27,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::experiment::executor::Executors;
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 
@@ -66,19 +68,24 @@ enum Command {
 
 /// Runs the command line with the policies of a registry.
 pub fn main(registry: &Registry) -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Sim(args) => sim::run(&args, registry),
-        Command::Real(args) => real::run(&args, registry),
+    main_with(registry, &Executors::standard())
+}
+
+/// Runs the command line with the policies of a registry, on these executors and simulators.
+pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
+    let outcome = match parse(executors).command {
+        Command::Sim(args) => sim::run(&args, registry, executors),
+        Command::Real(args) => real::run(&args, registry, executors),
         Command::FindKnee(args) => find_knee::run(&args, registry),
         Command::FindWindow(args) => find_window::run(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
-        Command::Profile(args) => profile::run(&args, registry),
+        Command::Profile(args) => profile::run(&args, registry, executors),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),
-        Command::Explain(args) => explain::run(&args, registry),
-        Command::Validate(args) => validate::run(&args, registry),
+        Command::Explain(args) => explain::run(&args, registry, executors),
+        Command::Validate(args) => validate::run(&args, registry, executors),
         Command::Jit(args) => jit::run(&args),
         Command::Grnn(args) => grnn::run(&args),
         Command::Network(args) => network::run(&args),
@@ -92,6 +99,21 @@ pub fn main(registry: &Registry) -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// The command line, with the backends that are registered.
+fn parse(executors: &Executors) -> Cli {
+    let simulators = executors.simulators().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let computing = executors.executors().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let (simulators, computing) = (simulators.collect::<Vec<_>>(), computing.collect::<Vec<_>>());
+    let mut command = Cli::command();
+    for (name, values) in
+        [("sim", &simulators), ("real", &computing), ("profile", &computing), ("validate", &computing)]
+    {
+        let parser = PossibleValuesParser::new(values.clone());
+        command = command.mut_subcommand(name, |command| command.mut_arg("backend", |arg| arg.value_parser(parser)));
+    }
+    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 /// Options of every command that runs scenarios.

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use clap::ArgGroup;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::real::Backend;
 use super::{print, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::cost::grnn;
 use crate::error::{Context as _, Error, Result};
-use crate::experiment::target::Processor;
+use crate::experiment::executor::{Executor, Executors};
+use crate::experiment::standard::Cuda;
 use crate::files::{can_write, write_whole};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::network::Spec;
@@ -33,8 +33,8 @@ const REPEATS: u32 = 5;
 #[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario", "floors"]))]
 pub struct Args {
     /// What computes
-    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
-    pub backend: Backend,
+    #[arg(long, default_value = "cpu")]
+    pub backend: String,
 
     /// Cell and hidden width (repeatable), such as lstm:1024: lstm, gru, encoder, decoder, leaf, internal, or the name of a
     /// feed-forward cell
@@ -156,27 +156,32 @@ impl Order {
     ///
     /// # Errors
     /// A dataset or trace that can't be read; persistent kernels of a device or of a model that has none.
-    pub fn of_scenario(scenario: &Scenario, processor: Processor, output: &Path, quiet: bool) -> Result<Order> {
+    pub fn of_scenario(
+        scenario: &Scenario,
+        executor: &'static dyn Executor,
+        output: &Path,
+        quiet: bool,
+    ) -> Result<Order> {
         let wanted = vec![Wanted::of_scenario(scenario, &[])?];
         let settings = Settings {
-            batches: profile::batches_of(processor, wanted.iter().map(|one| &one.model)).to_vec(),
+            batches: profile::batches_of(executor, wanted.iter().map(|one| &one.model)).to_vec(),
             repeats: REPEATS,
             workers: scenario.device.workers,
-            processor,
+            executor,
             gpu: scenario.device.gpu,
-            persistent: persistent_of(scenario, processor)?,
+            persistent: persistent_of(scenario, executor)?,
         };
         Ok(Order { wanted, settings, output: Some(output.to_path_buf()), quiet })
     }
 
     /// What the command line asks for.
-    fn of_args(args: &Args, registry: &Registry) -> Result<Order> {
-        let processor = args.backend.processor();
+    fn of_args(args: &Args, registry: &Registry, executors: &Executors) -> Result<Order> {
+        let executor = executors.executor(&args.backend)?;
         let (wanted, workers, gpu, of_scenario) = match &args.scenario {
             Some(path) => {
                 let scenario = Scenario::load(path, &args.overrides, registry)?;
                 let wanted = Wanted::of_scenario(&scenario, &args.inputs)?;
-                let persistent = if args.grnn.is_none() { persistent_of(&scenario, processor)? } else { None };
+                let persistent = if args.grnn.is_none() { persistent_of(&scenario, executor)? } else { None };
                 (vec![wanted], scenario.device.workers, scenario.device.gpu, persistent)
             }
             None => {
@@ -185,7 +190,7 @@ impl Order {
             }
         };
         let persistent = match &args.grnn {
-            Some(device) => Some(named(device, &wanted, processor)?),
+            Some(device) => Some(named(device, &wanted, executor)?),
             None => of_scenario,
         };
         let takes_tokens = |model: &Model| match model {
@@ -206,12 +211,12 @@ impl Order {
             }
         }
         let given = match &args.batches[..] {
-            [] => profile::batches_of(processor, wanted.iter().map(|one| &one.model)),
+            [] => profile::batches_of(executor, wanted.iter().map(|one| &one.model)),
             given => given,
         };
         let batches: BTreeSet<u32> = given.iter().copied().collect();
         let batches = batches.into_iter().collect();
-        let settings = Settings { batches, repeats: args.repeats, workers, processor, gpu, persistent };
+        let settings = Settings { batches, repeats: args.repeats, workers, executor, gpu, persistent };
         Ok(Order { wanted, settings, output: args.output.clone(), quiet: args.quiet })
     }
 }
@@ -220,9 +225,9 @@ impl Order {
 ///
 /// # Errors
 /// A processor, a model or a device without them.
-pub fn persistent_of(scenario: &Scenario, processor: Processor) -> Result<Option<grnn::Device>> {
+pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Option<grnn::Device>> {
     let read = |file: &Path| {
-        on_gpus("device.grnn", processor)?;
+        on_gpus("device.grnn", executor)?;
         grnn::Cell::of(&scenario.workload.model)?;
         grnn::Device::read(file)
     };
@@ -230,8 +235,8 @@ pub fn persistent_of(scenario: &Scenario, processor: Processor) -> Result<Option
 }
 
 /// The device that the command line names for the persistent kernels of these networks.
-fn named(device: &str, wanted: &[Wanted], processor: Processor) -> Result<grnn::Device> {
-    on_gpus("--grnn", processor)?;
+fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::Device> {
+    on_gpus("--grnn", executor)?;
     match wanted.iter().find(|one| grnn::Cell::of(&one.model).is_err()) {
         None => grnn::Device::open(device).within("--grnn"),
         Some(other) => Err(Error::input(format!(
@@ -241,24 +246,24 @@ fn named(device: &str, wanted: &[Wanted], processor: Processor) -> Result<grnn::
     }
 }
 
-fn on_gpus(key: &str, processor: Processor) -> Result<()> {
-    match processor {
-        Processor::Cuda => Ok(()),
-        Processor::Cpu => Err(Error::input(format!(
-            "{key}: persistent kernels run on GPUs, and the CPU has none; add --backend cuda, or leave {key} out"
-        ))),
+fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
+    if executor.abilities().persistent_kernels {
+        return Ok(());
     }
+    Err(Error::input(format!(
+        "{key}: persistent kernels run on GPUs, and the CPU has none; add --backend cuda, or leave {key} out"
+    )))
 }
 
 /// Measures and writes the table.
 ///
 /// # Errors
 /// An unknown cell or model; what [`measure`] says.
-pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     if args.floors {
         return floors(args);
     }
-    measure(&Order::of_args(args, registry)?)
+    measure(&Order::of_args(args, registry, executors)?)
 }
 
 /// Measures what was ordered and writes the table.
@@ -294,7 +299,7 @@ fn put(path: Option<&Path>, csv: &str) -> Result<()> {
 
 /// Measures the floors of the first GPU in each format.
 fn floors(args: &Args) -> Result<()> {
-    if args.backend != Backend::Cuda {
+    if args.backend != Cuda.name() {
         return Err(Error::input("--floors: only those of GPUs are measured; add --backend cuda"));
     }
     args.output.as_deref().map_or(Ok(()), can_write)?;

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::{Common, sweep};
 use crate::error::Result;
 use crate::experiment::Options;
-use crate::experiment::target::{Processor, Target, Verify};
+use crate::experiment::executor::{Executors, Target, Verify};
 use crate::policy::registry::Registry;
 
 /// Run scenarios in real time, on networks that compute
@@ -22,8 +22,8 @@ pub struct Args {
     pub scenarios: Vec<PathBuf>,
 
     /// What computes
-    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
-    pub backend: Backend,
+    #[arg(long, default_value = "cpu")]
+    pub backend: String,
 
     /// Runs of each point, all with the same requests at the same times; from 2 on, figures come with 95 % confidence intervals
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -43,25 +43,6 @@ pub struct Args {
     pub common: Common,
 }
 
-/// A backend on a real clock.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// This machine's processor; a worker is a thread
-    Cpu,
-    /// This machine's GPUs; each of them is a worker
-    Cuda,
-}
-
-impl Backend {
-    /// What computes.
-    pub fn processor(self) -> Processor {
-        match self {
-            Backend::Cpu => Processor::Cpu,
-            Backend::Cuda => Processor::Cuda,
-        }
-    }
-}
-
 /// Which requests are verified.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
@@ -78,13 +59,13 @@ pub enum Which {
 /// # Errors
 /// A scenario with a mistake, before any of them is run; requests that failed, or whose results are not those of the same
 /// requests alone; a file that can't be written; Ctrl-C.
-pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let verify = match args.verify {
         Which::Sample => Verify::Sample,
         Which::All => Verify::All,
         Which::None => Verify::None,
     };
-    let target = Target::Real(args.backend.processor(), verify);
+    let target = Target::Real(executors.executor(&args.backend)?, verify);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.repeats, resume: args.resume };
     sweep::run(&args.scenarios, &args.common, &options, registry)

@@ -9,12 +9,11 @@ use super::{Format, print, print_json};
 use crate::backend::watched::Watcher;
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Processor, Target, Verify};
+use crate::experiment::inputs::Inputs;
 use crate::metrics::summary::Times;
 use crate::policy::registry::Registry;
 use crate::results::table::aligned;
-use crate::scenario::{PolicyEntry, Scenario, known};
+use crate::scenario::{PolicyEntry, Scenario, costs};
 use crate::task::{MemberList, Task};
 use crate::units::TaskId;
 use crate::validate::ledger::{Ledger, Signature, Term, ledger};
@@ -70,25 +69,25 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
             args.results.display()
         )));
     }
-    let prepared = Prepared::without_device(&scenario, Target::Real(Processor::Cpu, Verify::None))?;
+    let inputs = Inputs::new(&scenario)?;
     let models = match args.ledger {
-        true => Some(models(args, &scenario, prepared.cells())?),
+        true => Some(models(args, &scenario, inputs.cells())?),
         false => None,
     };
     let row = |point: &&Point| {
-        let recording = Recording::read(&point.folder, prepared.cells())?;
+        let recording = Recording::read(&point.folder, inputs.cells())?;
         let mut signatures = Vec::new();
         let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
             if models.is_some() {
                 signatures.push(Signature::of(task));
             }
         };
-        let replay = replay(&prepared, point, &recording, Watcher { members: false, see: &mut see })?;
+        let replay = replay(&inputs, point, &recording, Watcher { members: false, see: &mut see })?;
         let model = models.as_ref().filter(|_| replay.difference.is_none()).map(|models| &models[point.run.policy]);
         Ok(Row {
             policy: &scenario.policies[point.run.policy].label,
             point: point.run.load.to_string(),
-            ledger: model.map(|m| ledger(&prepared, point, &recording, &replay, &signatures, m)).transpose()?,
+            ledger: model.map(|m| ledger(&inputs, point, &recording, &replay, &signatures, m)).transpose()?,
             replay,
         })
     };
@@ -123,7 +122,7 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
             ))
         })?;
         let Scenario { workload, device, .. } = scenario;
-        let table = known::named(Some(costs), device, &workload.model, &workload.sizes())?;
+        let table = costs::named(Some(costs), device, &workload.model, &workload.sizes())?;
         table.expect("rows were named").device(cells, policy.overhead)
     };
     scenario.policies.iter().map(model).collect()

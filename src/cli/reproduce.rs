@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use self::order::{Item, Order};
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
-use crate::experiment::target::Target;
+use crate::experiment::executor::Target;
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
 use crate::papers::lab::{Lab, Study};
@@ -99,7 +99,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
     for (Item { paper, exhibit }, scenario) in scenarios {
         bar.set_message(format!("{} {}", paper.name(), exhibit.name));
         let out = out.join(paper.name());
-        let options = Options { target: Target::Sim, out, replications: 1, resume: false };
+        let options = Options { target: Target::SIM, out, replications: 1, resume: false };
         let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
         if report.interrupted() {
             return Err(Error::Interrupted);

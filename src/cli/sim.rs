@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{Common, sweep};
 use crate::error::Result;
 use crate::experiment::Options;
-use crate::experiment::target::Target;
+use crate::experiment::executor::{Executors, Target};
 use crate::policy::registry::Registry;
 
 /// Run scenarios on the simulated GPU
@@ -17,6 +17,10 @@ pub struct Args {
     /// Scenario files
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
+
+    /// What simulates the device
+    #[arg(long, default_value = "sim")]
+    pub backend: String,
 
     /// Runs of each point, each with its own random streams; from 2 on, figures come with 95 % confidence intervals
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -35,8 +39,8 @@ pub struct Args {
 ///
 /// # Errors
 /// A scenario with a mistake, before any of them is run; a file that can't be written; Ctrl-C.
-pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let target = Target::Sim;
+pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
+    let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.replications, resume: args.resume };
     sweep::run(&args.scenarios, &args.common, &options, registry)

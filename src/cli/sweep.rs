@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
 use crate::experiment::verify::{Largest, Verified};
 use crate::experiment::{self, Failure, Options, Report};
 use crate::files::folder_name;
@@ -30,7 +29,7 @@ pub fn run(files: &[PathBuf], common: &Common, options: &Options, registry: &Reg
     refuse_equal_names(&scenarios)?;
     if scenarios.len() > 1 {
         // So that a mistake in the last does not show after hours of the first.
-        scenarios.iter().try_for_each(|scenario| Prepared::new(scenario, options.target).map(drop))?;
+        scenarios.iter().try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
     }
     let stop = stop_on_ctrl_c()?;
     let mut documents = Vec::new();

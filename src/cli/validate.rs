@@ -4,26 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::profile::{self, Order};
-use super::real::Backend;
 use super::sweep::refuse_equal_names;
 use super::{Common, Format, print, print_json, stop_on_ctrl_c};
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Processor, Target, Verify};
+use crate::experiment::executor::{Executor, Executors, Target, Verify};
+use crate::experiment::prepare;
 use crate::files::folder_name;
 use crate::plot::{self, Inputs};
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 use crate::validate::compare::{Comparison, report as comparison_report};
 use crate::validate::set::{self, Line, Part, Plan, report};
-
-/// The set that is validated unless other scenarios are named.
-const SET: [&str; 3] =
-    ["scenarios/validate/chains.toml", "scenarios/validate/seq2seq.toml", "scenarios/validate/trees.toml"];
-
-/// The same on GPUs, where networks are wider and batches larger.
-const CUDA_SET: [&str; 3] =
-    ["scenarios/validate/gpu/chains.toml", "scenarios/validate/gpu/seq2seq.toml", "scenarios/validate/gpu/trees.toml"];
 
 /// How the names of the pictures begin.
 const PICTURE: &str = "latency-cdf-";
@@ -41,8 +32,8 @@ pub struct Args {
     pub scenarios: Vec<PathBuf>,
 
     /// What the real runs run on
-    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
-    pub backend: Backend,
+    #[arg(long, default_value = "cpu")]
+    pub backend: String,
 
     /// Loads in percent of each policy's capacity, with commas between them
     #[arg(long, value_delimiter = ',', default_value = "50,70,90,100,120", value_name = "PERCENT,…",
@@ -76,18 +67,18 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// # Errors
 /// A scenario with a mistake, before anything is run; whatever the profile and the runs say; Ctrl-C; decisions that a replay
 /// does not repeat.
-pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let common = &args.common;
-    let processor = args.backend.processor();
-    let files = if args.scenarios.is_empty() { the_set(processor)? } else { args.scenarios.clone() };
+    let executor = executors.executor(&args.backend)?;
+    let files = if args.scenarios.is_empty() { the_set(executor)? } else { args.scenarios.clone() };
     let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
     refuse_equal_names(&scenarios)?;
-    let target = Target::Real(processor, Verify::Sample);
+    let target = Target::Real(executor, Verify::Sample);
     let mut device = String::new();
     for scenario in &scenarios {
         set::check(scenario)?;
-        profile::persistent_of(scenario, processor)?; // A simulation has them, so that the real runs have to.
-        device = Prepared::new(scenario, target)?.described();
+        profile::persistent_of(scenario, executor)?; // A simulation has them, so that the real runs have to.
+        device = prepare(scenario, target)?.1.describe();
     }
     let plan = Plan {
         out: common.out.clone().unwrap_or_else(|| PathBuf::from("results/validate")),
@@ -99,7 +90,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let stop = stop_on_ctrl_c()?;
     let mut lines: Vec<Line> = Vec::new();
     for scenario in &scenarios {
-        let costs = costs(args, &plan, scenario)?;
+        let costs = costs(args, executor, &plan, scenario)?;
         let parts = common.on_threads(|| set::parts(scenario, &costs, &plan, stop))?;
         for part in &parts {
             tell(common, part, &plan);
@@ -130,12 +121,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 }
 
 /// The scenarios of a device, each of which has to be there.
-fn the_set(processor: Processor) -> Result<Vec<PathBuf>> {
-    let set = match processor {
-        Processor::Cpu => SET,
-        Processor::Cuda => CUDA_SET,
-    };
-    let set: Vec<PathBuf> = set.iter().map(PathBuf::from).collect();
+fn the_set(executor: &dyn Executor) -> Result<Vec<PathBuf>> {
+    let set: Vec<PathBuf> = executor.validation_set().iter().map(PathBuf::from).collect();
     match set.iter().find(|file| !file.is_file()) {
         None => Ok(set),
         Some(missing) => Err(Error::input(format!(
@@ -146,13 +133,13 @@ fn the_set(processor: Processor) -> Result<Vec<PathBuf>> {
 }
 
 /// The cost table of a scenario: measured now, unless one was given.
-fn costs(args: &Args, plan: &Plan, scenario: &Scenario) -> Result<PathBuf> {
+fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &Scenario) -> Result<PathBuf> {
     if let Some(costs) = &args.costs {
         return Ok(costs.clone());
     }
     let costs = plan.out.join(folder_name(&scenario.name)).join("costs.csv");
     args.common.note(format!("{}: measuring the cells", scenario.name));
-    let order = Order::of_scenario(scenario, args.backend.processor(), &costs, args.common.quiet)?;
+    let order = Order::of_scenario(scenario, executor, &costs, args.common.quiet)?;
     profile::measure(&order)?;
     Ok(costs)
 }

@@ -1,88 +1,284 @@
-//! The device that a target stands for, made ready for a scenario.
+//! The device of an experiment, and one run on it.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use super::engine::{self, Engine};
-use super::target::{Processor, Target};
+use super::Run;
+use super::executor::{Executor, Loaded, Simulation, Simulator, Target, Verify};
+use super::inputs::{Inputs, Prepared, operators};
+use super::verify::{self, Answered, Tolerance, Verified};
+use crate::backend::Backend;
+use crate::backend::cuda::Options;
 use crate::cost::grnn;
 use crate::cost::table::{CostTable, TableModel};
+use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
+use crate::metrics::bounds::{Bounds, Fastest};
+use crate::metrics::extrapolation::Extrapolation;
+use crate::metrics::laws;
+use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::Network;
 use crate::network::spec::Spec;
-use crate::scenario::{PolicyEntry, Scenario, known};
-use crate::workload::model::CellType;
-use crate::workload::operator::catalogue::Catalogue;
+use crate::policy::registry::Batches;
+use crate::scenario::{PolicyEntry, Scenario, costs};
+use crate::units::{CellId, Nanos, RequestId};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// What tasks run on.
-pub(super) enum Device {
-    /// The device as each policy sees it, with its costs and overheads.
-    Simulated(Vec<TableModel>),
-    /// The network that it computes, and the device with it. Held by one run after the other.
-    Real(Arc<Network>, Mutex<Engine>),
+/// What the tasks of a scenario run on.
+pub enum Device {
+    /// The simulated device, with its costs and overheads for each policy.
+    Simulated(&'static dyn Simulator, Vec<TableModel>),
+    /// An executor with the network loaded. One run at a time holds it.
+    Real {
+        /// The network, as the CPU computes it.
+        network: Arc<Network>,
+        /// The network on the executor.
+        loaded: Mutex<Box<dyn Loaded>>,
+        /// Which requests are verified.
+        verify: Verify,
+        /// The executor keeps only the results of requests that were chosen before the run.
+        keeps_chosen_only: bool,
+    },
+}
+
+/// The outcome of a run.
+pub struct RunOutput {
+    /// What happened in it.
+    pub record: Recorder,
+    /// The user stopped it before its end.
+    pub interrupted: bool,
+    /// The results of the requests to verify; empty in a simulation.
+    pub answers: Vec<Answered>,
+    requests: Arc<Requests>,
+}
+
+/// Reads the inputs of a scenario and makes its device ready, so that mistakes show before the first run.
+///
+/// # Errors
+/// The errors of [`Inputs::new`]; in a simulation, a cell without costs; in a real experiment, weights or a request that do
+/// not fit the network, or a device that is missing.
+pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
+    let device = Device::new(scenario, target)?;
+    let inputs = Inputs::new(scenario)?;
+    device.check(&inputs)?;
+    Ok((inputs, device))
 }
 
 impl Device {
-    /// Reads the cost tables, or makes the network ready.
-    ///
-    /// # Errors
-    /// A table that is missing or broken, or has no costs of a cell; weights that do not fit the network; GPUs that are missing,
-    /// or something that they need.
-    pub fn new(scenario: &Scenario, target: Target, cells: &[CellType]) -> Result<Device> {
+    fn new(scenario: &Scenario, target: Target) -> Result<Device> {
         match target {
-            Target::Sim => {
+            Target::Simulated(simulator) => {
+                let cells = scenario.workload.model.cell_types();
                 let operators = operators(scenario);
-                let device = |policy: &PolicyEntry| {
-                    let costs = costs(scenario, policy)?;
+                let costs = |policy: &PolicyEntry| {
+                    let costs = simulated_costs(scenario, policy)?;
                     match policy.settings.runs_operators() {
-                        true => costs.device_with(cells, &operators, policy.overhead),
-                        false => costs.device(cells, policy.overhead),
+                        true => costs.device_with(&cells, &operators, policy.overhead),
+                        false => costs.device(&cells, policy.overhead),
                     }
                 };
-                scenario.policies.iter().map(device).collect::<Result<_>>().map(Device::Simulated)
+                let costs = scenario.policies.iter().map(costs).collect::<Result<_>>()?;
+                Ok(Device::Simulated(simulator, costs))
             }
-            Target::Real(processor, _) => {
-                let engine = engine(scenario, processor)?;
-                Ok(Device::Real(Arc::clone(engine.network()), Mutex::new(engine)))
+            Target::Real(executor, verify) => {
+                let loaded = load(scenario, executor)?;
+                let network = Arc::clone(loaded.network());
+                let keeps_chosen_only = executor.abilities().keeps_chosen_only;
+                Ok(Device::Real { network, loaded: Mutex::new(loaded), verify, keeps_chosen_only })
             }
         }
     }
 
-    /// Whether the device can run these requests.
-    ///
-    /// # Errors
-    /// An input that is larger than those of a cost table; a graph that a network does not compute.
-    pub fn check(&self, scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
+    /// Whether the device can run the requests of the first replication.
+    fn check(&self, inputs: &Inputs<'_>) -> Result<()> {
+        let requests = inputs.requests(0)?;
         match self {
-            Device::Simulated(_) => check_inputs(scenario, cells, requests),
-            Device::Real(network, _) => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
-                network.check(graph).within(format_args!("{}: request {id}", scenario.file.display()))
+            Device::Simulated(..) => check_inputs(inputs, &requests),
+            Device::Real { network, .. } => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
+                network.check(graph).within(format_args!("{}: request {id}", inputs.scenario().file.display()))
             }),
         }
     }
+
+    /// Carries out one run, until its end or until `stop` is set.
+    ///
+    /// # Errors
+    /// A simulation that exceeds the range of its clock, or a backend that can't be started.
+    pub fn run(&self, inputs: &Inputs<'_>, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<RunOutput> {
+        let (prepared, served, answers) = match self {
+            Device::Simulated(simulator, costs) => {
+                let mut prepared = inputs.prepare(run, keep)?;
+                let mut backend = simulated(*simulator, &costs[run.policy], inputs, run);
+                let served = prepared.serve(&mut *backend, stop);
+                if backend.now() == Nanos::MAX {
+                    return Err(exceeds_the_clock(inputs.scenario(), run));
+                }
+                (prepared, served, Vec::new())
+            }
+            Device::Real { network, loaded, verify, keeps_chosen_only } => {
+                // Every repeat has the requests and arrivals of the first.
+                let mut prepared = inputs.prepare(&Run { replication: 0, ..*run }, keep)?;
+                let Prepared { requests, arrivals, policy, record, .. } = &mut prepared;
+                let choose = |all| verify::chosen(*verify, all, &mut inputs.stream(run.replication, "verify"));
+                let mut options = options(inputs, run.policy, requests);
+                if *keeps_chosen_only {
+                    let chosen = choose((0..requests.len() as u32).map(RequestId).collect());
+                    options.keep = verify::kept(network, requests, chosen);
+                }
+                let requests: &Requests = requests;
+                let mut source = arrivals.source(requests);
+                let mut loaded = loaded.lock().expect("a run that panics ends the program");
+                // The clock starts here, when everything else is ready.
+                let mut backend = loaded.start(requests, &options, None)?;
+                let served = drive(&mut *source, &mut **policy, &mut *backend, record, inputs.workers(), stop);
+                let finished = verify::finished(record);
+                let asked = match keeps_chosen_only {
+                    true => options.keep.into_iter().filter(|id| finished.binary_search(id).is_ok()).collect(),
+                    false => choose(finished),
+                };
+                let answers = asked.into_iter().map(|request| (request, backend.answer(request))).collect();
+                drop((source, backend));
+                (prepared, served, answers)
+            }
+        };
+        let interrupted = match served {
+            Err(Error::Interrupted) => true,
+            served => served.map(|()| false)?,
+        };
+        debug_assert_eq!(broken_law(&prepared.record), None, "a run breaks a law");
+        Ok(RunOutput { record: prepared.record, interrupted, answers, requests: prepared.requests })
+    }
+
+    /// A simulated backend for a run; `None` on a real device.
+    pub fn simulated(&self, inputs: &Inputs<'_>, run: &Run) -> Option<Box<dyn Backend>> {
+        match self {
+            Device::Simulated(simulator, costs) => Some(simulated(*simulator, &costs[run.policy], inputs, run)),
+            Device::Real { .. } => None,
+        }
+    }
+
+    /// The simulated device as a policy sees it, with its costs and overheads; `None` on a real device.
+    pub fn costs(&self, policy: usize) -> Option<&TableModel> {
+        match self {
+            Device::Simulated(_, costs) => Some(&costs[policy]),
+            Device::Real { .. } => None,
+        }
+    }
+
+    /// Compares the results of requests in a run with the same requests run alone.
+    ///
+    /// # Errors
+    /// Those of [`verify::compare`].
+    pub fn verify(&self, output: &RunOutput, stop: &AtomicBool) -> Result<Verified> {
+        match self {
+            Device::Simulated(..) => Ok(Verified::default()),
+            Device::Real { network, loaded, .. } => {
+                let precision = loaded.lock().expect("a run that panics ends the program").precision();
+                let tolerance = Tolerance::new(precision, network.spec());
+                verify::compare(network, &output.requests, &output.answers, &tolerance, stop)
+            }
+        }
+    }
+
+    /// The device in words.
+    pub fn describe(&self) -> String {
+        match self {
+            Device::Simulated(simulator, _) if simulator.name() == Target::SIM.name() => "simulated".into(),
+            Device::Simulated(simulator, _) => format!("simulated by {}", simulator.name()),
+            Device::Real { loaded, .. } => loaded.lock().expect("a run that panics ends the program").describe(),
+        }
+    }
+
+    /// Bounds that no policy of the scenario can beat, on the requests of the first replication; `None` on a real device.
+    ///
+    /// # Errors
+    /// As [`Inputs::requests`].
+    pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
+        let Device::Simulated(_, costs) = self else { return Ok(None) };
+        let cells = inputs.cells().len();
+        let requests = inputs.requests(0)?;
+        let all = count_nodes(&requests, cells);
+        let mut largest = vec![0; cells];
+        let mut streams = 1;
+        for policy in 0..costs.len() {
+            streams = inputs.streams(policy).max(streams);
+            let batches = inputs.largest_batches(policy);
+            let of_policy = batches.map_or(all.clone(), |batches| nodes(batches, &requests, cells));
+            let larger = largest.iter_mut().zip(&of_policy).zip(&all);
+            larger.for_each(|((largest, of_policy), all)| *largest = (*of_policy).min(*all).max(*largest));
+        }
+        Ok(Some(Bounds::of(&requests, &mut Fastest::new(costs, largest, streams), inputs.workers())))
+    }
+
+    /// The cell types that ran at batch sizes missing from the policy's cost table; empty on a real device.
+    pub fn extrapolated(&self, inputs: &Inputs<'_>, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
+        let Some(costs) = self.costs(run.policy) else { return Vec::new() };
+        let measured = match inputs.runs_several_steps(run.policy) {
+            true => TableModel::measured_of_several_steps,
+            false => TableModel::measured,
+        };
+        let counts = (0..).map(CellId).zip(inputs.steps()).zip(&record.batches);
+        counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &measured(costs, id), counts)).collect()
+    }
 }
 
-/// The operators of the scenario's model, in the sizes of its network.
-pub(super) fn operators(scenario: &Scenario) -> Catalogue {
-    Catalogue::new(&scenario.workload.model, &scenario.workload.sizes())
+fn simulated(simulator: &dyn Simulator, costs: &TableModel, inputs: &Inputs<'_>, run: &Run) -> Box<dyn Backend> {
+    simulator.start(Simulation {
+        workers: inputs.workers(),
+        streams: inputs.streams(run.policy),
+        costs: costs.clone(),
+        random: inputs.stream(run.replication, "simulator"),
+    })
 }
 
-/// The network that a scenario describes, on its device.
-fn engine(scenario: &Scenario, processor: Processor) -> Result<Engine> {
-    let (model, device) = (&scenario.workload.model, &scenario.device);
-    engine::check(processor, model, &device.gpu).within(scenario.file.display())?;
-    let ready = || {
-        let persistent = device.grnn.as_ref().filter(|_| processor == Processor::Cuda);
+/// What an executor may make ready for a run before its clock starts.
+fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
+    let batches = inputs.largest_batches(policy);
+    let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, inputs.cells().len()));
+    Options {
+        keep: Vec::new(),
+        materialise: (0..).map(CellId).zip(largest).collect(),
+        several_launches: inputs.runs_several_steps(policy),
+        streams: inputs.streams(policy),
+    }
+}
+
+fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
+    let entry = &scenario.policies[run.policy];
+    let costs = entry.costs.as_ref().map_or(String::new(), |costs| costs.display().to_string());
+    Error::input(format!(
+        "{}: \"{}\" at {} is not done when the clock ends, after {}; are the costs in {costs} in nanoseconds?",
+        scenario.file.display(),
+        entry.label,
+        run.load,
+        Nanos::MAX,
+    ))
+}
+
+/// Loads the network that a scenario describes.
+fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>> {
+    let (model, device, file) = (&scenario.workload.model, &scenario.device, scenario.file.display());
+    executor.check(model, &device.gpu).within(&file)?;
+    if let Some(entry) = scenario.policies.iter().find(|entry| entry.settings.runs_operators()) {
+        return Err(Error::input(format!(
+            "{file}: policy \"{}\": kind \"{}\" runs operators, which only the simulator has; networks compute whole cells",
+            entry.label,
+            entry.settings.kind()
+        )));
+    }
+    let loaded = || {
+        let persistent = device.grnn.as_ref().filter(|_| executor.abilities().persistent_kernels);
         let persistent =
             persistent.map(|file| grnn::Cell::of(model).and_then(|_| grnn::Device::read(file))).transpose()?;
         let network = Network::new(model, &spec(scenario)).within("workload")?;
-        Engine::new(processor, network, &device.gpu, persistent.as_ref(), device.workers)
+        executor.load(network, &device.gpu, persistent.as_ref(), device.workers)
     };
-    ready().within(scenario.file.display())
+    loaded().within(&file)
 }
 
-/// The sizes of a scenario's network, and where its weights are from.
+/// The sizes of a scenario's network, and the source of its weights.
 pub fn spec(scenario: &Scenario) -> Spec {
     let workload = &scenario.workload;
     Spec {
@@ -95,9 +291,9 @@ pub fn spec(scenario: &Scenario) -> Spec {
 }
 
 /// The costs of a policy's tasks, which a simulation needs.
-fn costs(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
+fn simulated_costs(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
     let Scenario { workload, device, file, .. } = scenario;
-    let named = known::named(policy.costs.as_deref(), device, &workload.model, &workload.sizes());
+    let named = costs::named(policy.costs.as_deref(), device, &workload.model, &workload.sizes());
     named.within(file.display())?.ok_or_else(|| {
         Error::input(format!(
             "{}: device.costs: missing; the simulator takes the times of \"{}\" from a cost table (a CSV file with the \
@@ -109,12 +305,12 @@ fn costs(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
     })
 }
 
-/// A cell whose time depends on the size of its input, and is measured, needs costs for the largest input.
-fn check_inputs(scenario: &Scenario, cells: &[CellType], requests: &Requests) -> Result<()> {
+/// A cell whose measured time depends on the size of its input needs costs for the largest input.
+fn check_inputs(inputs: &Inputs<'_>, requests: &Requests) -> Result<()> {
     let largest = requests.shapes.iter().map(Shape::length).max().unwrap_or(0);
-    for file in scenario.policies.iter().filter_map(|policy| policy.costs.as_ref()) {
+    for file in inputs.scenario().policies.iter().filter_map(|policy| policy.costs.as_ref()) {
         let table = CostTable::read(file)?;
-        for cell in cells.iter().filter(|cell| cell.sized) {
+        for cell in inputs.cells().iter().filter(|cell| cell.sized) {
             if let Some(limit) = table.largest_input(&cell.name).filter(|limit| *limit < largest) {
                 return Err(Error::input(format!(
                     "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \
@@ -126,4 +322,48 @@ fn check_inputs(scenario: &Scenario, cells: &[CellType], requests: &Requests) ->
         }
     }
     Ok(())
+}
+
+/// A policy's largest batches in nodes of each cell type.
+fn nodes(batches: Batches, requests: &Requests, cells: usize) -> Vec<u32> {
+    match batches {
+        Batches::Nodes(of_cells) => of_cells,
+        Batches::Requests(most) => {
+            let most = most.min(requests.len() as u32);
+            widths(requests, cells).into_iter().map(|width| width.saturating_mul(most)).collect()
+        }
+    }
+}
+
+/// The nodes of each cell type.
+fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
+    let mut counts = vec![0u32; cells];
+    let mut add = |cell: CellId, nodes: u32| counts[cell.index()] = counts[cell.index()].saturating_add(nodes);
+    for graph in requests.graphs.iter() {
+        match graph {
+            CellGraph::Chains(runs) => runs.iter().for_each(|run| add(run.cell, run.length)),
+            CellGraph::Graph(graph) => graph.cells().iter().for_each(|cell| add(*cell, 1)),
+        }
+    }
+    counts
+}
+
+/// For each cell type, the most nodes of any request at the same depth.
+fn widths(requests: &Requests, cells: usize) -> Vec<u32> {
+    let mut widest = vec![0; cells];
+    for graph in requests.graphs.iter() {
+        widest.iter_mut().zip(graph.widths(cells)).for_each(|(widest, width)| *widest = width.max(*widest));
+    }
+    widest
+}
+
+/// The law that a finished run breaks, if any. Debug builds check it, so every run of every test does.
+fn broken_law(record: &Recorder) -> Option<String> {
+    let all_left = record.left().iter().all(|at| *at != Nanos::MAX);
+    let checks = [
+        laws::causality(record),
+        if all_left { laws::littles_law(record) } else { Ok(()) },
+        if record.tasks.is_empty() { Ok(()) } else { laws::busy_is_covered_by_tasks(record) },
+    ];
+    checks.into_iter().find_map(Result::err)
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::carry_out::{Finished, Host};
-use super::prepared::Prepared;
+use super::device::Device;
+use super::inputs::Inputs;
+use super::point::{Host, PointResult};
 use super::{Options, Run};
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
@@ -54,11 +55,13 @@ impl Folder {
     ///
     /// # Errors
     /// A folder or file that can't be written; on resuming, a finished run that would come to other results today.
-    pub fn open(scenario: &Scenario, prepared: &Prepared<'_>, options: &Options, runs: &[Run]) -> Result<Folder> {
+    pub fn open(workload: &Inputs<'_>, device: &Device, options: &Options, runs: &[Run]) -> Result<Folder> {
+        let scenario = workload.scenario();
         let path = options.out.join(folder_name(&scenario.name));
         let policies: Vec<String> = scenario.policies.iter().map(|policy| folder_name(&policy.label)).collect();
-        let device = prepared.described();
-        let folder = Folder { path, policies, device, fingerprints: fingerprints(scenario, prepared)? };
+        let description = device.describe();
+        let fingerprints = fingerprints(scenario, &description, options.target.is_real())?;
+        let folder = Folder { path, policies, device: description, fingerprints };
         if options.resume {
             folder.refuse_others(runs)?;
             // It would not tell of what is now added.
@@ -85,8 +88,8 @@ impl Folder {
             "folders": folders,
         });
         write_json(&folder.path.join("run.json"), &reproduces)?;
-        folder.write_lengths(&prepared.requests(0)?.shapes)?;
-        if let Some(bounds) = prepared.bounds()? {
+        folder.write_lengths(&workload.requests(0)?.shapes)?;
+        if let Some(bounds) = device.bounds(workload)? {
             write_json(&folder.path.join("bounds.json"), &bounds)?;
         }
         Ok(folder)
@@ -208,7 +211,7 @@ impl Folder {
     ///
     /// # Errors
     /// A file that can't be written.
-    pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<Finished>], wall: Duration) -> Result<()> {
+    pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<PointResult>], wall: Duration) -> Result<()> {
         let runs: Vec<Value> =
             runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
         let now = crate::clock::unix_seconds();
@@ -223,7 +226,7 @@ impl Folder {
     }
 
     /// What is known of a run that was carried out here; `None` for one that was taken over.
-    fn host_row(&self, run: &Run, finished: &Finished) -> Option<Value> {
+    fn host_row(&self, run: &Run, finished: &PointResult) -> Option<Value> {
         let Host { wall, decisions, verified, failures: _ } = finished.host.as_ref()?;
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
         let mut row = json!({
@@ -291,8 +294,7 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 /// For each policy, of all that decides the results of its points: the scenario, the files that it names, the program, and
 /// the machine of a real run. Not of the other policies or the list of loads, so that either can be added to when a sweep
 /// is resumed; nor of costs and overheads where tasks take what they take.
-fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<String>> {
-    let target = prepared.target();
+fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.resolved_json();
     let root = common.as_object_mut().expect("a scenario is a table");
     let mut policies =
@@ -302,7 +304,7 @@ fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<Stri
             table.retain(|key, _| !keys.contains(&key.as_str()));
         }
     }
-    if target.is_real() {
+    if real {
         root.remove("overhead");
         for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {
             table.retain(|key, _| !["costs", "roofline", "overhead"].contains(&key.as_str()));
@@ -320,7 +322,7 @@ fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<Stri
         "{} {} {} {common} {} {} {}",
         env!("CARGO_PKG_VERSION"),
         env!("BATCHLAB_COMMIT"),
-        prepared.described(),
+        device,
         named?,
         weights?,
         model?
@@ -329,8 +331,8 @@ fn fingerprints(scenario: &Scenario, prepared: &Prepared<'_>) -> Result<Vec<Stri
         .iter()
         .zip(&scenario.policies)
         .map(|(settings, policy)| {
-            let costs = policy.costs.as_deref().filter(|_| !target.is_real());
-            let roofline = scenario.device.roofline.as_deref().filter(|_| !target.is_real());
+            let costs = policy.costs.as_deref().filter(|_| !real);
+            let roofline = scenario.device.roofline.as_deref().filter(|_| !real);
             let [costs, roofline] = [costs, roofline].map(|file| file.map_or(Ok(String::new()), hash_of));
             let all = format!("{common} {settings} {} {}", costs?, roofline?);
             Ok(format!("{:016x}", fnv1a(all.as_bytes())))

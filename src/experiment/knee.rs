@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 use rayon::prelude::*;
 
 use super::Run;
-use super::prepared::Prepared;
-use super::target::Target;
+use super::device::{Device, prepare};
+use super::executor::Target;
+use super::inputs::Inputs;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Keep;
 use crate::metrics::stats::{Interval, interval};
@@ -73,7 +74,7 @@ pub fn find(
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Knee>> {
-    let prepared = Prepared::new(scenario, Target::Sim)?;
+    let (inputs, device) = prepare(scenario, Target::SIM)?;
     let first = match scenario.arrivals() {
         Some(ArrivalSpec::Open { process, rates }) if process.takes_rate() => rates[0],
         _ => {
@@ -91,7 +92,7 @@ pub fn find(
         .map(|&(policy, replication)| {
             let holds = |rate: f64| {
                 let run = Run { policy, load: LoadPoint::Rate(Rate(rate)), replication };
-                holds(&prepared, &run, objective, scenario, stop)
+                holds(&inputs, &device, &run, objective, stop)
             };
             let found = search(holds, first.0, objective.tolerance)?;
             progress();
@@ -123,18 +124,12 @@ fn holds_everywhere(scenario: &Scenario, policy: usize, objective: &Objective) -
     ))
 }
 
-fn holds(
-    prepared: &Prepared<'_>,
-    run: &Run,
-    objective: &Objective,
-    scenario: &Scenario,
-    stop: &AtomicBool,
-) -> Result<bool> {
-    let ran = prepared.execute(run, Keep::default(), stop)?;
+fn holds(inputs: &Inputs<'_>, device: &Device, run: &Run, objective: &Objective, stop: &AtomicBool) -> Result<bool> {
+    let ran = device.run(inputs, run, Keep::default(), stop)?;
     if ran.interrupted {
         return Err(Error::Interrupted);
     }
-    let summary = summarize(&ran.record, &Measure { slo: Some(objective.slo), ..prepared.measure(run.load) });
+    let summary = summarize(&ran.record, &Measure { slo: Some(objective.slo), ..inputs.measure(run.load) });
     let times = &summary.latency;
     let value = match objective.quantile.name() {
         "p50" => times.p50_ms,
@@ -147,7 +142,7 @@ fn holds(
         let needed = (10.0 / (1.0 - objective.quantile.share())).round();
         Error::input(format!(
             "{}: workload.requests: {} are too few for {}; at least {needed} beside the warm-up",
-            scenario.file.display(),
+            inputs.scenario().file.display(),
             times.samples,
             objective.quantile.name(),
         ))

@@ -5,13 +5,13 @@
 //! does that or when, so that points are parallel, though a run is not. Real runs have the machine to themselves, one after
 //! the other.
 
-mod carry_out;
-pub(crate) mod device;
-pub(crate) mod engine;
+pub mod device;
+pub mod executor;
 pub mod folder;
+pub mod inputs;
 pub mod knee;
-pub mod prepared;
-pub mod target;
+mod point;
+pub mod standard;
 mod tolerance;
 pub mod verify;
 pub mod window;
@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use self::carry_out::{Finished, carry_out};
+pub use self::device::prepare;
+use self::executor::Target;
 use self::folder::Folder;
-use self::prepared::Prepared;
-use self::target::Target;
+use self::point::{PointResult, run_point};
 use self::verify::Verified;
 use crate::clock;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ pub struct Report {
     pub decisions: Decisions,
     /// Runs that are finished, of those that there are.
     pub finished: (usize, usize),
-    /// Finished runs that an earlier call had carried out.
+    /// PointResult runs that an earlier call had carried out.
     pub taken_over: usize,
     /// What came of comparing requests with the same requests run alone.
     pub verified: Verified,
@@ -92,13 +92,12 @@ impl Report {
         folder: Folder,
         rows: Vec<SummaryRow>,
         scenario: &Scenario,
-        target: Target,
         runs: &[Run],
-        finished: &[Option<Finished>],
+        finished: &[Option<PointResult>],
     ) -> Report {
         let done = || runs.iter().zip(finished).filter_map(|(run, finished)| Some((run, finished.as_ref()?)));
         let here = || done().filter_map(|(run, finished)| Some((run, finished.host.as_ref()?)));
-        let failed = done().filter(|_| target.is_real()).map(|(_, finished)| finished.summary.failed).sum();
+        let failed = done().map(|(_, finished)| finished.summary.failed).sum();
         let failures = here().flat_map(|(run, host)| host.failures.iter().map(move |failure| (run, failure)));
         let failures = failures.map(|(run, (request, reason))| Failure {
             run: *run,
@@ -146,15 +145,15 @@ pub struct Run {
 pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
     let clock = clock::now();
     let scenario = &*options.target.completed(scenario);
-    let prepared = Prepared::new(scenario, options.target)?;
+    let (inputs, device) = prepare(scenario, options.target)?;
     let runs = runs(scenario, options);
-    let folder = Folder::open(scenario, &prepared, options, &runs)?;
+    let folder = Folder::open(&inputs, &device, options, &runs)?;
 
     let failure = Mutex::new(None);
     let one = |run: &Run| {
         let outcome = match options.resume.then(|| folder.finished(run)).flatten() {
-            Some(summary) => Ok(Finished { summary, host: None }),
-            None => carry_out(run, &prepared, &folder, stop),
+            Some(summary) => Ok(PointResult { summary, host: None }),
+            None => run_point(run, &inputs, &device, &folder, stop),
         };
         match outcome {
             Ok(finished) => {
@@ -170,7 +169,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
             }
         }
     };
-    let finished: Vec<Option<Finished>> = match options.target.is_real() {
+    let finished: Vec<Option<PointResult>> = match options.target.is_real() {
         true => runs.iter().map(one).collect(),
         // One run is long enough to be a piece of work of its own.
         false => runs.par_iter().with_max_len(1).map(one).collect(),
@@ -184,7 +183,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
         folder.write_host(&runs, &finished, clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;
-    let mut report = Report::new(folder, rows, scenario, options.target, &runs, &finished);
+    let mut report = Report::new(folder, rows, scenario, &runs, &finished);
     if !report.interrupted() {
         draw(scenario, &mut report)?;
     }
@@ -209,7 +208,7 @@ fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
 }
 
 /// A row for each point all of whose replications are finished: policies in the order of the scenario, then loads.
-fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Finished>]) -> Vec<SummaryRow> {
+fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
     let loads = scenario.points();
     let points = (0..scenario.policies.len()).flat_map(|policy| loads.iter().map(move |load| (policy, *load)));
     points

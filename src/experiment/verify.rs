@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rand::seq::index;
 use rayon::prelude::*;
 
-use super::target::Verify;
+use super::executor::Verify;
 pub use super::tolerance::{Largest, Tolerance};
+pub use crate::backend::Answer;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::network::Network;
@@ -19,15 +20,6 @@ use crate::workload::trace::Requests;
 
 /// How many requests a sample has.
 const SAMPLE: usize = 32;
-
-/// What a request came to.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// The digest of all bits, where the bits have to be the CPU's.
-    Digest(u64),
-    /// The whole of it, where they need not.
-    Output(Output),
-}
 
 /// A request with what it came to in a run, if anything.
 pub type Answered = (RequestId, Option<Answer>);

@@ -12,8 +12,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Processor, Target, Verify};
+use crate::experiment::executor::{Executors, Target};
+use crate::experiment::inputs::Inputs;
+use crate::experiment::prepare;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::results::write;
 use crate::task::Reason;
@@ -111,7 +112,7 @@ impl Again {
     /// # Errors
     /// A real run without a recording; a run that comes to something else than its logs say, since costs or the program
     /// have changed; a subject that is not there, with the range of those that are.
-    pub fn run(results: &Results, point: &Point, subject: Subject) -> Result<Again> {
+    pub fn run(results: &Results, point: &Point, subject: Subject, executors: &Executors) -> Result<Again> {
         let mut formed = Vec::new();
         let cells = results.scenario.workload.model.cell_types().len();
         let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
@@ -122,11 +123,11 @@ impl Again {
             formed.extend(members.filter(concerned).map(|members| Formed::of(id, task, members.clone(), cells)));
         };
         let watcher = Watcher { members: true, see: &mut see };
-        let (prepared, record) = match Recording::is_in(&point.folder) {
+        let (inputs, record) = match Recording::is_in(&point.folder) {
             true => played(results, point, watcher)?,
-            false => simulated(results, point, watcher)?,
+            false => simulated(results, point, watcher, executors)?,
         };
-        let requests = prepared.requests(0)?;
+        let requests = inputs.requests(0)?;
         let (what, given, count) = match subject {
             Subject::Request(request) => ("request", u64::from(request.0), requests.len() as u64),
             Subject::Task(task) => ("task", task.0, record.task_count),
@@ -141,7 +142,7 @@ impl Again {
         Ok(Again {
             policy: results.scenario.policies[point.run.policy].label.clone(),
             point: point.run.load.to_string(),
-            steps: prepared.steps().to_vec(),
+            steps: inputs.steps().to_vec(),
             requests,
             record,
             formed,
@@ -186,20 +187,24 @@ impl Again {
 }
 
 /// A simulated run, simulated again and held against its logs.
-fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Prepared<'r>, Recorder)> {
-    if results.backend != Target::Sim.name() {
+fn simulated<'r>(
+    results: &'r Results,
+    point: &Point,
+    watcher: Watcher<'_>,
+    executors: &Executors,
+) -> Result<(Inputs<'r>, Recorder)> {
+    let Ok(simulator) = executors.simulator(&results.backend) else {
         return Err(Error::input(format!(
             "{}: has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
              run it with output.tasks = true",
             point.folder.display()
         )));
-    }
-    let prepared = Prepared::new(&results.scenario, Target::Sim)?;
-    let device = prepared.device(point.run.policy).expect("a simulated target has devices").clone();
-    let mut backend = Watched::new(prepared.simulated(point.run.policy, device), watcher);
-    let keep = Keep { tasks: true, reasons: true, ..Keep::default() };
-    let mut record = prepared.recorder(&point.run, keep)?;
-    prepared.serve(&point.run, &mut backend, &mut record, &AtomicBool::new(false))?;
+    };
+    let (inputs, device) = prepare(&results.scenario, Target::Simulated(simulator))?;
+    let backend = device.simulated(&inputs, &point.run).expect("the target is simulated");
+    let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
+    run.serve(&mut Watched::new(backend, watcher), &AtomicBool::new(false))?;
+    let record = run.record;
 
     let mut again = Vec::new();
     write::requests(&mut again, &record).map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
@@ -209,20 +214,20 @@ fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> R
              the scenario again, and explain that",
             point.folder.display()
         ))),
-        _ => Ok((prepared, record)),
+        _ => Ok((inputs, record)),
     }
 }
 
 /// A recorded run, decided again.
-fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Prepared<'r>, Recorder)> {
-    let prepared = Prepared::without_device(&results.scenario, Target::Real(Processor::Cpu, Verify::None))?;
-    let recording = Recording::read(&point.folder, prepared.cells())?;
-    let replay = replay(&prepared, point, &recording, watcher)?;
+fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Inputs<'r>, Recorder)> {
+    let inputs = Inputs::new(&results.scenario)?;
+    let recording = Recording::read(&point.folder, inputs.cells())?;
+    let replay = replay(&inputs, point, &recording, watcher)?;
     match replay.difference {
         Some(difference) => Err(Error::failed(format!(
             "{}: the run is not decided in the same way again, so that nothing can be said of its reasons: {difference}",
             point.folder.display()
         ))),
-        None => Ok((prepared, replay.record)),
+        None => Ok((inputs, replay.record)),
     }
 }

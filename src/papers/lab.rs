@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::Measured;
 use crate::error::{Error, Result};
+use crate::experiment::executor::Target;
 use crate::experiment::knee::{self, Objective};
-use crate::experiment::target::Target;
 use crate::experiment::window::{self, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
@@ -235,7 +235,7 @@ impl<'a> Lab<'a> {
         let out = self.out.join(exhibit);
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));
         let replications = if at_rates { REPLICATIONS } else { 1 };
-        let options = Options { target: Target::Sim, out, replications, resume: false };
+        let options = Options { target: Target::SIM, out, replications, resume: false };
         let report = experiment::run(scenario, &options, self.stop, self.progress)?;
         if report.interrupted() { Err(Error::Interrupted) } else { Ok(report) }
     }

@@ -12,7 +12,6 @@ use super::wanted::of_input;
 use super::{Profile, Settings, Subject, Wanted, unfolded};
 use crate::backend::cpu::StepTime;
 use crate::error::Result;
-use crate::experiment::target::Processor;
 use crate::policy::padded::{PadTo, Padded};
 use crate::task::NodeRef;
 use crate::task::TaskRow;
@@ -41,7 +40,7 @@ pub fn measure(
     for &input in wanted.input_sizes() {
         let shape = of_input(input);
         for &batch in batches {
-            if settings.processor == Processor::Cuda {
+            if !settings.executor.abilities().logs_steps {
                 fly(subject, input, batch, profile)?;
             }
             let clients = batch as usize * settings.workers;
@@ -65,7 +64,7 @@ const SETS: usize = 8;
 /// Measures each operator by itself: sets of requests pass it one behind the other, then the next one. One set passes all of them before, as a
 /// library loads what it computes them with when it is first asked to.
 fn fly(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
-    let (wanted, workers, seen) = (subject.wanted, subject.settings.workers, subject.engine.times_are_seen());
+    let (wanted, workers, seen) = (subject.wanted, subject.settings.workers, subject.host_observed_times());
     let Some(network) = wanted.model.network() else { return Ok(()) };
     let requests = unfolded(vec![of_input(input); (SETS + 1) * workers * batch as usize], &wanted.model)?;
     let mut runway = Runway::new(subject.start(&requests, batch)?, workers, seen);
@@ -100,7 +99,7 @@ fn sort_in(
     let cells = wanted.model.cell_types();
     let mut last: BTreeMap<WorkerId, Nanos> = BTreeMap::new();
     // On a GPU nothing is known of the steps inside, and so it is the same for all tasks.
-    let alone = (settings.processor == Processor::Cuda).then(|| alone(wanted, input, batch, profile));
+    let alone = (!settings.executor.abilities().logs_steps).then(|| alone(wanted, input, batch, profile));
     for task in tasks {
         let Some(before) = last.insert(task.worker, task.finish).filter(|_| task.batch == batch) else { continue };
         let steps = by_task.get(&task.task).map_or(&[][..], Vec::as_slice);

@@ -44,12 +44,12 @@ use self::samples::{ByBatch, ByCell, Cost, Launches, longer};
 use self::served::Launch;
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
 use self::whole::Whole;
+use crate::backend::Backend;
 use crate::backend::cpu::StepTime;
 use crate::backend::cuda::Options;
 use crate::cost::grnn;
 use crate::error::{Error, Result};
-use crate::experiment::engine::{Engine, Running};
-use crate::experiment::target::Processor;
+use crate::experiment::executor::{Executor, Loaded};
 use crate::gpu_settings::Settings as GpuSettings;
 use crate::units::{CellId, Nanos};
 use crate::workload::model::Model;
@@ -62,18 +62,23 @@ struct Subject<'a> {
     settings: &'a Settings,
     /// Set once the user wants to stop.
     stop: &'a AtomicBool,
-    engine: &'a mut Engine,
+    engine: &'a mut dyn Loaded,
 }
 
 impl Subject<'_> {
     /// Starts the device for these requests. Batches of up to `largest` are made ready before. The steps of tasks of whole requests
     /// are logged where the device can time them.
-    fn start(&mut self, requests: &Requests, largest: u32) -> Result<(Box<dyn Running + '_>, Receiver<StepTime>)> {
+    fn start(&mut self, requests: &Requests, largest: u32) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
         let cells = 0..self.wanted.model.cell_types().len() as u16;
         let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
         let (log, steps) = channel();
-        let backend = self.engine.start_logging(requests, &Options { materialise, ..Options::default() }, log)?;
+        let backend = self.engine.start(requests, &Options { materialise, ..Options::default() }, Some(log))?;
         Ok((backend, steps))
+    }
+
+    /// Whether task times are those at which the host observed them.
+    fn host_observed_times(&self) -> bool {
+        self.settings.executor.abilities().host_observed_times
     }
 }
 
@@ -86,7 +91,7 @@ pub struct Settings {
     pub repeats: u32,
     /// The workers that are busy at the same time.
     pub workers: usize,
-    pub processor: Processor,
+    pub executor: &'static dyn Executor,
     pub gpu: GpuSettings,
     /// The device for whose model persistent kernels are chosen, if they are measured too.
     pub persistent: Option<grnn::Device>,

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::samples::{Cost, LeaveOneOut, STEPS, costs};
 use super::{Launches, Profile, Settings, Subject, Wanted, measure, unfolded};
 use crate::error::{Context as _, Result};
-use crate::experiment::engine::{self, Engine};
+use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
 use crate::network::Network;
 use crate::results::table::{aligned, significant};
@@ -41,12 +41,12 @@ pub fn make(
 ) -> Result<Made> {
     let mut engines = wanted.iter().map(|one| ready(one, settings)).collect::<Result<Vec<_>>>()?;
     let sized = wanted.iter().any(|one| !one.inputs.is_empty());
-    let device = engines.first().map_or_else(String::new, Engine::described);
+    let device = engines.first().map_or_else(String::new, |engine| engine.describe());
     let mut notes = preamble(settings, command, &device);
     let (mut table, mut shown) = (String::new(), String::new());
     for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
         let precision = engine.precision();
-        let profile = measure(&mut Subject { wanted: one, settings, stop, engine }, progress)?;
+        let profile = measure(&mut Subject { wanted: one, settings, stop, engine: &mut **engine }, progress)?;
         notes.push(one.described(precision));
         notes.extend(about(&profile));
         table.push_str(&rows(&profile, place == 0, sized));
@@ -61,11 +61,10 @@ pub fn make(
 }
 
 /// A network on its device.
-fn ready(wanted: &Wanted, settings: &Settings) -> Result<Engine> {
-    let Settings { processor, gpu, workers, persistent, .. } = settings;
-    engine::check(*processor, &wanted.model, gpu)?;
-    let engine =
-        Engine::new(*processor, Network::new(&wanted.model, &wanted.spec)?, gpu, persistent.as_ref(), *workers)?;
+fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {
+    let Settings { executor, gpu, workers, persistent, .. } = settings;
+    executor.check(&wanted.model, gpu)?;
+    let engine = executor.load(Network::new(&wanted.model, &wanted.spec)?, gpu, persistent.as_ref(), *workers)?;
     let trees = unfolded(wanted.trees.clone(), &wanted.model)?;
     for (number, tree) in trees.graphs.iter().enumerate() {
         engine.network().check(tree).within(format_args!("request {number}"))?;
@@ -82,7 +81,7 @@ fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
             "batchlab {} ({}), backend {}, {}, {}, {}",
             env!("CARGO_PKG_VERSION"),
             env!("BATCHLAB_COMMIT"),
-            settings.processor.name(),
+            settings.executor.name(),
             device,
             std::env::consts::ARCH,
             std::env::consts::OS

@@ -119,7 +119,7 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
         curve.map_or(Nanos::ZERO, |curve| curve.at(task.batch))
     };
     let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
-    let (clients, seen) = (shapes.len(), subject.engine.times_are_seen());
+    let (clients, seen) = (shapes.len(), subject.host_observed_times());
     let served = serve(subject, shapes, clients, &policy, batch)?;
     let launch = profile.launches.entry(batch).or_default();
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
@@ -163,7 +163,7 @@ pub fn measure_trees(
     profile: &mut Profile,
     go_on: &dyn Fn() -> Result<()>,
 ) -> Result<()> {
-    let (wanted, workers, seen) = (subject.wanted, subject.settings.workers, subject.engine.times_are_seen());
+    let (wanted, workers, seen) = (subject.wanted, subject.settings.workers, subject.host_observed_times());
     if wanted.trees.iter().all(|tree| tree.length() == 1) {
         return Err(Error::input(
             "none of the trees has a node with children, so that no internal cell can be measured",

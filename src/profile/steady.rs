@@ -9,8 +9,8 @@ use std::ops::Range;
 use super::samples::{STEPS, samples};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Subject, id_of, unfolded};
+use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::experiment::engine::Running;
 use crate::task::{Completion, MemberList, NodeRef, Part, Step, Task};
 use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::dnn::Operator;
@@ -79,7 +79,7 @@ pub fn measure(
 ) -> Result<()> {
     let Subject { wanted, settings, .. } = *subject;
     let (workers, largest) = (settings.workers, settings.largest() as usize);
-    let length = if subject.engine.times_are_seen() { SEEN_TRAIN } else { TRAIN };
+    let length = if subject.host_observed_times() { SEEN_TRAIN } else { TRAIN };
     let single = matches!(wanted.model, Model::Dnn(_));
     let trains_of = |batch: u32| (ROWS / batch).clamp(1, MOST_TRAINS);
     let shapes = if single {
@@ -221,7 +221,7 @@ fn of_nodes(cell: CellId, input: u32, nodes: Vec<NodeRef>) -> (Step, MemberList)
 
 /// A started device that runs trains.
 struct Trains<'e> {
-    backend: Box<dyn Running + 'e>,
+    backend: Box<dyn Backend + 'e>,
     workers: usize,
     submitted: u64,
     /// The times of tasks are those at which the host sees them.
@@ -230,7 +230,7 @@ struct Trains<'e> {
 
 impl<'e> Trains<'e> {
     fn start(subject: &'e mut Subject<'_>, requests: &Requests, largest: u32) -> Result<Trains<'e>> {
-        let (workers, seen) = (subject.settings.workers, subject.engine.times_are_seen());
+        let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
         let (backend, _) = subject.start(requests, largest)?;
         Ok(Trains { backend, workers, submitted: 0, seen })
     }

@@ -5,44 +5,21 @@ use std::sync::Arc;
 use super::Settings;
 use crate::error::Result;
 use crate::experiment::device;
-use crate::experiment::prepared::Prepared;
-use crate::experiment::target::{Processor, Target, Verify};
+use crate::experiment::executor::Executor;
+use crate::experiment::inputs::Inputs;
 use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::scenario::Scenario;
 use crate::workload::model::Model;
 use crate::workload::shape::{Shape, Tree};
 
-/// The batch sizes on the CPU. The product's kernel takes six rows at a time, so that a step's time rises in stairs: every size up to
-/// 24, both sides of each stair up to 64. Above that a stair is a few percent.
-const CPU: [u32; 53] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 30, 31, 33, 36, 37,
-    39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
-];
-
-/// The batch sizes on GPUs. The library chooses tiles of 16 to 256 rows by the size, so that times jump after multiples of these:
-/// both sides of each jump, and enough sizes between them for the jumps at unknown places.
-const CUDA: [u32; 62] = [
-    1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65, 72, 80, 88, 96, 97,
-    104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240, 256, 257, 272, 288, 304, 320, 321, 352,
-    384, 385, 416, 448, 449, 464, 480, 496, 512,
-];
-
 /// The batch sizes of listed networks: a query has many rows, so that times are nearly straight lines from a few queries on, and a
 /// batch takes seconds.
 const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// The default batch sizes of a device, ascending.
-pub fn batches(processor: Processor) -> &'static [u32] {
-    match processor {
-        Processor::Cpu => &CPU,
-        Processor::Cuda => &CUDA,
-    }
-}
-
 /// The default batch sizes for some models on a device.
-pub fn batches_of<'a>(processor: Processor, mut models: impl Iterator<Item = &'a Model>) -> &'static [u32] {
-    if models.any(|model| model.network().is_some()) { &LISTED } else { batches(processor) }
+pub fn batches_of<'a>(executor: &dyn Executor, mut models: impl Iterator<Item = &'a Model>) -> &'static [u32] {
+    if models.any(|model| model.network().is_some()) { &LISTED } else { executor.profile_batches() }
 }
 
 /// A network and its cells to measure.
@@ -96,9 +73,7 @@ impl Wanted {
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
         let model = measured(&scenario.workload.model);
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
-        // The requests of a real run do not depend on the processor.
-        let target = Target::Real(Processor::Cpu, Verify::None);
-        let shapes = || Ok(Prepared::without_device(scenario, target)?.requests(0)?.shapes.clone());
+        let shapes = || Ok(Inputs::new(scenario)?.requests(0)?.shapes.clone());
         match model {
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
                 wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
@@ -190,15 +165,6 @@ fn complete_tree(leaves: u32) -> Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_ascend_to_the_largest_batch_of_policies() {
-        for processor in [Processor::Cpu, Processor::Cuda] {
-            let batches = batches(processor);
-            assert!(batches.is_sorted_by(|a, b| a < b), "{batches:?}");
-            assert_eq!((batches.first(), batches.last()), (Some(&1), Some(&512)));
-        }
-    }
 
     #[test]
     fn a_complete_tree_has_two_children_everywhere() {

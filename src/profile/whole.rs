@@ -13,7 +13,6 @@ use super::wanted::{Wanted, cells_of, of_input};
 use super::{Profile, Settings, Subject};
 use crate::cost::curve::Curve;
 use crate::error::Result;
-use crate::experiment::target::Processor;
 use crate::policy::immediate::Immediate;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
@@ -106,7 +105,7 @@ const WIDTHS: f64 = 3.0;
 pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
-    if !all_cells || settings.processor == Processor::Cuda {
+    if !all_cells || !settings.executor.abilities().logs_steps {
         return Vec::new();
     }
     match wanted.model {
@@ -213,7 +212,7 @@ pub fn measure_listed(
     let Subject { wanted, settings, .. } = *subject;
     for &input in wanted.input_sizes() {
         for &batch in batches {
-            if settings.processor == Processor::Cuda {
+            if !settings.executor.abilities().logs_steps {
                 measure_operators(subject, input, batch, profile)?;
             }
             let clients = batch as usize * settings.workers;
@@ -231,7 +230,7 @@ pub fn measure_listed(
 /// Adds the times of all full tasks but the first of each worker.
 fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, served: &Served, profile: &mut Profile) {
     let cells = wanted.model.cell_types();
-    let apart = (settings.processor == Processor::Cuda).then(|| one_by_one(wanted, input, batch, profile));
+    let apart = (!settings.executor.abilities().logs_steps).then(|| one_by_one(wanted, input, batch, profile));
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
         let Some(before) = before else { continue };
         let steps = served.steps.get(&task.task).map_or(&[][..], Vec::as_slice);
@@ -259,7 +258,8 @@ fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nan
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::wanted::batches;
+    use crate::experiment::executor::Executor as _;
+    use crate::experiment::standard::Cpu;
 
     fn whole(steps: &[(u32, u64)], turns: &[(u32, u64)], tasks: Vec<TaskTime>) -> Whole {
         let mut whole = Whole { tasks, ..Whole::default() };
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_size_counts_for_a_near_one() {
-        let near = |size| nearest(size, batches(Processor::Cpu));
+        let near = |size| nearest(size, Cpu.profile_batches());
         assert_eq!(
             [16, 24, 26, 29, 50, 51, 70, 76].map(near).map(Option::unwrap_or_default),
             [16, 24, 25, 30, 49, 49, 0, 80]

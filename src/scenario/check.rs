@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::costs::CostEstimates;
 use super::gpu::{LAUNCHES, SIGNALS, precisions};
-use super::known::KnownCosts;
 use super::section::{Field, Section, did_you_mean};
 use super::source::{Source, Span};
 use super::wording::reworded;
@@ -419,8 +419,8 @@ impl PolicyReader<'_> {
             let key = key_at(&rest, &span).map_or(String::new(), |key| format!("{key}: "));
             source.error(span, &name, format!("{key}{}", reworded(error.message())))
         })?;
-        let known = KnownCosts::read(costs.as_deref(), self.device, &*settings, self.setup.model, &self.sizes);
-        known.build(&*settings, self.setup).map_err(|problem| {
+        let estimates = CostEstimates::read(costs.as_deref(), self.device, &*settings, self.setup.model, &self.sizes);
+        estimates.build(&*settings, self.setup).map_err(|problem| {
             let key = problem.split_once(": ").map_or("", |(key, _)| key);
             source.error(span_of(&rest, key).unwrap_or(table.span.clone()), &name, problem)
         })?;

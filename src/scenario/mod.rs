@@ -4,8 +4,8 @@
 //! one to the other, and every error on that way names the file, the line, the key and what is allowed.
 
 mod check;
+pub mod costs;
 pub mod gpu;
-pub mod known;
 mod resolved;
 mod restored;
 mod section;

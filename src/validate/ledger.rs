@@ -18,11 +18,12 @@ use smallvec::SmallVec;
 use super::recorded::Recording;
 use super::replay::Replay;
 use super::results::Point;
+use crate::backend::sim;
 use crate::cost::table::TableModel;
 use crate::cost::timing::{Of, Start, Timing};
 use crate::driver::drive;
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
+use crate::experiment::inputs::Inputs;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::{Measure, Times, summarize};
 use crate::metrics::warmup::Warmup;
@@ -138,7 +139,7 @@ impl Signature {
 /// # Errors
 /// A run that was not decided in the same way again, or in a closed loop, where arrivals follow from the run.
 pub fn ledger(
-    prepared: &Prepared<'_>,
+    inputs: &Inputs<'_>,
     point: &Point,
     recording: &Recording,
     replay: &Replay,
@@ -157,14 +158,14 @@ pub fn ledger(
             point.folder.display()
         )));
     }
-    let requests = prepared.requests(point.run.replication)?;
+    let requests = inputs.requests(point.run.replication)?;
     let experiment =
-        Experiment { prepared, point, recording, real: &replay.record, requests: &requests, signatures, model };
-    let real = summarize(&replay.record, &prepared.measure(point.run.load));
+        Experiment { inputs, point, recording, real: &replay.record, requests: &requests, signatures, model };
+    let real = summarize(&replay.record, &inputs.measure(point.run.load));
     // The same requests count in every simulation.
     let measure = Measure {
         warmup: Warmup::Requests(u32::try_from(real.warmup).unwrap_or(u32::MAX)),
-        ..prepared.measure(point.run.load)
+        ..inputs.measure(point.run.load)
     };
     let latency =
         |by_model: &[Term]| -> Result<Times> { Ok(summarize(&experiment.simulated(by_model)?, &measure).latency) };
@@ -179,7 +180,7 @@ pub fn ledger(
 
 /// A recorded run that can be simulated.
 struct Experiment<'a> {
-    prepared: &'a Prepared<'a>,
+    inputs: &'a Inputs<'a>,
     point: &'a Point,
     recording: &'a Recording,
     real: &'a Recorder,
@@ -203,10 +204,10 @@ impl Experiment<'_> {
             false => self.real.arrival.iter().copied().filter(|at| *at != Nanos::MAX).collect(),
         };
         let mut source = Handed { requests: self.requests, arrivals: &self.real.arrival, handled: &handled, next: 0 };
-        let workers = self.prepared.workers();
-        let mut policy = self.prepared.policy(self.point.run.policy)?;
-        let mut record = self.prepared.recorder(&self.point.run, Keep::default())?;
-        let mut backend = self.prepared.simulated(self.point.run.policy, timing);
+        let workers = self.inputs.workers();
+        let mut policy = self.inputs.policy(self.point.run.policy)?;
+        let mut record = self.inputs.recorder(self.requests.len(), Keep::default());
+        let mut backend = sim::device(workers, self.inputs.streams(self.point.run.policy), timing);
         drive(&mut source, &mut *policy, &mut *backend, &mut record, workers, &AtomicBool::new(false))?;
         for (finish, real) in record.finish.iter_mut().zip(&self.real.finish) {
             if *real == Nanos::MAX {

@@ -11,7 +11,7 @@ use super::recorded::{Recording, bytes_of};
 use super::results::Point;
 use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
+use crate::experiment::inputs::Inputs;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::results::write;
 use crate::task::{Round, TaskRow};
@@ -38,19 +38,19 @@ pub struct Replay {
 ///
 /// # Errors
 /// Logs that can't be read, requests that can't be drawn again.
-pub fn replay(prepared: &Prepared<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
-    let cells = prepared.cells();
+pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
+    let cells = inputs.cells();
     let Recording { rounds, delivered, tasks, failures, finished } = recording;
     let over = AtomicBool::new(false);
     let keep = Keep { tasks: true, rounds: true, reasons: watcher.members, ..Keep::default() };
     let mut backend = Watched::new(Replayed::new(rounds, delivered, tasks, failures, &over), watcher);
-    let mut record = prepared.recorder(&point.run, keep)?;
-    match prepared.serve(&point.run, &mut backend, &mut record, &over) {
+    let mut run = inputs.prepare(&point.run, keep)?;
+    match run.serve(&mut backend, &over) {
         // The driver was stopped when the recording was over.
         Ok(()) | Err(Error::Interrupted) => {}
         Err(error) => return Err(error),
     }
-    let backend = backend.into_inner();
+    let (backend, record) = (backend.into_inner(), run.record);
 
     let requests = bytes_of(&point.folder, "requests.csv")?;
     let difference = recording

@@ -15,9 +15,9 @@ use super::replay::replay;
 use super::results::{Point, Results};
 use crate::backend::watched::Watcher;
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
-use crate::experiment::target::Target;
-use crate::experiment::{self, Options, Run};
+use crate::experiment::executor::Target;
+use crate::experiment::inputs::Inputs;
+use crate::experiment::{self, Options, Run, prepare};
 use crate::files::folder_name;
 use crate::metrics::recorder::Keep;
 use crate::metrics::summary::summarize;
@@ -123,10 +123,10 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     let mut offline = scenario.clone();
     arrive(&mut offline, ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })?;
-    let prepared = Prepared::new(&offline, Target::Sim)?;
+    let (inputs, device) = prepare(&offline, Target::SIM)?;
     let run = Run { policy: 0, load: LoadPoint::Offline, replication: 0 };
-    let ran = prepared.execute(&run, Keep::default(), stop)?;
-    let summary = summarize(&ran.record, &prepared.measure(run.load));
+    let ran = device.run(&inputs, &run, Keep::default(), stop)?;
+    let summary = summarize(&ran.record, &inputs.measure(run.load));
     let none = || Error::input(format!("{}: too few requests to tell the capacity", scenario.file.display()));
     if ran.interrupted { Err(Error::Interrupted) } else { summary.throughput.ok_or_else(none) }
 }
@@ -174,7 +174,7 @@ pub fn validate(
         }
     };
     let real = run(plan.target, plan.repeats)?;
-    let simulated = run(Target::Sim, 1)?;
+    let simulated = run(Target::SIM, 1)?;
     let comparison = compare(real.folder.path(), simulated.folder.path())?;
     let replayed = replays(real.folder.path(), part, registry)?;
     let line = |(load, rate): (&u32, &Rate)| {
@@ -203,20 +203,20 @@ pub fn validate(
 /// The recorded points, each with its ledger if a replay comes to the recorded logs.
 fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results { scenario, points, .. } = Results::open(folder, registry)?;
-    let prepared = Prepared::without_device(&scenario, Target::Sim)?;
-    let simulated = Prepared::new(&part.scenario, Target::Sim)?;
-    let model = simulated.device(0).expect("a simulation has costs");
+    let inputs = Inputs::new(&scenario)?;
+    let (_, simulated) = prepare(&part.scenario, Target::SIM)?;
+    let model = simulated.costs(0).expect("a simulation has costs");
     let one = |point: &Point| {
-        let recording = Recording::read(&point.folder, prepared.cells())?;
+        let recording = Recording::read(&point.folder, inputs.cells())?;
         let mut signatures = Vec::new();
         let replay = replay(
-            &prepared,
+            &inputs,
             point,
             &recording,
             Watcher { members: false, see: &mut |_, task, _| signatures.push(Signature::of(task)) },
         )?;
         let same = replay.difference.is_none();
-        let ledger = same.then(|| ledger(&prepared, point, &recording, &replay, &signatures, model)).transpose()?;
+        let ledger = same.then(|| ledger(&inputs, point, &recording, &replay, &signatures, model)).transpose()?;
         Ok((point.run.load.to_string(), ledger))
     };
     points.par_iter().map(one).collect()

@@ -330,10 +330,7 @@ fn mistakes_are_named() {
         &["--set", "workload.vocabulary=0"],
         "workload.vocabulary: must be a whole number from 1 to 16777216, not 0",
     );
-    refuses(
-        &["--set", "device.precision=bf16"],
-        "t.toml: device.precision: the CPU computes in f32 alone, not in bf16",
-    );
+    refuses(&["--set", "device.precision=bf16"], "t.toml: device.precision: the CPU computes only in f32, not in bf16");
     let coarse = ["sim", "t.toml", "--out", "simulated", "-q", "--set", "device.precision=bf16"];
     desk.run(&[&coarse[..], &COSTS].concat()).ok();
     refuses(&["--set", "device.max_waiting=0"], "device.max_waiting: must be a whole number from 1 to");

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::recorded::{Quirks, RESTLESS, record, record_with};
 use batchlab::backend::watched::Watcher;
 use batchlab::cost::table::CostTable;
-use batchlab::experiment::prepared::Prepared;
-use batchlab::experiment::target::Target;
+use batchlab::experiment::inputs::Inputs;
 use batchlab::policy::registry::Registry;
 use batchlab::units::{CellId, RequestId};
 use batchlab::validate::ledger::{Ledger, Signature, Term, ledger};
@@ -46,10 +45,10 @@ fn desk(workload: &str, arrivals: &str, workers: usize, policies: &str) -> (Temp
 /// Replays all points of a folder.
 fn replayed(results: &Path) -> Vec<Replay> {
     let Results { scenario, points, .. } = Results::open(results, &Registry::standard()).unwrap();
-    let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
+    let inputs = Inputs::new(&scenario).unwrap();
     let one = |point: Point| {
-        let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
-        replay(&prepared, &point, &recording, Watcher { members: false, see: &mut |_, _, _| {} }).unwrap()
+        let recording = Recording::read(&point.folder, inputs.cells()).unwrap();
+        replay(&inputs, &point, &recording, Watcher { members: false, see: &mut |_, _, _| {} }).unwrap()
     };
     points.into_iter().map(one).collect()
 }
@@ -212,21 +211,21 @@ fn a_policy_of_other_settings_is_found_out() {
 /// The ledgers of all points of a folder.
 fn ledgers(results: &Path) -> Vec<Ledger> {
     let Results { scenario, points, .. } = Results::open(results, &Registry::standard()).unwrap();
-    let prepared = Prepared::without_device(&scenario, Target::Sim).unwrap();
+    let inputs = Inputs::new(&scenario).unwrap();
     let one = |point: Point| {
         let entry = &scenario.policies[point.run.policy];
         let costs = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
-        let model = costs.device(prepared.cells(), entry.overhead).unwrap();
-        let recording = Recording::read(&point.folder, prepared.cells()).unwrap();
+        let model = costs.device(inputs.cells(), entry.overhead).unwrap();
+        let recording = Recording::read(&point.folder, inputs.cells()).unwrap();
         let mut signatures = Vec::new();
         let replay = replay(
-            &prepared,
+            &inputs,
             &point,
             &recording,
             Watcher { members: false, see: &mut |_, task, _| signatures.push(Signature::of(task)) },
         )
         .unwrap();
-        ledger(&prepared, &point, &recording, &replay, &signatures, &model).unwrap()
+        ledger(&inputs, &point, &recording, &replay, &signatures, &model).unwrap()
     };
     points.into_iter().map(one).collect()
 }

@@ -10,8 +10,8 @@ use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::Overhead;
 use batchlab::error::Error;
-use batchlab::experiment::prepared::Prepared;
-use batchlab::experiment::target::{Processor, Target, Verify};
+use batchlab::experiment::executor::{Executors, Target};
+use batchlab::experiment::inputs::Inputs;
 use batchlab::experiment::{self, Options};
 use batchlab::explain::{Again, Subject};
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -183,7 +183,7 @@ fn scenario(folder: &Path, device: &str) -> Result<Scenario, Error> {
 fn files_and_figures_have_a_lane_for_each_stream() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
-    let options = Options { target: Target::Sim, out: folder.path().join("out"), replications: 1, resume: false };
+    let options = Options { target: Target::SIM, out: folder.path().join("out"), replications: 1, resume: false };
     let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| ()).unwrap();
     let path = report.folder.path();
     let results = Results::open(path, &registry()).unwrap();
@@ -201,7 +201,7 @@ fn files_and_figures_have_a_lane_for_each_stream() {
     let point_json: serde_json::Value = serde_json::from_str(&read("point.json")).unwrap();
     assert!(point_json.to_string().contains("\"utilization\":1.0"), "{point_json}");
     // Gone through once more it is the same run.
-    let again = Again::run(&results, point, Subject::Task(TaskId(1))).unwrap();
+    let again = Again::run(&results, point, Subject::Task(TaskId(1)), &Executors::standard()).unwrap();
     assert_eq!(again.record.busy, [Nanos(610)]);
     assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
     // Two streams serve no more than one of full batches: 4 of 100 · 3 ns at a time, of which the overhead is no part.
@@ -212,11 +212,8 @@ fn files_and_figures_have_a_lane_for_each_stream() {
 #[test]
 fn a_policy_finds_costs_wherever_a_table_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let real = Target::Real(Processor::Cpu, Verify::None);
     let named = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
-    for target in [Target::Sim, real] {
-        Prepared::without_device(&named, target).unwrap().policy(0).unwrap();
-    }
+    Inputs::new(&named).unwrap().policy(0).unwrap();
     let error = scenario(folder.path(), "").unwrap_err().to_string();
     assert!(error.contains("policy[0] (abreast): percent: needs device.costs"), "{error}");
     let error = scenario(folder.path(), "costs = 'broken.csv'").unwrap_err().to_string();

@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use batchlab::backend::Backend;
 use batchlab::cost::CostModel;
 use batchlab::cost::table::TableModel;
-use batchlab::experiment::prepared::Prepared;
-use batchlab::experiment::target::Target;
+use batchlab::experiment::executor::Target;
 use batchlab::experiment::{self, Options, Run};
 
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -160,25 +159,25 @@ pub fn record(scenario: &Path, out: &Path, quirks: Quirks) -> PathBuf {
 /// As [`record()`]; `look` sees each record.
 pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&Run, &Recorder)) -> PathBuf {
     let scenario = Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
-    let options = Options { target: Target::Sim, out: out.to_path_buf(), replications: 1, resume: false };
+    let options = Options { target: Target::SIM, out: out.to_path_buf(), replications: 1, resume: false };
     // For the files beside the logs of the points.
     let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
-    let prepared = Prepared::new(&scenario, Target::Sim).expect("the scenario is sound");
+    let (inputs, device) = experiment::prepare(&scenario, Target::SIM).expect("the scenario is sound");
     for policy in 0..scenario.policies.len() {
         for load in scenario.points() {
             let run = Run { policy, load, replication: 0 };
             let stop = AtomicBool::new(false);
-            let costs = prepared.device(policy).expect("it is simulated").clone();
-            let mut machine = Machine::new(prepared.workers(), costs, quirks, &stop);
+            let costs = device.costs(policy).expect("it is simulated").clone();
+            let mut machine = Machine::new(inputs.workers(), costs, quirks, &stop);
             let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
-            let mut record = prepared.recorder(&run, keep).expect("requests can be drawn");
-            let finished = prepared.serve(&run, &mut machine, &mut record, &stop).is_ok();
+            let mut prepared = inputs.prepare(&run, keep).expect("requests can be drawn");
+            let finished = prepared.serve(&mut machine, &stop).is_ok();
+            let record = prepared.record;
             assert_eq!(finished, quirks.stop_after.is_none());
             look(&run, &record);
             let folder = report.folder.point(&run);
             write::write_requests(&folder.join("requests.csv"), &record).expect("the folder can be written");
-            write::write_tasks(&folder.join("tasks.csv"), &record, prepared.cells())
-                .expect("the folder can be written");
+            write::write_tasks(&folder.join("tasks.csv"), &record, inputs.cells()).expect("the folder can be written");
             write::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
             if !finished {
                 std::fs::remove_file(folder.join("point.json")).expect("it was there");

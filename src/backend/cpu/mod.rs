@@ -28,8 +28,8 @@ use self::table::Table;
 use self::threads::{Cores, Pinned};
 pub use self::whole::StepTime;
 use self::worker::{Job, Report, Worker};
-use super::Backend;
 use super::shared::{GLANCE, OVERSLEEP};
+use super::{Answer, Backend};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::network::Network;
@@ -228,6 +228,10 @@ impl Backend for Cpu {
 
     fn failure(&mut self, request: RequestId) -> Option<String> {
         self.table.failure(request)
+    }
+
+    fn answer(&self, request: RequestId) -> Option<Answer> {
+        self.digest(request).map(Answer::Digest)
     }
 }
 

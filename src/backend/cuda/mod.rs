@@ -37,8 +37,8 @@ use self::queued::Queued;
 use self::slots::Pools;
 use self::states::States;
 use self::streams::{InFlight, StreamKey, Streams};
-use super::Backend;
 use super::shared::{GLANCE, LOOKS, OVERSLEEP};
+use super::{Answer, Backend};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::network::Network;
@@ -332,6 +332,10 @@ impl<D: Device> Backend for Cuda<'_, D> {
 
     fn failure(&mut self, request: RequestId) -> Option<String> {
         self.states.failure(request)
+    }
+
+    fn answer(&self, request: RequestId) -> Option<Answer> {
+        self.output(request).map(Answer::Output)
     }
 }
 

@@ -5,8 +5,8 @@ use super::{DVA, values};
 use crate::cost::CostModel;
 use crate::cost::slice;
 use crate::error::{Error, Result};
-use crate::experiment::prepared::Prepared;
-use crate::experiment::target::Target;
+use crate::experiment::executor::Target;
+use crate::experiment::prepare;
 use crate::plot::{Bar, Bars, Field, Group};
 use crate::results::columns::Metric;
 use crate::scenario::Scenario;
@@ -73,8 +73,8 @@ type Parts = Vec<(String, Vec<Operator>)>;
 
 /// What parts of a network take for each query of a batch, in percent of what they take for a single one.
 fn by_batch(title: &str, scenario: &Scenario, cut: impl Fn(&[Operator], &[Nanos]) -> Result<Parts>) -> Result<Study> {
-    let prepared = Prepared::new(scenario, Target::Sim)?;
-    let costs = prepared.device(0).expect("a simulated run has costs");
+    let (_, device) = prepare(scenario, Target::SIM)?;
+    let costs = device.costs(0).expect("a simulated run has costs");
     let network = scenario.workload.model.network().expect("the scenario's model is a network in a file");
     let all: Vec<Operator> = network.operators().cloned().collect();
     let parts = cut(&all, &slice::times(network, costs, 64, 0))?;

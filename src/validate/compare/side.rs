@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::experiment::target::Target;
+use crate::experiment::executor::Target;
 use crate::files::folder_name;
 use crate::metrics::summary::Summary;
 use crate::results::read::{CsvFile, CsvTable};
@@ -68,7 +68,7 @@ impl Side {
 
     /// Whether the clock was virtual. If so, the runs of a point draw other requests each; real runs repeat one trace.
     pub fn simulated(&self) -> bool {
-        self.backend() == Target::Sim.name()
+        self.backend() == Target::SIM.name()
     }
 
     /// What `run.json` has at a place, such as `/scenario/seed`; null where it has nothing.

@@ -44,9 +44,9 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
 
 /// The costs that a policy is named, or why there are none. A real run may do with a table that does not fit, or without one, unless the
 /// policy asks for it.
-pub struct KnownCosts(std::result::Result<Option<Arc<dyn CostModel>>, String>);
+pub struct CostEstimates(std::result::Result<Option<Arc<dyn CostModel>>, String>);
 
-impl KnownCosts {
+impl CostEstimates {
     /// Reads what is [`named`] for a policy.
     pub fn read(
         costs: Option<&Path>,
@@ -54,7 +54,7 @@ impl KnownCosts {
         settings: &dyn Configured,
         model: &Model,
         sizes: &Sizes,
-    ) -> KnownCosts {
+    ) -> CostEstimates {
         let made = |table: CostTable| {
             let cells = model.cell_types();
             match settings.runs_operators() {
@@ -64,7 +64,7 @@ impl KnownCosts {
         };
         let shared = |device| Arc::new(device) as Arc<dyn CostModel>;
         let read = || named(costs, device, model, sizes)?.map(|table| made(table).map(shared)).transpose();
-        KnownCosts(read().map_err(|error| error.to_string()))
+        CostEstimates(read().map_err(|error| error.to_string()))
     }
 
     /// The same setup, with these costs.

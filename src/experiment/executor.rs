@@ -1,0 +1,245 @@
+//! What runs an experiment: a simulated device, or an executor that computes. [`Executors`] registers both by name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use super::standard::{self, Cpu, Cuda, Sim};
+use crate::backend::Backend;
+use crate::backend::cpu::StepTime;
+use crate::backend::cuda::Options;
+use crate::cost::grnn;
+use crate::cost::table::TableModel;
+use crate::error::{Error, Result};
+use crate::gpu_settings::{Precision, Settings};
+use crate::network::Network;
+use crate::scenario::Scenario;
+use crate::workload::model::Model;
+use crate::workload::random::Stream;
+use crate::workload::trace::Requests;
+
+/// A device that computes networks, as `--backend` of `real`, `profile` and `validate` names it.
+///
+/// Add your own with [`Executors::with`]. Its tasks run on the [`Backend`] that [`Loaded::start`] returns.
+pub trait Executor: fmt::Debug + Sync {
+    /// Its name on the command line and in results.
+    fn name(&self) -> &'static str;
+
+    /// One line for `--help`.
+    fn about(&self) -> &'static str;
+
+    /// What it can do, and how its times are to be read.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Refuses a model or settings that it does not support, before weights are drawn.
+    ///
+    /// # Errors
+    /// Names the setting or the model, and what is supported.
+    fn check(&self, _: &Model, _: &Settings) -> Result<()> {
+        Ok(())
+    }
+
+    /// Loads a network onto `workers` workers. Slow preparation (weights, kernels) happens here, once for all runs.
+    /// `persistent` is the device model that chooses persistent kernels, given only if the executor has such kernels.
+    ///
+    /// # Errors
+    /// A device or library that is missing.
+    fn load(
+        &self,
+        network: Network,
+        settings: &Settings,
+        persistent: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Result<Box<dyn Loaded>>;
+
+    /// The batch sizes that `profile` measures by default, ascending.
+    fn profile_batches(&self) -> &'static [u32] {
+        &standard::BATCHES
+    }
+
+    /// The scenario files that `validate` runs by default.
+    fn validation_set(&self) -> &'static [&'static str] {
+        &standard::VALIDATION_SET
+    }
+}
+
+/// What distinguishes executors, apart from how they run tasks. The default suits workers that are threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// It runs lstm and gru in GRNN's persistent kernels.
+    pub persistent_kernels: bool,
+    /// It reports the time of each step inside a task of whole requests.
+    pub logs_steps: bool,
+    /// It keeps the results only of requests that were chosen before the run.
+    pub keeps_chosen_only: bool,
+    /// Task times are those at which the host observed them, not those of the workers.
+    pub host_observed_times: bool,
+}
+
+/// A network that an executor has loaded.
+pub trait Loaded: Send {
+    /// The network as the CPU computes it, the reference for verification.
+    fn network(&self) -> &Arc<Network>;
+
+    /// The number format of products.
+    fn precision(&self) -> Precision {
+        Precision::F32
+    }
+
+    /// Describes the device and the versions of its libraries, for results.
+    fn describe(&self) -> String;
+
+    /// Starts the workers for the requests of a run. The clock starts when they are ready. An executor that can log steps
+    /// ([`Abilities::logs_steps`]) sends the time of each step to `log`.
+    ///
+    /// # Errors
+    /// A thread that can't be started, or too little memory.
+    fn start<'e>(
+        &'e mut self,
+        requests: &Requests,
+        options: &Options,
+        log: Option<Sender<StepTime>>,
+    ) -> Result<Box<dyn Backend + 'e>>;
+}
+
+/// A simulated device, as `sim --backend` names it.
+pub trait Simulator: fmt::Debug + Sync {
+    /// Its name on the command line and in results.
+    fn name(&self) -> &'static str;
+
+    /// One line for `--help`.
+    fn about(&self) -> &'static str;
+
+    /// Idle workers at time 0, for one run.
+    fn start(&self, simulation: Simulation) -> Box<dyn Backend>;
+}
+
+/// What a simulator needs for one run.
+pub struct Simulation {
+    /// The number of workers.
+    pub workers: usize,
+    /// The streams of each worker that the policy uses.
+    pub streams: u16,
+    /// The costs of the policy's tasks.
+    pub costs: TableModel,
+    /// A random stream of this replication, which nothing else draws from.
+    pub random: Stream,
+}
+
+/// What runs the tasks of an experiment. Simulated and real experiments differ only in this.
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// Simulated devices on a virtual clock. Runs are independent, so they are spread over threads, and each replication
+    /// draws its own workload.
+    Simulated(&'static dyn Simulator),
+    /// An executor on the monotonic clock. Runs would disturb each other, so they go one after the other. All repeats have
+    /// the same requests at the same times; only the machine's noise differs.
+    Real(&'static dyn Executor, Verify),
+}
+
+/// Which requests of a real run are compared with the same requests run alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// None.
+    None,
+    /// A few, drawn from the seed.
+    #[default]
+    Sample,
+    /// All that finished.
+    All,
+}
+
+/// The default bound on the requests in the system in real runs: their states are held in memory.
+const MAX_WAITING: u32 = 1_000_000;
+
+impl Target {
+    /// The standard simulator.
+    pub const SIM: Target = Target::Simulated(&Sim);
+
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Simulated(simulator) => simulator.name(),
+            Target::Real(executor, _) => executor.name(),
+        }
+    }
+
+    /// Whether it computes, on a real clock.
+    pub fn is_real(self) -> bool {
+        matches!(self, Target::Real(..))
+    }
+
+    /// The scenario with the defaults that depend on the target.
+    pub fn completed(self, scenario: &Scenario) -> Cow<'_, Scenario> {
+        if !self.is_real() || scenario.device.max_waiting.is_some() {
+            return Cow::Borrowed(scenario);
+        }
+        let mut completed = scenario.clone();
+        completed.device.max_waiting = Some(MAX_WAITING);
+        Cow::Owned(completed)
+    }
+}
+
+/// The executors and simulators that the command line can name, in the order in which they were added.
+#[derive(Clone, Debug, Default)]
+pub struct Executors {
+    executors: Vec<&'static dyn Executor>,
+    simulators: Vec<&'static dyn Simulator>,
+}
+
+impl Executors {
+    /// Those that come with batchlab: `sim`, `cpu` and `cuda`.
+    pub fn standard() -> Executors {
+        Executors::default().with_simulator(&Sim).with(&Cpu).with(&Cuda)
+    }
+
+    /// Adds an executor.
+    #[must_use]
+    pub fn with(mut self, executor: &'static dyn Executor) -> Executors {
+        self.executors.push(executor);
+        self
+    }
+
+    /// Adds a simulator.
+    #[must_use]
+    pub fn with_simulator(mut self, simulator: &'static dyn Simulator) -> Executors {
+        self.simulators.push(simulator);
+        self
+    }
+
+    /// All executors.
+    pub fn executors(&self) -> &[&'static dyn Executor] {
+        &self.executors
+    }
+
+    /// All simulators.
+    pub fn simulators(&self) -> &[&'static dyn Simulator] {
+        &self.simulators
+    }
+
+    /// The executor of this name.
+    ///
+    /// # Errors
+    /// Lists the known names.
+    pub fn executor(&self, name: &str) -> Result<&'static dyn Executor> {
+        find(&self.executors, name, |executor| executor.name())
+    }
+
+    /// The simulator of this name.
+    ///
+    /// # Errors
+    /// Lists the known names.
+    pub fn simulator(&self, name: &str) -> Result<&'static dyn Simulator> {
+        find(&self.simulators, name, |simulator| simulator.name())
+    }
+}
+
+fn find<T: Copy>(known: &[T], name: &str, name_of: impl Fn(&T) -> &'static str) -> Result<T> {
+    known.iter().find(|one| name_of(one) == name).copied().ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(name_of).collect();
+        Error::input(format!("unknown backend \"{name}\"; known: {}", names.join(", ")))
+    })
+}

@@ -1,0 +1,287 @@
+//! What the runs of a scenario take in: requests and arrivals, and policies with the costs that they may know.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, Weak};
+
+use super::Run;
+use crate::backend::Backend;
+use crate::driver::drive;
+use crate::error::{Context as _, Error, Result};
+use crate::metrics::recorder::{Keep, Recorder};
+use crate::metrics::summary::Measure;
+use crate::metrics::warmup::Warmup;
+use crate::policy::Policy;
+use crate::policy::admission::Admission;
+use crate::policy::registry::{Batches, Setup};
+use crate::scenario::costs::CostEstimates;
+use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, PolicyEntry, Scenario};
+use crate::units::Nanos;
+use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, Think, within_the_clock};
+use crate::workload::dataset::Dataset;
+use crate::workload::model::CellType;
+use crate::workload::operator::catalogue::Catalogue;
+use crate::workload::random;
+use crate::workload::trace::{Requests, Trace};
+
+/// The inputs of a scenario's runs, the same for every target. Files have been read, and policies fit the model.
+pub struct Inputs<'s> {
+    scenario: &'s Scenario,
+    cells: Vec<CellType>,
+    /// The cell types, then their operators if a policy runs those.
+    steps: Vec<CellType>,
+    estimates: Vec<CostEstimates>,
+    origin: Origin,
+    /// The requests of each replication, shared by the runs that use them.
+    shared: Mutex<Vec<Weak<Requests>>>,
+}
+
+/// Where requests come from.
+enum Origin {
+    Dataset { dataset: Dataset, count: usize, max_length: Option<u32>, arrivals: ArrivalSpec },
+    Trace { requests: Arc<Requests>, arrivals: Arc<[Nanos]> },
+}
+
+/// All that one run needs besides a backend.
+pub struct Prepared {
+    /// The requests.
+    pub requests: Arc<Requests>,
+    /// Their arrivals.
+    pub arrivals: Arrivals,
+    /// A fresh policy.
+    pub policy: Box<dyn Policy>,
+    /// An empty record.
+    pub record: Recorder,
+    workers: usize,
+}
+
+/// The arrivals of one run.
+pub enum Arrivals {
+    /// At these times.
+    Open(Arc<[Nanos]>),
+    /// From clients that wait for their answers.
+    Closed {
+        /// The number of clients.
+        clients: u32,
+        /// The time between an answer and the next request.
+        think: Think,
+        /// The stream that think times are drawn from.
+        random: Box<random::Stream>,
+    },
+}
+
+impl Arrivals {
+    /// The source that a driver takes requests from.
+    pub fn source<'a>(&'a mut self, requests: &'a Requests) -> Box<dyn Source + 'a> {
+        match self {
+            Arrivals::Open(times) => Box::new(OpenLoop::new(requests, times)),
+            Arrivals::Closed { clients, think, random } => {
+                Box::new(ClosedLoop::new(requests, *clients, *think, random))
+            }
+        }
+    }
+}
+
+impl Prepared {
+    /// Drives the run on a backend. The record is valid even if the run was stopped.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] once `stop` is set.
+    pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
+        let mut source = self.arrivals.source(&self.requests);
+        drive(&mut *source, &mut *self.policy, backend, &mut self.record, self.workers, stop)
+    }
+}
+
+impl<'s> Inputs<'s> {
+    /// Reads the files of a scenario and builds each policy once, so that mistakes show before the first run.
+    ///
+    /// # Errors
+    /// A file that is missing or broken, or a policy that does not fit the model.
+    pub fn new(scenario: &'s Scenario) -> Result<Inputs<'s>> {
+        let cells = scenario.workload.model.cell_types();
+        let mut steps = cells.clone();
+        if scenario.policies.iter().any(|entry| entry.settings.runs_operators()) {
+            steps.extend(operators(scenario).types());
+        }
+        let (model, sizes) = (&scenario.workload.model, scenario.workload.sizes());
+        let estimates = |entry: &PolicyEntry| {
+            CostEstimates::read(entry.costs.as_deref(), &scenario.device, &*entry.settings, model, &sizes)
+        };
+        let estimates = scenario.policies.iter().map(estimates).collect();
+        let origin = Origin::open(scenario)?;
+        let inputs = Inputs { scenario, cells, steps, estimates, origin, shared: Mutex::new(Vec::new()) };
+        for policy in 0..scenario.policies.len() {
+            inputs.policy(policy)?;
+        }
+        Ok(inputs)
+    }
+
+    /// The scenario.
+    pub fn scenario(&self) -> &'s Scenario {
+        self.scenario
+    }
+
+    /// The model's cell types.
+    pub fn cells(&self) -> &[CellType] {
+        &self.cells
+    }
+
+    /// All types of steps, by number: the model's cell types, then their operators if a policy runs those.
+    pub fn steps(&self) -> &[CellType] {
+        &self.steps
+    }
+
+    /// The number of workers.
+    pub fn workers(&self) -> usize {
+        self.scenario.device.workers
+    }
+
+    /// The requests of one replication.
+    ///
+    /// # Errors
+    /// A dataset none of whose shapes is short enough.
+    pub fn requests(&self, replication: u32) -> Result<Arc<Requests>> {
+        let (dataset, count, max_length) = match &self.origin {
+            Origin::Trace { requests, .. } => return Ok(Arc::clone(requests)),
+            Origin::Dataset { dataset, count, max_length, .. } => (dataset, *count, *max_length),
+        };
+        // The lock is held while drawing, so that runs which start together draw only once.
+        let mut shared = self.shared.lock().expect("drawing requests does not panic");
+        let slot = replication as usize;
+        if shared.len() <= slot {
+            shared.resize(slot + 1, Weak::new());
+        }
+        if let Some(requests) = shared[slot].upgrade() {
+            return Ok(requests);
+        }
+        let shapes = dataset.sample(count, max_length, &mut self.stream(replication, "shapes"))?;
+        let requests = Arc::new(Requests::unfold(shapes, &self.scenario.workload.model).map_err(Error::input)?);
+        shared[slot] = Arc::downgrade(&requests);
+        Ok(requests)
+    }
+
+    /// Gets everything ready for one run, except for the backend.
+    ///
+    /// # Errors
+    /// Arrivals that exceed the range of the clock, and the errors of [`Inputs::requests`].
+    pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared> {
+        let requests = self.requests(run.replication)?;
+        let arrivals = self.arrivals(run, requests.len())?;
+        let policy = self.policy(run.policy)?;
+        let record = self.recorder(requests.len(), keep);
+        Ok(Prepared { requests, arrivals, policy, record, workers: self.workers() })
+    }
+
+    fn arrivals(&self, run: &Run, requests: usize) -> Result<Arrivals> {
+        let stream = |purpose| self.stream(run.replication, purpose);
+        Ok(match (&self.origin, run.load) {
+            (Origin::Trace { arrivals, .. }, _) => Arrivals::Open(Arc::clone(arrivals)),
+            (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
+                Arrivals::Closed { clients, think: *think, random: Box::new(stream("think")) }
+            }
+            (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
+                let times = process.times(load.rate(), requests, &mut stream("arrivals"));
+                within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
+                Arrivals::Open(times.into())
+            }
+            (Origin::Dataset { .. }, load) => unreachable!("a closed loop has no load {load}"),
+        })
+    }
+
+    /// An empty record of a run.
+    pub fn recorder(&self, requests: usize, keep: Keep) -> Recorder {
+        Recorder::new(requests, self.workers(), self.cells.len(), keep)
+    }
+
+    /// A random stream of a replication.
+    pub(super) fn stream(&self, replication: u32, purpose: &str) -> random::Stream {
+        random::stream(self.scenario.seed, replication, purpose)
+    }
+
+    /// The number of streams of each worker that a policy uses.
+    pub fn streams(&self, policy: usize) -> u16 {
+        self.scenario.policies[policy].settings.streams(&self.setup(policy))
+    }
+
+    /// The largest batches of a policy, if it has such.
+    pub(super) fn largest_batches(&self, policy: usize) -> Option<Batches> {
+        self.scenario.policies[policy].settings.largest_batches(&self.setup(policy))
+    }
+
+    /// Whether a policy's tasks run several steps of their members: they are whole requests, or parts of them.
+    pub(super) fn runs_several_steps(&self, policy: usize) -> bool {
+        self.scenario.policies[policy].settings.runs_parts()
+            || matches!(self.largest_batches(policy), Some(Batches::Requests(_)))
+    }
+
+    /// How a run under a load is summarised.
+    pub fn measure(&self, load: LoadPoint) -> Measure {
+        let settles = matches!(load, LoadPoint::Rate(_) | LoadPoint::Clients(_));
+        Measure {
+            slo: self.scenario.metrics.slo,
+            warmup: match self.scenario.metrics.warmup {
+                // A trace, changing rates and an offline load have no steady state.
+                scenario::Warmup::Auto if settles => Warmup::Mser5,
+                scenario::Warmup::Auto | scenario::Warmup::None => Warmup::None,
+                scenario::Warmup::Mser5 => Warmup::Mser5,
+                scenario::Warmup::Share(share) => Warmup::Share(share),
+                scenario::Warmup::Requests(count) => Warmup::Requests(count),
+            },
+            offered: load.rate(),
+            closed_loop: matches!(load, LoadPoint::Clients(_)),
+        }
+    }
+
+    fn setup(&self, policy: usize) -> Setup<'_> {
+        self.estimates[policy].within(self.bare_setup())
+    }
+
+    fn bare_setup(&self) -> Setup<'_> {
+        let Scenario { workload, device, .. } = self.scenario;
+        Setup { model: &workload.model, cells: &self.cells, workers: device.workers, costs: None }
+    }
+
+    /// Builds a fresh policy of the scenario.
+    ///
+    /// # Errors
+    /// Settings that do not fit the model, which [`Inputs::new`] has tried.
+    pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
+        let entry = &self.scenario.policies[index];
+        let policy = self.estimates[index].build(&*entry.settings, self.bare_setup()).map_err(|error| {
+            Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
+        })?;
+        Ok(match self.scenario.device.max_waiting {
+            Some(bound) => Box::new(Admission::new(policy, bound)),
+            None => policy,
+        })
+    }
+}
+
+impl Origin {
+    fn open(scenario: &Scenario) -> Result<Origin> {
+        let (model, file) = (&scenario.workload.model, scenario.file.display());
+        match &scenario.workload.load {
+            Load::Drawn { dataset, requests, max_length, arrivals } => {
+                let dataset = Dataset::open(&dataset.path().to_string_lossy(), model, &|path| PathBuf::from(path))?;
+                // Draws nothing, but fails if no shape is short enough.
+                let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
+                none.within("workload").within(file)?;
+                let (count, max_length) = (*requests as usize, *max_length);
+                Ok(Origin::Dataset { dataset, count, max_length, arrivals: arrivals.clone() })
+            }
+            Load::Trace { trace, time_scale } => {
+                let read = Trace::read(trace)?;
+                let read = read.scaled(*time_scale).within("workload.time_scale").within(file)?;
+                within_the_clock(&read.arrivals).within(trace.display())?;
+                let requests = Requests::unfold(read.shapes, model).map_err(Error::input).within(trace.display())?;
+                Ok(Origin::Trace { requests: Arc::new(requests), arrivals: read.arrivals })
+            }
+        }
+    }
+}
+
+/// The operators of the scenario's model, in the sizes of its network.
+pub(super) fn operators(scenario: &Scenario) -> Catalogue {
+    Catalogue::new(&scenario.workload.model, &scenario.workload.sizes())
+}

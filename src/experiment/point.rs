@@ -1,0 +1,131 @@
+//! One run of an experiment: carried out, summarised and written.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::Run;
+use super::device::{Device, RunOutput};
+use super::folder::Folder;
+use super::inputs::Inputs;
+use super::verify::Verified;
+use crate::clock;
+use crate::error::{Context as _, Error, Result};
+use crate::metrics::recorder::{Decisions, Keep, Recorder};
+use crate::metrics::summary::{Summary, summarize};
+use crate::results::{timeline, write};
+use crate::scenario::Output;
+use crate::units::RequestId;
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub(super) struct PointResult {
+    pub summary: Summary,
+    /// `None` for a run that was taken over from an earlier call.
+    pub host: Option<Host>,
+}
+
+/// What the host measured of a run. Results of a seed must not depend on it.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    /// The duration of the run, its files included.
+    pub wall: Duration,
+    pub decisions: Decisions,
+    pub verified: Verified,
+    /// The first requests that failed, and why.
+    pub failures: Vec<(RequestId, String)>,
+}
+
+/// The number of failures of a run that are reported one by one; the run's file lists all.
+const FAILURES_SHOWN: usize = 3;
+
+/// Carries out one run and writes its files, the summary last: where that exists, the run is finished.
+///
+/// A real run that the user stops is written as far as it got, with a summary that says so.
+pub(super) fn run_point(
+    run: &Run,
+    inputs: &Inputs<'_>,
+    device: &Device,
+    folder: &Folder,
+    stop: &AtomicBool,
+) -> Result<PointResult> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(Error::Interrupted);
+    }
+    let clock = clock::now();
+    let real = matches!(device, Device::Real { .. });
+    // Only the first replication is logged. The others differ in their random streams or by the machine's noise.
+    let logged = run.replication == 0;
+    let output = &inputs.scenario().output;
+    let keep = Keep {
+        tasks: logged && (output.tasks || output.timeline),
+        first_tasks: logged && output.timeline,
+        rounds: real,
+        reasons: false,
+    };
+    let ran = device.run(inputs, run, keep, stop)?;
+    if ran.interrupted && !real {
+        return Err(Error::Interrupted); // A simulation is easily run again.
+    }
+    let mut summary = summarize(&ran.record, &inputs.measure(run.load));
+    summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
+    if logged {
+        write_logs(&folder.point(run), output, &ran.record, inputs, keep)?;
+    }
+    // For every run, so that the spread of batch sizes is known.
+    write::write_batches(&folder.batches(run), &ran.record, inputs.steps())?;
+    write_failures(&folder.failures(run), &ran.record)?;
+    let verified = verify(&ran, run, inputs, device, stop);
+    if matches!(verified, Err(Error::Interrupted)) {
+        folder.write_interrupted(run, &summary)?;
+    }
+    let verified = verified?;
+    folder.write_finished(run, &summary)?;
+    let Recorder { decisions, failures, .. } = ran.record;
+    let failures = failures.into_iter().take(FAILURES_SHOWN).map(|(request, _, reason)| (request, reason)).collect();
+    let host = Host { wall: clock.elapsed(), decisions, verified, failures };
+    Ok(PointResult { summary, host: Some(host) })
+}
+
+fn write_logs(point: &Path, output: &Output, record: &Recorder, inputs: &Inputs<'_>, keep: Keep) -> Result<()> {
+    let place = |file| point.join(file);
+    if output.requests {
+        write::write_requests(&place("requests.csv"), record)?;
+    }
+    if output.tasks {
+        write::write_tasks(&place("tasks.csv"), record, inputs.steps())?;
+        if keep.rounds {
+            write::write_rounds(&place("rounds.csv"), record)?;
+        }
+    }
+    if output.timeline {
+        timeline::write_timeline(&place("timeline.json"), record, inputs.steps())?;
+    }
+    Ok(())
+}
+
+/// Writes the failures, if any; else removes the file that an interrupted run may have left.
+fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
+    if !record.failures.is_empty() {
+        return write::write_failures(path, record);
+    }
+    match fs::remove_file(path) {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::unwritable(path, &cause)),
+        _ => Ok(()),
+    }
+}
+
+/// Compares results with those of the same requests run alone.
+fn verify(ran: &RunOutput, run: &Run, inputs: &Inputs<'_>, device: &Device, stop: &AtomicBool) -> Result<Verified> {
+    if ran.interrupted {
+        return Err(Error::Interrupted);
+    }
+    device.verify(ran, stop).within(format_args!(
+        "\"{}\" at {}, repeat {}",
+        inputs.scenario().policies[run.policy].label,
+        run.load,
+        run.replication + 1
+    ))
+}

@@ -1,0 +1,258 @@
+//! The simulator and the executors that come with batchlab: `sim`, `cpu` and `cuda`.
+
+use std::fs;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::available_parallelism;
+
+use super::executor::{Abilities, Executor, Loaded, Simulation, Simulator};
+use crate::backend::cpu::{self, StepTime};
+use crate::backend::cuda::gpu::about::{Libraries, Library};
+use crate::backend::cuda::gpu::{Gpus, libraries};
+use crate::backend::cuda::{self, Options};
+use crate::backend::{Backend, sim};
+use crate::cost::grnn;
+use crate::error::{Error, Result};
+use crate::gpu_settings::{Precision, Settings};
+use crate::network::Network;
+use crate::units::WorkerId;
+use crate::workload::model::Model;
+use crate::workload::trace::Requests;
+
+/// The scenarios that `validate` runs by default.
+pub(super) const VALIDATION_SET: [&str; 3] =
+    ["scenarios/validate/chains.toml", "scenarios/validate/seq2seq.toml", "scenarios/validate/trees.toml"];
+
+/// The same for GPUs, with wider networks and larger batches.
+const CUDA_VALIDATION_SET: [&str; 3] =
+    ["scenarios/validate/gpu/chains.toml", "scenarios/validate/gpu/seq2seq.toml", "scenarios/validate/gpu/trees.toml"];
+
+/// The CPU's product kernel takes six rows at a time, so that the time of a step climbs in stairs. Up to 24 every size is
+/// measured, up to 64 both sides of each stair; above, a stair is a few percent.
+pub(super) const BATCHES: [u32; 53] = [
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 30, 31, 33, 36, 37,
+    39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
+];
+
+/// On a GPU the library chooses tiles of 16 to 256 rows by the size, so that times jump after multiples of these. Both sides
+/// of each such jump are measured, and enough sizes between them to find other jumps.
+const CUDA_BATCHES: [u32; 62] = [
+    1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65, 72, 80, 88, 96, 97,
+    104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240, 256, 257, 272, 288, 304, 320, 321, 352,
+    384, 385, 416, 448, 449, 464, 480, 496, 512,
+];
+
+/// Simulated workers whose tasks take the time that the cost table says.
+#[derive(Clone, Copy, Debug)]
+pub struct Sim;
+
+impl Simulator for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn about(&self) -> &'static str {
+        "Tasks take the time that the cost table says"
+    }
+
+    fn start(&self, simulation: Simulation) -> Box<dyn Backend> {
+        let Simulation { workers, streams, costs, random: _ } = simulation;
+        sim::device(workers, streams, costs)
+    }
+}
+
+/// This machine's processor.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu;
+
+impl Executor for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn about(&self) -> &'static str {
+        "This machine's processor; a worker is a thread"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { logs_steps: true, ..Abilities::default() }
+    }
+
+    fn check(&self, _: &Model, settings: &Settings) -> Result<()> {
+        match settings.precision {
+            Precision::F32 => Ok(()),
+            precision => Err(Error::input(format!(
+                "device.precision: the CPU computes only in f32, not in {precision}; leave it out, or use --backend cuda",
+            ))),
+        }
+    }
+
+    fn load(
+        &self,
+        network: Network,
+        _: &Settings,
+        _: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Result<Box<dyn Loaded>> {
+        Ok(Box::new(OnCpu { network: Arc::new(network), workers }))
+    }
+}
+
+struct OnCpu {
+    network: Arc<Network>,
+    workers: usize,
+}
+
+impl Loaded for OnCpu {
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    fn describe(&self) -> String {
+        this_processor()
+    }
+
+    fn start<'e>(
+        &'e mut self,
+        requests: &Requests,
+        options: &Options,
+        log: Option<Sender<StepTime>>,
+    ) -> Result<Box<dyn Backend + 'e>> {
+        let (network, workers) = (Arc::clone(&self.network), self.workers);
+        Ok(Box::new(match log {
+            Some(log) => cpu::Cpu::logging(network, requests, workers, log)?,
+            None => cpu::Cpu::with_lanes(network, requests, workers, cpu::lanes(workers, options.streams))?,
+        }))
+    }
+}
+
+/// This machine's GPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct Cuda;
+
+impl Executor for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn about(&self) -> &'static str {
+        "This machine's GPUs; each of them is a worker"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { persistent_kernels: true, logs_steps: false, keeps_chosen_only: true, host_observed_times: true }
+    }
+
+    fn check(&self, model: &Model, _: &Settings) -> Result<()> {
+        cuda::check(model)
+    }
+
+    fn load(
+        &self,
+        network: Network,
+        settings: &Settings,
+        persistent: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Result<Box<dyn Loaded>> {
+        let gpus = Gpus::new(network.model(), network.spec(), settings, persistent, workers)?;
+        Ok(Box::new(OnGpus {
+            network: Arc::new(network),
+            gpus,
+            workers,
+            precision: settings.precision,
+            persistent: persistent.map(|device| device.name.clone()),
+        }))
+    }
+
+    fn profile_batches(&self) -> &'static [u32] {
+        &CUDA_BATCHES
+    }
+
+    fn validation_set(&self) -> &'static [&'static str] {
+        &CUDA_VALIDATION_SET
+    }
+}
+
+struct OnGpus {
+    network: Arc<Network>,
+    gpus: Gpus,
+    workers: usize,
+    precision: Precision,
+    /// The device whose model chooses persistent kernels.
+    persistent: Option<String>,
+}
+
+impl Loaded for OnGpus {
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// The GPUs, with the versions of driver and libraries.
+    fn describe(&self) -> String {
+        let workers = self.workers;
+        let mut names: Vec<String> = (0..workers as u16).map(|worker| self.gpus.describe(WorkerId(worker))).collect();
+        names.dedup();
+        let times = if names.len() == 1 && workers > 1 { format!("{workers} x ") } else { String::new() };
+        let Libraries { driver, nvrtc, cublas } = Libraries::of(&libraries::find());
+        let version = |library: Option<Library>| library.map_or("unknown".into(), |library| library.version);
+        let [driver, nvrtc, cublas] = [driver, nvrtc, cublas].map(version);
+        let kernels = self.persistent.as_ref().map(|name| format!(", persistent kernels by the model of {name}"));
+        format!(
+            "{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {}{}",
+            names.join(" + "),
+            self.precision,
+            kernels.unwrap_or_default()
+        )
+    }
+
+    fn start<'e>(
+        &'e mut self,
+        requests: &Requests,
+        options: &Options,
+        _: Option<Sender<StepTime>>,
+    ) -> Result<Box<dyn Backend + 'e>> {
+        let network = Arc::clone(&self.network);
+        Ok(Box::new(cuda::Cuda::new(&mut self.gpus, network, requests, self.workers, options)?))
+    }
+}
+
+/// This machine's processor: its name and the number of cores that this process may use.
+fn this_processor() -> String {
+    let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    format!("{}, {cores} {}", model_name(&about).unwrap_or("unknown CPU"), if cores == 1 { "core" } else { "cores" })
+}
+
+/// The name of the first processor in the text of `/proc/cpuinfo`.
+fn model_name(about: &str) -> Option<&str> {
+    let names = about.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| key.trim() == "model name");
+    names.map(|(_, name)| name.trim()).find(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_has_a_name() {
+        let about =
+            "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2.00GHz\nflags\t: a b\nmodel name\t: Other\n";
+        assert_eq!(model_name(about), Some("Some CPU @ 2.00GHz"));
+        assert_eq!(model_name("Hardware : board\nmodel name :\n"), None);
+        assert!(this_processor().contains(" core"));
+    }
+
+    #[test]
+    fn profiled_batches_ascend_to_the_largest_batch_of_policies() {
+        for executor in [&Cpu as &dyn Executor, &Cuda] {
+            let batches = executor.profile_batches();
+            assert!(batches.is_sorted_by(|a, b| a < b), "{batches:?}");
+            assert_eq!((batches.first(), batches.last()), (Some(&1), Some(&512)));
+        }
+    }
+}
