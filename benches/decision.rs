@@ -10,7 +10,7 @@ use std::time::Duration;
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
-use batchlab::policy::registry::Configured;
+use batchlab::policy::registry::Settings;
 use batchlab::policy::values::PerCell;
 use batchlab::workload::model::Model;
 use common::{Case, fingerprint};
@@ -26,7 +26,7 @@ fn decision(criterion: &mut Criterion) {
     let one_task = Cellular { max_tasks: 1, ..Cellular::default() };
     let trees = Cellular { max_batch: PerCell::All(64), ..Cellular::default() };
     let (lstm, tree) = ((Model::Lstm, "traces/europarl-en.csv"), (Model::TreeLstm, "generator:treebank"));
-    let benches: [(&str, _, u32, &dyn Configured, u64); 5] = [
+    let benches: [(&str, _, u32, &dyn Settings, u64); 5] = [
         ("cellular, 512 chains, five tasks", lstm.clone(), 512, &Cellular::default(), 0xd31c_ec37_b8a9_9bb4),
         ("cellular, 512 chains, one task", lstm.clone(), 512, &one_task, 0xd31c_ec37_b8a9_9bb4),
         ("cellular, 64 nodes of trees, five tasks", tree, 64, &trees, 0x4ba5_c910_b902_0b82),

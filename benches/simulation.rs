@@ -13,7 +13,7 @@ use batchlab::policy::cellular::Cellular;
 use batchlab::policy::dvabatch::settings::DvaBatch;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
-use batchlab::policy::registry::Configured;
+use batchlab::policy::registry::Settings;
 use batchlab::policy::values::PerCell;
 use batchlab::workload::model::Model;
 use common::{Case, fingerprint};
@@ -41,7 +41,7 @@ struct Bench {
     dataset: &'static str,
     workers: usize,
     rate: f64,
-    policy: Box<dyn Configured>,
+    policy: Box<dyn Settings>,
     expected: u64,
 }
 

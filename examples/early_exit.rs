@@ -18,7 +18,7 @@ use batchlab::policy::dvabatch::load::{ByLoad, CompWait};
 use batchlab::policy::dvabatch::policy::Staged;
 use batchlab::policy::dvabatch::room::Room;
 use batchlab::policy::dvabatch::settings::{DvaBatch, Stages};
-use batchlab::policy::registry::{Registry, Settings, Setup};
+use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::values::time_with_unit;
 use batchlab::units::{Nanos, RequestId};
 use serde::{Deserialize, Serialize};
@@ -51,8 +51,9 @@ impl Default for EarlyExit {
 }
 
 impl Settings for EarlyExit {
-    const KIND: &'static str = "early-exit";
-    const ABOUT: &'static str = "networks in stages, behind which some queries leave for good";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("early-exit", "networks in stages, behind which some queries leave for good")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         for (key, share) in [("exit_share", self.exit_share), ("skip_share", self.skip_share)] {

@@ -1,21 +1,21 @@
-//! A policy of one's own, outside of the crate: shortest job first, in padded batches.
+//! A policy outside the crate: shortest job first, in padded batches.
 //!
-//! Adding it to the registry gives it the whole command line, the logs and the plots:
+//! Once it is in the registry, it has the whole command line, the logs and the plots:
 //!
 //!     cargo run --release --example own_policy -- sim examples/own_policy.toml
 //!
-//! and one line gives it the laws that every policy keeps (the test at the end):
+//! One line checks the laws that every policy keeps (the test at the end):
 //!
 //!     cargo test --example own_policy
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use batchlab::policy::padded::lengthen;
-use batchlab::policy::registry::{Registry, Settings, Setup};
-use batchlab::policy::{Completed, Outcomes, Policy};
+use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
+use batchlab::policy::values::at_least_1;
+use batchlab::policy::whole::PaddedBatch;
+use batchlab::policy::{Outcomes, Policy};
 use batchlab::task::Dispatch;
-use batchlab::task::{Step, Task};
 use batchlab::units::RequestId;
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::trace::Request;
@@ -40,23 +40,20 @@ impl Default for ShortestFirst {
 }
 
 impl Settings for ShortestFirst {
-    const KIND: &'static str = "sjf";
-    const ABOUT: &'static str = "the shortest requests first, padded to the longest of their batch";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("sjf", "the shortest requests first, padded to the longest of their batch")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if !setup.model.is_sequence() {
-            return Err(format!("padding takes sequences only, and the model {} has other graphs", setup.model.name()));
-        }
-        if self.max_batch == 0 {
-            return Err("max_batch: 0 is too small; at least 1".into());
-        }
+        setup.require_sequences("padding")?;
+        at_least_1([("max_batch", self.max_batch)])?;
         Ok(Box::new(ShortestFirstPolicy { max_batch: self.max_batch as usize, waiting: BTreeMap::new() }))
     }
 }
 
 struct ShortestFirstPolicy {
     max_batch: usize,
-    /// By length, and those of one length in the order of arrival.
+    /// By length, then in the order of arrival.
     waiting: BTreeMap<(u32, RequestId), CellGraph>,
 }
 
@@ -65,25 +62,18 @@ impl Policy for ShortestFirstPolicy {
         self.waiting.insert((request.shape.length(), request.id), request.graph.clone());
     }
 
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
-    }
-
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         for worker in dispatch.workers() {
             if !dispatch.is_idle(worker) || self.waiting.is_empty() {
                 continue;
             }
-            let mut requests = Vec::new();
-            let mut steps: Vec<Step> = Vec::new();
-            let mut useful_cells = 0;
-            while requests.len() < self.max_batch
+            let mut batch = PaddedBatch::default();
+            while batch.requests.len() < self.max_batch
                 && let Some(((_, request), graph)) = self.waiting.pop_first()
             {
-                requests.push(request);
-                useful_cells += lengthen(&mut steps, &graph);
+                batch.add(request, &graph);
             }
-            dispatch.submit(&Task::whole_requests(worker, &steps, &requests, useful_cells));
+            dispatch.submit(&batch.task(worker));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The loop: the only one. Simulated and real runs differ in the backend alone.
+//! The only event loop. Simulated and real runs differ only in the backend.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,9 +13,8 @@ use crate::workload::arrivals::Source;
 
 /// Runs requests through a policy on a backend until all are served.
 ///
-/// All events of one instant are handled before any scheduling at that instant: completions in the order of their
-/// tasks' submission, then arrivals in trace order, then the policy's wake-up. The order is written down here and
-/// nowhere else.
+/// All events of an instant are handled before any scheduling at that instant: completions in the order of submission, then
+/// arrivals in trace order, then the policy's wake-up. The order is defined only here.
 ///
 /// # Errors
 /// [`Error::Interrupted`] once `stop` is set.
@@ -41,7 +40,7 @@ pub fn drive(
         };
         let first = backend.wait(until);
         if first.is_none() && until.is_none() {
-            break; // Nothing runs, nothing will arrive, and nobody wants to be woken.
+            break; // Nothing runs, nothing will arrive, and the policy has set no wake-up.
         }
         let now = first.map_or_else(|| backend.now(), |completion| completion.finish);
 
@@ -89,7 +88,7 @@ pub fn drive(
     Ok(())
 }
 
-/// Hands a policy's tasks on to the backend, which the policy can't reach.
+/// Passes a policy's tasks on to the backend.
 struct Submission<'a> {
     backend: &'a mut dyn Backend,
 }
@@ -105,7 +104,7 @@ impl TaskSink for Submission<'_> {
     }
 }
 
-/// Passes on what the policy said of requests.
+/// Records the requests that the policy has finished or rejected.
 fn settle(
     outcomes: &mut Outcomes,
     now: Nanos,

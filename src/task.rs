@@ -1,4 +1,4 @@
-//! The types that everyone passes around: a task and what it runs, its completion, the book of open tasks, and the rows of the log.
+//! The types that all modules share: tasks, their members and completions, the book of open tasks, and the rows of the log.
 //!
 //! They know nothing of backends, policies or metrics.
 
@@ -11,38 +11,34 @@ use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId}
 /// A batched task, as a policy submits it.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
-    /// Where it runs.
     pub worker: WorkerId,
-    /// The worker's stream that it runs on.
     pub stream: StreamId,
-    /// What it runs, in this order.
+    /// Run in this order.
     pub steps: &'a [Step],
-    /// The size of the batch, as the task log shows it: nodes for a single step, requests for whole graphs.
+    /// The batch size in the task log: nodes for a single step, requests for whole graphs.
     pub batch: u32,
     /// How many of the executed cells ([`Step::cells`]) belong to a request; the others are padding.
     pub useful_cells: u64,
-    /// The members are not those of the worker's task before, so that their states have to be brought together first
-    /// (BatchMaker, section 4.3, "gather"). Policies that hold a batch together from start to end say `false`.
+    /// The members differ from those of the worker's previous task, so that their states must be gathered first
+    /// (BatchMaker, section 4.3). `false` for policies that keep a batch together from start to end.
     pub gather: bool,
-    /// What the host does for it beside deciding.
     pub host: HostOverhead,
-    /// What the device does for it beside its cells.
     pub fold_loop: FoldLoop<'a>,
-    /// The requests that may begin with this task; the first task of a request to start gives its start. For a batch of
-    /// whole graphs these are all its requests. They come back with the completion.
+    /// The requests that may begin with this task: a request starts with the first of its tasks to start. For whole graphs
+    /// these are all requests of the batch. The completion returns them.
     pub requests: &'a [RequestId],
-    /// The nodes of the task.
     pub members: Members<'a>,
 }
 
 impl<'a> Task<'a> {
-    /// A batch of whole requests, which begin and end together, on the worker's first stream.
-    pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
+    /// A task on the worker's first stream. Its batch is that of the first step, its members are all nodes of `requests`, and
+    /// nothing is gathered; override the rest with `Task { members, ..Task::new(…) }`.
+    pub fn new(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
         Task {
             worker,
             stream: StreamId(0),
             steps,
-            batch: requests.len() as u32,
+            batch: steps.first().map_or(0, |step| step.batch),
             useful_cells,
             gather: false,
             host: HostOverhead::default(),
@@ -51,35 +47,39 @@ impl<'a> Task<'a> {
             members: Members::Requests,
         }
     }
+
+    /// A batch of whole requests, which begin and end together.
+    pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
+        Task { batch: requests.len() as u32, ..Task::new(worker, steps, requests, useful_cells) }
+    }
 }
 
-/// What the host of a dynamic-graph system does for a task: it builds the graphs of the batch, finds out what can run together
-/// and writes the schedule down (TensorFlow Fold, DyNet). Part of the model of such a system, so that a simulated device
-/// pays it; on a real one the host takes its own time.
+/// The work of a dynamic-graph system's host for a task (TensorFlow Fold, DyNet): it builds the graphs of the batch and schedules
+/// their nodes. It is part of the model of such a system: a simulated device pays it, a real host takes its own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostOverhead {
-    /// Work that begins with the submission, while the worker may still run what was submitted before: the task starts no sooner than it is done.
+    /// Work from the submission on, while the worker may still run earlier tasks. The task starts no sooner than it is done.
     pub ahead: Nanos,
-    /// Work for which the worker's device stands still: part of the task's duration.
+    /// Work during which the worker's device idles: part of the task's duration.
     pub during: Nanos,
 }
 
-/// What a device does beside cells for a task that is a loop over levels, as TensorFlow Fold's is. Like [`HostOverhead`] it is part
-/// of the model of such a system: a simulated device pays it, and on a real one there is nothing to run.
+/// The work of a device besides cells for a task that is a loop over levels, as in TensorFlow Fold. Like [`HostOverhead`] only a
+/// simulated device pays it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldLoop<'a> {
-    /// The calls of the operation that hands results on to the next level.
+    /// The calls of the operation that copies results to the next level.
     pub copies: &'a [Copies],
-    /// The calls of cells on no rows.
+    /// Calls of cells without rows.
     pub empty_calls: u64,
 }
 
-/// Results that are handed on to the next level, in one or more levels in a row.
+/// Results that are copied to the next level, in one or more levels in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Copies {
-    /// How many results in each of these levels; the operation is called where there are none, too.
+    /// The results in each of these levels; with none, the operation is called as well.
     pub rows: u32,
-    /// How many levels.
+    /// The number of levels.
     pub times: u32,
 }
 
@@ -88,25 +88,23 @@ pub struct Copies {
 pub enum Members<'a> {
     /// All nodes of [`Task::requests`].
     Requests,
-    /// The nodes that this function appends, in the order of the batch.
+    /// The nodes that this function appends, in batch order. Called only for backends that need them.
     Nodes(&'a dyn Fn(&mut Vec<NodeRef>)),
-    /// The parts of requests that this function appends, in the order of the batch.
+    /// The parts of requests that this function appends, in batch order.
     Parts(&'a dyn Fn(&mut Vec<Part>)),
 }
 
-/// The nodes of a task, for a backend that wants them.
+/// The nodes of a task as lists, in batch order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberList {
     /// All nodes of these requests.
     Requests(Vec<RequestId>),
-    /// These nodes, in the order of the batch.
     Nodes(Vec<NodeRef>),
-    /// These parts of requests, in the order of the batch.
     Parts(Vec<Part>),
 }
 
 impl MemberList {
-    /// The members of a task, in the memory of a list that nobody needs any more.
+    /// The members of a task, in the memory of a list that is no longer needed.
     pub(crate) fn of(task: &Task<'_>, spare: Option<MemberList>) -> MemberList {
         match (task.members, spare) {
             (Members::Requests, Some(MemberList::Requests(mut requests))) => {
@@ -115,28 +113,14 @@ impl MemberList {
                 MemberList::Requests(requests)
             }
             (Members::Requests, _) => MemberList::Requests(task.requests.to_vec()),
-            (Members::Nodes(list), spare) => {
-                let mut nodes = match spare {
-                    Some(MemberList::Nodes(nodes)) => nodes,
-                    _ => Vec::with_capacity(task.batch as usize),
-                };
-                nodes.clear();
-                list(&mut nodes);
-                MemberList::Nodes(nodes)
-            }
-            (Members::Parts(list), spare) => {
-                let mut parts = match spare {
-                    Some(MemberList::Parts(parts)) => parts,
-                    _ => Vec::with_capacity(task.batch as usize),
-                };
-                parts.clear();
-                list(&mut parts);
-                MemberList::Parts(parts)
-            }
+            (Members::Nodes(list), Some(MemberList::Nodes(nodes))) => MemberList::Nodes(listed(nodes, list)),
+            (Members::Nodes(list), _) => MemberList::Nodes(listed(Vec::with_capacity(task.batch as usize), list)),
+            (Members::Parts(list), Some(MemberList::Parts(parts))) => MemberList::Parts(listed(parts, list)),
+            (Members::Parts(list), _) => MemberList::Parts(listed(Vec::with_capacity(task.batch as usize), list)),
         }
     }
 
-    /// The requests that the task touches, some of them more than once.
+    /// The requests of the members; a request may occur several times.
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
         let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {
             MemberList::Nodes(nodes) => (nodes, &[], &[]),
@@ -148,28 +132,35 @@ impl MemberList {
     }
 }
 
+/// Fills a list anew.
+fn listed<T>(mut memory: Vec<T>, list: &dyn Fn(&mut Vec<T>)) -> Vec<T> {
+    memory.clear();
+    list(&mut memory);
+    memory
+}
+
 /// One node of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeRef {
-    /// The request.
     pub request: RequestId,
-    /// Its node.
     pub node: NodeId,
 }
 
-/// Nodes of one request that follow each other, and run one behind the other within a task: a stage of a network.
+/// Consecutive nodes of one request that run one after another within a task, such as a stage of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The request.
     pub request: RequestId,
-    /// The first of the nodes.
+    /// The first node.
     pub from: NodeId,
-    /// The node behind the last; the same as the first if there are none.
+    /// The node after the last; equal to `from` if there are none.
     pub to: NodeId,
 }
 
 impl Part {
-    /// Its nodes.
+    pub(crate) fn first(&self) -> NodeRef {
+        NodeRef { request: self.request, node: self.from }
+    }
+
     pub fn nodes(&self) -> impl Iterator<Item = NodeRef> + use<> {
         let Part { request, from, to } = *self;
         (from.0..to.0).map(move |node| NodeRef { request, node: NodeId(node) })
@@ -179,19 +170,18 @@ impl Part {
 /// A batched cell, run one or more times in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// The cell type.
     pub cell: CellId,
-    /// How many nodes run at once.
+    /// The nodes that run at once.
     pub batch: u32,
-    /// How often; a padded batch runs a cell as often as its bucket says.
+    /// The number of runs, one after another.
     pub times: u32,
-    /// The size of the input that the batch is padded to, for cells whose time depends on it, otherwise 0.
+    /// The input size to which the batch is padded, for cells whose time depends on it; otherwise 0.
     pub input: u32,
 }
 
 impl Step {
-    /// The steps as which a device that has a cell at some batch sizes alone runs it: the largest size as often as it is full, then
-    /// the rest, padded to the next size. `sizes` ascend; without any the step runs as it is.
+    /// The steps on a device that runs the cell at certain batch sizes only: full batches of the largest size, then the rest,
+    /// padded to the next size. `sizes` ascend; an empty list means any size.
     pub fn padded(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
         let (full, rest) = match sizes.last() {
             None => (0, self.batch),
@@ -203,7 +193,7 @@ impl Step {
         largest.into_iter().chain(rest)
     }
 
-    /// The cells that it executes, padding included. A cell with an input size counts as often as that is.
+    /// The cells that it executes, including padding. A cell counts once for each unit of its input size.
     pub fn cells(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.times) * u64::from(self.input.max(1))
     }
@@ -212,22 +202,19 @@ impl Step {
 /// The report that a task is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The task.
     pub task: TaskId,
-    /// When it began to execute.
     pub start: Nanos,
-    /// When it was done.
     pub finish: Nanos,
 }
 
-/// Why a policy submitted a task, each in a clause for a reader (`batchlab explain`).
+/// Why a policy submitted a task, in clauses for `batchlab explain`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reason {
-    /// Why this cell type, or this group of requests: "decoder: at least max_batch (512) nodes are ready".
+    /// Why this cell type, or these requests: "decoder: a full batch was ready".
     pub what: String,
-    /// Why so many: "all 37 ready nodes", "max_batch (512) of 801 ready nodes".
+    /// Why this batch size: "all 37 ready nodes", "max_batch (512) of 801 ready nodes".
     pub size: String,
-    /// Why at this instant: "worker 0 has nothing left to do".
+    /// Why at this instant: "worker 0 had nothing to do".
     pub when: String,
 }
 
@@ -236,13 +223,13 @@ pub struct Dispatch<'a> {
     sink: &'a mut dyn TaskSink,
     tasks: &'a mut TaskBook,
     now: Nanos,
-    /// Where reasons go, if they are kept.
+    /// `Some` if reasons are kept.
     reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
 }
 
-/// Takes the tasks of a policy. Only the driver implements it, so that no policy can reach the backend.
+/// Receives the tasks of a policy. Only the driver implements it, so that no policy can reach the backend.
 pub(crate) trait TaskSink {
-    /// The batch sizes at which the device runs a cell, ascending; empty if it runs all.
+    /// The batch sizes at which the device runs a cell, ascending; empty if it runs any size.
     fn batches(&self, cell: CellId) -> &[u32];
 
     /// Passes a task to the backend.
@@ -259,7 +246,6 @@ impl<'a> Dispatch<'a> {
         Dispatch { sink, tasks, now, reasons }
     }
 
-    /// The present instant.
     pub fn now(&self) -> Nanos {
         self.now
     }
@@ -269,21 +255,20 @@ impl<'a> Dispatch<'a> {
         (0..self.tasks.workers() as u16).map(WorkerId)
     }
 
-    /// Whether a worker has no unfinished task.
     pub fn is_idle(&self, worker: WorkerId) -> bool {
         self.tasks.unfinished(worker) == 0
     }
 
-    /// How many tasks of a worker are not finished.
+    /// The number of unfinished tasks of a worker.
     pub fn unfinished(&self, worker: WorkerId) -> usize {
         self.tasks.unfinished(worker)
     }
 
-    /// Submits a task to its worker's stream, behind those that are there already. Where the device has a cell at some batch
-    /// sizes alone, its steps are padded to these.
+    /// Submits a task to its worker's stream, after the tasks that are there already. Its steps are padded to the batch sizes of
+    /// the device.
     ///
     /// # Panics
-    /// On a task without work: an empty batch is a mistake of the policy.
+    /// On an empty batch, which is a mistake of the policy.
     pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
         assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
         let any_size = task.steps.iter().all(|step| self.sink.batches(step.cell).is_empty());
@@ -301,10 +286,7 @@ impl<'a> Dispatch<'a> {
         id
     }
 
-    /// The same, with the reason, which is put into words only if somebody wants to know it.
-    ///
-    /// # Panics
-    /// As [`Dispatch::submit`].
+    /// As [`Dispatch::submit`], with a reason, which is called only if reasons are kept.
     pub fn submit_because(&mut self, task: &Task<'_>, reason: impl FnOnce() -> Reason) -> TaskId {
         let id = self.submit(task);
         if let Some(reasons) = &mut self.reasons {
@@ -316,31 +298,24 @@ impl<'a> Dispatch<'a> {
 
 /// The tasks that are submitted and not finished.
 pub struct TaskBook {
-    /// In order of submission; a task that finished out of order leaves a gap until those before it have finished.
+    /// In the order of submission. A task that finished out of order leaves a gap until all before it have finished.
     open: VecDeque<Option<OpenTask>>,
     first: u64,
     unfinished: Vec<usize>,
     busy_workers: usize,
-    /// Request lists of finished tasks, kept for their memory.
+    // Kept for their memory.
     spare: Vec<Vec<RequestId>>,
     spare_steps: Vec<Vec<Step>>,
 }
 
-/// What the driver remembers of a task while it runs.
+/// The driver's record of an unfinished task.
 pub struct OpenTask {
-    /// Where it runs.
     pub worker: WorkerId,
-    /// The stream that it runs on.
     pub stream: StreamId,
-    /// What it runs.
     pub steps: Vec<Step>,
-    /// The size of the batch, as the task log shows it.
     pub batch: u32,
-    /// How many of its cells belong to a request.
     pub useful_cells: u64,
-    /// When it was submitted.
     pub submit: Nanos,
-    /// The requests that it was submitted with.
     pub requests: Vec<RequestId>,
 }
 
@@ -417,39 +392,30 @@ impl TaskBook {
     }
 }
 
-/// What the driver handed to the policy before one call of its `schedule`.
+/// The events that the driver passed to the policy before one call of `schedule`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// The instant that the policy was given.
     pub now: Nanos,
-    /// How many completions.
     pub completions: u32,
-    /// How many arrivals, in the order of the trace.
+    /// Arrivals, in the order of the trace.
     pub arrivals: u32,
 }
 
 /// One line of the task log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskRow {
-    /// Its number.
     pub task: TaskId,
-    /// Where it ran.
     pub worker: WorkerId,
-    /// The stream that it ran on.
     pub stream: StreamId,
-    /// The cell types that it ran, in the order in which they first came.
+    /// The cell types of its steps, as [`distinct_cells`] gives them.
     pub cells: SmallVec<[CellId; 2]>,
-    /// Its batch size.
     pub batch: u32,
-    /// When it was submitted.
     pub submit: Nanos,
-    /// When it began to execute.
     pub start: Nanos,
-    /// When it was done.
     pub finish: Nanos,
 }
 
-/// The cell types of a task's steps, in the order in which they first come.
+/// The cell types of a task's steps, in the order of their first step.
 pub fn distinct_cells(steps: &[Step]) -> SmallVec<[CellId; 2]> {
     let mut cells = SmallVec::new();
     for step in steps {
@@ -465,7 +431,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_runs_at_the_sizes_that_there_are() {
+    fn a_batch_is_padded_to_the_sizes_of_the_device() {
         let runs = |batch, sizes: &[u32]| -> Vec<(u32, u32)> {
             let step = Step { cell: CellId(0), batch, times: 3, input: 0 };
             step.padded(sizes).map(|step| (step.batch, step.times)).collect()
@@ -473,7 +439,7 @@ mod tests {
         assert_eq!(runs(5, &[]), [(5, 3)]);
         assert_eq!(runs(5, &[1, 4, 8]), [(8, 3)]);
         assert_eq!(runs(4, &[1, 4, 8]), [(4, 3)]);
-        // As often the largest as it is full, in each of the three runs.
+        // Two full batches of the largest size in each of the three runs.
         assert_eq!(runs(19, &[1, 4, 8]), [(8, 6), (4, 3)]);
         assert_eq!(runs(16, &[8]), [(8, 6)]);
     }

@@ -12,7 +12,7 @@ use batchlab::driver::drive;
 use batchlab::gpu_settings::Precision;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::Policy;
-use batchlab::policy::registry::{Configured, Setup};
+use batchlab::policy::registry::{Settings, Setup};
 use batchlab::units::{Nanos, Rate};
 use batchlab::workload::arrivals::{ClosedLoop, OpenLoop, Process, Source, Think};
 use batchlab::workload::dataset::Dataset;
@@ -27,7 +27,7 @@ pub struct Case<'p> {
     cells: Vec<CellType>,
     workers: usize,
     device: TableModel,
-    policy: &'p dyn Configured,
+    policy: &'p dyn Settings,
     requests: Requests,
 }
 
@@ -41,7 +41,7 @@ pub struct Ready {
 impl<'p> Case<'p> {
     /// Requests from a dataset of the repository on workers that are as fast as `scenarios/costs/v100.csv` says; those of networks of
     /// operators on a Titan RTX, as its data sheet says.
-    pub fn new(model: Model, dataset: &str, requests: usize, workers: usize, policy: &'p dyn Configured) -> Self {
+    pub fn new(model: Model, dataset: &str, requests: usize, workers: usize, policy: &'p dyn Settings) -> Self {
         let in_repository = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
         let cells = model.cell_types();
         let costs = match model.network() {
@@ -68,7 +68,7 @@ impl<'p> Case<'p> {
         let costs: Arc<dyn CostModel> = Arc::new(self.device.clone());
         let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&costs) };
         Ready {
-            policy: self.policy.build_policy(&setup).expect("the policy serves the model"),
+            policy: self.policy.build(&setup).expect("the policy serves the model"),
             backend: sim::device(self.workers, self.policy.streams(&setup), self.device.clone()),
             record: Recorder::new(self.requests.len(), self.workers, self.cells.len(), Keep::default()),
         }

@@ -14,7 +14,7 @@ use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::driver::drive;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{Settings, Setup};
 use crate::units::Nanos;
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::dnn::Dnn;
@@ -70,7 +70,7 @@ impl Case {
             .expect("the table has all of the model's cells")
     }
 
-    pub fn run(&self, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
+    pub fn run(&self, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> Record {
         let mut backend = sim::device(self.workers, policy.streams(setup), self.device());
         self.run_on(&mut *backend, policy, setup, watch)
     }
@@ -80,9 +80,9 @@ impl Case {
         Arc::new(self.device())
     }
 
-    pub fn run_on(&self, backend: &mut dyn Backend, policy: &dyn Configured, setup: &Setup<'_>, watch: bool) -> Record {
+    pub fn run_on(&self, backend: &mut dyn Backend, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> Record {
         let streams = policy.streams(setup);
-        let mut policy = policy.build_policy(setup).expect("it was built before");
+        let mut policy = policy.build(setup).expect("it was built before");
         let mut backend = Watched { inner: backend, watch, tasks: Vec::new() };
         let mut recorder = Recorder::new(self.requests.len(), self.workers, setup.cells.len(), Keep::default());
         let mut source = OpenLoop::new(&self.requests, &self.arrivals);

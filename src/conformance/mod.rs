@@ -28,7 +28,7 @@ mod record;
 
 use self::case::Case;
 use crate::backend::Backend;
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{Settings, Setup};
 use crate::workload::model::Model;
 use crate::workload::trace::Requests;
 
@@ -57,14 +57,14 @@ impl Default for Guarantees {
 ///
 /// # Panics
 /// Names the law that is broken, with the workload that shows it; or says that the policy serves no model at all.
-pub fn check(policy: &dyn Configured, promises: &Guarantees) {
+pub fn check(policy: &dyn Settings, promises: &Guarantees) {
     let mut served = 0;
     for number in 0..promises.cases {
         let case = Case::draw(number);
         let cells = case.model.cell_types();
         let device = case.known_costs();
         let setup = Setup { model: &case.model, cells: &cells, workers: case.workers, costs: Some(&device) };
-        if policy.build_policy(&setup).is_err() {
+        if policy.build(&setup).is_err() {
             continue; // A policy may refuse a model, and says why where a user meets it.
         }
         served += 1;
@@ -94,7 +94,7 @@ pub fn check(policy: &dyn Configured, promises: &Guarantees) {
 /// # Panics
 /// Names the law that is broken, with the workload that shows it; or says that no workload was run.
 pub fn check_backend(
-    policy: &dyn Configured,
+    policy: &dyn Settings,
     promises: &Guarantees,
     mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
 ) {
@@ -104,7 +104,7 @@ pub fn check_backend(
         let cells = case.model.cell_types();
         let device = case.known_costs();
         let setup = Setup { model: &case.model, cells: &cells, workers: case.workers, costs: Some(&device) };
-        if policy.runs_operators() || policy.build_policy(&setup).is_err() {
+        if policy.runs_operators() || policy.build(&setup).is_err() {
             continue;
         }
         on(&case.model, &case.requests, case.workers, &mut |backend| {

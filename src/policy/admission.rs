@@ -1,12 +1,12 @@
-//! Admission control around any policy: requests that arrive while too many are in the system are turned away, so that
-//! an overload ends in rejections that are counted, and not in memory that runs out.
+//! Admission control around any policy: requests that arrive while too many are in the system are rejected, so that an overload
+//! shows as counted rejections and does not exhaust memory.
 
 use super::{Completed, Outcomes, Policy};
 use crate::task::Dispatch;
 use crate::units::Nanos;
 use crate::workload::trace::Request;
 
-/// A policy behind a bound on the requests in the system: those that were admitted and have not left.
+/// A policy with a bound on the requests in the system: those that were admitted and have not left.
 pub struct Admission {
     policy: Box<dyn Policy>,
     bound: u32,
@@ -14,12 +14,12 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// A policy that is handed a request only while fewer than `bound` are in the system.
+    /// Passes a request to `policy` only while fewer than `bound` are in the system.
     pub fn new(policy: Box<dyn Policy>, bound: u32) -> Self {
         Admission { policy, bound, inside: 0 }
     }
 
-    /// Lets the policy work, and counts the requests that leave by it.
+    /// Runs `work` and counts the requests that leave.
     fn counting(&mut self, outcomes: &mut Outcomes, work: impl FnOnce(&mut dyn Policy, &mut Outcomes)) {
         let before = outcomes.finished.len() + outcomes.rejected.len();
         work(&mut *self.policy, outcomes);
@@ -65,22 +65,22 @@ mod tests {
     use crate::driver::drive;
     use crate::metrics::laws;
     use crate::metrics::recorder::{Keep, Recorder};
-    use crate::policy::immediate::Immediate;
     use crate::policy::padded::Padded;
-    use crate::policy::registry::{Configured, Setup};
+    use crate::policy::registry::{Settings, Setup};
+    use crate::policy::unbatched::Unbatched;
     use crate::units::RequestId;
     use crate::workload::arrivals::OpenLoop;
     use crate::workload::model::Model;
     use crate::workload::shape::Shape;
     use crate::workload::trace::Requests;
 
-    /// Requests of one step each, which takes ten nanoseconds, on one worker.
-    fn run(policy: &dyn Configured, bound: u32, arrivals: &[u64]) -> Recorder {
+    /// Requests of one step of ten nanoseconds each, on one worker.
+    fn run(policy: &dyn Settings, bound: u32, arrivals: &[u64]) -> Recorder {
         let requests = Requests::unfold(vec![Shape::Chain(1); arrivals.len()].into(), &Model::Lstm).unwrap();
         let arrivals: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();
         let cells = Model::Lstm.cell_types();
         let setup = Setup { model: &Model::Lstm, cells: &cells, workers: 1, costs: None };
-        let mut policy = Admission::new(policy.build_policy(&setup).unwrap(), bound);
+        let mut policy = Admission::new(policy.build(&setup).unwrap(), bound);
         let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,10\n", "costs").unwrap();
         let mut backend = Sim::new(1, costs.device(&cells, Overhead::default()).unwrap());
         let mut record = Recorder::new(requests.len(), 1, cells.len(), Keep::default());
@@ -95,9 +95,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_arrives_beyond_the_bound_is_turned_away_and_whoever_leaves_makes_room() {
-        // Served one after another: 0 until 10, 1 until 20, 4 until 30. At 10 a place is free before 4 asks for it.
-        let record = run(&Immediate {}, 2, &[0, 1, 2, 9, 10, 10]);
+    fn requests_beyond_the_bound_are_rejected_until_others_leave() {
+        // Served one after another: 0 until 10, 1 until 20, 4 until 30. At 10 a place is free before request 4 arrives.
+        let record = run(&Unbatched {}, 2, &[0, 1, 2, 9, 10, 10]);
         assert_eq!(rejections(&record), [(2, 2), (3, 9), (5, 10)]);
         assert_eq!(record.rejected, 3);
         let finish: Vec<u64> = record.finish.iter().map(|at| at.0).collect();
@@ -107,13 +107,13 @@ mod tests {
     #[test]
     fn a_bound_that_is_never_reached_changes_nothing() {
         let arrivals: Vec<u64> = (0..50).map(|i| i * 7).collect();
-        let (one, other) = (run(&Immediate {}, 50, &arrivals), run(&Immediate {}, u32::MAX, &arrivals));
+        let (one, other) = (run(&Unbatched {}, 50, &arrivals), run(&Unbatched {}, u32::MAX, &arrivals));
         assert_eq!((&one.finish, one.rejected), (&other.finish, 0));
     }
 
     #[test]
     fn a_policy_that_waits_for_more_is_still_woken() {
-        // A batch of four would be waited for, but the second of two places is the last; the window ends the wait.
+        // The policy waits for a batch of four, but only two are admitted; the window ends the wait.
         let padded = Padded { max_batch: 4, window: Nanos(100), ..Padded::default() };
         let record = run(&padded, 2, &[0, 1, 2]);
         assert_eq!(record.finish[..2], [Nanos(200), Nanos(200)], "ten steps of ten, from 100 on");

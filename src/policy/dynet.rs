@@ -11,12 +11,13 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::first_come::FirstCome;
 use super::operators::batch::Batch;
 use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
 use super::operators::launches::{self, Launch};
-use super::registry::{Batches, Settings, Setup};
+use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::values::at_least_1;
+use super::whole::FirstCome;
 use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason};
 use crate::task::{HostOverhead, Step, Task};
@@ -59,13 +60,12 @@ impl Default for DyNet {
 }
 
 impl Settings for DyNet {
-    const KIND: &'static str = "dynet";
-    const ABOUT: &'static str = "whole graphs, operator by operator: those of one signature run together (DyNet)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("dynet", "whole graphs, operator by operator: those of one signature run together (DyNet)")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if self.max_batch == 0 {
-            return Err("max_batch: 0 is too small; at least 1".into());
-        }
+        at_least_1([("max_batch", self.max_batch)])?;
         // Which operators are alike does not depend on the sizes, as long as they are the same everywhere.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         Ok(Box::new(DyNetPolicy {

@@ -12,9 +12,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::first_come::FirstCome;
-use super::levels::{Counts, Levels};
-use super::registry::{Batches, Settings, Setup};
+use super::merged::{Counts, Levels};
+use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::values::{at_least_1, share};
+use super::whole::FirstCome;
 use super::{Completed, Outcomes, Policy};
 use crate::task::{Copies, FoldLoop, HostOverhead, Task};
 use crate::task::{Dispatch, Reason};
@@ -44,17 +45,16 @@ impl Default for Fold {
 }
 
 impl Settings for Fold {
-    const KIND: &'static str = "fold";
-    const ABOUT: &'static str =
-        "whole graphs, merged level by level, with copies and built on the host (TensorFlow Fold)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "fold",
+            "whole graphs, merged level by level, with copies and built on the host (TensorFlow Fold)",
+        )
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if self.max_batch == 0 {
-            return Err("max_batch: 0 is too small; at least 1".into());
-        }
-        if !(0.0..=1.0).contains(&self.overlap) {
-            return Err(format!("overlap: {} is no share; from 0 to 1", self.overlap));
-        }
+        at_least_1([("max_batch", self.max_batch)])?;
+        share("overlap", self.overlap)?;
         Ok(Box::new(FoldPolicy {
             settings: self.clone(),
             queue: FirstCome::new(self.max_batch),
@@ -326,12 +326,12 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_none_is_refused() {
+    fn overlap_must_be_a_share() {
         let (model, cells) = (Model::TreeLstm, Model::TreeLstm.cell_types());
         let setup = Setup { model: &model, cells: &cells, workers: 1, costs: None };
         for overlap in [-0.1, 1.5, f64::NAN] {
             let error = Fold { overlap, ..Fold::default() }.build(&setup).err().unwrap();
-            assert!(error.starts_with("overlap: ") && error.ends_with("is no share; from 0 to 1"), "{error}");
+            assert!(error.starts_with("overlap: ") && error.ends_with("must be between 0 and 1"), "{error}");
         }
     }
 }

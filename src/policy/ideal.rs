@@ -1,8 +1,9 @@
-//! The ideal of graph batching: a graph made by hand for one shape, and batches of requests that all have it (BatchMaker, Figure 15).
+//! The ideal of graph batching: a graph built by hand for one shape, and batches of requests of that shape (BatchMaker,
+//! Figure 15).
 //!
-//! The cells of the graph run one after another, each once for the whole batch: nothing is padded, merged or brought together.
-//! What it can't do is to batch cells of one request, or requests of different shapes. The request that has waited longest
-//! decides which shape is next, and those of that shape go with it in the order of their arrival; the others keep their places.
+//! The cells of the graph run one after another, each once for the whole batch: nothing is padded, merged or gathered. Cells
+//! of one request, or requests of different shapes, are never batched. The request that has waited longest decides the next
+//! shape; requests of that shape join it in the order of arrival, and the others keep their places.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -10,12 +11,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::first_come::Taken;
-use super::immediate::one_by_one;
-use super::registry::{Batches, Settings, Setup};
+use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::values::at_least_1;
+use super::whole::{Taken, one_by_one};
 use super::{Outcomes, Policy};
-use crate::task::{Dispatch, Reason};
-use crate::task::{Step, Task};
+use crate::task::{Dispatch, Reason, Step, Task};
 use crate::units::RequestId;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
@@ -35,13 +35,12 @@ impl Default for Ideal {
 }
 
 impl Settings for Ideal {
-    const KIND: &'static str = "ideal";
-    const ABOUT: &'static str = "whole requests of one shape, cell after cell: a graph made by hand for that shape";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("ideal", "whole requests of one shape, cell after cell: a graph made by hand for that shape")
+    }
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if self.max_batch == 0 {
-            return Err("max_batch: 0 is too small; at least 1".into());
-        }
+        at_least_1([("max_batch", self.max_batch)])?;
         Ok(Box::new(IdealPolicy {
             max_batch: self.max_batch as usize,
             arrived: 0,
@@ -60,17 +59,17 @@ impl Settings for Ideal {
 struct IdealPolicy {
     max_batch: usize,
     arrived: u64,
-    /// The line of each form. Looked up, never iterated.
+    /// The line of each graph. Looked up, never iterated.
     forms: HashMap<Form, usize>,
     lines: Vec<Line>,
-    /// The lines that hold a request, by the place in the order of arrival of their first.
+    /// The lines with requests, by the place of their first in the order of arrival.
     heads: BTreeMap<u64, usize>,
     requests: Vec<RequestId>,
 }
 
-/// The requests of one form that wait.
+/// The waiting requests of one graph.
 struct Line {
-    /// A cell of the graph after another, with batches of one.
+    /// The cells of the graph one after another; the batch is set for each task.
     steps: Vec<Step>,
     cells: u64,
     /// With their places in the order of arrival.
@@ -117,7 +116,7 @@ impl Policy for IdealPolicy {
     }
 }
 
-/// A graph by what it looks like: two are equal if they have the same cells and edges, node by node.
+/// A graph by its structure: equal graphs have the same cells and edges, node by node.
 struct Form(CellGraph);
 
 impl PartialEq for Form {

@@ -15,13 +15,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::first_come::{FirstCome, Taken};
-use super::immediate::one_by_one;
 use super::operators::batch::Batch;
 use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
 use super::operators::launches::{self, Launch};
-use super::registry::{Batches, Settings, Setup};
+use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::values::at_least_1;
+use super::whole::{FirstCome, Taken, one_by_one};
 use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason};
 use crate::task::{HostOverhead, Step, Task};
@@ -66,14 +66,15 @@ impl Default for Jit {
 }
 
 impl Settings for Jit {
-    const KIND: &'static str = "jit";
-    const ABOUT: &'static str =
-        "whole graphs through a look-up table, as graphs, cells, operators or kernels (JIT dynamic batching)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "jit",
+            "whole graphs through a look-up table, as graphs, cells, operators or kernels (JIT dynamic batching)",
+        )
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if self.max_batch == 0 {
-            return Err("max_batch: 0 is too small; at least 1".into());
-        }
+        at_least_1([("max_batch", self.max_batch)])?;
         // Which operators are alike does not depend on the sizes, as long as they are the same everywhere.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let classes = match self.granularity {

@@ -1,18 +1,19 @@
-//! Late Batching: cell by cell as in cellular batching, with ahead-of-time scheduling (AISys'17, section 3).
+//! Late Batching: cellular batching with ahead-of-time scheduling (AISys'17, section 3).
 //!
-//! The order in which blocks are pushed to a device is the order in which it executes them. So the driver knows what a block
-//! makes ready as soon as it is pushed, and forms the next one without waiting for a completion: the device finds it in its
-//! queue when the block before it is done. Of BatchMaker's Algorithm 1 this is the case of one task for each decision, which
-//! is made while the worker still runs. A block that waits in the queue is closed; a request that arrives joins the one behind it.
+//! A device executes blocks in the order in which they are pushed. The driver therefore knows what a block makes ready as soon
+//! as it is pushed, and forms the next one without waiting for a completion; the device finds it in its queue when the block
+//! before it is done. In terms of BatchMaker's Algorithm 1, each decision gives one task, and is made while the worker still
+//! runs. A block in the queue is closed: a request that arrives joins the next one.
 //!
-//! On several workers those that have the fewest unfinished blocks are offered work first, so that none stands idle while
-//! another looks ahead. A chain that a worker has begun stays in its blocks, before chains that wait, until the worker has
-//! none left of the chain's cell type.
+//! Of several workers, those with the fewest unfinished blocks are offered work first, so that none idles while another looks
+//! ahead. A chain that a worker has begun stays in its blocks, before waiting chains, while the worker has unfinished blocks
+//! of the chain's cell type.
 
 use serde::{Deserialize, Serialize};
 
+use super::cellular::Algorithm1;
 use super::cellular::core::Core;
-use super::registry::{Batches, Settings, Setup};
+use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::PerCell;
 use super::{Completed, Outcomes, Policy};
 use crate::task::Dispatch;
@@ -24,9 +25,9 @@ use crate::workload::trace::Request;
 pub struct Late {
     /// The largest block, for all cells or by cell.
     pub max_batch: PerCell<u32>,
-    /// The smallest block that is formed ahead, behind one that is not finished, for all cells or by cell.
+    /// The smallest block that is formed while the worker has another, for all cells or by cell.
     pub min_batch: PerCell<u32>,
-    /// How many blocks may stand in a device's queue behind the one that runs.
+    /// The most blocks in a device's queue, besides the one that runs.
     pub lookahead: u32,
 }
 
@@ -37,11 +38,12 @@ impl Default for Late {
 }
 
 impl Settings for Late {
-    const KIND: &'static str = "late";
-    const ABOUT: &'static str = "cell by cell, the next block formed while the last one runs (Late Batching)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("late", "cell by cell, the next block formed while the last one runs (Late Batching)")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let core = Core::new(&self.max_batch, &self.min_batch, 1, setup)?;
+        let core = Core::new(Algorithm1, &self.max_batch, &self.min_batch, 1, setup)?;
         Ok(Box::new(LatePolicy { lookahead: self.lookahead as usize, core }))
     }
 
@@ -52,7 +54,7 @@ impl Settings for Late {
 
 struct LatePolicy {
     lookahead: usize,
-    core: Core,
+    core: Core<Algorithm1>,
 }
 
 impl Policy for LatePolicy {

@@ -1,16 +1,16 @@
 //! Graph batching by merging: whole requests, their cells batched level by level (TensorFlow Fold's dynamic batching).
 //!
-//! The graphs of a batch become one: nodes of one depth and one cell type run together. Nobody joins or leaves before the
+//! The graphs of a batch become one: nodes of one depth and cell type run together. No request joins or leaves before the
 //! deepest graph is done.
 
 use serde::{Deserialize, Serialize};
 
-use super::first_come::FirstCome;
-use super::levels::Levels;
-use super::registry::{Batches, Settings, Setup};
+use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::values::at_least_1;
+use super::whole::FirstCome;
 use super::{Outcomes, Policy};
-use crate::task::Dispatch;
-use crate::task::Task;
+use crate::task::{Dispatch, Step, Task};
+use crate::units::CellId;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
@@ -18,17 +18,16 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Merged {
-    /// What is batched together.
     pub granularity: Granularity,
-    /// The most requests in a batch; the cells of one level can be more.
+    /// The most requests in a batch; a level may have more cells.
     pub max_batch: u32,
 }
 
-/// What merging takes for one node.
+/// The nodes that are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
-    /// A cell, as in TensorFlow Fold.
+    /// Cells, as in TensorFlow Fold.
     Cell,
 }
 
@@ -39,13 +38,12 @@ impl Default for Merged {
 }
 
 impl Settings for Merged {
-    const KIND: &'static str = "merged";
-    const ABOUT: &'static str = "whole graphs, merged: cells of one depth and type run together (TensorFlow Fold)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("merged", "whole graphs, merged: cells of one depth and type run together (TensorFlow Fold)")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if self.max_batch == 0 {
-            return Err("max_batch: 0 is too small; at least 1".into());
-        }
+        at_least_1([("max_batch", self.max_batch)])?;
         Ok(Box::new(MergedPolicy { queue: FirstCome::new(self.max_batch), levels: Levels::new(setup.cells.len()) }))
     }
 
@@ -73,5 +71,143 @@ impl Policy for MergedPolicy {
             let task = Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
             dispatch.submit_because(&task, || taken.reason());
         });
+    }
+}
+
+/// The nodes of a batch by cell type and depth. A node without inputs has depth 0.
+pub struct Levels {
+    by_cell: Vec<Counts>,
+    largest_input: Vec<u32>,
+    nodes: u64,
+    useful: u64,
+    steps: Vec<Step>,
+}
+
+impl Levels {
+    pub fn new(cells: usize) -> Self {
+        Levels {
+            by_cell: (0..cells).map(|_| Counts::default()).collect(),
+            largest_input: vec![0; cells],
+            nodes: 0,
+            useful: 0,
+            steps: Vec::new(),
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.by_cell.iter_mut().for_each(Counts::clear);
+        self.largest_input.fill(0);
+        (self.nodes, self.useful) = (0, 0);
+    }
+
+    pub fn add(&mut self, graph: &CellGraph) {
+        self.nodes += graph.nodes();
+        match graph {
+            CellGraph::Chains(runs) => {
+                let mut depth = 0;
+                for run in runs {
+                    self.by_cell[run.cell.index()].add(depth, run.length);
+                    depth += run.length;
+                    let largest = &mut self.largest_input[run.cell.index()];
+                    *largest = run.input.max(*largest);
+                    self.useful += u64::from(run.length) * u64::from(run.input.max(1));
+                }
+            }
+            CellGraph::Graph(graph) => {
+                for (cell, depth) in graph.cells().iter().zip(graph.depths()) {
+                    self.by_cell[cell.index()].add(*depth, 1);
+                }
+                self.useful += graph.len() as u64;
+            }
+        }
+    }
+
+    pub fn cells(&self) -> usize {
+        self.by_cell.len()
+    }
+
+    pub fn nodes(&self) -> u64 {
+        self.nodes
+    }
+
+    /// The number of cells, weighted by input size as in [`Step::cells`].
+    pub fn useful(&self) -> u64 {
+        self.useful
+    }
+
+    pub fn depths(&self) -> u32 {
+        self.by_cell.iter().map(Counts::depths).max().unwrap_or(0)
+    }
+
+    /// The nodes of one depth and cell type, from depth 0 up. Equal neighbours are one step that runs several times.
+    pub fn steps(&mut self) -> &[Step] {
+        self.steps.clear();
+        let mut count = vec![0i64; self.by_cell.len()];
+        for depth in 0..self.depths() {
+            for (cell, counts) in self.by_cell.iter().enumerate() {
+                count[cell] += counts.change(depth);
+                if count[cell] == 0 {
+                    continue;
+                }
+                let input = self.largest_input[cell];
+                let step = Step { cell: CellId(cell as u16), batch: count[cell] as u32, times: 1, input };
+                match self.steps.last_mut() {
+                    Some(last) if last.cell == step.cell && last.batch == step.batch => last.times += 1,
+                    _ => self.steps.push(step),
+                }
+            }
+        }
+        &self.steps
+    }
+}
+
+/// A count for each depth.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// The differences between depths: a chain of any length is two entries.
+    change: Vec<i64>,
+}
+
+impl Counts {
+    pub fn clear(&mut self) {
+        self.change.clear();
+    }
+
+    /// Adds one at each of `length` depths from `depth` on.
+    pub fn add(&mut self, depth: u32, length: u32) {
+        let end = (depth + length) as usize;
+        if self.change.len() <= end {
+            self.change.resize(end + 1, 0);
+        }
+        self.change[depth as usize] += 1;
+        self.change[end] -= 1;
+    }
+
+    /// The count of a depth minus that of the depth before.
+    pub fn change(&self, depth: u32) -> i64 {
+        self.change.get(depth as usize).copied().unwrap_or(0)
+    }
+
+    /// One more than the last depth with a count.
+    fn depths(&self) -> u32 {
+        (self.change.len() as u32).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::cell_graph::Run;
+
+    #[test]
+    fn chains_are_grouped_by_depth() {
+        let mut levels = Levels::new(2);
+        let run = |cell, length| Run { cell: CellId(cell), length, input: 0 };
+        levels.add(&CellGraph::chains([run(1, 1), run(0, 2)]));
+        levels.add(&CellGraph::chains([run(1, 3), run(0, 1)]));
+        let steps: Vec<(u16, u32, u32)> = levels.steps().iter().map(|s| (s.cell.0, s.batch, s.times)).collect();
+        // Depth 0: both in run 1. Depths 1 and 2: one in each. Depth 3: the second request's last cell.
+        assert_eq!(steps, [(1, 2, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1)]);
+        assert_eq!((levels.nodes(), levels.useful(), levels.depths()), (7, 7, 4));
     }
 }

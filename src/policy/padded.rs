@@ -1,19 +1,20 @@
 //! Graph batching by padding: requests of similar length run as one batch from start to end (TensorFlow, MXNet).
 //!
-//! Requests wait in buckets by length. An idle worker goes round the buckets, takes a batch from the next that is not
-//! empty and runs it to the bucket's length, or to its longest member's (BatchMaker, section 7.1).
+//! Requests wait in buckets by length. An idle worker visits the buckets in turn, takes a batch from the next that is not
+//! empty, and runs it to the bucket's length or to that of its longest member (BatchMaker, section 7.1).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-use super::registry::{Batches, Settings, Setup};
+use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::values::at_least_1;
+use super::whole::PaddedBatch;
 use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason};
-use crate::task::{Step, Task};
 use crate::units::{Nanos, RequestId, WorkerId};
-use crate::workload::cell_graph::{CellGraph, Run};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::dnn::Dnn;
 use crate::workload::trace::Request;
 
@@ -25,20 +26,19 @@ pub struct Padded {
     pub bucket_width: u32,
     /// The most requests in a batch.
     pub max_batch: u32,
-    /// What a batch is padded to.
     pub pad_to: PadTo,
-    /// How long the oldest request of a bucket may wait for its batch to fill; 0 sends what there is when a worker is idle.
+    /// How long the oldest request of a bucket may wait for the batch to fill. With 0 an idle worker takes any batch.
     #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
 }
 
-/// What a batch is padded to.
+/// The length to which a batch is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PadTo {
-    /// The bucket's longest length: one graph for each bucket is made once, before the first request.
+    /// The longest length of the bucket: a graph for each bucket is built once, before the first request.
     Bucket,
-    /// The batch's longest member.
+    /// The longest member of the batch.
     Longest,
 }
 
@@ -49,28 +49,13 @@ impl Default for Padded {
 }
 
 impl Settings for Padded {
-    const KIND: &'static str = "padded";
-    const ABOUT: &'static str = "whole sequences, padded to one length and batched by buckets (TensorFlow, MXNet)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("padded", "whole sequences, padded to one length and batched by buckets (TensorFlow, MXNet)")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if let Some(graph) = setup.model.graph_model().filter(|graph| !graph.is_sequence()) {
-            return Err(format!(
-                "padded batching takes sequences only: chains of cells, one type after another, the first of them as long as \
-                 the request. Those of graph:{} are none; use cellular or merged",
-                graph.given()
-            ));
-        }
-        if setup.model.takes_trees() {
-            return Err(format!(
-                "padded batching takes sequences only, and the model {} has trees; use cellular or merged",
-                setup.model.name()
-            ));
-        }
-        for (key, value) in [("bucket_width", self.bucket_width), ("max_batch", self.max_batch)] {
-            if value == 0 {
-                return Err(format!("{key}: 0 is too small; at least 1"));
-            }
-        }
+        setup.require_sequences("padded batching")?;
+        at_least_1([("bucket_width", self.bucket_width), ("max_batch", self.max_batch)])?;
         Ok(Box::new(PaddedPolicy {
             settings: self.clone(),
             sized: setup.cells.iter().any(|cell| cell.sized),
@@ -79,8 +64,7 @@ impl Settings for Padded {
             occupied: BTreeSet::new(),
             pointer: 0,
             now: Nanos::ZERO,
-            requests: Vec::new(),
-            steps: Vec::new(),
+            batch: PaddedBatch::default(),
         }))
     }
 
@@ -91,9 +75,9 @@ impl Settings for Padded {
 
 struct PaddedPolicy {
     settings: Padded,
-    /// The length of a request is the size of its cells' inputs, not a number of steps.
+    /// The length of a request is the input size of its cells, not a number of steps.
     sized: bool,
-    /// The longest request that the model takes: no batch is padded beyond.
+    /// The longest request that the model takes, beyond which no batch is padded.
     longest: u32,
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
     /// The buckets that hold a request.
@@ -101,8 +85,8 @@ struct PaddedPolicy {
     /// The bucket at which the next search begins.
     pointer: u32,
     now: Nanos,
-    requests: Vec<RequestId>,
-    steps: Vec<Step>,
+    /// Kept for its memory.
+    batch: PaddedBatch,
 }
 
 struct Waiting {
@@ -112,11 +96,11 @@ struct Waiting {
 }
 
 impl PaddedPolicy {
-    /// The next bucket from the pointer on, going round, that may send a batch.
+    /// The next bucket that may send a batch, from the pointer on and around.
     fn next_bucket(&self) -> Option<u32> {
-        let behind = self.occupied.range((Bound::Included(self.pointer), Bound::Unbounded));
+        let after = self.occupied.range((Bound::Included(self.pointer), Bound::Unbounded));
         let before = self.occupied.range((Bound::Unbounded, Bound::Excluded(self.pointer)));
-        behind.chain(before).copied().find(|bucket| self.may_send(*bucket))
+        after.chain(before).copied().find(|bucket| self.may_send(*bucket))
     }
 
     /// A bucket sends when it has a full batch, or when its oldest request has waited for the window.
@@ -132,27 +116,26 @@ impl PaddedPolicy {
     fn send(&mut self, bucket: u32, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         let waiting = self.buckets.get_mut(&bucket).expect("an occupied bucket exists");
         let size = waiting.len().min(self.settings.max_batch as usize);
-        self.requests.clear();
-        self.steps.clear();
-        let mut useful = 0;
+        self.batch.clear();
         for member in waiting.drain(..size) {
-            self.requests.push(member.request);
-            useful += lengthen(&mut self.steps, &member.graph);
+            self.batch.add(member.request, &member.graph);
         }
         if waiting.is_empty() {
             self.occupied.remove(&bucket);
         }
         if self.settings.pad_to == PadTo::Bucket {
-            // The last bucket may reach beyond the largest number; nothing is as long as that.
+            // The last bucket may reach beyond the largest number; no request is that long.
             let bound = (bucket + 1).saturating_mul(self.settings.bucket_width).min(self.longest);
-            match self.sized {
-                false => self.steps[0].times = bound,
-                true => self.steps.iter_mut().filter(|step| step.input > 0).for_each(|step| step.input = bound),
+            let steps = &mut self.batch.steps;
+            if self.sized {
+                steps.iter_mut().filter(|step| step.input > 0).for_each(|step| step.input = bound);
+            } else {
+                steps[0].times = bound;
             }
         }
-        let PaddedPolicy { settings, requests, pointer, .. } = self;
+        let PaddedPolicy { settings, pointer, .. } = self;
         let (left, window) = (waiting.len(), settings.window);
-        dispatch.submit_because(&Task::whole_requests(worker, &self.steps, requests, useful), || Reason {
+        dispatch.submit_because(&self.batch.task(worker), || Reason {
             what: format!(
                 "bucket {bucket} (lengths {} to {}): of those that may send, the first from bucket {pointer} on, going round",
                 u64::from(bucket) * u64::from(settings.bucket_width) + 1,
@@ -200,28 +183,8 @@ impl Policy for PaddedPolicy {
         if self.settings.window == Nanos::ZERO {
             return None;
         }
-        // A bucket whose time has come waits for a worker, not for the clock.
+        // A bucket whose window has ended waits for a worker, not for the clock.
         let deadlines = self.occupied.iter().filter_map(|bucket| self.deadline(&self.buckets[bucket]));
         deadlines.filter(|at| *at > self.now).min()
     }
-}
-
-/// Makes a padded batch's steps hold one more request, each as long as that of its longest member; gives the number of
-/// cells that are the request's own. A batch begins without steps.
-///
-/// # Panics
-/// On a graph that is no sequence: a policy that pads refuses models that have such.
-pub fn lengthen(steps: &mut Vec<Step>, graph: &CellGraph) -> u64 {
-    let CellGraph::Chains(runs) = graph else { panic!("a graph that is no sequence can't be padded") };
-    for (i, Run { cell, length, input }) in runs.iter().copied().enumerate() {
-        match steps.get_mut(i) {
-            Some(step) => {
-                step.batch += 1;
-                step.times = length.max(step.times);
-                step.input = input.max(step.input);
-            }
-            None => steps.push(Step { cell, batch: 1, times: length, input }),
-        }
-    }
-    runs.iter().map(|run| u64::from(run.length) * u64::from(run.input.max(1))).sum()
 }

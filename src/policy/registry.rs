@@ -1,9 +1,8 @@
 //! The policies that a scenario can name, and how a `[[policy]]` table becomes one of them.
-//!
-//! A policy's file defines its [`Settings`]; one line in the registry makes the kind known to scenarios.
 
 use std::any::type_name;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -15,57 +14,91 @@ use super::Policy;
 use crate::cost::CostModel;
 use crate::workload::model::{CellType, Model};
 
-/// What a policy may know of the run that it is built for.
+/// The run for which a policy is built.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
-    /// The network that all requests run through.
     pub model: &'a Model,
-    /// Its cell types, in the order of their ids.
+    /// The model's cell types, in the order of their ids.
     pub cells: &'a [CellType],
-    /// The number of workers.
     pub workers: usize,
-    /// What tasks cost on the device by the policy's cost table, without the overheads of its own: in every simulated run, and elsewhere
-    /// where a table is named and has the model's cells.
+    /// The costs of tasks by the policy's cost table, without overheads. Always given in a simulated run; in a real run only if
+    /// a table is named and has the model's cells.
     pub costs: Option<&'a Arc<dyn CostModel>>,
+}
+
+impl Setup<'_> {
+    /// Refuses models that a policy can't pad: `who` takes chains of cells only.
+    pub fn require_sequences(&self, who: &str) -> Result<(), String> {
+        if self.model.is_sequence() {
+            return Ok(());
+        }
+        Err(match self.model.graph_model() {
+            Some(graph) => format!(
+                "{who} takes sequences only: chains of cells, one type after another, the first of them as long as the \
+                 request, which graph:{} does not promise; use cellular or merged",
+                graph.given()
+            ),
+            None => format!(
+                "{who} takes sequences only, and the model {} has trees; use cellular or merged",
+                self.model.name()
+            ),
+        })
+    }
+}
+
+/// How scenarios and the help name a kind of policy.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyKind {
+    /// The value of the key `kind`.
+    pub name: &'static str,
+    /// An older name that scenarios may use as well.
+    pub alias: Option<&'static str>,
+    /// One line for the help.
+    pub about: &'static str,
+}
+
+impl PolicyKind {
+    pub const fn new(name: &'static str, about: &'static str) -> PolicyKind {
+        PolicyKind { name, alias: None, about }
+    }
 }
 
 /// The settings of one kind of policy: the keys of its `[[policy]]` table.
 ///
-/// A struct with named fields (or none: `struct Immediate {}`) that derives `Serialize` and `Deserialize` with
-/// `#[serde(deny_unknown_fields, default)]`, so that every key has a default and the result files can show it.
-/// `kind`, `label`, `costs` and `overhead` belong to every policy and are taken out before.
-pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 'static {
-    /// The value of `kind` that selects this policy.
-    const KIND: &'static str;
-    /// One line for `--help` and errors.
-    const ABOUT: &'static str;
+/// Implement it for a struct with named fields (or none: `struct Unbatched {}`) that derives `Serialize` and `Deserialize`
+/// with `#[serde(deny_unknown_fields, default)]`. Every key then has a default, and the results show all values.
+/// The keys `kind`, `label`, `costs` and `overhead` belong to every policy and are not part of the struct.
+///
+/// All methods but `describe` and `build` may assume settings that `build` accepts.
+pub trait Settings: fmt::Debug + Send + Sync {
+    fn describe(&self) -> PolicyKind;
 
-    /// Builds the policy.
+    /// Builds a fresh policy.
     ///
     /// # Errors
-    /// Says what does not fit (padded batching refuses trees). A message that begins with a key and a colon is shown
-    /// with that key's line.
+    /// A setting that does not fit the run (padded batching refuses trees). A message that begins with a key and a colon is
+    /// shown with that key's line.
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String>;
 
-    /// The largest batches that the policy makes, if it knows: a device can be made ready for them before a run begins. The
-    /// settings are some that [`Settings::build`] accepts.
+    /// The largest batches that the policy makes, if known: a device can be prepared for them before the run.
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         None
     }
 
-    /// How many streams of each worker it submits to: those with the numbers below. Tasks of several streams run beside each other and
-    /// share the device. The settings are some that [`Settings::build`] accepts.
+    /// The number of streams of each worker that it submits to. Tasks on several streams run side by side and share the
+    /// device.
     fn streams(&self, _: &Setup<'_>) -> u16 {
         1
     }
 
     /// Whether the steps of its tasks are operators of cells, by their numbers in a
-    /// [`Catalogue`](crate::workload::operator::catalogue::Catalogue). Simulated devices alone run them.
+    /// [`Catalogue`](crate::workload::operator::catalogue::Catalogue). Only simulated devices run them.
     fn runs_operators(&self) -> bool {
         false
     }
 
-    /// Whether its tasks run parts of requests ([`Members::Parts`](crate::task::Members::Parts)), whose steps a device may have in one launch.
+    /// Whether its tasks run parts of requests ([`Members::Parts`](crate::task::Members::Parts)), whose steps a device may
+    /// run in one launch.
     fn runs_parts(&self) -> bool {
         false
     }
@@ -74,96 +107,62 @@ pub trait Settings: Serialize + DeserializeOwned + Send + Sync + fmt::Debug + 's
 /// The largest batches of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// So many nodes of each cell type, in the order of their ids.
+    /// Nodes of each cell type, in the order of their ids.
     Nodes(Vec<u32>),
-    /// So many whole requests.
+    /// Whole requests.
     Requests(u32),
 }
 
-/// The settings of some policy, whichever kind it is. Every [`Settings`] is one.
-pub trait Configured: Send + Sync + fmt::Debug {
-    /// The kind that was selected.
-    fn kind(&self) -> &'static str;
-
-    /// Builds a fresh policy.
-    ///
-    /// # Errors
-    /// As [`Settings::build`].
-    fn build_policy(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String>;
-
-    /// As [`Settings::largest_batches`].
-    fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches>;
-
-    /// As [`Settings::streams`].
-    fn streams(&self, setup: &Setup<'_>) -> u16;
-
-    /// As [`Settings::runs_operators`].
-    fn runs_operators(&self) -> bool;
-
-    /// As [`Settings::runs_parts`].
-    fn runs_parts(&self) -> bool;
-
-    /// Every key with its effective value, defaults included, in the order of the struct's fields.
-    fn values(&self) -> serde_json::Map<String, serde_json::Value>;
+/// One parsed `[[policy]]` table.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    kind: &'static str,
+    values: serde_json::Map<String, serde_json::Value>,
+    settings: Arc<dyn Settings>,
 }
 
-impl<S: Settings> Configured for S {
-    fn kind(&self) -> &'static str {
-        S::KIND
+impl Configured {
+    /// The kind as the scenario names it, which may be an alias.
+    pub fn kind(&self) -> &'static str {
+        self.kind
     }
 
-    fn build_policy(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        self.build(setup)
+    /// Every key with its effective value, defaults included, in the order of the struct's fields.
+    pub fn values(&self) -> serde_json::Map<String, serde_json::Value> {
+        self.values.clone()
     }
+}
 
-    fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        Settings::largest_batches(self, setup)
-    }
+impl Deref for Configured {
+    type Target = dyn Settings;
 
-    fn streams(&self, setup: &Setup<'_>) -> u16 {
-        Settings::streams(self, setup)
-    }
-
-    fn runs_operators(&self) -> bool {
-        Settings::runs_operators(self)
-    }
-
-    fn runs_parts(&self) -> bool {
-        Settings::runs_parts(self)
-    }
-
-    fn values(&self) -> serde_json::Map<String, serde_json::Value> {
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::Object(values)) => values,
-            other => panic!("{} must serialise to a table of its keys, not to {other:?}", type_name::<S>()),
-        }
+    fn deref(&self) -> &Self::Target {
+        &*self.settings
     }
 }
 
 /// The kinds of policy that scenarios can name, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    kinds: Vec<Kind>,
+    entries: Vec<Entry>,
 }
 
 #[derive(Clone, Debug)]
-struct Kind {
-    name: &'static str,
-    about: &'static str,
+struct Entry {
+    kind: PolicyKind,
     keys: &'static [&'static str],
-    parse: fn(Spanned<DeTable<'_>>) -> Parsed,
+    parse: fn(Spanned<DeTable<'_>>) -> Result<Parsed, toml::de::Error>,
 }
 
-/// Settings, or what is wrong with them and where.
-type Parsed = Result<Arc<dyn Configured>, toml::de::Error>;
+type Parsed = (Arc<dyn Settings>, serde_json::Map<String, serde_json::Value>);
 
 impl Registry {
-    /// A registry that knows no policy.
+    /// A registry without policies.
     pub fn new() -> Self {
         Registry::default()
     }
 
-    /// The policies that come with batchlab, a line each.
+    /// The policies that come with batchlab.
     pub fn standard() -> Self {
         Registry::new()
             .with::<super::cellular::Cellular>()
@@ -172,64 +171,74 @@ impl Registry {
             .with::<super::merged::Merged>()
             .with::<super::fold::Fold>()
             .with::<super::ideal::Ideal>()
-            .with::<super::immediate::Immediate>()
+            .with::<super::unbatched::Unbatched>()
             .with::<super::dynet::DyNet>()
             .with::<super::jit::Jit>()
-            .with::<super::dvabatch::settings::DvaBatch>()
-            .with::<super::dvabatch::lazy::Lazy>()
+            .with::<super::dvabatch::DvaBatch>()
+            .with::<super::dvabatch::Lazy>()
     }
 
     /// Adds a kind of policy.
     ///
     /// # Panics
-    /// When the kind is there already: which of the two a scenario means would depend on the order.
+    /// If there is one of that name already: which of the two a scenario means would depend on the order.
     #[must_use]
-    pub fn with<S: Settings>(mut self) -> Self {
-        assert!(self.find(S::KIND).is_none(), "two policies of the kind \"{}\"", S::KIND);
-        let parse = |table: Spanned<DeTable<'_>>| -> Parsed {
-            Ok(Arc::new(S::deserialize(toml::de::Deserializer::from(table))?))
+    pub fn with<S: Settings + Default + Serialize + DeserializeOwned + 'static>(mut self) -> Self {
+        let kind = S::default().describe();
+        for name in [Some(kind.name), kind.alias].into_iter().flatten() {
+            assert!(self.find(name).is_none(), "two policies of the kind \"{name}\"");
+        }
+        let parse = |table: Spanned<DeTable<'_>>| -> Result<Parsed, toml::de::Error> {
+            let settings = S::deserialize(toml::de::Deserializer::from(table))?;
+            let values = match serde_json::to_value(&settings) {
+                Ok(serde_json::Value::Object(values)) => values,
+                other => panic!("{} must serialise to a table of its keys, not to {other:?}", type_name::<S>()),
+            };
+            Ok((Arc::new(settings), values))
         };
-        self.kinds.push(Kind { name: S::KIND, about: S::ABOUT, keys: field_names::<S>(), parse });
+        self.entries.push(Entry { kind, keys: field_names::<S>(), parse });
         self
     }
 
-    /// The names of the kinds.
+    /// The names of the kinds, without aliases.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> + '_ {
-        self.kinds.iter().map(|kind| kind.name)
+        self.entries.iter().map(|entry| entry.kind.name)
     }
 
-    /// What a kind does, in one line.
+    /// One line about a kind.
     pub fn about(&self, kind: &str) -> Option<&'static str> {
-        self.find(kind).map(|found| found.about)
+        self.find(kind).map(|(_, entry)| entry.kind.about)
     }
 
-    /// The keys of a kind's own in its `[[policy]]` table.
+    /// The keys of a kind's `[[policy]]` table that other policies do not share.
     pub fn keys(&self, kind: &str) -> Option<&'static [&'static str]> {
-        self.find(kind).map(|found| found.keys)
+        self.find(kind).map(|(_, entry)| entry.keys)
     }
 
     /// The settings of one policy, from its table without the keys that all policies share.
     ///
     /// # Errors
-    /// An unknown kind, with those that are known; or the key that is unknown or does not parse, with its span in the
-    /// table's source.
-    pub fn parse(&self, kind: &str, table: Spanned<DeTable<'_>>) -> Result<Arc<dyn Configured>, toml::de::Error> {
-        match self.find(kind) {
-            Some(found) => (found.parse)(table),
-            None => {
-                let known: Vec<&str> = self.kinds().collect();
-                Err(de::Error::custom(format!("unknown policy \"{kind}\"; known: {}", known.join(", "))))
-            }
-        }
+    /// An unknown kind, with the known ones; or the key that is unknown or does not parse, with its span in the source.
+    pub fn parse(&self, kind: &str, table: Spanned<DeTable<'_>>) -> Result<Configured, toml::de::Error> {
+        let Some((kind, entry)) = self.find(kind) else {
+            let known: Vec<&str> = self.kinds().collect();
+            return Err(de::Error::custom(format!("unknown policy \"{kind}\"; known: {}", known.join(", "))));
+        };
+        let (settings, values) = (entry.parse)(table)?;
+        Ok(Configured { kind, values, settings })
     }
 
-    fn find(&self, kind: &str) -> Option<&Kind> {
-        self.kinds.iter().find(|known| known.name == kind)
+    /// The entry that a name or an alias selects, and that name.
+    fn find(&self, name: &str) -> Option<(&'static str, &Entry)> {
+        self.entries.iter().find_map(|entry| {
+            let names = [Some(entry.kind.name), entry.kind.alias];
+            names.into_iter().flatten().find(|known| *known == name).map(|known| (known, entry))
+        })
     }
 }
 
-/// The names of a struct's fields as its file format has them. The derived `Deserialize` hands them to the
-/// deserialiser before it reads anything, so one that only listens learns them.
+/// The names of a struct's fields in its file format. The derived `Deserialize` passes them to the deserialiser before it
+/// reads anything, so a deserialiser that only listens learns them.
 fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
     struct Listener<'a>(&'a mut &'static [&'static str]);
 
@@ -282,15 +291,16 @@ mod tests {
     }
 
     impl Settings for Toy {
-        const KIND: &'static str = "toy";
-        const ABOUT: &'static str = "for tests";
+        fn describe(&self) -> PolicyKind {
+            PolicyKind { alias: Some("old-toy"), ..PolicyKind::new("toy", "for tests") }
+        }
 
         fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
             Err("a toy runs nothing".into())
         }
     }
 
-    fn parse(text: &str) -> Result<Arc<dyn Configured>, toml::de::Error> {
+    fn parse(text: &str) -> Result<Configured, toml::de::Error> {
         Registry::new().with::<Toy>().parse("toy", DeTable::parse(text).unwrap())
     }
 
@@ -302,6 +312,8 @@ mod tests {
         assert_eq!(registry.keys("toy"), Some(&["max_batch", "window"][..]));
         let error = registry.parse("toi", DeTable::parse("").unwrap()).unwrap_err();
         assert_eq!(error.message(), "unknown policy \"toi\"; known: toy");
+        // An alias selects the same settings, and results keep the name that the scenario used.
+        assert_eq!(registry.parse("old-toy", DeTable::parse("").unwrap()).unwrap().kind(), "old-toy");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the values of policies' settings look like in a scenario: one for each cell type, a time with its unit.
+//! The values of policies' settings: checks of their ranges, one value for each cell type, times with a unit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +9,33 @@ use serde::{Serialize, Serializer};
 
 use crate::workload::model::CellType;
 
+/// Refuses a 0: `at_least_1([("max_batch", self.max_batch)])?`.
+pub fn at_least_1<const N: usize>(keys: [(&str, u32); N]) -> Result<(), String> {
+    match keys.iter().find(|(_, value)| *value == 0) {
+        None => Ok(()),
+        Some((key, _)) => Err(format!("{key}: 0 is too small; at least 1")),
+    }
+}
+
+/// Refuses a share that is not between 0 and 1.
+pub fn share(key: &str, value: f64) -> Result<(), String> {
+    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} must be between 0 and 1")) }
+}
+
 /// One value for all cell types (`512`), or a table by cell (`{ encoder = 512, decoder = 256 }`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PerCell<T> {
-    /// The same for every cell type.
     All(T),
-    /// For each cell type its own, by name.
+    /// By the name of the cell type.
     Each(BTreeMap<String, T>),
 }
 
 impl PerCell<u32> {
-    /// The value of each cell type, in the order of `cells`, but none above the largest batch that the device has for the
-    /// cell; `key` names the setting in messages.
+    /// The value of each cell type, in the order of `cells`, at most the largest batch that the device has for the cell.
+    /// `key` names the setting in messages.
     ///
     /// # Errors
-    /// A cell that the model does not have, one that has no value, or a value below 1, with the model's cells.
+    /// An unknown cell, a cell without a value, or a 0.
     pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
         let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
         let checked = |place: &str, value: u32| match value {
@@ -64,7 +76,7 @@ impl<T: Serialize> Serialize for PerCell<T> {
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for PerCell<T> {
-    // By hand, because an untagged enum would only say that no variant matched, and not where.
+    // Not derived: an untagged enum would only say that no variant matched, and not where.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PerCellVisitor(PhantomData))
     }
@@ -110,17 +122,10 @@ pub mod time_with_unit {
     use crate::units::Nanos;
 
     /// Writes the time in its largest unit.
-    ///
-    /// # Errors
-    /// None of its own.
     pub fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(time)
     }
 
-    /// Reads a time with its unit.
-    ///
-    /// # Errors
-    /// As [`Nanos::parse`].
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
         deserializer.deserialize_str(TimeVisitor)
     }
@@ -146,7 +151,7 @@ mod tests {
     use crate::workload::model::Model;
 
     #[test]
-    fn every_cell_gets_its_value_or_an_error() {
+    fn every_cell_gets_a_value_or_an_error() {
         let cells = Model::Seq2Seq.cell_types();
         let each = |pairs: &[(&str, u32)]| {
             let by_cell = pairs.iter().map(|(cell, value)| (cell.to_string(), *value)).collect();

@@ -12,7 +12,7 @@ use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::policy::cellular::Cellular;
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{self, Setup};
 use crate::policy::values::PerCell;
 use crate::task::TaskRow;
 use crate::units::{CellId, Nanos, TaskId, WorkerId};
@@ -35,14 +35,14 @@ pub fn serve(
     subject: &mut Subject<'_>,
     shapes: Vec<Shape>,
     clients: usize,
-    policy: &dyn Configured,
+    policy: &dyn registry::Settings,
     largest: u32,
 ) -> Result<Served> {
     let Subject { wanted, settings: Settings { workers, .. }, stop, .. } = *subject;
     let requests = unfolded(shapes, &wanted.model)?;
     let cells = wanted.model.cell_types();
     let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None };
-    let mut policy = policy.build_policy(&setup).map_err(Error::input)?;
+    let mut policy = policy.build(&setup).map_err(Error::input)?;
     let mut recorder = Recorder::new(requests.len(), *workers, cells.len(), Keep { tasks: true, ..Keep::default() });
     // Clients without think time draw nothing from the stream.
     let mut source =

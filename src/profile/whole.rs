@@ -16,7 +16,8 @@ use crate::error::Result;
 use crate::policy::immediate::Immediate;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
-use crate::policy::registry::Configured;
+use crate::policy::registry;
+use crate::policy::unbatched::Unbatched;
 use crate::units::Nanos;
 use crate::workload::dnn::Operator;
 use crate::workload::model::Model;
@@ -128,7 +129,7 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> R
     let trees = wanted.model.takes_trees();
     let padded = Padded { bucket_width: LENGTH, max_batch: requests, pad_to: PadTo::Bucket, window: Nanos::ZERO };
     let merged = Merged { max_batch: requests, ..Merged::default() };
-    let mut policies: Vec<&dyn Configured> = Vec::new();
+    let mut policies: Vec<&dyn registry::Settings> = Vec::new();
     if !trees {
         policies.push(&padded);
     }
@@ -136,7 +137,7 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> R
         policies.push(&merged);
     }
     if trees && requests == 1 {
-        policies.push(&Immediate {});
+        policies.push(&Unbatched {});
     }
     // The first task of each worker runs on cold caches.
     let tasks = 1 + (REQUESTS / requests as usize).clamp(2, 24);

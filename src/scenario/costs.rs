@@ -11,7 +11,7 @@ use crate::cost::roofline::Roofline;
 use crate::cost::table::{CostTable, Overhead};
 use crate::error::{Context as _, Result};
 use crate::policy::Policy;
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{Settings, Setup};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
@@ -51,7 +51,7 @@ impl CostEstimates {
     pub fn read(
         costs: Option<&Path>,
         device: &Device,
-        settings: &dyn Configured,
+        settings: &dyn Settings,
         model: &Model,
         sizes: &Sizes,
     ) -> CostEstimates {
@@ -76,8 +76,8 @@ impl CostEstimates {
     ///
     /// # Errors
     /// Those of the policy, with what is wrong with the table, if something is.
-    pub fn build(&self, settings: &dyn Configured, setup: Setup<'_>) -> std::result::Result<Box<dyn Policy>, String> {
-        settings.build_policy(&self.within(setup)).map_err(|problem| match &self.0 {
+    pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> std::result::Result<Box<dyn Policy>, String> {
+        settings.build(&self.within(setup)).map_err(|problem| match &self.0 {
             Ok(_) => problem,
             Err(broken) => format!("{problem} (no costs are known: {broken})"),
         })

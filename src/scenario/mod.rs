@@ -18,7 +18,6 @@ use std::fmt;
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
@@ -278,7 +277,7 @@ pub struct PolicyEntry {
     /// Names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder of results. No two are the same.
     pub label: String,
     /// The policy's own settings, from which it is built for each run.
-    pub settings: Arc<dyn Configured>,
+    pub settings: Configured,
     /// What its tasks cost besides their cells: its own figures, else the scenario's.
     pub overhead: Overhead,
     /// The cost table for its tasks: its own, else the device's, if there is one.

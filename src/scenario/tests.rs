@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
-use crate::policy::registry::{Settings, Setup};
+use crate::policy::registry::{PolicyKind, Settings, Setup};
 use crate::policy::values::PerCell;
 use crate::policy::{Completed, Outcomes, Policy};
 use crate::task::Dispatch;
@@ -46,8 +46,9 @@ impl Default for Toy {
 }
 
 impl Settings for Toy {
-    const KIND: &'static str = "toy";
-    const ABOUT: &'static str = "rejects everything";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("toy", "rejects everything")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         self.max_batch.resolve("max_batch", setup.cells)?;

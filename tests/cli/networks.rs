@@ -224,7 +224,7 @@ fn mistakes_of_staged_policies_are_named() {
         ("room=\"none\"", "room: unknown value \"none\"; known: room, any"),
         ("pad_to=\"end\"", "pad_to: unknown value \"end\"; known: bucket, longest"),
         ("buffer_pairs=0", "buffer_pairs: 0 is too small; at least 1"),
-        ("split_slack=2", "split_slack: 2 is no share; from 0 to 1"),
+        ("split_slack=2", "split_slack: 2 must be between 0 and 1"),
         ("comp_wait=\"soon\"", "comp_wait: unknown unit \"soon\" in \"soon\"; known: ns, us, ms, s; or \"auto\""),
     ] {
         let ran = desk.run(&["sim", "t.toml", "--set", &format!("policy.dvabatch.{option}")]);

@@ -16,7 +16,7 @@ use batchlab::network::{Network, Spec};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::late::Late;
 use batchlab::policy::padded::Padded;
-use batchlab::policy::registry::{Configured, Setup};
+use batchlab::policy::registry::{Settings, Setup};
 use batchlab::policy::values::PerCell;
 use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
@@ -55,14 +55,14 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// How often one run allocates.
-fn allocations(model: &Model, dataset: &str, rate: f64, workers: usize, count: usize, policy: &dyn Configured) -> u64 {
+fn allocations(model: &Model, dataset: &str, rate: f64, workers: usize, count: usize, policy: &dyn Settings) -> u64 {
     let find = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     let cells = model.cell_types();
     let device = CostTable::read(&find("scenarios/costs/v100.csv")).unwrap().device(&cells, Overhead::default());
     let shapes = Dataset::open(dataset, model, &find).unwrap().sample(count, None, &mut random::stream(1, 0, "shapes"));
     let requests = Requests::unfold(shapes.unwrap(), model).unwrap();
     let arrivals = Process::Poisson.times(Some(Rate(rate)), count, &mut random::stream(1, 0, "arrivals"));
-    let mut policy = policy.build_policy(&Setup { model, cells: &cells, workers, costs: None }).unwrap();
+    let mut policy = policy.build(&Setup { model, cells: &cells, workers, costs: None }).unwrap();
     let mut backend = Sim::new(workers, device.unwrap());
     let mut record = Recorder::new(count, workers, cells.len(), Keep::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
@@ -78,7 +78,7 @@ fn more_requests_allocate_no_more() {
     let europarl = (Model::Lstm, "traces/europarl-en.csv");
     let pairs = (Model::Seq2Seq, "traces/europarl-de-en.csv");
     let trees = (Model::TreeLstm, "generator:treebank");
-    let cases: [(_, f64, usize, &dyn Configured); 6] = [
+    let cases: [(_, f64, usize, &dyn Settings); 6] = [
         (&europarl, 20_000.0, 1, &cellular),
         (&europarl, 60_000.0, 4, &cellular),
         (&europarl, 60_000.0, 4, &Late::default()),

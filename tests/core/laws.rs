@@ -4,10 +4,10 @@ use batchlab::conformance::{Guarantees, check};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
-use batchlab::policy::immediate::Immediate;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::{PadTo, Padded};
+use batchlab::policy::unbatched::Unbatched;
 use batchlab::policy::values::PerCell;
 use batchlab::units::Nanos;
 
@@ -94,5 +94,5 @@ fn ideal_keeps_the_laws() {
 
 #[test]
 fn immediate_keeps_the_laws() {
-    check(&Immediate::default(), &Guarantees { max_batch: 1, ..Guarantees::default() });
+    check(&Unbatched::default(), &Guarantees { max_batch: 1, ..Guarantees::default() });
 }

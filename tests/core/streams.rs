@@ -15,8 +15,8 @@ use batchlab::experiment::inputs::Inputs;
 use batchlab::experiment::{self, Options};
 use batchlab::explain::{Again, Subject};
 use batchlab::metrics::recorder::{Keep, Recorder};
-use batchlab::policy::padded::lengthen;
-use batchlab::policy::registry::{Registry, Settings, Setup};
+use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
+use batchlab::policy::whole::PaddedBatch;
 use batchlab::policy::{Completed, Outcomes, Policy};
 use batchlab::scenario::Scenario;
 use batchlab::task::Dispatch;
@@ -50,13 +50,12 @@ fn batch_of(costs: &dyn CostModel, share: Share) -> u32 {
 }
 
 impl Settings for Abreast {
-    const KIND: &'static str = "abreast";
-    const ABOUT: &'static str = "whole requests on several streams";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("abreast", "whole requests on several streams")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        if !setup.model.is_sequence() {
-            return Err("it pads, and takes sequences only".into());
-        }
+        setup.require_sequences("padding")?;
         let costs = setup.costs.ok_or("percent: needs device.costs")?;
         let share = Share(Share::WHOLE.0 * u64::from(self.percent) / 100 / u64::from(self.streams));
         Ok(Box::new(AbreastPolicy {
@@ -96,13 +95,9 @@ impl Policy for AbreastPolicy {
                 if count == 0 {
                     return;
                 }
-                let (mut requests, mut steps, mut useful) = (Vec::new(), Vec::new(), 0);
-                for (request, graph) in self.waiting.drain(..count) {
-                    useful += lengthen(&mut steps, &graph);
-                    requests.push(request);
-                }
-                let task = Task::whole_requests(worker, &steps, &requests, useful);
-                dispatch.submit(&Task { stream: StreamId(stream), ..task });
+                let mut batch = PaddedBatch::default();
+                self.waiting.drain(..count).for_each(|(request, graph)| batch.add(request, &graph));
+                dispatch.submit(&Task { stream: StreamId(stream), ..batch.task(worker) });
                 *busy = true;
             }
         }
@@ -128,8 +123,9 @@ fn a_stream_that_was_not_asked_for_breaks_a_law() {
     #[derive(Debug, Default, Serialize, Deserialize)]
     struct Quiet {}
     impl Settings for Quiet {
-        const KIND: &'static str = "quiet";
-        const ABOUT: &'static str = "does not say that it uses two streams";
+        fn describe(&self) -> PolicyKind {
+            PolicyKind::new("quiet", "does not say that it uses two streams")
+        }
         fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
             Abreast::default().build(setup)
         }

@@ -1,220 +1,213 @@
-//! The requests in the system: how they come, what of them is released when, and how they go.
+//! The requests in the system: how much of each is left, and which subgraphs become free to run.
 
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::chain_queue::{Chain, Seat};
-use super::core::{Core, Handle, Queue};
-use crate::policy::{Completed, Outcomes};
-use crate::units::{NodeId, RequestId, TaskId};
+use super::chain::Running;
+use crate::policy::Outcomes;
+use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId};
 use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::trace::Request;
 
+/// The place of a request among those in the system.
+pub type RequestKey = u32;
+
 /// A request in the system.
-pub struct Live {
+pub struct RequestState {
     pub request: RequestId,
-    pub work: Work,
+    pub arrival: Nanos,
+    rest: Rest,
 }
 
-/// What is left of a request.
-pub enum Work {
-    /// Runs that follow each other: those that are left, the present one first, and the number of nodes before it.
+enum Rest {
+    /// The runs of a chain that are left, the present one first, and the number of nodes before it.
     Runs {
         left: SmallVec<[Run; 2]>,
         before: u32,
     },
-    Graph(LiveGraph),
+    Graph(GraphState),
 }
 
-/// What is missing of a request that is no chain.
-pub struct LiveGraph {
+struct GraphState {
     graph: Arc<Graph>,
-    /// For each node, the inputs inside of its subgraph that have not been submitted.
-    pub inner_missing: Vec<u32>,
+    /// For each node, the inputs within its subgraph that have not been submitted.
+    inner_missing: Vec<u32>,
     /// For each subgraph, the inputs from other subgraphs that have not completed.
     outer_missing: Vec<u32>,
     /// Nodes that have not completed.
     nodes_left: u32,
-    /// The last task in which it was met, and where it stood in it.
+    /// The last completed task with nodes of this request, and the position of the first of them.
     seen: (TaskId, usize),
 }
 
-impl Core {
-    /// Puts a request's present run into the queue of its type.
-    fn release_run(&mut self, handle: Handle) {
-        let live = &self.live[handle as usize];
-        let Work::Runs { left, before } = &live.work else { unreachable!() };
-        let Run { cell, length, .. } = left[0];
-        let chain = Chain {
-            released: self.next_release,
-            live: handle,
-            last: NodeId(before + length - 1),
-            left: length.div_ceil(self.chunk),
-            begins: Some(live.request),
+/// A subgraph that is free to run.
+pub struct Released<'a> {
+    /// Its place in the order of release, over all queues.
+    pub order: u64,
+    pub key: RequestKey,
+    /// Its number within the request.
+    pub subgraph: u32,
+    pub state: &'a RequestState,
+}
+
+pub struct Requests {
+    states: Vec<RequestState>,
+    /// Places of requests that have left.
+    vacant: Vec<RequestKey>,
+    /// Subgraphs to release: the position of the request in the completed task, the subgraph, the request.
+    released: Vec<(usize, u32, RequestKey)>,
+    next_release: u64,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Requests { states: Vec::new(), vacant: Vec::new(), released: Vec::new(), next_release: 1 }
+    }
+}
+
+impl Index<RequestKey> for Requests {
+    type Output = RequestState;
+
+    fn index(&self, key: RequestKey) -> &RequestState {
+        &self.states[key as usize]
+    }
+}
+
+impl IndexMut<RequestKey> for Requests {
+    fn index_mut(&mut self, key: RequestKey) -> &mut RequestState {
+        &mut self.states[key as usize]
+    }
+}
+
+impl RequestState {
+    /// The number of nodes and the input size of a chain's present run; a chain in a graph is a single node.
+    pub fn run(&self) -> (u32, u32) {
+        match &self.rest {
+            Rest::Runs { left, .. } => (left[0].length, left[0].input),
+            Rest::Graph(_) => (1, 0),
+        }
+    }
+
+    /// The last node of a subgraph that is a chain.
+    pub fn last_node(&self, subgraph: u32) -> NodeId {
+        match &self.rest {
+            Rest::Runs { left, before } => NodeId(before + left[0].length - 1),
+            Rest::Graph(state) => NodeId(state.graph.subgraphs()[subgraph as usize].entries[0]),
+        }
+    }
+
+    /// The graph of a request that is not a chain.
+    pub fn graph(&self) -> &Arc<Graph> {
+        let Rest::Graph(state) = &self.rest else { unreachable!("chains have a queue of their own") };
+        &state.graph
+    }
+
+    /// For each node of a graph, the inputs within its subgraph that have not been submitted.
+    pub fn inner_missing(&mut self) -> &mut [u32] {
+        let Rest::Graph(state) = &mut self.rest else { unreachable!("chains have a queue of their own") };
+        &mut state.inner_missing
+    }
+
+    fn cell(&self, subgraph: u32) -> CellId {
+        match &self.rest {
+            Rest::Runs { left, .. } => left[0].cell,
+            Rest::Graph(state) => state.graph.subgraphs()[subgraph as usize].cell,
+        }
+    }
+}
+
+impl Requests {
+    /// A request arrives; its subgraphs without inputs are free to run.
+    pub fn arrive(&mut self, request: &Request<'_>) {
+        let reused = self.vacant.pop();
+        let key = reused.unwrap_or(self.states.len() as RequestKey);
+        let rest = match request.graph {
+            CellGraph::Chains(runs) => {
+                self.released.push((0, 0, key));
+                Rest::Runs { left: SmallVec::from_slice(runs), before: 0 }
+            }
+            CellGraph::Graph(graph) => {
+                // The counters of the request that had this place give their memory.
+                let (mut inner_missing, mut outer_missing) = match reused.map(|key| &mut self.states[key as usize].rest)
+                {
+                    Some(Rest::Graph(old)) => {
+                        (std::mem::take(&mut old.inner_missing), std::mem::take(&mut old.outer_missing))
+                    }
+                    _ => Default::default(),
+                };
+                inner_missing.clear();
+                inner_missing.extend_from_slice(graph.inner_inputs());
+                outer_missing.clear();
+                outer_missing.extend(graph.subgraphs().iter().map(|part| part.outer_inputs));
+                let free = (0..outer_missing.len()).filter(|s| outer_missing[*s] == 0);
+                self.released.extend(free.map(|subgraph| (0, subgraph as u32, key)));
+                Rest::Graph(GraphState {
+                    graph: Arc::clone(graph),
+                    inner_missing,
+                    outer_missing,
+                    nodes_left: graph.len() as u32,
+                    seen: (TaskId(u64::MAX), 0),
+                })
+            }
         };
-        self.next_release += 1;
-        let Queue::Chains(queue) = &mut self.types[cell.index()].queue else { unreachable!() };
-        queue.push(chain);
-    }
-
-    /// Puts one subgraph of a request into the queue of its type.
-    fn release_subgraph(&mut self, handle: Handle, subgraph: u32) {
-        let Live { request, work } = &self.live[handle as usize];
-        let Work::Graph(work) = work else { unreachable!() };
-        let part = &work.graph.subgraphs()[subgraph as usize];
-        match &mut self.types[part.cell.index()].queue {
-            Queue::Graphs(queue) => queue.push(self.next_release, handle, *request, &work.graph, subgraph),
-            Queue::Chains(queue) => {
-                queue.push(Chain {
-                    released: self.next_release,
-                    live: handle,
-                    last: NodeId(part.entries[0]),
-                    left: 1,
-                    begins: Some(*request),
-                });
-            }
-        }
-        self.next_release += 1;
-    }
-
-    fn enter(&mut self, live: Live) -> Handle {
-        match self.vacant.pop() {
-            Some(handle) => {
-                self.live[handle as usize] = live;
-                handle
-            }
-            None => {
-                self.live.push(live);
-                (self.live.len() - 1) as Handle
-            }
+        let state = RequestState { request: request.id, arrival: request.arrival, rest };
+        match reused {
+            Some(key) => self[key] = state,
+            None => self.states.push(state),
         }
     }
 
-    /// Empty vectors for a request's counters, with the memory of those of the request whose place it takes.
-    fn counters(&mut self) -> (Vec<u32>, Vec<u32>) {
-        let old = self.vacant.last().map(|handle| &mut self.live[*handle as usize].work);
-        let Some(Work::Graph(LiveGraph { inner_missing, outer_missing, .. })) = old else { return Default::default() };
-        inner_missing.clear();
-        outer_missing.clear();
-        (std::mem::take(inner_missing), std::mem::take(outer_missing))
-    }
-
-    /// A node has completed: counts down what waits for it outside of its subgraph.
-    fn node_done(&mut self, handle: Handle, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
-        let live = &mut self.live[handle as usize];
-        let Work::Graph(work) = &mut live.work else { unreachable!() };
-        if work.seen.0 != task {
-            work.seen = (task, position);
+    /// A node of a graph has completed: counts down the subgraphs that wait for it.
+    pub fn node_done(&mut self, key: RequestKey, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
+        let state = &mut self.states[key as usize];
+        let Rest::Graph(rest) = &mut state.rest else { unreachable!("chains end as a whole") };
+        if rest.seen.0 != task {
+            rest.seen = (task, position);
         }
-        let home = work.graph.subgraph_of()[node as usize];
-        for &next in work.graph.successors(node) {
-            let subgraph = work.graph.subgraph_of()[next as usize];
+        let home = rest.graph.subgraph_of()[node as usize];
+        for &next in rest.graph.successors(node) {
+            let subgraph = rest.graph.subgraph_of()[next as usize];
             if subgraph != home {
-                work.outer_missing[subgraph as usize] -= 1;
-                if work.outer_missing[subgraph as usize] == 0 {
-                    self.scratch.released.push((work.seen.1, subgraph, handle));
+                rest.outer_missing[subgraph as usize] -= 1;
+                if rest.outer_missing[subgraph as usize] == 0 {
+                    self.released.push((rest.seen.1, subgraph, key));
                 }
             }
         }
-        work.nodes_left -= 1;
-        if work.nodes_left == 0 {
-            outcomes.finish(live.request);
-            self.vacant.push(handle);
+        rest.nodes_left -= 1;
+        if rest.nodes_left == 0 {
+            outcomes.finish(state.request);
+            self.vacant.push(key);
         }
     }
 
     /// A chain has ended: its request goes on with its next run, or leaves.
-    fn chain_done(&mut self, seat: &Seat, task: TaskId, position: usize, outcomes: &mut Outcomes) {
-        let live = &mut self.live[seat.live as usize];
-        match &mut live.work {
-            Work::Graph(_) => self.node_done(seat.live, seat.last.0, task, position, outcomes),
-            Work::Runs { left, before } => {
+    pub fn chain_done(&mut self, chain: &Running, task: TaskId, position: usize, outcomes: &mut Outcomes) {
+        let state = &mut self.states[chain.key as usize];
+        match &mut state.rest {
+            Rest::Graph(_) => self.node_done(chain.key, chain.last.0, task, position, outcomes),
+            Rest::Runs { left, before } => {
                 *before += left.remove(0).length;
                 if left.is_empty() {
-                    outcomes.finish(live.request);
-                    self.vacant.push(seat.live);
+                    outcomes.finish(state.request);
+                    self.vacant.push(chain.key);
                 } else {
-                    self.scratch.released.push((position, 0, seat.live));
+                    self.released.push((position, 0, chain.key));
                 }
             }
         }
     }
 
-    /// Releases the subgraphs that a completed task has made free: requests in the order in which they stood in the
-    /// task, subgraphs of one request by their number.
-    fn release_all(&mut self) {
-        let mut released = std::mem::take(&mut self.scratch.released);
-        released.sort_unstable();
-        for (_, subgraph, handle) in released.drain(..) {
-            match self.live[handle as usize].work {
-                Work::Runs { .. } => self.release_run(handle),
-                Work::Graph(_) => self.release_subgraph(handle, subgraph),
-            }
+    /// Passes on the subgraphs that have become free: requests in the order of their positions in the completed task,
+    /// subgraphs of one request by their number.
+    pub fn release(&mut self, mut queue: impl FnMut(CellId, &Released<'_>)) {
+        self.released.sort_unstable();
+        for (_, subgraph, key) in self.released.drain(..) {
+            let state = &self.states[key as usize];
+            queue(state.cell(subgraph), &Released { order: self.next_release, key, subgraph, state });
+            self.next_release += 1;
         }
-        self.scratch.released = released;
-    }
-
-    /// A request has arrived: what of it needs nothing is released.
-    pub fn arrive(&mut self, request: &Request<'_>) {
-        match request.graph {
-            CellGraph::Chains(runs) => {
-                let work = Work::Runs { left: SmallVec::from_slice(runs), before: 0 };
-                let handle = self.enter(Live { request: request.id, work });
-                self.release_run(handle);
-            }
-            CellGraph::Graph(graph) => {
-                let (mut inner_missing, mut outer_missing) = self.counters();
-                inner_missing.extend_from_slice(graph.inner_inputs());
-                outer_missing.extend(graph.subgraphs().iter().map(|part| part.outer_inputs));
-                let released = (0..outer_missing.len()).filter(|s| outer_missing[*s] == 0);
-                self.scratch.released.extend(released.map(|subgraph| (0, subgraph as u32, 0)));
-                let handle = self.enter(Live {
-                    request: request.id,
-                    work: Work::Graph(LiveGraph {
-                        graph: Arc::clone(graph),
-                        inner_missing,
-                        outer_missing,
-                        nodes_left: graph.len() as u32,
-                        seen: (TaskId(u64::MAX), 0),
-                    }),
-                });
-                self.scratch.released.iter_mut().for_each(|entry| entry.2 = handle);
-                self.release_all();
-            }
-        }
-    }
-
-    /// A task is done: what waited for it alone is released, and requests that are complete are finished.
-    pub fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        let place = (completed.task.0 - self.first_running) as usize;
-        let mut running = self.running[place].take().expect("each task completes once");
-        while let Some(None) = self.running.front() {
-            self.running.pop_front();
-            self.first_running += 1;
-        }
-        let state = &mut self.types[running.cell];
-        state.running_tasks -= 1;
-        match &mut state.queue {
-            Queue::Chains(queue) => {
-                queue.release(completed.worker);
-                for (position, seat) in running.ended.iter().enumerate() {
-                    self.chain_done(seat, completed.task, position, outcomes);
-                }
-            }
-            Queue::Graphs(queue) => {
-                for share in &running.shares {
-                    queue.completed(completed.worker, share);
-                }
-                for share in &running.shares {
-                    for &node in &running.nodes[share.nodes.clone()] {
-                        self.node_done(share.live, node, completed.task, share.nodes.start, outcomes);
-                    }
-                }
-            }
-        }
-        self.release_all();
-        running.clear();
-        self.spare.push(running);
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::{Diversity, DvaBatch, Rule, Stages};
 use crate::policy::Policy;
-use crate::policy::registry::{Batches, Settings, Setup};
+use crate::policy::registry::{Batches, PolicyKind, Settings, Setup};
 use crate::policy::values::time_with_unit;
 use crate::units::Nanos;
 
@@ -39,8 +39,9 @@ impl Lazy {
 }
 
 impl Settings for Lazy {
-    const KIND: &'static str = "lazy";
-    const ABOUT: &'static str = "networks operator by operator, whose batches take in latecomers (LazyBatch)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("lazy", "networks operator by operator, whose batches take in latecomers (LazyBatch)")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         self.settings().build(setup)

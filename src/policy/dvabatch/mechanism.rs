@@ -16,8 +16,7 @@ use super::executor::{Executor, Item, Manner, Running, State};
 use super::slicing::Slicing;
 use super::table::{BatchTable, Query, Row, RowId};
 use crate::policy::Outcomes;
-use crate::task::{Dispatch, Reason};
-use crate::task::{FoldLoop, HostOverhead, Members, Step, Task};
+use crate::task::{Dispatch, Members, Reason, Step, Task};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 
 /// The streams of a worker. Stages beyond share them, in turn.
@@ -298,16 +297,9 @@ impl Mechanism {
         let parts =
             |parts: &mut Vec<_>| parts.extend(row.in_stage(item, stage).map(|query| slicing.part(stage, query)));
         let task = Task {
-            worker: *worker,
             stream: StreamId((stage.0 % u32::from(STREAMS)) as u16),
-            steps,
-            batch,
-            useful_cells,
-            gather: false,
-            host: HostOverhead::default(),
-            fold_loop: FoldLoop::default(),
-            requests: starting,
             members: Members::Parts(&parts),
+            ..Task::new(*worker, steps, starting, useful_cells)
         };
         dispatch.submit_because(&task, || Reason {
             what: format!("stage {stage}, from batch {} of the table", item.row.0),

@@ -35,6 +35,9 @@ mod tests;
 pub mod times;
 mod window;
 
+pub use lazy::Lazy;
+pub use settings::DvaBatch;
+
 /// The number of a stage, from 0. Chains have as many as they have steps, where a stage is a single one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stage(pub u32);

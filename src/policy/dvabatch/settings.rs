@@ -23,7 +23,8 @@ use crate::cost::slice;
 use crate::cost::timing::Of;
 use crate::policy::Policy;
 use crate::policy::padded::PadTo;
-use crate::policy::registry::{Batches, Settings, Setup};
+use crate::policy::registry::{Batches, PolicyKind, Settings, Setup};
+use crate::policy::values::{at_least_1, share};
 use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 use crate::workload::dnn;
@@ -135,8 +136,9 @@ impl Default for DvaBatch {
 }
 
 impl Settings for DvaBatch {
-    const KIND: &'static str = "dvabatch";
-    const ABOUT: &'static str = "networks in stages: batches are joined and split between them (DVABatch)";
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("dvabatch", "networks in stages: batches are joined and split between them (DVABatch)")
+    }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         self.check()?;
@@ -163,20 +165,13 @@ impl Settings for DvaBatch {
 
 impl DvaBatch {
     fn check(&self) -> Result<(), String> {
-        for (key, value) in [
+        at_least_1([
             ("steps", self.steps),
             ("max_batch", self.max_batch),
             ("buffer_pairs", self.buffer_pairs.into()),
             ("bucket_width", self.bucket_width),
-        ] {
-            if value == 0 {
-                return Err(format!("{key}: 0 is too small; at least 1"));
-            }
-        }
-        if !(0.0..=1.0).contains(&self.split_slack) {
-            return Err(format!("split_slack: {} is no share; from 0 to 1", self.split_slack));
-        }
-        Ok(())
+        ])?;
+        share("split_slack", self.split_slack)
     }
 
     /// The stages of the scenario's model.

@@ -9,17 +9,7 @@ use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
-use batchlab::policy::cellular::Cellular;
-use batchlab::policy::dvabatch::lazy::Lazy;
-use batchlab::policy::dvabatch::settings::DvaBatch;
-use batchlab::policy::fold::Fold;
-use batchlab::policy::ideal::Ideal;
-use batchlab::policy::immediate::Immediate;
-use batchlab::policy::jit::Jit;
-use batchlab::policy::late::Late;
-use batchlab::policy::merged::Merged;
-use batchlab::policy::padded::Padded;
-use batchlab::policy::registry::{Configured, Settings, Setup};
+use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
 use batchlab::units::CellId;
 use batchlab::units::Nanos;
 use batchlab::workload::arrivals::OpenLoop;
@@ -77,29 +67,16 @@ impl Run {
 }
 
 /// The settings of a `[[policy]]` table.
-pub fn settings(table: &toml::Table) -> Arc<dyn Configured> {
-    fn read<S: Settings>(keys: toml::Table) -> Arc<dyn Configured> {
-        Arc::new(keys.try_into::<S>().expect("keys of this policy"))
-    }
+pub fn settings(table: &toml::Table) -> Configured {
     let mut keys = table.clone();
     let kind = keys.remove("kind").expect("a policy has a kind");
-    match kind.as_str() {
-        Some("cellular") => read::<Cellular>(keys),
-        Some("late") => read::<Late>(keys),
-        Some("padded") => read::<Padded>(keys),
-        Some("fold") => read::<Fold>(keys),
-        Some("ideal") => read::<Ideal>(keys),
-        Some("jit") => read::<Jit>(keys),
-        Some("dvabatch") => read::<DvaBatch>(keys),
-        Some("lazy") => read::<Lazy>(keys),
-        Some("merged") => read::<Merged>(keys),
-        Some("immediate") => read::<Immediate>(keys),
-        _ => panic!("{kind} is not a kind of policy"),
-    }
+    let text = keys.to_string();
+    let keys = toml::de::DeTable::parse(&text).expect("a table");
+    Registry::standard().parse(kind.as_str().expect("a name"), keys).expect("keys of this policy")
 }
 
 /// The settings of a `[[policy]]` table in its text form.
-pub fn policy(text: &str) -> Arc<dyn Configured> {
+pub fn policy(text: &str) -> Configured {
     settings(&text.parse().expect("a table"))
 }
 
@@ -161,11 +138,11 @@ impl Device {
     }
 
     /// Serves the requests, which arrive at these times, from an empty system until all are done.
-    pub fn run(&self, policy: &dyn Configured, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
+    pub fn run(&self, policy: &dyn Settings, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
         let costs: Arc<dyn CostModel> = Arc::new(self.costs.clone());
         let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&costs) };
         let mut backend = sim::device(self.workers, policy.streams(&setup), self.costs.clone());
-        let mut policy = policy.build_policy(&setup).expect("settings that fit the model");
+        let mut policy = policy.build(&setup).expect("settings that fit the model");
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);
         drive(&mut source, &mut *policy, &mut *backend, &mut recorder, self.workers, &AtomicBool::new(false))

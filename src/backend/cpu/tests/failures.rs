@@ -8,9 +8,9 @@ use crate::backend::Backend;
 use crate::metrics::recorder::Recorder;
 use crate::network::{Batch, Cell, Network, Scratch};
 use crate::policy::cellular::Cellular;
-use crate::policy::immediate::Immediate;
 use crate::policy::padded::Padded;
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{Settings, Setup};
+use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
 use crate::task::{Completion, FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
@@ -51,18 +51,18 @@ impl Cell for Faulty {
     }
 }
 
-fn policies() -> [Box<dyn Configured>; 3] {
+fn policies() -> [Box<dyn Settings>; 3] {
     [
         Box::new(Cellular { max_batch: PerCell::All(4), ..Cellular::default() }),
         Box::new(Padded { max_batch: 4, ..Padded::default() }),
-        Box::new(Immediate {}),
+        Box::new(Unbatched {}),
     ]
 }
 
 fn serve_chains(
     network: &Arc<Network>,
     requests: &Requests,
-    policy: &dyn Configured,
+    policy: &dyn Settings,
     rng: &mut Stream,
 ) -> (Vec<Option<u64>>, Recorder) {
     let (model, cells) = (Kind::Chains.model(), Kind::Chains.cells());

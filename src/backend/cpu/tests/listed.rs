@@ -20,11 +20,11 @@ use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
 use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Window};
 use crate::policy::ideal::Ideal;
-use crate::policy::immediate::Immediate;
 use crate::policy::jit::{Granularity, Jit};
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{Settings, Setup};
+use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
 use crate::task::{MemberList, NodeRef, Part, Step, Task};
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
@@ -69,7 +69,7 @@ fn requests_come_to_the_same_bits_in_stages_and_whole_and_node_by_node() {
             (0..).zip(requests.graphs.iter()).map(|(id, graph)| network.alone(RequestId(id), graph).digest()).collect();
         for workers in 1..=2 {
             let setup = Setup { model: &model, cells: &cells, workers, costs: Some(&costs) };
-            let mut policies: Vec<Box<dyn Configured>> = vec![
+            let mut policies: Vec<Box<dyn Settings>> = vec![
                 staged(Diversity::Auto, Stages::Count(3), 2),
                 staged(Diversity::Input, Stages::Count(2), 1),
                 staged(Diversity::Load, Stages::By(Rule::Operators), 3),
@@ -77,7 +77,7 @@ fn requests_come_to_the_same_bits_in_stages_and_whole_and_node_by_node() {
                 Box::new(Cellular { max_batch: PerCell::All(4), ..Cellular::default() }),
                 Box::new(Merged { max_batch: 4, ..Merged::default() }),
                 Box::new(Ideal { max_batch: 4 }),
-                Box::new(Immediate {}),
+                Box::new(Unbatched {}),
                 Box::new(Jit { max_batch: 4, ..Jit::default() }),
                 Box::new(Jit { granularity: Granularity::Graph, max_batch: 4, ..Jit::default() }),
                 Box::new(Padded { max_batch: 4, bucket_width: 16, pad_to: PadTo::Bucket, ..Padded::default() }),
@@ -98,7 +98,7 @@ fn requests_come_to_the_same_bits_in_stages_and_whole_and_node_by_node() {
 
 #[test]
 fn stages_side_by_side_keep_the_laws() {
-    let policies: [Box<dyn Configured>; 5] = [
+    let policies: [Box<dyn Settings>; 5] = [
         staged(Diversity::Auto, Stages::Count(3), 2),
         staged(Diversity::Load, Stages::By(Rule::Operators), 1),
         Box::new(Lazy { max_batch: 4, comp_wait: Nanos(3_000) }),
@@ -106,7 +106,7 @@ fn stages_side_by_side_keep_the_laws() {
         Box::new(Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() }),
     ];
     for policy in policies {
-        let pins = policy.kind() == "cellular";
+        let pins = policy.describe().name == "cellular";
         let promises = Guarantees { max_batch: 4, work_conserving: false, pins, cases: 60, ..Guarantees::default() };
         check_backend(&*policy, &promises, |model, requests, workers, run| {
             // The others have tests of their own, and no stages.

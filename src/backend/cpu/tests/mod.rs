@@ -19,12 +19,12 @@ use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::fold::Fold;
 use crate::policy::ideal::Ideal;
-use crate::policy::immediate::Immediate;
 use crate::policy::jit::{Granularity, Jit};
 use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{Settings, Setup};
+use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
 use crate::task::{MemberList, Part, Step, Task};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
@@ -39,12 +39,12 @@ fn serve(
     network: &Arc<Network>,
     setup: &Setup<'_>,
     requests: &Requests,
-    policy: &dyn Configured,
+    policy: &dyn Settings,
     rng: &mut Stream,
 ) -> (Vec<Option<u64>>, Recorder) {
     // Threads side by side also where there are fewer cores.
     let lanes = usize::from(policy.streams(setup)).min(3);
-    let mut policy = policy.build_policy(setup).expect("settings that fit");
+    let mut policy = policy.build(setup).expect("settings that fit");
     let mut at = Nanos::ZERO;
     let gap = rng.random_range(1..20_000);
     let arrivals: Vec<Nanos> = (0..requests.len())
@@ -70,7 +70,7 @@ fn submit_parts(cpu: &mut Cpu, steps: &[Step], parts: &[Part]) {
 }
 
 /// A random policy; one that pads takes sequences alone.
-fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Configured> {
+fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
     match rng.random_range(0..if sequences { 9 } else { 7 }) {
         0 | 1 => Box::new(Cellular {
@@ -80,7 +80,7 @@ fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Configured> {
             chunk: if sequences { rng.random_range(1..=4) } else { 1 },
         }),
         2 => Box::new(Merged { max_batch, ..Merged::default() }),
-        3 => Box::new(Immediate {}),
+        3 => Box::new(Unbatched {}),
         4 => Box::new(Late {
             max_batch: PerCell::All(max_batch),
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
@@ -148,11 +148,11 @@ fn the_cells_of_every_model_come_to_the_same_bits() {
         let requests = Requests::unfold(shapes.into(), &model).expect("shapes of the model");
         for workers in 1..=2 {
             let setup = Setup { model: &model, cells: &cells, workers, costs: None };
-            let mut policies: Vec<Box<dyn Configured>> = vec![
+            let mut policies: Vec<Box<dyn Settings>> = vec![
                 Box::new(Cellular { max_batch: PerCell::All(8), ..Cellular::default() }),
                 Box::new(Merged { max_batch: 8, ..Merged::default() }),
                 Box::new(Ideal { max_batch: 8 }),
-                Box::new(Immediate {}),
+                Box::new(Unbatched {}),
                 Box::new(Jit { max_batch: 8, ..Jit::default() }),
                 Box::new(Jit { granularity: Granularity::Graph, max_batch: 8, ..Jit::default() }),
             ];

@@ -11,12 +11,12 @@ use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::fold::Fold;
 use crate::policy::ideal::Ideal;
-use crate::policy::immediate::Immediate;
 use crate::policy::jit::Jit;
 use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::Padded;
-use crate::policy::registry::Configured;
+use crate::policy::registry::Settings;
+use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
 use crate::units::Nanos;
 use crate::workload::model::Model;
@@ -42,7 +42,7 @@ fn on_cuda(model: &Model, requests: &Requests, workers: usize, streams: u16, run
 
 #[test]
 fn tasks_keep_the_laws() {
-    let policies: [&dyn Configured; 8] = [
+    let policies: [&dyn Settings; 8] = [
         &Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() },
         &Late { max_batch: PerCell::All(4), ..Late::default() },
         &Padded { bucket_width: 4, max_batch: 4, ..Padded::default() },
@@ -50,7 +50,7 @@ fn tasks_keep_the_laws() {
         &Fold { max_batch: 4, construct_ns: Nanos(100), ..Fold::default() },
         &Ideal { max_batch: 4 },
         &Jit { max_batch: 4, ..Jit::default() },
-        &Immediate::default(),
+        &Unbatched::default(),
     ];
     for policy in policies {
         let promises = Guarantees { max_batch: 4, cases: 80, ..Guarantees::default() };

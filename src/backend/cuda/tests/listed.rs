@@ -15,7 +15,7 @@ use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::lazy::Lazy;
 use crate::policy::dvabatch::settings::{Diversity, DvaBatch, Rule, Stages, Window};
 use crate::policy::padded::Padded;
-use crate::policy::registry::Configured;
+use crate::policy::registry::Settings;
 use crate::policy::values::PerCell;
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, Nanos, NodeId, RequestId, WorkerId};
@@ -36,7 +36,7 @@ fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
 }
 
 /// A policy by stages.
-fn staged(rng: &mut Stream) -> Box<dyn Configured> {
+fn staged(rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = rng.random_range(1..=5);
     if rng.random_bool(0.25) {
         return Box::new(Lazy { max_batch, comp_wait: Nanos(rng.random_range(0..3_000_000)) });
@@ -101,7 +101,7 @@ fn requests_come_to_the_same_in_stages_and_whole_and_node_by_node() {
 
 #[test]
 fn stages_on_streams_of_their_own_keep_the_laws() {
-    let policies: [Box<dyn Configured>; 4] = [
+    let policies: [Box<dyn Settings>; 4] = [
         Box::new(DvaBatch {
             max_batch: 4,
             stages: Stages::Count(3),
@@ -113,7 +113,7 @@ fn stages_on_streams_of_their_own_keep_the_laws() {
         Box::new(Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() }),
     ];
     for policy in policies {
-        let pins = policy.kind() == "cellular";
+        let pins = policy.describe().name == "cellular";
         let promises = Guarantees { max_batch: 4, work_conserving: false, pins, cases: 60, ..Guarantees::default() };
         check_backend(&*policy, &promises, |model, requests, workers, run| {
             if check(model).is_err() || !matches!(model, Model::Network(_) | Model::Lstm) {

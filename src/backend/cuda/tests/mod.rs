@@ -25,12 +25,12 @@ use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::fold::Fold;
 use crate::policy::ideal::Ideal;
-use crate::policy::immediate::Immediate;
 use crate::policy::jit::{Granularity, Jit};
 use crate::policy::late::Late;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
-use crate::policy::registry::{Configured, Setup};
+use crate::policy::registry::{Settings, Setup};
+use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
@@ -74,7 +74,7 @@ fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
 }
 
 /// A random policy that serves the model.
-fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Configured> {
+fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
     match rng.random_range(0..if model.takes_trees() { 10 } else { 12 }) {
         0..=2 => Box::new(Cellular {
@@ -89,7 +89,7 @@ fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Configured> {
             lookahead: rng.random_range(0..=3),
         }),
         5 => Box::new(Merged { max_batch, ..Merged::default() }),
-        6 => Box::new(Immediate {}),
+        6 => Box::new(Unbatched {}),
         7 => Box::new(Fold {
             max_batch,
             construct_ns: Nanos(rng.random_range(0..5_000)),
@@ -155,7 +155,7 @@ impl Backend for Spread<'_, '_> {
 struct Service<'s> {
     network: &'s Arc<Network>,
     requests: &'s Requests,
-    policy: &'s dyn Configured,
+    policy: &'s dyn Settings,
     workers: usize,
     streams: u16,
     /// Tasks go to workers that the policy did not choose.
@@ -170,7 +170,7 @@ struct Service<'s> {
 
 impl<'s> Service<'s> {
     /// One worker with one stream; all requests are kept.
-    fn new(network: &'s Arc<Network>, requests: &'s Requests, policy: &'s dyn Configured) -> Service<'s> {
+    fn new(network: &'s Arc<Network>, requests: &'s Requests, policy: &'s dyn Settings) -> Service<'s> {
         let keep = (0..requests.len() as u32).map(RequestId).collect();
         let options = Options { keep, ..Options::default() };
         Service {
@@ -192,7 +192,7 @@ impl<'s> Service<'s> {
         let model = self.network.model();
         let cells = model.cell_types();
         let setup = Setup { model, cells: &cells, workers: self.workers, costs: self.costs.as_ref() };
-        let mut policy = self.policy.build_policy(&setup).expect("settings that fit");
+        let mut policy = self.policy.build(&setup).expect("settings that fit");
         let mut at = Nanos::ZERO;
         let gap = rng.random_range(1..20_000);
         let next = |_| {

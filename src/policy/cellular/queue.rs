@@ -1,0 +1,184 @@
+//! The queues of ready nodes, one for each cell type, behind one trait.
+
+use super::chain::ChainQueue;
+use super::chain::Running;
+use super::graph::{GraphQueue, Share};
+use super::requests::{Released, RequestKey, Requests};
+use crate::policy::{Completed, Outcomes};
+use crate::task::Part;
+use crate::units::{CellId, RequestId, WorkerId};
+use crate::workload::model::CellType;
+
+/// The subgraphs of one cell type that have nodes to submit, in the order of their release.
+///
+/// While a subgraph has unfinished tasks on a worker it is *pinned*: no other worker may run its nodes.
+pub trait ReadyQueue {
+    /// Appends a subgraph.
+    fn push(&mut self, released: &Released<'_>);
+
+    /// How many nodes the worker could take.
+    fn ready(&self, worker: WorkerId) -> usize;
+
+    /// The request whose node the worker would take first.
+    fn head(&self, worker: WorkerId) -> Option<RequestKey>;
+
+    /// Takes the nodes of the worker's next task from the front, at most `max`.
+    fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet;
+
+    /// The work of that task, which has `size` nodes.
+    fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent;
+
+    /// Visits the members of that task in the order of release.
+    fn members(&self, worker: WorkerId, batch: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part));
+
+    /// That task has been submitted: makes the nodes ready that depend only on submitted ones.
+    fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests);
+
+    /// A task is done. A subgraph without unfinished tasks is no longer pinned.
+    fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes);
+}
+
+/// The nodes of a submitted task.
+#[derive(Default)]
+pub struct Batch {
+    pub cell: CellId,
+    /// The requests that may begin with this task.
+    pub begins: Vec<RequestId>,
+    /// The chains that end with this task.
+    pub ended: Vec<Running>,
+    /// The nodes of graphs, and the subgraphs to which they belong.
+    pub nodes: Vec<u32>,
+    pub shares: Vec<Share>,
+}
+
+impl Batch {
+    pub fn clear(&mut self) {
+        let Batch { cell: _, begins, ended, nodes, shares } = self;
+        begins.clear();
+        ended.clear();
+        nodes.clear();
+        shares.clear();
+    }
+}
+
+/// The work of a task.
+pub struct Extent {
+    /// The steps of the chain that has the most left, up to a chunk.
+    pub steps: u32,
+    /// The input size to which the batch is padded.
+    pub input: u32,
+    /// The cells that belong to a request; the others are padding.
+    pub useful_cells: u64,
+}
+
+/// Both kinds of queue. An enum, not a box, because the inner loop calls it about ten times for each task.
+pub enum Queue {
+    Chains(ChainQueue),
+    Graphs(GraphQueue),
+}
+
+impl Queue {
+    pub fn new(cell: &CellType, workers: usize, chunk: u32) -> Queue {
+        if cell.chain {
+            Queue::Chains(ChainQueue::new(workers, chunk, cell.sized))
+        } else {
+            assert!(!cell.sized && chunk == 1, "input sizes and chunks are for chains");
+            Queue::Graphs(GraphQueue::new(workers))
+        }
+    }
+}
+
+macro_rules! delegate {
+    ($self:ident, $queue:ident => $call:expr) => {
+        match $self {
+            Queue::Chains($queue) => $call,
+            Queue::Graphs($queue) => $call,
+        }
+    };
+}
+
+impl ReadyQueue for Queue {
+    fn push(&mut self, released: &Released<'_>) {
+        delegate!(self, queue => queue.push(released))
+    }
+
+    fn ready(&self, worker: WorkerId) -> usize {
+        delegate!(self, queue => queue.ready(worker))
+    }
+
+    fn head(&self, worker: WorkerId) -> Option<RequestKey> {
+        delegate!(self, queue => queue.head(worker))
+    }
+
+    fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet {
+        delegate!(self, queue => queue.take(worker, max, batch))
+    }
+
+    fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent {
+        delegate!(self, queue => queue.extent(worker, size, requests))
+    }
+
+    fn members(&self, worker: WorkerId, batch: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part)) {
+        delegate!(self, queue => queue.members(worker, batch, requests, visit))
+    }
+
+    fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests) {
+        delegate!(self, queue => queue.submitted(worker, batch, requests))
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes) {
+        delegate!(self, queue => queue.complete(completed, batch, requests, outcomes))
+    }
+}
+
+/// A fingerprint of a task's members: an ordered list of (subgraph, number of nodes). The order is that of release, so the
+/// set decides the list. A sum of well-mixed values tells sets apart: two different sets collide once in 2^64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberSet(u64);
+
+impl MemberSet {
+    /// Adds nodes of a subgraph, which is named by its place in the order of release.
+    pub fn add(&mut self, released: u64, nodes: u32) {
+        self.0 = self.0.wrapping_add(mix(released, nodes));
+    }
+
+    /// Removes what [`MemberSet::add`] added.
+    pub fn remove(&mut self, released: u64, nodes: u32) {
+        self.0 = self.0.wrapping_sub(mix(released, nodes));
+    }
+}
+
+/// The number of nodes goes into the upper bits, which are zero in the first 2^40 places of the order of release.
+fn mix(released: u64, nodes: u32) -> u64 {
+    split_mix(released ^ u64::from(nodes).rotate_right(24))
+}
+
+/// The finaliser of SplitMix64: a bijection in which each bit affects all others.
+fn split_mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_sets_agree_and_others_do_not() {
+        let set = |members: &[(u64, u32)]| {
+            let mut set = MemberSet::default();
+            members.iter().for_each(|(released, nodes)| set.add(*released, *nodes));
+            set
+        };
+        assert_eq!(set(&[(1, 1), (2, 1)]), set(&[(2, 1), (1, 1)]));
+        assert_ne!(set(&[(1, 1), (2, 1)]), set(&[(1, 1), (3, 1)]));
+        assert_ne!(set(&[(1, 2)]), set(&[(1, 1)]));
+        assert_ne!(set(&[(1, 2), (2, 1)]), set(&[(1, 1), (2, 2)]));
+        let mut grown = set(&[(7, 1)]);
+        grown.add(9, 3);
+        grown.remove(9, 3);
+        assert_eq!(grown, set(&[(7, 1)]));
+    }
+}

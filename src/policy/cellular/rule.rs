@@ -1,0 +1,88 @@
+//! The rule that chooses the next cell type, and its view of the queues.
+
+use super::queue::{Queue, ReadyQueue as _};
+use super::requests::Requests;
+use crate::task::Reason;
+use crate::units::{CellId, Nanos, WorkerId};
+
+/// Chooses the cell type that a worker runs next (Algorithm 1, lines 4 to 10).
+///
+/// It may keep state, but must decide the same for the same calls. It is called in the inner loop and should not allocate.
+pub trait SelectionRule {
+    /// `cells` are all cell types, by descending priority and then by name. `None` leaves the worker without a task.
+    fn choose<'a>(&mut self, cells: impl Iterator<Item = CellView<'a>>) -> Option<Choice>;
+}
+
+/// A cell type as a [`SelectionRule`] sees it, for one worker.
+#[derive(Clone, Copy)]
+pub struct CellView<'a> {
+    pub cell: CellId,
+    pub name: &'a str,
+    /// The nodes that the worker could run now. Subgraphs with unfinished tasks on other workers do not count.
+    pub ready: usize,
+    /// The unfinished tasks of this type, on all workers.
+    pub running_tasks: u32,
+    /// Higher runs first: types later in the graph have a higher priority (BatchMaker, section 4.3).
+    pub priority: i32,
+    /// The largest batch.
+    pub max_batch: usize,
+    pub(super) head: Head<'a>,
+}
+
+/// Finds the head of a queue when a rule asks for it.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'a> {
+    pub queue: &'a Queue,
+    pub requests: &'a Requests,
+    pub worker: WorkerId,
+}
+
+impl CellView<'_> {
+    /// The arrival of the request at the head of the queue: the one whose node the worker would take first. `None` if no node
+    /// is ready.
+    pub fn head_arrival(&self) -> Option<Nanos> {
+        let Head { queue, requests, worker } = self.head;
+        queue.head(worker).map(|key| requests[key].arrival)
+    }
+
+    /// Chooses this type. `because` completes "CELL: …" in `batchlab explain`.
+    pub fn chosen(&self, because: &'static str) -> Choice {
+        Choice { cell: self.cell, because }
+    }
+}
+
+/// A cell type that a worker is to run, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    pub cell: CellId,
+    pub because: &'static str,
+}
+
+impl Choice {
+    /// Why a task of up to `max_batch` of the `ready` nodes is submitted to a worker with `before` unfinished tasks.
+    pub(super) fn reason(
+        &self,
+        name: &str,
+        max_batch: usize,
+        ready: usize,
+        chunk: u32,
+        worker: WorkerId,
+        before: usize,
+    ) -> Reason {
+        let and_next =
+            if chunk > 1 { format!(", each with up to {} after it (chunk)", chunk - 1) } else { String::new() };
+        Reason {
+            what: format!("{name}: {}", self.because),
+            size: if ready > max_batch {
+                format!("max_batch ({max_batch}) of {ready} ready nodes{and_next}")
+            } else {
+                format!("all {ready} ready nodes{and_next}")
+            },
+            when: match before {
+                0 => format!("worker {worker} had nothing to do"),
+                1 => format!("worker {worker} had one unfinished task, and may be given another"),
+                _ => format!("worker {worker} had {before} unfinished tasks, and may be given another"),
+            },
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! For policies that batch whole requests: a queue in the order of arrival, a padded batch, and the steps of a single request.
+
+use std::collections::VecDeque;
+use std::collections::vec_deque::Drain;
+
+use crate::task::{Dispatch, Reason, Step, Task};
+use crate::units::{CellId, RequestId, WorkerId};
+use crate::workload::cell_graph::{CellGraph, Run};
+
+/// Waiting requests in the order of arrival, each with what the policy keeps of it. An idle worker takes those that have
+/// waited longest.
+pub struct FirstCome<K> {
+    max_batch: usize,
+    requests: VecDeque<RequestId>,
+    kept: VecDeque<K>,
+    /// The last batch, kept for its memory.
+    taken: Vec<RequestId>,
+}
+
+/// A batch from a [`FirstCome`] queue.
+#[derive(Clone, Copy)]
+pub struct Taken<'a> {
+    pub worker: WorkerId,
+    pub requests: &'a [RequestId],
+    /// How many requests still wait.
+    pub left: usize,
+    /// The most that could have been taken.
+    pub max_batch: usize,
+}
+
+impl<K> FirstCome<K> {
+    pub fn new(max_batch: u32) -> Self {
+        let max_batch = max_batch as usize;
+        FirstCome { max_batch, requests: VecDeque::new(), kept: VecDeque::new(), taken: Vec::new() }
+    }
+
+    pub fn arrive(&mut self, request: RequestId, kept: K) {
+        self.requests.push_back(request);
+        self.kept.push_back(kept);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub fn take(&mut self, worker: WorkerId) -> (Taken<'_>, Drain<'_, K>) {
+        let size = self.requests.len().min(self.max_batch);
+        self.taken.clear();
+        self.taken.extend(self.requests.drain(..size));
+        let taken = Taken { worker, requests: &self.taken, left: self.requests.len(), max_batch: self.max_batch };
+        (taken, self.kept.drain(..size))
+    }
+
+    /// Calls `submit` with a batch for each idle worker, while requests wait.
+    pub fn schedule(
+        &mut self,
+        dispatch: &mut Dispatch<'_>,
+        mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>),
+    ) {
+        for worker in dispatch.workers() {
+            if dispatch.is_idle(worker) && !self.is_empty() {
+                let (taken, kept) = self.take(worker);
+                submit(taken, kept, dispatch);
+            }
+        }
+    }
+}
+
+impl Taken<'_> {
+    /// How many requests waited before the batch was taken.
+    pub fn waiting(&self) -> usize {
+        self.requests.len() + self.left
+    }
+
+    pub fn reason(&self) -> Reason {
+        let Taken { worker, requests, left, max_batch } = self;
+        Reason {
+            what: "the requests that have waited longest".into(),
+            size: match left {
+                0 => format!("all {} that wait", requests.len()),
+                _ => format!("max_batch ({max_batch}) of {} that wait", self.waiting()),
+            },
+            when: format!("worker {worker} had nothing to do"),
+        }
+    }
+
+    /// The size of a batch that is evaluated as one graph.
+    pub fn size_of_evaluation(&self) -> String {
+        let (waiting, max_batch) = (self.waiting(), self.max_batch);
+        match self.left {
+            0 => format!("all {waiting} waiting requests (max_batch is {max_batch})"),
+            _ => format!("max_batch ({max_batch}) of {waiting} waiting requests"),
+        }
+    }
+}
+
+/// A batch of chains in which every member takes as many steps as the longest. It counts the cells that are not padding.
+#[derive(Debug, Default)]
+pub struct PaddedBatch {
+    pub requests: Vec<RequestId>,
+    /// One step for each cell type, with the largest `times` and `input` of any member.
+    pub steps: Vec<Step>,
+    useful_cells: u64,
+}
+
+impl PaddedBatch {
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.steps.clear();
+        self.useful_cells = 0;
+    }
+
+    /// Adds a request.
+    ///
+    /// # Panics
+    /// If its graph is not a chain: refuse such models with
+    /// [`Setup::require_sequences`](super::registry::Setup::require_sequences).
+    pub fn add(&mut self, request: RequestId, graph: &CellGraph) {
+        let CellGraph::Chains(runs) = graph else { panic!("only chains can be padded") };
+        self.requests.push(request);
+        for (i, Run { cell, length, input }) in runs.iter().copied().enumerate() {
+            match self.steps.get_mut(i) {
+                Some(step) => {
+                    step.batch += 1;
+                    step.times = length.max(step.times);
+                    step.input = input.max(step.input);
+                }
+                None => self.steps.push(Step { cell, batch: 1, times: length, input }),
+            }
+            self.useful_cells += u64::from(length) * u64::from(input.max(1));
+        }
+    }
+
+    /// The batch as a task.
+    pub fn task(&self, worker: WorkerId) -> Task<'_> {
+        Task::whole_requests(worker, &self.steps, &self.requests, self.useful_cells)
+    }
+}
+
+/// The steps of a single request, from the lowest depth up. Neighbours of one cell type are one step.
+pub fn one_by_one(graph: &CellGraph) -> Vec<Step> {
+    match graph {
+        CellGraph::Chains(runs) => {
+            runs.iter().map(|run| Step { cell: run.cell, batch: 1, times: run.length, input: run.input }).collect()
+        }
+        CellGraph::Graph(graph) => {
+            let mut order: Vec<(u32, CellId)> =
+                graph.depths().iter().copied().zip(graph.cells().iter().copied()).collect();
+            order.sort_unstable();
+            let mut steps: Vec<Step> = Vec::new();
+            for (_, cell) in order {
+                match steps.last_mut() {
+                    Some(last) if last.cell == cell => last.times += 1,
+                    _ => steps.push(Step { cell, batch: 1, times: 1, input: 0 }),
+                }
+            }
+            steps
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::workload::cell_graph::Graph;
+
+    #[test]
+    fn cells_run_after_their_inputs() {
+        // Node 0 needs 1, which needs 2; node 3 needs nothing; node 4 needs 0 and 3.
+        let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
+        let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap()));
+        let steps: Vec<(u16, u32)> = one_by_one(&graph).iter().map(|step| (step.cell.0, step.times)).collect();
+        // Depth 0: nodes 2 and 3; depth 1: node 1; depths 2 and 3: nodes 0 and 4.
+        assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
+    }
+}
