@@ -10,7 +10,7 @@ use std::time::Duration;
 use batchlab::metrics::summary::{Measure, summarize};
 use batchlab::metrics::warmup::Warmup;
 use batchlab::policy::cellular::Cellular;
-use batchlab::policy::dvabatch::settings::DvaBatch;
+use batchlab::policy::dvabatch::DvaBatch;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::Settings;

@@ -57,9 +57,10 @@ impl Case {
             }
         }
         let mut nanos = || Some(Nanos(rng.random_range(0..20)));
-        // No launch: during one a worker waits for work that it has, which the law of work conservation takes for idling.
+        // No launch overhead: during a launch a worker waits although it has work, which the law of work conservation
+        // would take for idling.
         let overhead = Overhead { task: nanos(), gather: nanos(), launch: None };
-        let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
+        let requests = Requests::unfold(shapes, &model).expect("the shapes fit the model");
         Case { model, workers: rng.random_range(1..=4), costs, overhead, requests, arrivals }
     }
 
@@ -75,7 +76,7 @@ impl Case {
         self.run_on(&mut *backend, policy, setup, watch)
     }
 
-    /// What a policy may know of the device.
+    /// The costs that a policy may know.
     pub fn known_costs(&self) -> Arc<dyn CostModel> {
         Arc::new(self.device())
     }
@@ -88,7 +89,7 @@ impl Case {
         let mut source = OpenLoop::new(&self.requests, &self.arrivals);
         let stop = AtomicBool::new(false);
         drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &stop)
-            .expect("nobody interrupts the run");
+            .expect("the run is not interrupted");
         Record {
             littles_law: laws::littles_law(&recorder).map_err(|error| format!("Little's law: {error}")),
             tasks: backend.tasks,
@@ -111,8 +112,8 @@ impl Case {
     }
 }
 
-/// Graph models whose subgraphs are cut in different ways: layers that lie on each other, two chains in opposite directions, chains
-/// proper, trees, and graphs one by one, with batch sizes that a batch is padded to.
+/// Graph models whose subgraphs are cut in different ways: stacked layers, two chains in opposite directions, single
+/// chains, trees, and explicit graphs with fixed batch sizes.
 const GRAPHS: [&str; 5] = [
     include_str!("../../scenarios/graphs/two-layers.json"),
     include_str!("../../scenarios/graphs/bidirectional.json"),
@@ -121,12 +122,12 @@ const GRAPHS: [&str; 5] = [
     include_str!("../../scenarios/graphs/explicit.json"),
 ];
 
-/// The models take turns; every fifth workload is of a graph model, every tenth of a network.
+/// The models take turns. Every fifth workload is of a graph model, every tenth of a network.
 fn draw_model(number: u32, rng: &mut Stream) -> Model {
     match number % 5 {
         0 => Model::Lstm,
         1 => Model::Seq2Seq,
-        // With more children than any node of the trees that are drawn.
+        // More children than any node of the random trees has.
         2 => [Model::TreeLstm, Model::ChildSumByArity(15)][rng.random_range(0..2)].clone(),
         3 if number % 10 == 3 => {
             let network = Dnn::parse("random.csv", Path::new("random.csv"), &draw_network(rng));
@@ -141,7 +142,7 @@ fn draw_model(number: u32, rng: &mut Stream) -> Model {
     }
 }
 
-/// A network of up to twelve operators, for tokens or not, some of which stand at several places.
+/// A network of up to twelve operators, for tokens or not; some operators occur several times.
 fn draw_network(rng: &mut Stream) -> String {
     let tokens = rng.random_range(0..3) > 0;
     let mut text = String::from(if tokens { "shape,tokens,40\n" } else { "shape,fixed\n" });
@@ -161,7 +162,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },
         Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            // Each node but the first hangs below one drawn before it, so that any arity and any order of leaves occurs.
+            // The parent of each node is an earlier one, so every arity and every order of leaves occurs.
             let nodes = rng.random_range(1..=15u32);
             let parents: Vec<u32> = (0..nodes).map(|i| if i == 0 { 0 } else { rng.random_range(1..=i) }).collect();
             Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("parents stand before their children")))

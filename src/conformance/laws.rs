@@ -1,4 +1,4 @@
-//! The laws, each read off the record of a run.
+//! The laws, each checked on the record of a run.
 
 use std::collections::BTreeMap;
 
@@ -11,37 +11,37 @@ use crate::task::{MemberList, NodeRef, Part};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-/// The first law that the run breaks, if there is one.
-pub(super) fn first_broken(case: &Case, run: &Record, promises: &Guarantees) -> Option<String> {
+/// The first law that the run breaks.
+pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
     let checks: [&dyn Fn() -> Result<(), String>; 9] = [
-        &|| caps(case, run, promises),
+        &|| caps(case, run, guarantees),
         &|| conservation(case, run),
         &|| order(case, run),
         &|| causality(case, run),
         &|| busy_time(run),
         &|| run.littles_law.clone(),
-        &|| if promises.work_conserving { work_conservation(case, run) } else { Ok(()) },
-        &|| if promises.pins { pinning(case, run) } else { Ok(()) },
-        &|| if promises.bounded { bounds(case, run) } else { Ok(()) },
+        &|| if guarantees.work_conserving { work_conservation(case, run) } else { Ok(()) },
+        &|| if guarantees.pins { pinning(case, run) } else { Ok(()) },
+        &|| if guarantees.bounded { bounds(case, run) } else { Ok(()) },
     ];
     checks.iter().find_map(|check| check().err())
 }
 
-/// The same of those laws that do not depend on the simulator's exact times.
-pub(super) fn first_broken_by_backend(case: &Case, run: &Record, promises: &Guarantees) -> Option<String> {
-    caps(case, run, promises)
+/// The same for the laws that do not depend on the simulator's exact times.
+pub(super) fn first_broken_by_backend(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
+    caps(case, run, guarantees)
         .and_then(|()| conservation(case, run))
         .and_then(|()| order(case, run))
         .and_then(|()| causality(case, run))
         .and_then(|()| busy_time(run))
-        .and_then(|()| if promises.pins { pinning(case, run) } else { Ok(()) })
+        .and_then(|()| if guarantees.pins { pinning(case, run) } else { Ok(()) })
         .err()
 }
 
-fn caps(case: &Case, run: &Record, promises: &Guarantees) -> Result<(), String> {
+fn caps(case: &Case, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
     for (id, task) in run.tasks.iter().enumerate() {
-        if task.batch > promises.max_batch || task.batch == 0 {
-            return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, promises.max_batch));
+        if task.batch > guarantees.max_batch || task.batch == 0 {
+            return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, guarantees.max_batch));
         }
         let own: u64 =
             members(task, case).iter().map(|n| size_of(&case.requests.graphs[n.request.index()], n.node)).sum();
@@ -97,7 +97,8 @@ fn order(case: &Case, run: &Record) -> Result<(), String> {
             times.insert(*node, (task.start, task.finish));
         }
         if let Some(MemberList::Parts(parts)) = &task.members {
-            // Inside of a part the order is the backend's: only what lies before and behind the part is looked at.
+            // The order within a part is the backend's; only the start of the part's first node and the end of its last
+            // are checked.
             for part in parts {
                 for node in part.nodes() {
                     let (first, last) = (node.node == part.from, node.node.0 + 1 == part.to.0);
@@ -188,7 +189,7 @@ fn work_conservation(case: &Case, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// The parts of a span that none of the given spans covers.
+/// The parts of a span that no given span covers.
 fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {
     spans.sort_unstable();
     let mut open = Vec::new();
@@ -252,7 +253,7 @@ fn bounds(case: &Case, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// The nodes of a task; `None` for whole graphs, whose inner order is the backend's.
+/// The nodes of a task; `None` for whole graphs and parts, whose inner order is the backend's.
 fn cell_nodes(task: &Watch) -> Option<&[NodeRef]> {
     match task.members.as_ref().expect("the run was watched") {
         MemberList::Nodes(nodes) => Some(nodes),
@@ -281,7 +282,7 @@ fn cell_of(graph: &CellGraph, node: NodeId) -> CellId {
     }
 }
 
-/// As how many cells a node counts: the size of its input, where it has one.
+/// The number of cells of a node: its input size, if it has one.
 fn size_of(graph: &CellGraph, node: NodeId) -> u64 {
     match graph {
         CellGraph::Graph(_) => 1,

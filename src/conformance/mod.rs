@@ -7,20 +7,20 @@
 //! check(&Padded { max_batch: 4, ..Padded::default() }, &Guarantees { max_batch: 4, ..Guarantees::default() });
 //! ```
 //!
-//! The laws are read off a record of what the policy submitted and what came of it, never off the policy:
+//! The laws are checked on a record of the policy's tasks and their results, never on the policy itself:
 //!
 //! 1. **Conservation**: every request leaves once, finished or rejected; every node of a finished request runs once.
-//! 2. **Order**: no node starts before the nodes that it needs are done.
-//! 3. **Caps**: no batch is larger than promised; a cell task holds nodes of one cell type; the cells that a task calls
-//!    useful are those of its members, and it executes no fewer.
+//! 2. **Order**: no node starts before its inputs are done.
+//! 3. **Caps**: no batch is larger than guaranteed; a cell task holds nodes of one cell type; a task's useful cells are those
+//!    of its members, and it executes at least as many.
 //! 4. **Causality**: arrival ≤ submission ≤ start ≤ finish, and a request leaves when its last node is done.
 //! 5. **Work**: the tasks of a stream do not overlap, and a worker is busy while at least one of its tasks runs.
 //! 6. **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
 //! 7. **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
-//! 8. **Work conservation**, if promised: no worker idles while a request waits of which nothing runs.
-//! 9. **Pinning**, if promised: while a subgraph has unfinished tasks on one worker, none of its nodes goes to another.
-//! 10. **Bounds**, if promised: no request takes less than its critical path at the best batches, and no set of workers serves
-//!     more in a time than at the best batches ([`crate::metrics::bounds`]).
+//! 8. **Work conservation**, if guaranteed: no worker idles while a request waits and none of its nodes runs.
+//! 9. **Pinning**, if guaranteed: while a subgraph has unfinished tasks on a worker, none of its nodes goes to another.
+//! 10. **Bounds**, if guaranteed: no request is faster than its critical path at the best batch sizes, and no set of workers
+//!     is faster than at the best batch sizes ([`crate::metrics::bounds`]).
 
 mod case;
 mod laws;
@@ -32,18 +32,18 @@ use crate::policy::registry::{Settings, Setup};
 use crate::workload::model::Model;
 use crate::workload::trace::Requests;
 
-/// What a policy promises beyond the laws that hold for all.
+/// The properties that a policy guarantees beyond the laws that hold for all.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarantees {
     /// The largest batch: nodes of a cell task, requests of a batch of whole graphs.
     pub max_batch: u32,
-    /// No worker idles while a request waits of which nothing runs. Not so with batch windows.
+    /// No worker idles while a request waits and none of its nodes runs. `false` with batch windows.
     pub work_conserving: bool,
-    /// The nodes of a subgraph with unfinished tasks go to the worker of these tasks.
+    /// While a subgraph has unfinished tasks, its nodes go to the worker of these tasks.
     pub pins: bool,
-    /// Every node runs as a cell, for what the cost table says.
+    /// Every node runs as a cell at the price of the cost table.
     pub bounded: bool,
-    /// How many random workloads are tried.
+    /// The number of random workloads.
     pub cases: u32,
 }
 
@@ -56,10 +56,10 @@ impl Default for Guarantees {
 /// Checks a policy on random workloads of every model that it serves.
 ///
 /// # Panics
-/// Names the law that is broken, with the workload that shows it; or says that the policy serves no model at all.
-pub fn check(policy: &dyn Settings, promises: &Guarantees) {
+/// Names the broken law and the workload, or says that the policy serves no model at all.
+pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     let mut served = 0;
-    for number in 0..promises.cases {
+    for number in 0..guarantees.cases {
         let case = Case::draw(number);
         let cells = case.model.cell_types();
         let device = case.known_costs();
@@ -69,7 +69,7 @@ pub fn check(policy: &dyn Settings, promises: &Guarantees) {
         }
         served += 1;
         let watched = case.run(policy, &setup, true);
-        let broken = laws::first_broken(&case, &watched, promises).or_else(|| {
+        let broken = laws::first_broken(&case, &watched, guarantees).or_else(|| {
             let again = case.run(policy, &setup, true);
             let unwatched = case.run(policy, &setup, false);
             (again.tasks != watched.tasks || again.finish != watched.finish)
@@ -84,22 +84,22 @@ pub fn check(policy: &dyn Settings, promises: &Guarantees) {
             panic!("{policy:?} breaks a law on case {number}: {law}\n{}", case.describe());
         }
     }
-    assert!(served > 0, "{policy:?} serves none of the models in {} cases", promises.cases);
+    assert!(served > 0, "{policy:?} serves none of the models in {} cases", guarantees.cases);
 }
 
-/// Checks a backend with a clock of its own: that what it tells of the runs of a policy keeps those of the laws that do not
-/// depend on the simulator's exact times (conservation, order, caps, causality, work and pinning). `on` is given a workload's model,
-/// its requests and the number of workers, and passes a backend for them to the function, or leaves out what it can't run.
+/// Checks a backend with its own clock against the laws that do not depend on the simulator's exact times:
+/// conservation, order, caps, causality, work and pinning. `on` receives the model of a workload, its requests and the
+/// number of workers, and calls the function with a backend for them, or skips workloads that it cannot run.
 ///
 /// # Panics
-/// Names the law that is broken, with the workload that shows it; or says that no workload was run.
+/// Names the broken law and the workload, or says that no workload was run.
 pub fn check_backend(
     policy: &dyn Settings,
-    promises: &Guarantees,
+    guarantees: &Guarantees,
     mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
 ) {
     let mut served = 0;
-    for number in 0..promises.cases {
+    for number in 0..guarantees.cases {
         let case = Case::draw(number);
         let cells = case.model.cell_types();
         let device = case.known_costs();
@@ -110,10 +110,10 @@ pub fn check_backend(
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
             let run = case.run_on(backend, policy, &setup, true);
-            if let Some(law) = laws::first_broken_by_backend(&case, &run, promises) {
+            if let Some(law) = laws::first_broken_by_backend(&case, &run, guarantees) {
                 panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
             }
         });
     }
-    assert!(served > 0, "none of {} workloads was run", promises.cases);
+    assert!(served > 0, "none of {} workloads was run", guarantees.cases);
 }

@@ -1,10 +1,9 @@
-//! What a run is judged by: a record of what the policy submitted and what came of it.
+//! The record of a run, on which the laws are checked.
 
 use crate::backend::Backend;
 use crate::task::{Completion, MemberList, Step, Task};
 use crate::units::{CellId, Nanos, StreamId, TaskId, WorkerId};
 
-/// What came of a run.
 pub(super) struct Record {
     pub littles_law: Result<(), String>,
     pub tasks: Vec<Watch>,
@@ -12,7 +11,7 @@ pub(super) struct Record {
     pub finish: Vec<Nanos>,
     pub rejected: u64,
     pub busy: Vec<Nanos>,
-    /// How many streams of each worker the policy says that it uses.
+    /// The streams of each worker that the policy says it uses.
     pub streams: u16,
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Watch {
     pub finish: Nanos,
 }
 
-/// A backend that writes down what passes through it.
+/// A backend that records the tasks that it passes on.
 pub(super) struct Watched<'b> {
     pub inner: &'b mut dyn Backend,
     pub watch: bool,

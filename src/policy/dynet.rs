@@ -1,9 +1,9 @@
-//! DyNet's automatic batching (Neubig, Goldberg and Dyer, 2017): graphs of operators are built for a batch of requests, searched for
-//! operators that can run as one, and run.
+//! DyNet's automatic batching (Neubig, Goldberg and Dyer, 2017): graphs of operators are built for a batch of requests,
+//! searched for operators that can run as one, and run.
 //!
-//! A batch of requests is one evaluation. The host builds its graph, an operator a node, then puts it in order; the device stands
-//! still meanwhile, since nothing of an evaluation runs before all of it is in order, and the next is built when its results have been
-//! asked for. `agenda` and [`by_depth`](super::operators::by_depth) are DyNet's two ways to put it in order.
+//! A batch of requests is one evaluation. The host builds its graph, a node for each operator, and then orders it. The
+//! device idles meanwhile: nothing of an evaluation runs before all of it is ordered, and the next graph is built after
+//! the results have been read. DyNet has two orders: `agenda` and [`by_depth`](super::operators::by_depth).
 
 mod agenda;
 #[cfg(test)]
@@ -12,9 +12,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use super::operators::batch::Batch;
-use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
-use super::operators::launches::{self, Launch};
+use super::operators::{self, Launch, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::FirstCome;
@@ -31,25 +30,25 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DyNet {
-    /// The most requests in a batch; launches have as many operators as there are.
+    /// The most requests in a batch; a launch may have more operators.
     pub max_batch: u32,
-    /// What is launched next.
     pub by: By,
-    /// What building the graph costs the host, for each operator. The default is that of ten trees at hidden size 256, whose graph took
-    /// 1.8 ms: 5,190 operators by the lists here (10 trees of 19.1 leaves with 11 operators and 18.1 inner nodes with 17). Both times are
-    /// recollected from papers on later systems; this project has measured neither.
+    /// The host's time to build the graph, for each operator. The default is that of ten trees at hidden size 256,
+    /// whose graph took 1.8 ms. They have 5,190 operators by the lists here: 10 trees of 19.1 leaves with 11 operators
+    /// and 18.1 inner nodes with 17. Both times are recalled from papers on later systems; this project has measured
+    /// neither.
     pub construct_ns: Nanos,
-    /// What putting it in order costs the host, for each operator. The default is that of the same trees: 1.2 ms.
+    /// The host's time to order the graph, for each operator. The default is that of the same trees: 1.2 ms.
     pub merge_ns: Nanos,
 }
 
-/// How the operators of an evaluation are put in order.
+/// The order of an evaluation's operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// All that is ready of one signature, by the mean depth of the signature's operators.
+    /// All ready operators of one signature: the one with the lowest mean depth first.
     Agenda,
-    /// All of one depth and signature.
+    /// All operators of one depth and signature.
     Depth,
 }
 
@@ -66,7 +65,7 @@ impl Settings for DyNet {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        // Which operators are alike does not depend on the sizes, as long as they are the same everywhere.
+        // Equality of operators does not depend on the sizes, as long as these are the same everywhere.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         Ok(Box::new(DyNetPolicy {
             settings: self.clone(),
@@ -91,7 +90,7 @@ struct DyNetPolicy {
     settings: DyNet,
     queue: FirstCome<CellGraph>,
     classes: Classes<Signature>,
-    // What follows is kept for its memory alone.
+    // Kept for their memory.
     batch: Batch,
     launches: Vec<Launch>,
     steps: Vec<Step>,
@@ -112,7 +111,7 @@ impl Policy for DyNetPolicy {
                 By::Agenda => agenda::by_agenda(batch, classes, launches),
                 By::Depth => by_depth(batch, classes, launches),
             };
-            launches::steps(launches, classes.keyed(), steps);
+            operators::steps(launches, classes.keyed(), steps);
             let during = construct_ns.saturating_add(merge_ns).saturating_mul(operators);
             let task = Task {
                 host: HostOverhead { ahead: Nanos::ZERO, during },

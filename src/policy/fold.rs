@@ -1,14 +1,17 @@
-//! TensorFlow Fold's dynamic batching as it is (Looks et al., ICLR'17): merged graphs in a loop over levels, built on the host.
+//! TensorFlow Fold's dynamic batching in detail (Looks et al., ICLR'17): merged graphs in a loop over levels, built on
+//! the host.
 //!
-//! An input has level 0 and a cell 1 more than the deepest of its arguments, so that all leaves stand at level 1. Each turn of
-//! the loop sees the results of the turn before it and no others. So a result that is needed further up is handed on by a
-//! copy in every level between, and that of a root up to the last level; these copies are work. The loop runs as deep as the
-//! batch's deepest graph, and each turn calls every type of cell, and the copying, also on no rows at all. Words that cells
-//! above the first level read, a chain's later steps for one, stand in no cell graph; their copies are not counted.
+//! An input has level 0, and a cell one more than its deepest argument, so all leaves are at level 1. An iteration of
+//! the loop sees only the results of the previous one. A result that is needed at a higher level is therefore copied in
+//! every level between, and the result of a root up to the last level. These copies cost time. The loop is as deep as
+//! the deepest graph of the batch, and each iteration calls every cell type, and the copying, even without rows. Words
+//! that cells above level 1 read (the later steps of a chain) are not part of cell graphs; their copies are not
+//! counted.
 //!
-//! Before a batch can run, the host has to build it: find the level of every node and write the schedule down, in
-//! `construct_ns` for each. While the worker runs one batch the host may build the next (BatchMaker, section 7.5), and what it
-//! can overlap in that way is `overlap`; for the rest the device stands still. A batch takes what waits when the host begins with it.
+//! Before a batch can run, the host finds the level of every node and writes the schedule, in `construct_ns` for each
+//! node. While the worker runs a batch the host may build the next (BatchMaker, section 7.5). It can overlap the share
+//! `overlap` of that work; during the rest the device idles. A batch takes the requests that wait when the host begins
+//! to build it.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,14 +30,15 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fold {
-    /// The most requests in a batch; the cells of one level can be more.
+    /// The most requests in a batch; a level may have more cells.
     pub max_batch: u32,
-    /// What the host takes for each node of a batch. A simulated device pays it; on a real one it only says when the host could begin
-    /// with the next batch.
+    /// The host's time for each node of a batch. A simulated device pays it. On a real device it only decides when the
+    /// host could begin the next batch.
     pub construct_ns: Nanos,
-    /// The share of that which may overlap with the execution of the batch before; with none of it no batch is built ahead.
+    /// The share of that work that may overlap with the execution of the previous batch. With 0 no batch is built
+    /// ahead.
     pub overlap: f64,
-    /// Whether handing results on is work.
+    /// Whether copies of results to the next level cost time.
     pub copies: bool,
 }
 
@@ -78,17 +82,17 @@ struct FoldPolicy {
     wake: Option<Nanos>,
 }
 
-/// What builds the batches of one worker.
+/// Builds the batches of one worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
-    /// When it is done with all that it has begun; while a batch waits for the one before it, with the latter alone.
+    /// When it finishes its work; while a batch waits for the previous one, only the work that overlaps.
     free: Nanos,
-    /// The batch that waits.
+    /// The batch that waits for the previous one.
     waiting: Option<HostOverhead>,
 }
 
 impl Fold {
-    /// What the host has to do for a batch of so many nodes.
+    /// The host's work for a batch of `nodes` nodes.
     fn construction(&self, nodes: u64) -> HostOverhead {
         let all = self.construct_ns.saturating_mul(nodes);
         let ahead = Nanos((all.0 as f64 * self.overlap).round() as u64).min(all);
@@ -121,7 +125,7 @@ impl FoldPolicy {
         let this = &mut hosts[worker.index()];
         match idle {
             true => this.free = now.saturating_add(host.ahead).saturating_add(host.during),
-            // What may overlap is done at `free`; the rest follows when the worker comes to it.
+            // The overlapping work ends at `free`; the rest follows when the worker reaches the batch.
             false => *this = Host { free: now.saturating_add(host.ahead), waiting: Some(host) },
         }
     }
@@ -174,12 +178,12 @@ impl Policy for FoldPolicy {
     }
 }
 
-/// What the loop does for the requests of a batch.
+/// The loop for the requests of a batch.
 struct Batch {
     levels: Levels,
-    /// The results that are handed on, by the depth at which that is done (a level is a depth and 1).
+    /// The results that are copied, by depth. A level is a depth plus 1.
     copied: Counts,
-    /// The depths of results that nothing in their graph needs: they are handed on to the end of the loop.
+    /// The depths of results that no node needs: they are copied up to the end of the loop.
     roots: Vec<u32>,
     copies: Vec<Copies>,
 }
@@ -203,7 +207,7 @@ impl Batch {
             CellGraph::Graph(graph) => {
                 let depths = graph.depths();
                 for (node, &depth) in (0..).zip(depths) {
-                    // A result is handed on once, however many need it.
+                    // A result is copied once, even if several nodes need it.
                     match graph.successors(node).iter().map(|next| depths[*next as usize]).max() {
                         Some(needed) => self.hand_on(depth, needed),
                         None => self.roots.push(depth),
@@ -213,7 +217,7 @@ impl Batch {
         }
     }
 
-    /// Copies a result of one depth in all depths before the one that needs it.
+    /// Copies a result of one depth at all depths before the one that needs it.
     fn hand_on(&mut self, from: u32, needed: u32) {
         let between = needed - from - 1;
         if between > 0 {
@@ -221,7 +225,7 @@ impl Batch {
         }
     }
 
-    /// The batch as a task, when the graphs of all its requests are in.
+    /// The batch as a task, after the graphs of all requests were added.
     fn task<'a>(&'a mut self, worker: WorkerId, requests: &'a [RequestId]) -> Task<'a> {
         let depths = self.levels.depths();
         for at in 0..self.roots.len() {
@@ -279,7 +283,7 @@ mod tests {
 
     #[test]
     fn leaves_stand_together_and_shallow_arguments_are_handed_on() {
-        // ((a b) c): c is a leaf, so it stands at level 1 and is needed at level 3, past a copy at level 2.
+        // ((a b) c): c is a leaf at level 1, is needed at level 3, and is copied at level 2.
         let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 3, 1), (INTERNAL, 1, 2)]);
         assert_eq!(copies, [(0, 1), (1, 1), (0, 1)]);
@@ -288,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_longer_way_is_a_copy_in_every_level() {
-        // (((a b) c) d): c waits for one level, d for two.
+        // (((a b) c) d): c is copied at one level, d at two.
         let (steps, copies, empty) = loop_of(&[tree("5 5 6 7 6 7 0")]);
         assert_eq!(steps, [(LEAF, 4, 1), (INTERNAL, 1, 3)]);
         assert_eq!(copies, [(0, 1), (2, 1), (1, 1), (0, 1)]);
@@ -297,7 +301,7 @@ mod tests {
 
     #[test]
     fn roots_are_handed_on_to_the_last_level_of_the_deepest_tree() {
-        // A leaf alone, (a b), and ((a b) c): the loop has three levels.
+        // A single leaf, (a b), and ((a b) c): the loop has three levels.
         let (steps, copies, empty) = loop_of(&[tree("0"), tree("3 3 0"), tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 6, 1), (INTERNAL, 2, 1), (INTERNAL, 1, 1)]);
         // Level 2: the leaf's root and c. Level 3: the leaf's root and that of (a b).
@@ -317,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_result_that_several_need_is_handed_on_once() {
-        // Node 0 is needed by nodes 1, 2 and 3, of which 3 stands deepest: it is copied at levels 2 and 3.
+        // Node 0 is needed by nodes 1, 2 and 3. Node 3 is the deepest, so node 0 is copied at levels 2 and 3.
         let edges = [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)];
         let graph = Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
         let (_, copies, empty) = loop_of(&[CellGraph::Graph(Arc::new(graph))]);

@@ -1,24 +1,25 @@
-//! Just-in-time dynamic batching (Zha et al., 2019): requests are computed lazily inside of a batching scope, through a look-up table.
+//! Just-in-time dynamic batching (Zha et al., 2019): requests are computed lazily within a batching scope, through a
+//! look-up table.
 //!
-//! Whatever a request computes is first put into a table: by its depth, and under a key of the node's type, its settings, the layout
-//! of its inputs (how many they are) and which result of another look-up it takes (section 4.2). At the end of the scope the slots of the table run, by
-//! depth, each as one batch. What a node is can be chosen: a finer one finds more to run together, and is looked up more often.
+//! Each node of a request is first put into a table: by its depth, and under a key of its type, its settings, the
+//! layout of its inputs (their number) and the result that it takes (section 4.2). At the end of the scope the slots of
+//! the table run by depth, each as one batch. The granularity of nodes can be chosen: finer nodes find more to batch,
+//! and need more look-ups.
 //!
 //! | granularity | a node is | nodes of one slot have |
 //! | --- | --- | --- |
 //! | graph | a request | the same shape |
-//! | cell | a cell | one cell type, depth and number of cells before |
-//! | operator | an operator of a cell | one depth, kind, weights, shape, layout and result taken |
-//! | kernel | the same, a product with a bias in two parts | the same |
+//! | cell | a cell | one cell type, depth and number of input cells |
+//! | operator | an operator of a cell | one depth, kind, weights, shape, layout and input result |
+//! | kernel | an operator; a product with a bias is two | the same |
 //!
-//! A scope is opened by a worker with nothing left to do, for the requests that wait.
+//! An idle worker opens a scope for the waiting requests.
 
 use serde::{Deserialize, Serialize};
 
 use super::operators::batch::Batch;
-use super::operators::by_depth::by_depth;
 use super::operators::classes::Classes;
-use super::operators::launches::{self, Launch};
+use super::operators::{self, Launch, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::{FirstCome, Taken, one_by_one};
@@ -36,26 +37,24 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jit {
-    /// What is looked up, and runs as one.
     pub granularity: Granularity,
     /// The most requests in a batching scope.
     pub max_batch: u32,
-    /// What a look-up costs the host. The paper gives no figure; the default is what DyNet takes to find the place of an operator
-    /// (`merge_ns` of `dynet`), which is the same kind of work.
+    /// The host's time for a look-up. The paper gives no value. The default is DyNet's time to find the place of an
+    /// operator (`merge_ns` of `dynet`), which is the same kind of work.
     pub analysis_ns: Nanos,
 }
 
-/// What a node of the look-up table is.
+/// The nodes of the look-up table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
-    /// A request.
+    /// Requests.
     Graph,
-    /// A cell: the paper's "subgraph".
+    /// Cells: the paper's "subgraph".
     Cell,
-    /// An operator.
     Operator,
-    /// An operator, and those with a bias in two parts.
+    /// Operators, with a product and its bias apart.
     Kernel,
 }
 
@@ -75,7 +74,7 @@ impl Settings for Jit {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        // Which operators are alike does not depend on the sizes, as long as they are the same everywhere.
+        // Equality of operators does not depend on the sizes, as long as these are the same everywhere.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let classes = match self.granularity {
             Granularity::Graph | Granularity::Cell => Classes::new(&whole_cells(setup.cells.len()), key),
@@ -103,7 +102,7 @@ impl Settings for Jit {
     }
 }
 
-/// Each cell as one operator under the cell's own number.
+/// Each cell as one operator, under the cell's own number.
 fn whole_cells(cells: usize) -> Vec<List> {
     (0..cells as u16)
         .map(|cell| List {
@@ -119,15 +118,15 @@ fn whole_cells(cells: usize) -> Vec<List> {
         .collect()
 }
 
-/// The key of a slot, but for the depth. For the result that an operator takes stands its name: in two cells those of one name take
-/// the same.
+/// The key of a slot, without the depth. The name stands for the result that the operator takes: operators of one name
+/// take the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     kind: Kind,
     name: String,
     shape: [u32; 2],
     layout: u32,
-    /// The size of the input, where there is one.
+    /// The size of the input, if it has one; otherwise 0.
     input: u32,
 }
 
@@ -161,14 +160,14 @@ impl Policy for JitPolicy {
 struct Scope {
     settings: Jit,
     classes: Classes<Key>,
-    // What follows is kept for its memory alone.
+    // Kept for their memory.
     batch: Batch,
     launches: Vec<Launch>,
     steps: Vec<Step>,
 }
 
 impl Scope {
-    /// One task for each shape, whose cells run one after another, each for all requests of the shape.
+    /// One task for each shape. Its cells run one after another, each for all requests of the shape.
     fn submit_graphs(
         &mut self,
         taken: Taken<'_>,
@@ -201,7 +200,7 @@ impl Scope {
         }
     }
 
-    /// One task for all requests: the slots of their table.
+    /// One task for all requests: the slots of the table.
     fn submit_table(
         &mut self,
         taken: Taken<'_>,
@@ -211,7 +210,7 @@ impl Scope {
         self.batch.clear();
         requests.for_each(|(_, graph)| self.batch.add(&graph, &mut self.classes));
         let nodes = by_depth(&self.batch, &self.classes, &mut self.launches);
-        launches::steps(&self.launches, self.classes.keyed(), &mut self.steps);
+        operators::steps(&self.launches, self.classes.keyed(), &mut self.steps);
         let during = self.settings.analysis_ns.saturating_mul(nodes);
         let task = Task {
             host: HostOverhead { ahead: Nanos::ZERO, during },
@@ -238,7 +237,7 @@ mod tests {
 
     const ALL: [Granularity; 4] = [Granularity::Graph, Granularity::Cell, Granularity::Operator, Granularity::Kernel];
 
-    /// What a scope of these requests looks up, and the steps that its table becomes: names and batches.
+    /// The look-ups of a scope of these requests, and the steps of its table: names and batches.
     fn table(granularity: Granularity, model: &str, shapes: &[&str]) -> (u64, Vec<(String, u32)>) {
         let model = Model::parse(model).unwrap();
         let catalogue = Catalogue::new(&model, &Sizes::square(8));
@@ -253,7 +252,7 @@ mod tests {
         shapes.iter().for_each(|shape| batch.add(&unfolder.unfold(shape).unwrap(), &mut classes));
         let (mut launches, mut steps) = (Vec::new(), Vec::new());
         let nodes = by_depth(&batch, &classes, &mut launches);
-        launches::steps(&launches, classes.keyed(), &mut steps);
+        operators::steps(&launches, classes.keyed(), &mut steps);
         let step = |step: &Step| vec![(names[step.cell.index()].name.clone(), step.batch); step.times as usize];
         (nodes, steps.iter().flat_map(step).collect())
     }
@@ -310,7 +309,7 @@ mod tests {
     #[test]
     fn it_keeps_the_laws() {
         for granularity in ALL {
-            // A scope of graphs queues a task for each shape on one worker, so that another may idle.
+            // A scope of graphs queues a task for each shape on one worker, so another worker may idle.
             let work_conserving = granularity != Granularity::Graph;
             let promises = Guarantees { max_batch: 5, work_conserving, ..Guarantees::default() };
             check(&Jit { granularity, max_batch: 5, ..Jit::default() }, &promises);

@@ -232,7 +232,7 @@ fn mistakes_of_staged_policies_are_named() {
     }
     desk.write("t.toml", desk.read("t.toml").replace("roofline = \"device.toml\"", ""));
     let ran = desk.run(&["sim", "t.toml"]);
-    let message = "stages: can't be worked out, since no costs are known of the device; name a cost table (device.costs) or a data";
+    let message = "stages: can't be computed, because the costs of the device are unknown; name a cost table (device.costs) or a data";
     assert!(ran.code == Some(2) && ran.stderr.contains(message), "{ran:?}");
 }
 

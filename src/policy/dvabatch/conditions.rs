@@ -1,4 +1,5 @@
-//! What a user of the mechanism decides (DVABatch, figure 12): who is let in, and how a batch goes on behind a stage.
+//! The user's decisions on the mechanism (DVABatch, Figure 12): which requests are admitted, and how a batch goes on
+//! after a stage.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,47 +9,45 @@ use crate::units::Nanos;
 
 /// A user's conditions for the operations new, stretch and split.
 pub trait Conditions {
-    /// The line in which a query waits; those of one line can share a batch.
+    /// The line in which a query waits; queries of one line can share a batch.
     fn line(&self, _: &Query) -> u32 {
         0
     }
 
-    /// The first stage can take a batch, and requests wait: what is made of them now, if anything.
+    /// The first stage can take a batch, and requests wait: decides what becomes of them now.
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter>;
 
-    /// When, after the present instant, [`Conditions::enter`] wants to be asked again though nothing else happens.
+    /// The next instant at which [`Conditions::enter`] must be called even without events.
     fn wake_at(&self, _: &Lines, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// Whether a batch of so many queries, padded to this input, may be split behind some stage. Such a batch is not stretched, and its stages
-    /// work one after the other.
+    /// Whether a batch of this size and input may be split after some stage. Such a batch is not stretched, and its
+    /// stages run one after another.
     fn may_split(&self, _batch: u32, _input: u32) -> bool {
         false
     }
 
-    /// How a batch, all of which stands behind a stage, goes on.
-    fn behind(&mut self, _: &Behind<'_>, _: &mut Onward) {}
+    /// How a batch goes on that has passed a stage as a whole.
+    fn after(&mut self, _: &AfterStage<'_>, _: &mut Onward) {}
 }
 
-/// What stands behind a stage.
-pub struct Behind<'a> {
-    /// The stage.
+/// A batch that has passed a stage as a whole.
+pub struct AfterStage<'a> {
     pub stage: Stage,
-    /// The batch; queries that are done have left it.
+    /// Queries that are done have left it.
     pub row: &'a Row,
-    /// The present instant.
     pub now: Nanos,
 }
 
-/// How a batch goes on: as it is, unless something is put here.
+/// How a batch goes on: unchanged, unless something is added here.
 #[derive(Debug, Default)]
 pub struct Onward {
-    /// Queries that leave here though stages are left, by their places in the row.
+    /// Queries that leave before their last stage, by their places in the row.
     pub exits: Vec<u32>,
-    /// Queries that stay in the batch and take no part in the stages up to another. Where nobody of a batch takes part, the stage runs nothing.
+    /// Queries that stay in the batch and skip stages. A stage that all queries skip runs nothing.
     pub skips: Vec<Skip>,
-    /// **split**: the batches that it becomes, by their sizes; none to leave it whole.
+    /// **split**: the sizes of the new batches; empty to leave it whole.
     pub parts: Vec<u32>,
 }
 
@@ -65,67 +64,60 @@ impl Onward {
 pub struct Skip {
     /// Its place in the row.
     pub place: u32,
-    /// The next stage that it takes part in: one that it has. To skip all of them is to leave.
+    /// The next stage in which it takes part. It must have that stage: a query that skips all others leaves.
     pub until: Stage,
 }
 
-/// What is made of waiting requests.
+/// What becomes of waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enter {
-    /// **new**: the first of a line become a batch.
+    /// **new**: the first requests of a line become a batch.
     New {
-        /// The line.
         line: u32,
-        /// How many.
         count: usize,
-        /// What they are padded to; at least the largest of them.
+        /// The input size to which they are padded: at least the largest of them.
         input: u32,
     },
-    /// **stretch**: the first of the newest batch's line join it.
-    Stretch {
-        /// How many.
-        count: usize,
-    },
+    /// **stretch**: the first requests of the newest batch's line join it.
+    Stretch { count: usize },
 }
 
-/// Requests that wait, in lines.
+/// Waiting requests, in lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     lines: BTreeMap<u32, VecDeque<(Nanos, Query)>>,
 }
 
 impl Lines {
-    /// A request comes to stand at the end of a line.
     pub fn push(&mut self, line: u32, arrival: Nanos, query: Query) {
         self.lines.entry(line).or_default().push_back((arrival, query));
     }
 
-    /// Nobody waits.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The lines in which somebody waits, in the order of their numbers: each with its length and the arrival of its first.
+    /// The lines that are not empty, in the order of their numbers: each with its length and the arrival of its first
+    /// request.
     pub fn iter(&self) -> impl Iterator<Item = (u32, usize, Nanos)> {
         self.lines.iter().map(|(line, waiting)| (*line, waiting.len(), waiting[0].0))
     }
 
-    /// The line whose first has waited longest, of two that came at once the one with the lower number.
+    /// The line whose first request has waited longest; of several, the one with the lowest number.
     pub fn oldest(&self) -> Option<(u32, usize, Nanos)> {
         self.iter().min_by_key(|(line, _, arrival)| (*arrival, *line))
     }
 
-    /// How many wait in a line.
     pub fn len(&self, line: u32) -> usize {
         self.lines.get(&line).map_or(0, VecDeque::len)
     }
 
-    /// The first of a line.
+    /// The first `count` requests of a line.
     pub fn first(&self, line: u32, count: usize) -> impl Iterator<Item = Query> {
         self.lines.get(&line).into_iter().flatten().take(count).map(|(_, query)| *query)
     }
 
-    /// The first of a line, which leave it.
+    /// Removes the first `count` requests of a line.
     pub(super) fn take(&mut self, line: u32, count: usize, taken: &mut Vec<Query>) {
         let waiting = self.lines.get_mut(&line).expect("somebody waits in the line");
         taken.extend(waiting.drain(..count).map(|(_, query)| query));
@@ -135,14 +127,13 @@ impl Lines {
     }
 }
 
-/// What is known where requests may enter.
+/// The state at the moment in which requests may enter.
 pub struct Entry<'a> {
-    /// Who waits.
     pub lines: &'a Lines,
     /// The worker's ongoing batches.
     pub table: &'a BatchTable,
-    /// The present instant.
     pub now: Nanos,
-    /// The batch that can be stretched, if one can: the newest, unless it may be split or its first part has come to the last stage.
+    /// The batch that can be stretched: the newest, unless it may be split or its first part has reached the last
+    /// stage.
     pub stretchable: Option<&'a Row>,
 }

@@ -1,25 +1,25 @@
-//! The mechanism whole: a batch table, and an executor with its queue and buffer pairs for each stage (DVABatch, figures 7 and 12).
+//! The mechanism: a batch table, and for each stage an executor with its queue and buffer pairs (DVABatch, Figures 7
+//! and 12).
 //!
-//! A batch goes through it so. Requests that are let in become a line of the table and an item of the first queue. The first executor
-//! *pulls* the item and *checks* its buffer pair; once that is legitimate it *works*: a task runs on the stage's stream. When the task is
-//! done, queries that have passed their last stage leave, the rest is handed to the next queue if it has caught up with its batch
-//! (whole, or split as the conditions say), and the executor is *inactive* until it has a legitimate pair again. Only then does it give the
-//! pair that it used back to the stage before. So with one set of buffers, or where an executor insists on the pair that it had,
-//! each stage waits for all behind it; with several sets they work side by side.
+//! Admitted requests become a row of the table and an item of the first queue. The first executor *pulls* the item and
+//! *checks* its buffer pair. Once that is legitimate it *works*: a task runs on the stage's stream. When the task is
+//! done, queries that have passed their last stage leave. The others are passed to the next queue if the batch has
+//! caught up with them, whole or split as the conditions say. The executor is *inactive* until it has a legitimate pair
+//! again, and only then gives the used pair back to the stage before. With one set of buffers, or with an executor that
+//! keeps its pair, each stage waits for all later ones; with several sets they run side by side.
 
 use std::sync::Arc;
 
 use super::Stage;
-use super::buffers::{Buffers, Pair};
-use super::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward};
-use super::executor::{Executor, Item, Manner, Running, State};
+use super::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward};
 use super::slicing::Slicing;
+use super::stage::{Buffers, Executor, ExecutorState, Item, Manner, Pair, Running};
 use super::table::{BatchTable, Query, Row, RowId};
 use crate::policy::Outcomes;
 use crate::task::{Dispatch, Members, Reason, Step, Task};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 
-/// The streams of a worker. Stages beyond share them, in turn.
+/// The streams of a worker. Later stages share them in turn.
 pub const STREAMS: u16 = 32;
 
 /// The mechanism on one worker.
@@ -28,10 +28,10 @@ pub struct Mechanism {
     slicing: Arc<Slicing>,
     table: BatchTable,
     buffers: Buffers,
-    /// By stage; those of stages that no batch has reached yet are still to be made.
+    /// By stage; stages that no batch has reached are missing.
     executors: Vec<Executor>,
     running: Vec<(TaskId, Stage)>,
-    // What follows is kept for its memory alone.
+    // Kept for their memory.
     steps: Vec<Step>,
     starting: Vec<RequestId>,
     entering: Vec<Query>,
@@ -39,7 +39,7 @@ pub struct Mechanism {
     onward: Onward,
 }
 
-/// Whom the mechanism asks how batches go on, and whom it tells of requests that are done.
+/// The conditions that decide how batches go on, and the outcomes that record finished requests.
 struct Asked<'a> {
     now: Nanos,
     conditions: &'a mut dyn Conditions,
@@ -47,7 +47,6 @@ struct Asked<'a> {
 }
 
 impl Mechanism {
-    /// With so many sets of buffers, and nothing in them.
     pub fn new(worker: WorkerId, slicing: Arc<Slicing>, sets: u8) -> Mechanism {
         let mut mechanism = Mechanism {
             worker,
@@ -66,7 +65,6 @@ impl Mechanism {
         mechanism
     }
 
-    /// The batch table.
     pub fn table(&self) -> &BatchTable {
         &self.table
     }
@@ -83,7 +81,6 @@ impl Mechanism {
         self.buffers.reach(stage);
     }
 
-    /// A task of the mechanism is done.
     pub fn complete(&mut self, task: TaskId, now: Nanos, conditions: &mut dyn Conditions, outcomes: &mut Outcomes) {
         let place = self.running.iter().position(|(id, _)| *id == task).expect("a task of the mechanism is running");
         let (_, stage) = self.running.swap_remove(place);
@@ -100,18 +97,17 @@ impl Mechanism {
         }
         self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
         if !lives {
-            // Whoever waited for them waits no longer.
+            // Later stages may have waited for the queries that left.
             for stage in (stage.0 + 1..self.executors.len() as u32).map(Stage) {
                 self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
             }
         }
     }
 
-    /// A stage has run what it worked on.
     fn finish(&mut self, stage: Stage) -> Running {
         let executor = &mut self.executors[stage.index()];
-        let State::Working(Running { item, .. }) = executor.state() else {
-            panic!("stage {stage} runs a task unknowingly")
+        let ExecutorState::Working(Running { item, .. }) = executor.state() else {
+            panic!("stage {stage} is not working")
         };
         let manner = if self.table.row(item.row).splits { Manner::Serial } else { Manner::Parallel };
         let running = executor.finish(manner);
@@ -120,7 +116,7 @@ impl Mechanism {
         running
     }
 
-    /// Queries of a batch stand behind a stage, in the set of buffers that they were written to.
+    /// Queries of a batch wait after a stage, in the set of buffers that was written.
     fn rest(&mut self, stage: Stage, row: RowId, written: Pair) {
         let executor = &mut self.executors[stage.index()];
         if executor.resting.is_none_or(|(resting, _)| resting != row) {
@@ -129,15 +125,15 @@ impl Mechanism {
         }
     }
 
-    /// Nobody of an item takes part in a stage, which therefore has nothing to run. Nothing new is known of the queries, so that nobody is asked
-    /// how they go on.
+    /// No query of an item takes part in a stage, so the stage runs nothing. Nothing new is known of the queries, so
+    /// the conditions are not asked.
     fn pass_by(&mut self, stage: Stage) {
         let Running { item, into, .. } = self.finish(stage);
         self.rest(stage, item.row, into);
         self.go_on_if_caught_up(stage, item.row, None);
     }
 
-    /// What rests behind a stage goes on, if nobody of its batch is behind.
+    /// Queries that wait after a stage go on if no query of their batch is at an earlier stage.
     fn go_on_if_caught_up(&mut self, stage: Stage, row: RowId, asked: Option<&mut Asked<'_>>) {
         let executor = &mut self.executors[stage.index()];
         let Some((_, pair)) = executor.resting.filter(|(resting, _)| *resting == row) else { return };
@@ -152,11 +148,11 @@ impl Mechanism {
         }
     }
 
-    /// All of a batch stands behind a stage: the conditions say how it goes on.
+    /// A batch has passed a stage as a whole: the conditions say how it goes on.
     fn go_on(&mut self, stage: Stage, item: Item, pair: Pair, asked: &mut Asked<'_>) {
         let mut onward = std::mem::take(&mut self.onward);
         onward.clear();
-        asked.conditions.behind(&Behind { stage, row: self.table.row(item.row), now: asked.now }, &mut onward);
+        asked.conditions.after(&AfterStage { stage, row: self.table.row(item.row), now: asked.now }, &mut onward);
         for skip in &onward.skips {
             let query = self.table.skip(item.row, skip);
             assert!(
@@ -194,15 +190,15 @@ impl Mechanism {
         self.executors[stage.next().index()].queue.push_back(Item { pair: Some(pair), ..item });
     }
 
-    /// Lets in who may come in, and starts whatever can run.
+    /// Admits requests, and starts all tasks that can run.
     pub fn advance(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, dispatch: &mut Dispatch<'_>) {
-        // From the last stage on, since a stage that becomes active sets free the one before it.
+        // From the last stage on, because a stage that becomes active frees the stage before it.
         let mut moved = true;
         while moved {
             moved = false;
             for stage in (0..self.executors.len() as u32).rev().map(Stage) {
                 moved |= self.activate(stage);
-                if self.executors[stage.index()].state() == State::Active {
+                if self.executors[stage.index()].state() == ExecutorState::Active {
                     if stage == Stage(0) && self.executors[0].queue.is_empty() {
                         self.enter(lines, conditions, dispatch.now());
                     }
@@ -213,10 +209,10 @@ impl Mechanism {
         }
     }
 
-    /// Inactive to active, if there is a legitimate pair. The one that was used goes back to the stage before, unless another part of a batch
-    /// that was split lies in it.
+    /// Inactive to active, if there is a legitimate pair. The used pair goes back to the stage before, unless it holds
+    /// another part of a split batch.
     fn activate(&mut self, stage: Stage) -> bool {
-        let State::Inactive { used, manner } = self.executors[stage.index()].state() else { return false };
+        let ExecutorState::Inactive { used, manner } = self.executors[stage.index()].state() else { return false };
         let legitimate = match manner {
             Manner::Serial => self.buffers.legitimate(stage, used, used),
             Manner::Parallel => self.buffers.any(stage, None).is_some(),
@@ -258,10 +254,10 @@ impl Mechanism {
         self.executors[0].queue.push_back(item);
     }
 
-    /// Checking to working, if the batch's pair is legitimate.
+    /// Checking to working, if the pair of the batch is legitimate.
     fn check(&mut self, stage: Stage, dispatch: &mut Dispatch<'_>) -> bool {
         let executor = &mut self.executors[stage.index()];
-        let State::Checking(item) = executor.state() else { return false };
+        let ExecutorState::Checking(item) = executor.state() else { return false };
         let resting = executor.resting.filter(|(row, _)| *row == item.row).map(|(_, pair)| pair);
         let from = match item.pair {
             Some(pair) => Some(pair).filter(|pair| self.buffers.legitimate(stage, *pair, resting.unwrap_or(*pair))),
@@ -305,7 +301,10 @@ impl Mechanism {
             what: format!("stage {stage}, from batch {} of the table", item.row.0),
             size: match item.start {
                 0 if batch == row.live => format!("all {batch} queries of the batch"),
-                0 => format!("{batch} of the {} queries of the batch; the others are behind, or skip it", row.live),
+                0 => format!(
+                    "{batch} of the {} queries of the batch; the others are at earlier stages, or skip it",
+                    row.live
+                ),
                 _ => format!("{batch} of the {} queries of the batch, which catch up with the others", row.live),
             },
             when: format!("stage {stage} of worker {worker} had a legitimate buffer pair and nothing to do"),

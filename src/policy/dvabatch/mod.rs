@@ -1,54 +1,49 @@
-//! DVABatch (Cui et al., 2022): networks are cut into stages, and batches are made, stretched and split at the boundaries between
-//! them.
+//! DVABatch (Cui et al., 2022): networks are cut into stages, and batches are formed, stretched and split at stage boundaries.
 //!
-//! | file | of the paper |
+//! | file | in the paper |
 //! | --- | --- |
 //! | `table` | the batch table with its status map, and the operations new, stretch and split (section 5) |
-//! | `buffers` | buffer pairs, their states, and what makes a pair legitimate (section 6.1) |
-//! | `executor` | a stage's queue and states (section 6.2, figure 11) |
-//! | `mechanism` | all of these together, for one worker |
-//! | `conditions` | what a user decides (section 7.2, figure 12), and the way in |
-//! | `input`, `operator`, `load` | the paper's policies I, II and III; II has III at its entry where both are wanted |
-//! | `room` | whether the device has room for one more batch |
-//! | `slicing`, `durations` | what stages run, and how long they take |
-//! | `policy`, `settings`, `times` | the whole as a policy, and what scenarios say of it |
-//! | `lazy` | LazyBatch, which is a part of it |
+//! | `stage` | buffer pairs and their states (section 6.1), a stage's queue and executor (section 6.2, Figure 11) |
+//! | `mechanism` | all of these for one worker |
+//! | `conditions` | the user's conditions (section 7.2, Figure 12) |
+//! | `policies` | policies I, II and III; II uses III to admit requests if both are wanted; room on the device |
+//! | `slicing` | the stages of a network, and how long they take |
+//! | `settings` | the keys of `dvabatch`, and of `lazy`, which is a part of it |
 
 use std::fmt;
+use std::sync::Arc;
 
-pub mod buffers;
-pub mod conditions;
-pub mod durations;
-pub mod executor;
-pub mod input;
-pub mod lazy;
-pub mod load;
-pub mod mechanism;
-pub mod operator;
-pub mod policy;
-pub mod room;
-pub mod settings;
-pub mod slicing;
-pub mod table;
+pub use self::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward, Skip};
+use self::mechanism::Mechanism;
+pub use self::policies::{ByInput, ByLoad, ByOperator, CompWait, Room};
+pub use self::settings::{Diversity, DvaBatch, Lazy, RoomFor, Rule, Stages, Window};
+pub use self::slicing::{Durations, Slicing};
+pub use self::table::{BatchTable, Query, Row};
+use super::{Completed, Outcomes, Policy};
+use crate::task::Dispatch;
+use crate::units::{Nanos, WorkerId};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::trace::Request;
+
+mod conditions;
+mod mechanism;
+mod policies;
+mod settings;
+mod slicing;
+mod stage;
+mod table;
 #[cfg(test)]
 mod tests;
-pub mod times;
-mod window;
 
-pub use lazy::Lazy;
-pub use settings::DvaBatch;
-
-/// The number of a stage, from 0. Chains have as many as they have steps, where a stage is a single one.
+/// The number of a stage, from 0. A chain has as many stages as it needs for its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stage(pub u32);
 
 impl Stage {
-    /// The position in a vector that holds one entry for each.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The stage behind it.
     pub fn next(self) -> Stage {
         Stage(self.0 + 1)
     }
@@ -57,5 +52,66 @@ impl Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
+    }
+}
+
+/// A policy that runs a user's conditions on the mechanism.
+pub struct Staged {
+    mechanisms: Vec<Mechanism>,
+    lines: Lines,
+    conditions: Box<dyn Conditions>,
+    now: Nanos,
+}
+
+impl Staged {
+    /// Each worker has `sets` sets of buffers.
+    pub fn new(workers: usize, slicing: &Arc<Slicing>, sets: u8, conditions: Box<dyn Conditions>) -> Staged {
+        let mechanism = |worker| Mechanism::new(WorkerId(worker), Arc::clone(slicing), sets);
+        Staged {
+            mechanisms: (0..workers as u16).map(mechanism).collect(),
+            lines: Lines::default(),
+            conditions,
+            now: Nanos::ZERO,
+        }
+    }
+
+    pub fn mechanism(&self, worker: WorkerId) -> &Mechanism {
+        &self.mechanisms[worker.index()]
+    }
+}
+
+impl Policy for Staged {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        let query = Query {
+            request: request.id,
+            nodes: request.graph.nodes() as u32,
+            input: match &request.graph {
+                CellGraph::Chains(runs) => runs.iter().map(|run| run.input).max().unwrap_or(0),
+                CellGraph::Graph(_) => 0,
+            },
+            left: false,
+            resumes: Stage(0),
+        };
+        self.lines.push(self.conditions.line(&query), request.arrival, query);
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        let mechanism = &mut self.mechanisms[completed.worker.index()];
+        mechanism.complete(completed.task, completed.finish, &mut *self.conditions, outcomes);
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.now = dispatch.now();
+        for mechanism in &mut self.mechanisms {
+            mechanism.advance(&mut self.lines, &mut *self.conditions, dispatch);
+        }
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.conditions.wake_at(&self.lines, self.now)
+    }
+
+    fn works_ahead(&self) -> bool {
+        true
     }
 }

@@ -1,22 +1,17 @@
-//! What a scenario says of DVABatch, and what follows from the network.
+//! The settings of DVABatch and LazyBatch, and what follows from the network.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Stage;
 use super::conditions::Conditions;
-use super::durations::Durations;
-use super::input::ByInput;
-use super::load::{ByLoad, CompWait};
 use super::mechanism::STREAMS;
-use super::operator::ByOperator;
-use super::policy::Staged;
-use super::room::Room;
-use super::slicing::Slicing;
-use super::times;
-pub use super::times::Window;
+use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Room};
+use super::slicing::{Durations, Slicing};
+use super::{Stage, Staged};
 use crate::cost::CostModel;
 use crate::cost::preferred::preferred;
 use crate::cost::slice;
@@ -24,7 +19,7 @@ use crate::cost::timing::Of;
 use crate::policy::Policy;
 use crate::policy::padded::PadTo;
 use crate::policy::registry::{Batches, PolicyKind, Settings, Setup};
-use crate::policy::values::{at_least_1, share};
+use crate::policy::values::{at_least_1, share, time_with_unit};
 use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 use crate::workload::dnn;
@@ -35,41 +30,42 @@ use crate::workload::model::Model;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DvaBatch {
-    /// The diversities that are dealt with.
+    /// The paper's policy to follow.
     pub policy: Diversity,
-    /// How a network is cut into stages; a chain is cut by `steps`.
+    /// How a network is cut into stages. A chain is cut by `steps`.
     pub stages: Stages,
-    /// The steps of a stage of a chain.
+    /// The steps of a chain that form a stage.
     pub steps: u32,
-    /// The most queries in a batch; where batches run side by side, in all of them.
+    /// The most queries in a batch; if batches run side by side, in all of them.
     pub max_batch: u32,
     /// How long the first request of a batch waits for others, even if the device has room.
-    #[serde(with = "times::window")]
+    #[serde(with = "window")]
     pub window: Window,
-    /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no figure. Without one, a batch is stretched while
-    /// the device has no room for another, and while the newcomers gain as much as it loses; and never in a chain, where the next always begins
-    /// at once.
-    #[serde(with = "times::auto")]
+    /// T_comp_wait: the age up to which a batch is stretched. The paper gives no value. With "auto" a batch is
+    /// stretched while the device has no room for another and the newcomers gain as much as it loses. A chain is never
+    /// stretched then, because its next batch always begins at once.
+    #[serde(with = "auto")]
     pub comp_wait: Option<Nanos>,
-    /// The sets of buffers: with one, stages work one after the other.
+    /// The sets of buffers. With one, stages run one after another.
     pub buffer_pairs: u8,
     /// Whether a new batch waits until the device has room for it.
     pub room: RoomFor,
     /// The range of lengths that share a batch under input diversity.
     pub bucket_width: u32,
-    /// What the inputs of a batch are padded to under input diversity. Chains have none, and end where they end.
+    /// The length to which inputs are padded under input diversity. Chains have no inputs to pad.
     pub pad_to: PadTo,
-    /// How much longer than a batch its halves may take together, as a share. The paper splits at 0; where each kernel's launch costs time,
-    /// halves always take longer.
+    /// How much longer the halves of a batch may take together, as a share. The paper splits at 0; where each launch
+    /// costs time, halves always take longer.
     pub split_slack: f64,
 }
 
-/// Which of the paper's policies is followed.
+/// The paper's policies, by the diversity for which they are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// What the network asks for: `input` where requests differ in length, else `operator-load` where one stage prefers an eighth of `max_batch`
-    /// or less and another half of it or more, else `load`. Batches are split between stages, so that it is these that count.
+    /// `input` if requests differ in length; else `operator-load` if one stage prefers a batch of at most an eighth of
+    /// `max_batch` and another at least half of it; else `load`. Stages count, not operators, because batches are split
+    /// between stages.
     Auto,
     /// Policy I.
     Input,
@@ -81,39 +77,39 @@ pub enum Diversity {
     OperatorLoad,
 }
 
-/// When a new batch begins beside others.
+/// When a new batch may begin beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoomFor {
-    /// When they leave room on the device: on a full one batches only slow each other down. Where no costs are known, and in chains, at once.
+    /// When they leave room on the device; at once if costs are unknown, and in chains. On a full device batches only
+    /// slow each other down.
     Room,
-    /// At once, as the paper has it.
+    /// At once, as in the paper.
     Any,
 }
 
-/// How a network is cut into stages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
     expecting = "must be a number of stages, a list of operators before which a stage begins, \"operators\" or \"preferred\""
 )]
 pub enum Stages {
-    /// Into so many, as even in time as they can be for a batch in the middle: at the root of `max_batch`. At the largest, what takes the same
-    /// for all smaller ones would stand in one stage, and that stage would hold up the others.
+    /// This many stages, as equal in time as possible for a batch of medium size: the square root of `max_batch`. At
+    /// the largest batch, all operators whose time does not depend on the batch would be in one stage, which would hold
+    /// up the others.
     Count(u32),
-    /// Before each of these operators.
+    /// A stage begins before each of these operators.
     At(Vec<String>),
-    /// `"operators"`: each is a stage. `"preferred"`: where the preferred batch falls.
+    /// By a rule: `"operators"` or `"preferred"`.
     By(Rule),
 }
 
-/// A rule for stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// A stage for each operator.
     Operators,
-    /// A cut where the preferred batch falls to an eighth of `max_batch` or less: with 64 where it falls to 8, as in the paper's figure 6.
+    /// A cut where the preferred batch falls to an eighth of `max_batch` or less: with 64 to 8, as in Figure 6.
     Preferred,
 }
 
@@ -177,7 +173,7 @@ impl DvaBatch {
     /// The stages of the scenario's model.
     ///
     /// # Errors
-    /// A model that has none; stages that it can't be cut into, or that need costs which nobody knows.
+    /// A model without stages; stages into which it cannot be cut, or which need unknown costs.
     pub fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
         if let Some(network) = setup.model.network() {
             let ranges = self.ranges(network, setup.costs)?;
@@ -217,8 +213,8 @@ impl DvaBatch {
         let network = setup.model.network();
         let known = || setup.costs.map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)));
         let durations = |key: &str| known().ok_or_else(|| needs_costs(key));
-        // Newcomers need not wait for room where nothing is known of costs; nor in a chain, whose batches shrink as requests end, so that
-        // those of the next would wait for the few that are left.
+        // Newcomers do not wait for room if costs are unknown; nor in a chain: its batches shrink as requests end, and
+        // the next batch would wait for the few that are left.
         let waits = self.room == RoomFor::Room;
         let room = || Room(network.filter(|_| waits).and_then(|_| known()));
         let (window, padded) = (self.window(setup, slicing)?, self.padded(network)?);
@@ -235,7 +231,7 @@ impl DvaBatch {
                 Slicing::Network { stages, .. } => stages.len() as u32,
                 Slicing::Chain { .. } => {
                     return Err(
-                        "policy: the steps of a chain are all alike, and prefer the same batch; take input or load"
+                        "policy: the steps of a chain are all alike and prefer the same batch; use input or load"
                             .into(),
                     );
                 }
@@ -258,7 +254,6 @@ impl DvaBatch {
         })
     }
 
-    /// The batch window.
     fn window(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Nanos, String> {
         match self.window {
             Window::Time(time) => Ok(time),
@@ -270,18 +265,18 @@ impl DvaBatch {
         }
     }
 
-    /// Up to which input a batch of a line may be padded beyond its longest.
+    /// The largest input to which a line is padded beyond the longest of the batch.
     fn padded(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
         match (self.pad_to, network) {
             (PadTo::Longest, _) => Ok(None),
             (PadTo::Bucket, Some(network)) => Ok(Some(network.most_tokens().unwrap_or(0))),
             (PadTo::Bucket, None) => {
-                Err("pad_to: the requests of a chain leave where they end, and are not padded; take longest".into())
+                Err("pad_to: the requests of a chain leave where they end and are not padded; use longest".into())
             }
         }
     }
 
-    /// The policy that is followed.
+    /// The paper's policy to follow.
     fn diversity(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Diversity, String> {
         let costs = setup.costs;
         Ok(match (self.policy, setup.model.network()) {
@@ -303,7 +298,7 @@ impl DvaBatch {
     }
 }
 
-/// What a stage takes alone; of a chain, a stage of all its steps.
+/// The time of a single stage; of a chain, of a stage with all its steps.
 fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
     let mut steps = Vec::new();
     slicing.steps(stage, batch, u32::MAX, input, &mut steps);
@@ -311,7 +306,8 @@ fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn 
     times.fold(Nanos::ZERO, Nanos::saturating_add)
 }
 
-/// The smallest batch at which each operator fills the device, up to a largest, at the most tokens that the network takes.
+/// The smallest batch at which each operator fills the device, at most `largest`, with the most tokens that the network
+/// takes.
 fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
     let fills =
         |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
@@ -326,7 +322,131 @@ fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> 
 
 fn needs_costs(key: &str) -> String {
     format!(
-        "{key}: can't be worked out, since no costs are known of the device; name a cost table (device.costs) or a data sheet \
-         (device.roofline), or say it outright"
+        "{key}: can't be computed, because the costs of the device are unknown; name a cost table (device.costs) or a data sheet \
+         (device.roofline), or give a value"
     )
+}
+
+/// How long the first request of a batch waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    Time(Nanos),
+    /// The time of the first stage for the largest batch and input, as in the paper. At low load this can be several
+    /// times the service time of a request.
+    FirstStage,
+}
+
+/// `"auto"`, or a time with its unit.
+mod auto {
+    use serde::{Deserializer, Serializer};
+
+    use super::{time_or_word, time_with_unit};
+    use crate::units::Nanos;
+
+    pub fn serialize<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => time_with_unit::serialize(time, serializer),
+            None => serializer.serialize_str("auto"),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+        time_or_word("auto", deserializer)
+    }
+}
+
+/// `"first-stage"`, or a time with its unit.
+mod window {
+    use serde::{Deserializer, Serializer};
+
+    use super::{Window, time_or_word, time_with_unit};
+
+    pub fn serialize<S: Serializer>(window: &Window, serializer: S) -> Result<S::Ok, S::Error> {
+        match window {
+            Window::Time(time) => time_with_unit::serialize(time, serializer),
+            Window::FirstStage => serializer.serialize_str("first-stage"),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Window, D::Error> {
+        Ok(time_or_word("first-stage", deserializer)?.map_or(Window::FirstStage, Window::Time))
+    }
+}
+
+/// A time with its unit, or `None` for `word`.
+fn time_or_word<'de, D: Deserializer<'de>>(word: &'static str, deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    struct Wanted(&'static str);
+
+    impl Visitor<'_> for Wanted {
+        type Value = Option<Nanos>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a time with its unit in quotes, such as \"2ms\", or \"{}\"", self.0)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Nanos>, E> {
+            if text == self.0 {
+                return Ok(None);
+            }
+            Nanos::parse(text).map(Some).map_err(|problem| E::custom(format!("{problem}; or \"{}\"", self.0)))
+        }
+    }
+
+    deserializer.deserialize_str(Wanted(word))
+}
+
+/// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it. Every operator is a stage, and
+/// batches are stretched but never split.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Lazy {
+    /// The most queries in a batch.
+    pub max_batch: u32,
+    /// The age up to which a batch is stretched.
+    #[serde(with = "time_with_unit")]
+    pub comp_wait: Nanos,
+}
+
+impl Default for Lazy {
+    fn default() -> Self {
+        Lazy { max_batch: 64, comp_wait: Nanos(50_000_000) }
+    }
+}
+
+impl Lazy {
+    fn settings(&self) -> DvaBatch {
+        DvaBatch {
+            policy: Diversity::Load,
+            stages: Stages::By(Rule::Operators),
+            steps: 1,
+            max_batch: self.max_batch,
+            comp_wait: Some(self.comp_wait),
+            ..DvaBatch::default()
+        }
+    }
+}
+
+impl Settings for Lazy {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "lazy",
+            "networks operator by operator; requests that arrive later join running batches (LazyBatch)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        self.settings().build(setup)
+    }
+
+    fn streams(&self, setup: &Setup<'_>) -> u16 {
+        self.settings().streams(setup)
+    }
+
+    fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
+        self.settings().largest_batches(setup)
+    }
+
+    fn runs_parts(&self) -> bool {
+        true
+    }
 }

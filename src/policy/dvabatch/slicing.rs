@@ -1,52 +1,49 @@
-//! What the stages of a network are (DVABatch, section 7.1).
+//! The stages of a network (DVABatch, section 7.1), and how long they take.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::Stage;
 use super::table::Query;
+use crate::cost::CostModel;
+use crate::cost::timing::{Of, mean_demand};
 use crate::task::{Part, Step};
-use crate::units::{CellId, NodeId};
+use crate::units::{CellId, Nanos, NodeId, Share};
 
-/// A network, cut into stages. A request's nodes stand one behind the other, and each stage has some of them.
+/// A network cut into stages. The nodes of a request form a sequence, and each stage has a range of them.
 #[derive(Clone, Debug)]
 pub enum Slicing {
-    /// A chain of one cell, unrolled: so many steps a stage, and as many stages as the longest request needs. A request leaves behind the
-    /// stage in which it ends.
-    Chain {
-        /// The cell.
-        cell: CellId,
-        /// The steps of a stage.
-        steps: u32,
-    },
-    /// The operators of a network, which all requests pass.
+    /// A chain of one cell, with the same number of steps in each stage. A request leaves after the stage in which it
+    /// ends.
+    Chain { cell: CellId, steps: u32 },
+    /// The operators of a network, all of which every request passes.
     Network {
-        /// The operators of each stage.
         stages: Vec<Vec<Operator>>,
-        /// Where each stage begins, and behind the last where it ends, as numbers of operators.
+        /// The first operator of each stage, and the number of operators.
         bounds: Vec<u32>,
-        /// For each stage how many of its operators do not depend on the input, and how many do.
+        /// For each stage the number of operators that do not depend on the input, and of those that do.
         counts: Vec<(u32, u32)>,
     },
 }
 
-/// An operator of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// Its cell type.
     pub cell: CellId,
     /// How often the stage has it.
     pub times: u32,
-    /// Its time depends on the size of the input.
+    /// Its time depends on the input size.
     pub sized: bool,
 }
 
 impl Slicing {
-    /// A network of these operators, cut into these ranges, which follow each other.
+    /// Cuts a network into consecutive ranges of its operators.
     pub fn network(operators: &[(CellId, bool)], ranges: &[Range<usize>]) -> Slicing {
         let stage = |range: &Range<usize>| {
             let mut stage: Vec<Operator> = Vec::new();
             for &(cell, sized) in &operators[range.clone()] {
-                // The order inside of a stage is the device's, so that equal operators need only be counted.
+                // The device decides the order within a stage, so equal operators are only counted.
                 match stage.iter_mut().find(|operator| operator.cell == cell) {
                     Some(operator) => operator.times += 1,
                     None => stage.push(Operator { cell, times: 1, sized }),
@@ -65,7 +62,7 @@ impl Slicing {
         }
     }
 
-    /// The nodes that a stage has of a request with so many.
+    /// The nodes of a stage, of a request with `of` nodes.
     pub fn nodes(&self, stage: Stage, of: u32) -> Range<u32> {
         let (from, to) = match self {
             Slicing::Chain { steps, .. } => {
@@ -77,12 +74,12 @@ impl Slicing {
         from.min(of)..to.min(of)
     }
 
-    /// Whether a request of so many nodes is done behind a stage.
+    /// Whether a request of `nodes` nodes is done after a stage.
     pub fn is_last(&self, stage: Stage, nodes: u32) -> bool {
         self.nodes(stage, nodes).end == nodes
     }
 
-    /// The stages that a request of so many nodes passes.
+    /// The number of stages that a request of `nodes` nodes passes.
     pub fn stages(&self, nodes: u32) -> usize {
         match self {
             Slicing::Chain { steps, .. } => nodes.div_ceil(*steps) as usize,
@@ -90,7 +87,7 @@ impl Slicing {
         }
     }
 
-    /// The steps of a stage for a batch whose longest query has so many nodes, padded to this input.
+    /// The steps of a stage for a batch whose longest query has `longest` nodes, padded to this input size.
     pub fn steps(&self, stage: Stage, batch: u32, longest: u32, input: u32, into: &mut Vec<Step>) {
         into.clear();
         match self {
@@ -108,7 +105,7 @@ impl Slicing {
         }
     }
 
-    /// How many cells of a stage are a query's own, as [`Step::cells`] counts them.
+    /// How many cells of a stage belong to a query, as [`Step::cells`] counts them.
     pub fn own_cells(&self, stage: Stage, query: &Query) -> u64 {
         let input = u64::from(query.input.max(1));
         match self {
@@ -124,5 +121,62 @@ impl Slicing {
     pub fn part(&self, stage: Stage, query: &Query) -> Part {
         let nodes = self.nodes(stage, query.nodes);
         Part { request: query.request, from: NodeId(nodes.start), to: NodeId(nodes.end) }
+    }
+}
+
+/// The durations of a network's stages, which DVABatch profiles before it serves (section 7.2). Computed when first
+/// used.
+pub struct Durations {
+    slicing: Arc<Slicing>,
+    costs: Arc<dyn CostModel>,
+    /// By input and batch.
+    known: RefCell<BTreeMap<(u32, u32), Profile>>,
+}
+
+/// Batches of one size, padded to one input size.
+struct Profile {
+    /// The time of all stages from each one on.
+    rest: Vec<Nanos>,
+    /// The share of the device that such a batch can use: the mean over its steps, weighted by their times.
+    demand: Share,
+}
+
+impl Durations {
+    /// Chains have none, because their requests end in different stages.
+    pub fn new(slicing: Arc<Slicing>, costs: Arc<dyn CostModel>) -> Durations {
+        Durations { slicing, costs, known: RefCell::default() }
+    }
+
+    /// The time of the stages from one on, one after another: the paper's T_remain.
+    pub fn from(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
+        self.with(batch, input, |known| known.rest.get(stage.index()).copied().unwrap_or(Nanos::ZERO))
+    }
+
+    /// The time of all stages up to one.
+    pub fn through(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
+        self.from(Stage(0), batch, input).saturating_since(self.from(stage.next(), batch, input))
+    }
+
+    /// The share of the device that a batch can use.
+    pub fn demand(&self, batch: u32, input: u32) -> Share {
+        self.with(batch, input, |known| known.demand)
+    }
+
+    fn with<T>(&self, batch: u32, input: u32, read: impl FnOnce(&Profile) -> T) -> T {
+        let mut known = self.known.borrow_mut();
+        read(known.entry((input, batch)).or_insert_with(|| self.work_out(batch, input)))
+    }
+
+    fn work_out(&self, batch: u32, input: u32) -> Profile {
+        let (mut all, mut steps, mut rest) = (Vec::new(), Vec::new(), vec![Nanos::ZERO; self.slicing.stages(0)]);
+        let mut sum = Nanos::ZERO;
+        for (stage, rest) in rest.iter_mut().enumerate().rev() {
+            self.slicing.steps(Stage(stage as u32), batch, 0, input, &mut steps);
+            let times = steps.iter().map(|step| Of::Parts.runs(&*self.costs, step).0);
+            sum = times.fold(sum, Nanos::saturating_add);
+            *rest = sum;
+            all.append(&mut steps);
+        }
+        Profile { rest, demand: mean_demand(&*self.costs, &all, Of::Parts) }
     }
 }

@@ -1,69 +1,63 @@
-//! The batch table (DVABatch, section 5.2): which queries belong to each ongoing batch, and how far they have come.
+//! The batch table (DVABatch, section 5.2): the queries of each ongoing batch, and the stages that they have completed.
 
 use std::collections::BTreeMap;
 
 use super::Stage;
 use super::conditions::Skip;
-use super::executor::Item;
+use super::stage::Item;
 use crate::units::{Nanos, RequestId};
 
-/// The number of a row: batches are numbered in the order in which they were made.
+/// Batches are numbered in the order in which they were formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
-/// A query of a batch.
+/// A request as a member of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The request.
     pub request: RequestId,
-    /// The nodes of its cell graph, a chain.
+    /// The number of its nodes, which form a chain.
     pub nodes: u32,
-    /// The size of its input, where its cells have one, otherwise 0.
+    /// The size of its input, if its cells have one; otherwise 0.
     pub input: u32,
-    /// It has left the batch.
     pub left: bool,
-    /// It takes no part in the stages up to this one.
+    /// It skips the stages before this one.
     pub resumes: Stage,
 }
 
 /// An ongoing batch.
 #[derive(Debug)]
 pub struct Row {
-    /// Its queries, in the order in which they joined; those that have left keep their place.
+    /// In the order in which they joined. Queries that have left keep their places.
     pub queries: Vec<Query>,
-    /// When it was made.
     pub created: Nanos,
-    /// The line of waiting requests that it was made from.
+    /// The line of waiting requests from which it was formed.
     pub line: u32,
-    /// The size of input that it is padded to.
+    /// The input size to which it is padded.
     pub input: u32,
-    /// It may be split later on, or has been: it takes nobody in, and its stages work one after the other.
+    /// It may be split later, or has been. It cannot be stretched, and its stages run one after another.
     pub splits: bool,
-    /// How many queries each stage has completed: the paper's status map.
+    /// For each stage the queries that have completed it: the paper's status map.
     completed: Vec<u32>,
-    /// How many queries were handed to each stage.
+    /// For each stage the queries that were passed to it.
     handed: Vec<u32>,
     /// Queries that have not left.
     pub live: u32,
 }
 
 impl Row {
-    /// The place behind its last query.
     pub fn total(&self) -> u32 {
         self.queries.len() as u32
     }
 
-    /// How many queries a stage has completed.
     pub fn completed(&self, stage: Stage) -> u32 {
         self.completed.get(stage.index()).copied().unwrap_or(0)
     }
 
-    /// How many queries were handed to a stage.
     pub fn handed(&self, stage: Stage) -> u32 {
         self.handed.get(stage.index()).copied().unwrap_or(0)
     }
 
-    /// The furthest stage that any of its queries was handed to.
+    /// The last stage to which a query was passed.
     pub fn furthest(&self) -> Stage {
         Stage(self.handed.len().saturating_sub(1) as u32)
     }
@@ -73,12 +67,12 @@ impl Row {
         self.queries[item.start as usize..item.end() as usize].iter().filter(|query| !query.left)
     }
 
-    /// The queries of an item that take part in a stage: that have not left, and do not skip it.
+    /// The queries of an item that take part in a stage: they have not left and do not skip it.
     pub fn in_stage(&self, item: &Item, stage: Stage) -> impl Iterator<Item = &Query> + Clone {
         self.of(item).filter(move |query| query.resumes <= stage)
     }
 
-    /// The nodes of its longest query that has not left.
+    /// The number of nodes of its longest query that has not left.
     pub fn longest(&self) -> u32 {
         self.queries.iter().filter(|query| !query.left).map(|query| query.nodes).max().unwrap_or(0)
     }
@@ -100,34 +94,33 @@ fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
 pub struct BatchTable {
     rows: BTreeMap<RowId, Row>,
     made: u64,
-    /// Queries that have not left, of all rows.
+    /// Queries of all rows that have not left.
     active: u32,
-    /// Rows that are over, for their memory.
+    /// Kept for their memory.
     spare: Vec<Row>,
 }
 
 impl BatchTable {
-    /// A row.
     pub fn row(&self, id: RowId) -> &Row {
         &self.rows[&id]
     }
 
-    /// The rows, by their numbers.
+    /// In the order of their numbers.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = (RowId, &Row)> {
         self.rows.iter().map(|(id, row)| (*id, row))
     }
 
-    /// The row that was made last, if it is still there.
+    /// The row that was formed last, if it still exists.
     pub fn newest(&self) -> Option<(RowId, &Row)> {
         self.rows.last_key_value().map(|(id, row)| (*id, row)).filter(|(id, _)| id.0 + 1 == self.made)
     }
 
-    /// The queries of all rows.
+    /// The queries of all rows that have not left.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// **new**: these queries become a batch, which is handed to the first stage.
+    /// **new**: these queries become a batch, which is passed to the first stage.
     pub fn new_row(&mut self, queries: impl Iterator<Item = Query>, now: Nanos, line: u32, input: u32) -> Item {
         let id = self.insert(now, line, input, false);
         let row = self.rows.get_mut(&id).expect("it was inserted");
@@ -138,10 +131,10 @@ impl BatchTable {
         Item { row: id, start: 0, num: row.total(), pair: None }
     }
 
-    /// **stretch**: these queries join a batch, and are handed to the first stage to catch up with it.
+    /// **stretch**: these queries join a batch, and are passed to the first stage to catch up with it.
     ///
     /// # Panics
-    /// If the batch splits: a batch that may be split takes nobody in.
+    /// If the batch may be split.
     pub fn stretch(&mut self, id: RowId, queries: impl Iterator<Item = Query>, input: u32) -> Item {
         let row = self.rows.get_mut(&id).expect("a batch that is over can't be stretched");
         assert!(!row.splits, "batch {} may be split and can't be stretched", id.0);
@@ -155,21 +148,21 @@ impl BatchTable {
         Item { row: id, start, num, pair: None }
     }
 
-    /// **split**: the queries of a batch that have not left become batches of these sizes, in order, none of which has been handed to the
-    /// next stage yet. The first keeps the row.
+    /// **split**: the queries of a batch that have not left become batches of these sizes, in order. None of them has
+    /// been passed to the next stage yet. The first keeps the row.
     ///
     /// # Panics
-    /// If some of its queries have not passed the stage, or the sizes do not add up to the others.
+    /// If some queries have not passed the stage, or the sizes do not add up to the batch.
     pub fn split(&mut self, id: RowId, behind: Stage, sizes: &[u32], items: &mut Vec<Item>) {
         let row = self.rows.get_mut(&id).expect("a batch that is over can't be split");
         let passed = row.completed(behind) as usize;
         assert!(
             row.queries[passed..].iter().all(|query| query.left),
-            "batch {} is split while some of it is behind",
+            "batch {} is split while queries are at earlier stages",
             id.0
         );
-        assert_eq!(row.handed(behind.next()), 0, "batch {} is split while some of it is ahead", id.0);
-        assert_eq!(sizes.iter().sum::<u32>(), row.live, "the parts of batch {} are not all of it", id.0);
+        assert_eq!(row.handed(behind.next()), 0, "batch {} is split while queries are at later stages", id.0);
+        assert_eq!(sizes.iter().sum::<u32>(), row.live, "the parts of batch {} do not add up to it", id.0);
         row.splits = true;
         row.queries.retain(|query| !query.left);
         let (created, line, input) = (row.created, row.line, row.input);
@@ -198,16 +191,16 @@ impl BatchTable {
         }
     }
 
-    /// A stage has completed an item. The rows' entries in the status map follow.
+    /// A stage has completed an item: updates the status map.
     pub fn complete(&mut self, item: &Item, stage: Stage) {
         let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
-        assert_eq!(row.completed(stage), item.start, "stage {stage} has passed over queries of batch {}", item.row.0);
+        assert_eq!(row.completed(stage), item.start, "stage {stage} has left out queries of batch {}", item.row.0);
         set(&mut row.completed, stage, item.end());
     }
 
-    /// The queries that go on from a stage to the next: those that have passed it and have not gone before, if none of the batch is behind
-    /// them. A batch some of whose queries are behind waits for these (the catch-up rule of section 5.2.2). None, too, if all of them have
-    /// left.
+    /// The queries that go on from a stage to the next: they have passed it, and no query of the batch is at an earlier
+    /// stage. A batch waits for queries at earlier stages (the catch-up rule of section 5.2.2). `None` also if all of
+    /// them have left.
     pub fn caught_up(&self, id: RowId, stage: Stage) -> Option<Item> {
         let row = self.row(id);
         let (start, end) = (row.handed(stage.next()), row.completed(stage));
@@ -216,7 +209,7 @@ impl BatchTable {
         goes_on.then_some(Item { row: id, start, num: end - start, pair: None })
     }
 
-    /// An item is handed to a stage.
+    /// An item is passed to a stage.
     pub fn hand(&mut self, item: &Item, stage: Stage) {
         let row = self.rows.get_mut(&item.row).expect("a batch that goes on is there");
         assert_eq!(
@@ -228,12 +221,11 @@ impl BatchTable {
         row.hand(stage, item.end());
     }
 
-    /// The batch may be split further down, so that it takes nobody in.
+    /// The batch may be split later, so that it cannot be stretched.
     pub fn will_split(&mut self, id: RowId) {
         self.rows.get_mut(&id).expect("it is there").splits = true;
     }
 
-    /// A query takes no part in the stages up to another.
     pub fn skip(&mut self, id: RowId, skip: &Skip) -> Query {
         let row = self.rows.get_mut(&id).expect("a batch that goes on is there");
         let query = &mut row.queries[skip.place as usize];
@@ -241,7 +233,8 @@ impl BatchTable {
         *query
     }
 
-    /// Queries leave: those of an item for which this says so are passed on. A row goes with its last query.
+    /// The queries of an item for which `leaves` holds leave, and are passed to `gone`. The row is removed with its
+    /// last query.
     pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, mut gone: impl FnMut(RequestId)) {
         let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
         for query in &mut row.queries[item.start as usize..item.end() as usize] {
@@ -257,7 +250,6 @@ impl BatchTable {
         }
     }
 
-    /// Whether the row is still there.
     pub fn has(&self, id: RowId) -> bool {
         self.rows.contains_key(&id)
     }

@@ -1,29 +1,21 @@
 //! The mechanism and its policies: the paper's example, the laws on random workloads, and what must not happen.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::Stage;
-use super::buffers::{Buffers, Pair, State};
-use super::conditions::{Behind, Conditions, Enter, Entry, Onward, Skip};
-use super::executor::{Executor, Item, Manner, Running};
-use super::policy::Staged;
-use super::settings::{Diversity, DvaBatch, RoomFor, Rule, Stages, Window};
-use super::slicing::Slicing;
-use super::table::{BatchTable, Query, RowId};
+use super::stage::{BufferState, Buffers, Executor, ExecutorState, Item, Manner, Pair, Running};
+use super::table::RowId;
+use super::*;
 use crate::backend::sim;
 use crate::conformance::{Guarantees, check};
 use crate::cost::table::{CostTable, Overhead};
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::padded::PadTo;
-use crate::policy::{Completed, Outcomes, Policy};
-use crate::task::Dispatch;
-use crate::units::{CellId, Nanos, RequestId, WorkerId};
+use crate::units::{CellId, RequestId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
-use crate::workload::trace::{Request, Requests};
+use crate::workload::trace::Requests;
 
 /// Not work-conserving: behind a batch that is served in turn nothing begins, and latecomers are waited for.
 fn laws(policy: &DvaBatch) {
@@ -107,7 +99,7 @@ impl Conditions for Figure8 {
         })
     }
 
-    fn behind(&mut self, at: &Behind<'_>, onward: &mut Onward) {
+    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
         if at.stage == Stage(2) {
             onward.parts.extend([2, 2]);
         }
@@ -140,10 +132,8 @@ impl Policy for Seen {
         for (stage, executor) in mechanism.executors().iter().enumerate() {
             let item = |item: &Item| format!("({}, {}, {})", item.row.0, item.start, item.num);
             match executor.state() {
-                super::executor::State::Working(running) => {
-                    text += &format!(" stage {stage} runs {};", item(&running.item))
-                }
-                super::executor::State::Checking(of) => text += &format!(" stage {stage} checks {};", item(&of)),
+                ExecutorState::Working(running) => text += &format!(" stage {stage} runs {};", item(&running.item)),
+                ExecutorState::Checking(of) => text += &format!(" stage {stage} checks {};", item(&of)),
                 _ => {}
             }
             executor.queue.iter().for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
@@ -194,7 +184,7 @@ impl Conditions for Skipping {
         Figure8.enter(entry)
     }
 
-    fn behind(&mut self, at: &Behind<'_>, onward: &mut Onward) {
+    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
         if at.stage == Stage(0) {
             onward.skips.extend((0..self.0).map(|place| Skip { place, until: Stage(2) }));
         }
@@ -235,12 +225,12 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     buffers.reach(Stage(2));
     let (one, other) = (Pair(0), Pair(1));
     buffers.begin(Stage(0), one, one, false);
-    assert_eq!(buffers.state(Stage(0), one), State::InReading);
-    assert_eq!(buffers.state(Stage(1), one), State::InWriting);
+    assert_eq!(buffers.state(Stage(0), one), BufferState::InReading);
+    assert_eq!(buffers.state(Stage(1), one), BufferState::InWriting);
     assert!(!buffers.legitimate(Stage(1), one, one), "read after write");
     buffers.end(Stage(0), one, one);
     buffers.hand_on(Stage(0), one);
-    assert_eq!(buffers.state(Stage(0), one), State::Invalid);
+    assert_eq!(buffers.state(Stage(0), one), BufferState::Invalid);
     assert!(buffers.legitimate(Stage(0), other, other) && !buffers.legitimate(Stage(0), one, one));
     buffers.begin(Stage(1), one, one, false);
     assert_eq!(buffers.any(Stage(1), None), Some(other));
@@ -248,7 +238,7 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     buffers.hand_on(Stage(1), one);
     // The first stage gets its pair back; writing into what the second must not read yet is allowed, reading it is not.
     buffers.give_back(Stage(0), one);
-    assert_eq!(buffers.state(Stage(1), one), State::Invalid);
+    assert_eq!(buffers.state(Stage(1), one), BufferState::Invalid);
     buffers.begin(Stage(0), one, one, false);
     buffers.end(Stage(0), one, one);
     assert!(!buffers.legitimate(Stage(1), one, one), "its output has not been read");

@@ -1,22 +1,25 @@
-//! DyNet's batching by agenda (Neubig, Goldberg and Dyer, 2017, section 3.2), exactly, without looking at single operators.
+//! DyNet's batching by agenda (Neubig, Goldberg and Dyer, 2017, section 3.2), exactly, without visiting single
+//! operators.
 //!
-//! The rule, until nothing is left: (1) an operator that is ready and can't be batched runs alone; (2) otherwise the signature whose
-//! operators have the lowest mean depth, over all of them in this evaluation, runs next; of equal ones that which was seen first, unless
-//! it is no elementwise function and another is; (3) all its ready operators run as one, without a limit.
+//! The rule, until nothing is left:
+//! 1. A ready operator that cannot be batched runs by itself.
+//! 2. Otherwise the signature runs whose operators have the lowest mean depth, over the whole evaluation. Of equal ones
+//!    the first seen runs, unless it is not elementwise and another is.
+//! 3. All its ready operators run as one, without a limit.
 //!
-//! Nodes of one class whose last state before came with one launch are a **wave**: from there on they are alike, so that one
-//! counter stands for all. An operator that hangs on the state of one cell before is in the wave of that state. Those of
-//! a node that came sooner are never behind that which came last, because a launch takes all that is ready; so whoever takes
-//! all of them waits for the last alone.
+//! Nodes of one class whose last input state came with one launch are a **wave**: from then on they behave alike, so
+//! one counter stands for all. An operator that depends on the state of one input cell is in the wave of that state. A
+//! launch takes all ready operators, so the operators of an earlier state never lag behind those of the last one. An
+//! operator that takes all states therefore only waits for the last.
 
 use std::hash::Hash;
 
+use crate::policy::operators::Launch;
 use crate::policy::operators::batch::{Batch, Groups};
 use crate::policy::operators::classes::{Classes, Key, Needs};
-use crate::policy::operators::launches::Launch;
 use crate::workload::operator::Source;
 
-/// Launches in the order of the agenda; gives the number of operators.
+/// Appends the launches in the order of the agenda; returns the number of operators.
 pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
     launches.clear();
     let (order, operators) = Order::of(&batch.groups(classes), batch, classes);
@@ -32,7 +35,7 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
     agenda.begin();
     while let Some(key) = order.next(&agenda.ready) {
         let units = std::mem::take(&mut agenda.ready[key.index()]);
-        // All units of a key have one input size: it is part of what makes operators equal, or they are not sized.
+        // All units of a key have one input size: it is part of their signature, or they are not sized.
         let input =
             units.first().map_or(0, |unit| classes.all()[agenda.waves[unit.wave as usize].class as usize].input);
         let sizes = units.iter().map(|unit| agenda.size(*unit));
@@ -43,7 +46,7 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
     operators
 }
 
-/// The keys of a batch, the one to run first in front.
+/// The keys of a batch in the order of their priority.
 struct Order {
     keys: Vec<Key>,
 }
@@ -51,7 +54,7 @@ struct Order {
 impl Order {
     fn of<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> (Order, u64) {
         let keyed = classes.keyed();
-        // For each key in the order in which it was seen: how many operators, and the sum of their depths.
+        // For each key, in the order in which it was seen: the number of operators, and the sum of their depths.
         let mut place = vec![NONE; keyed.len()];
         let mut seen: Vec<(Key, u64, u64)> = Vec::new();
         let mut operators = 0;
@@ -66,7 +69,8 @@ impl Order {
             *count += entry.nodes;
             *depths += entry.nodes * u64::from(entry.depth);
         });
-        // Stable, so that what was seen first stays first. Means are compared as fractions, so that equal ones are equal.
+        // The sort is stable, so the first seen stays first. Means are compared as fractions, so equal means compare
+        // equal.
         seen.sort_by(|(a, a_count, a_depths), (b, b_count, b_depths)| {
             let mean =
                 (u128::from(*a_depths) * u128::from(*b_count)).cmp(&(u128::from(*b_depths) * u128::from(*a_count)));
@@ -76,7 +80,7 @@ impl Order {
         (Order { keys: seen.into_iter().map(|(key, ..)| key).collect() }, operators)
     }
 
-    /// The first key with something ready.
+    /// The first key with ready operators.
     fn next(&self, ready: &[Vec<Unit>]) -> Option<Key> {
         self.keys.iter().copied().find(|key| !ready[key.index()].is_empty())
     }
@@ -92,50 +96,50 @@ struct Unit {
     place: u16,
 }
 
-/// Which operators a wave has.
+/// The operators of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// Those that need no state: of all nodes of a class, from the start.
     Words,
-    /// Those that need the state of one cell before: of all such cells whose state came with one launch.
+    /// Those that need the state of one input cell: of all input cells whose state came with one launch.
     Edges,
-    /// All others, of nodes whose last state before came with one launch.
+    /// All others, of nodes whose last input state came with one launch.
     Nodes,
 }
 
-/// What is alike from here on.
+/// Nodes, or input cells, that behave alike from now on.
 struct Wave {
     class: u32,
     what: What,
-    /// How many nodes, or cells before.
+    /// The number of nodes, or of input cells.
     count: u64,
-    /// For [`What::Nodes`] which.
+    /// For [`What::Nodes`]: the nodes.
     nodes: Vec<u32>,
-    /// For [`What::Nodes`] the wave of its last states before.
+    /// For [`What::Nodes`]: the wave of the last input states.
     edges: u32,
-    /// For each operator of the list, of how many operators it still waits for the output.
+    /// For each operator of the list, the number of operators whose output it still needs.
     missing: Vec<u16>,
     done: Vec<bool>,
-    /// Waves of which operators wait for some of this one.
+    /// Waves with operators that need operators of this one.
     followers: Vec<u32>,
 }
 
 struct Agenda<'a, K> {
     batch: &'a Batch,
     classes: &'a Classes<K>,
-    /// For each node, how many states before are missing.
+    /// For each node, the number of missing input states.
     missing: Vec<u32>,
     waves: Vec<Wave>,
-    /// For each class the wave of what needs no state.
+    /// For each class, the wave of operators that need no state.
     static_wave: Vec<u32>,
-    /// For each class the waves that are being made for the present launch: of edges, of nodes.
+    /// For each class, the waves under construction for the present launch: of edges, of nodes.
     wave_of: Vec<u32>,
-    /// For each key what is ready.
+    /// For each key, the ready operators.
     ready: Vec<Vec<Unit>>,
 }
 
 impl<K: Hash + Eq> Agenda<'_, K> {
-    /// Makes ready what needs no state, and what needs only initial ones.
+    /// Makes the operators ready that need no state or only initial states.
     fn begin(&mut self) {
         let mut counts = vec![0u64; self.classes.all().len()];
         for node in 0..self.batch.nodes() {
@@ -171,7 +175,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves.len() as u32 - 1
     }
 
-    /// The state of a cell before some node of this class is there.
+    /// An input state of a node of this class has arrived.
     fn add_edge(&mut self, class: u32, made: &mut Vec<u32>) {
         let place = 2 * class as usize;
         if self.wave_of[place] == NONE {
@@ -181,7 +185,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves[self.wave_of[place] as usize].count += 1;
     }
 
-    /// The states of all cells before a node are there, the last of them just now.
+    /// The last input state of a node has arrived.
     fn add_node(&mut self, node: u32, class: u32, made: &mut Vec<u32>) {
         let place = 2 * class as usize + 1;
         if self.wave_of[place] == NONE {
@@ -202,7 +206,8 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open(made);
     }
 
-    /// Makes ready what waits for nothing in new waves. Those of edges come before those of nodes that wait for them.
+    /// Makes the operators of new waves ready that wait for nothing. Waves of edges come before the waves of nodes that
+    /// need them.
     fn open(&mut self, waves: Vec<u32>) {
         let classes = self.classes;
         for number in waves {
@@ -249,7 +254,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves[wave as usize].done[place as usize]
     }
 
-    /// How many operators a unit stands for, and over how many rows they run.
+    /// The operators and rows of a unit.
     fn size(&self, unit: Unit) -> (u64, u64) {
         let wave = &self.waves[unit.wave as usize];
         let before = self.classes.all()[wave.class as usize].before;
@@ -259,7 +264,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         (operators, operators * u64::from(operator.rows(before)))
     }
 
-    /// These units have run, in one launch.
+    /// These units have run in one launch.
     fn done(&mut self, units: &[Unit]) {
         let classes = self.classes;
         let mut made = Vec::new();
@@ -281,7 +286,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open_made(made);
     }
 
-    /// One of the outputs that an operator waits for is there, if the wave has it.
+    /// One of the outputs that an operator needs has arrived, if the wave has that operator.
     fn satisfy(&mut self, wave: u32, place: u16) {
         let class = self.waves[wave as usize].class;
         let needs = self.classes.cell(class).needs[place as usize];
@@ -296,12 +301,12 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         }
     }
 
-    /// The states of a wave's nodes are there.
+    /// The states of a wave's nodes have arrived.
     fn pass_on(&mut self, wave: u32, made: &mut Vec<u32>) {
         let batch = self.batch;
         let Wave { class, what, .. } = self.waves[wave as usize];
         let nodes = match what {
-            // A cell that needs no state gives its own at once, in all its nodes.
+            // A cell that needs no state yields its own at once, in all its nodes.
             What::Words => (0..batch.nodes()).filter(|node| batch.class(*node) == class).collect(),
             What::Edges | What::Nodes => std::mem::take(&mut self.waves[wave as usize].nodes),
         };

@@ -1,4 +1,4 @@
-//! DyNet's two orders, by hand and against the naive ones.
+//! DyNet's two orders, by hand and against the reference implementation.
 
 use std::sync::Arc;
 
@@ -82,11 +82,11 @@ fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
         &list.operators[list.ids.iter().position(|known| *known == id).unwrap()].name
     };
     let mut steps = Vec::new();
-    launches::steps(&launches, classes.keyed(), &mut steps);
+    operators::steps(&launches, classes.keyed(), &mut steps);
     steps.iter().flat_map(|step| vec![format!("{}{}", name(step.cell), step.batch); step.times as usize]).collect()
 }
 
-/// The paper's case (section 3.2): chains of one and three steps, each with a loss behind it.
+/// The paper's case (section 3.2): chains of one and three steps, each followed by a loss.
 #[test]
 fn the_agenda_waits_with_what_is_deep_on_average() {
     let cells: [&[&str]; 2] = [&["t tanh 1 word,state"], &["loss W 1 state"]];
@@ -129,13 +129,14 @@ fn what_cannot_be_batched_runs_alone_and_first() {
 #[test]
 fn operators_of_two_cells_run_as_one_if_their_signatures_say_so() {
     let cells: [&[&str]; 2] = [&["w W 1 word", "t tanh 1 0"], &["w W 1 word", "s sum 1 0,state", "t tanh 1 1"]];
-    // Words' products at once; then the tanh of a; then the sums and tanhs of b. Mean depths: W 0, tanh (1 + 3) / 2, sum 2.
+    // All products of words; then the tanh of a; then the sums and tanhs of b. Mean depths: W 0, tanh (1 + 3) / 2, sum
+    // 2.
     assert_eq!(launched(By::Agenda, &cells, &[chain("ab")]), ["w2", "t1", "s1", "t1"]);
 }
 
 #[test]
 fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
-    // Node 2 has a leaf (0) and a node over a leaf (1 over 3) for children.
+    // The children of node 2 are a leaf (0) and a node over a leaf (1 over 3).
     let cells: [&[&str]; 2] = [&["c A each state", "s sum 1 0"], &["l tanh 1 word"]];
     let graph = Graph::new([1, 0, 0, 1].map(CellId).to_vec(), &[(0, 2), (1, 2), (3, 1)]).unwrap();
     let agenda = launched(By::Agenda, &cells, &[CellGraph::Graph(Arc::new(graph))]);
@@ -143,7 +144,7 @@ fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
     assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
 }
 
-/// Random lists, in which every kind of dependency occurs.
+/// Random lists with every kind of dependency.
 fn random_lists(rng: &mut Stream, cells: usize) -> Vec<List> {
     let texts: Vec<Vec<String>> = (0..cells)
         .map(|_| {

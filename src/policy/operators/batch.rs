@@ -9,30 +9,29 @@ use crate::workload::operator::Rows;
 /// The nodes of all requests of a batch, with the edges between them.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The class of each node.
     class: Vec<u32>,
-    /// How many cells stand before each node.
+    /// The number of input cells of each node.
     inputs: Vec<u32>,
     /// The nodes that take the state of node `n` are `takers[ends[n - 1]..ends[n]]`.
     takers: Vec<u32>,
     ends: Vec<u32>,
     seen: Vec<u32>,
-    /// For each class, whether it is in `seen`.
     is_seen: Vec<bool>,
     cells: u64,
 }
 
-/// How many nodes, and how many cells before nodes, there are by class and by the depth of the states.
+/// The numbers of nodes and of their input cells, by class and by the depth of the input states.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// For each class, how many nodes whose deepest state before has a depth: at 0 those with no cell before, at `d + 1` depth `d`.
+    /// For each class, the nodes by their deepest input state: at 0 those without input cells, at `d + 1` those of
+    /// depth `d`.
     pub nodes: Vec<Vec<u32>>,
-    /// For each class, how many cells before its nodes have a state of a depth, likewise; an initial state counts at 0.
+    /// For each class, the input cells of its nodes by the depth of their state, likewise. An initial state counts at
+    /// 0.
     pub edges: Vec<Vec<u32>>,
 }
 
 impl Batch {
-    /// Forgets all requests.
     pub fn clear(&mut self) {
         let Batch { class, inputs, takers, ends, seen, is_seen, cells } = self;
         [class, inputs, takers, ends, seen].into_iter().for_each(Vec::clear);
@@ -40,7 +39,6 @@ impl Batch {
         *cells = 0;
     }
 
-    /// Adds a request.
     pub fn add<K: Hash + Eq>(&mut self, graph: &CellGraph, classes: &mut Classes<K>) {
         let first = self.class.len() as u32;
         match graph {
@@ -69,7 +67,7 @@ impl Batch {
                     }
                     self.ends.push(self.takers.len() as u32);
                 }
-                // A program builds children before parents; so of several classes the one that stands deepest is met first.
+                // A program builds children before parents, so it first meets the class with the deepest nodes.
                 let mut met: Vec<(u32, u32, u32)> = Vec::new();
                 for (node, (cell, depth)) in (0..).zip(graph.cells().iter().zip(graph.depths())) {
                     let class = classes.class(*cell, self.inputs[(first + node) as usize], 0);
@@ -96,38 +94,34 @@ impl Batch {
         }
     }
 
-    /// The number of nodes.
     pub fn nodes(&self) -> u32 {
         self.class.len() as u32
     }
 
-    /// The class of a node.
     pub fn class(&self, node: u32) -> u32 {
         self.class[node as usize]
     }
 
-    /// How many cells stand before each node.
     pub fn inputs(&self) -> &[u32] {
         &self.inputs
     }
 
-    /// The nodes that take a node's state.
     pub fn takers(&self, node: u32) -> &[u32] {
         let begin = if node == 0 { 0 } else { self.ends[node as usize - 1] };
         &self.takers[begin as usize..self.ends[node as usize] as usize]
     }
 
-    /// The classes, in the order in which a program meets them that builds one request after the other, children before parents.
+    /// The classes in the order in which a program meets them that builds one request after another, children before
+    /// parents.
     pub fn seen(&self) -> &[u32] {
         &self.seen
     }
 
-    /// The cells of all requests; one with an input size counts as often as that is.
+    /// The cells of all requests, weighted by input size.
     pub fn cells(&self) -> u64 {
         self.cells
     }
 
-    /// Counts the nodes by class and depth.
     pub fn groups<K: Hash + Eq>(&self, classes: &Classes<K>) -> Groups {
         let mut groups =
             Groups { nodes: vec![Vec::new(); classes.all().len()], edges: vec![Vec::new(); classes.all().len()] };
@@ -138,7 +132,7 @@ impl Batch {
             counts[at as usize] += 1;
         };
         let mut missing = self.inputs.clone();
-        // For each node 1 more than the depth of the deepest state before; 0 without one.
+        // For each node, one more than the depth of the deepest input state; 0 without one.
         let mut states = vec![0u32; self.class.len()];
         let mut ready: Vec<u32> = (0..self.nodes()).filter(|node| missing[*node as usize] == 0).collect();
         for node in &ready {
@@ -167,29 +161,29 @@ impl Batch {
     }
 }
 
-/// One kind of operator at one depth.
+/// The operators of one class, place and depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose operator.
     pub class: u32,
-    /// Which of its list.
+    /// The place in the list of the class.
     pub place: u16,
-    /// How deep it stands.
     pub depth: u32,
-    /// How many nodes of the graph of operators.
+    /// The number of nodes in the graph of operators.
     pub nodes: u64,
-    /// Over how many rows they run.
+    /// The number of rows over which they run.
     pub rows: u64,
 }
 
 impl Groups {
-    /// Calls `visit` for the operators of a batch: class by class in the order in which they were seen, operator by operator.
+    /// Calls `visit` for the operators of a batch: class by class in the order in which they were seen, operator by
+    /// operator.
     pub fn each<K: Hash + Eq>(&self, batch: &Batch, classes: &Classes<K>, mut visit: impl FnMut(Entry)) {
         for &class in batch.seen() {
             let before = classes.all()[class as usize].before;
             let cell = classes.cell(class);
             for (place, operator) in cell.list.operators.iter().enumerate() {
-                // What is there for each cell before and hangs on that cell alone stands as deep as that.
+                // A copy for each input cell that depends only on that cell has a depth that follows from the state of
+                // that cell.
                 let by_edge = operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
                 let counts = if by_edge { &self.edges } else { &self.nodes };
                 let copies = if by_edge { 1 } else { u64::from(operator.copies(before)) };

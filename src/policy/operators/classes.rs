@@ -1,4 +1,4 @@
-//! Classes of nodes, and which of their operators run as one.
+//! Classes of nodes, and the operators that run as one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,89 +8,82 @@ use crate::workload::operator::catalogue::List;
 use crate::workload::operator::depth::Depths;
 use crate::workload::operator::{Kind, Operator, Rows, Source};
 
-/// What two operators have in common that run as one, in the order in which keys were first met.
+/// The common property of operators that run as one. Numbered in the order in which keys were first met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u32);
 
 impl Key {
-    /// For tables by key.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a key stands for.
+/// The meaning of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed {
-    /// The operator that gives a launch its name and its cost: the first that was met with this key.
+    /// The operator that gives a launch its name and cost: the first that was met with this key.
     pub operator: CellId,
-    /// No two run as one.
+    /// No two of them run as one.
     pub alone: bool,
-    /// It works element by element.
     pub elementwise: bool,
 }
 
 /// Nodes with the same operators.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Their cell type.
     pub cell: CellId,
-    /// How many cells stand before; an initial state counts as one.
+    /// The number of input cells; an initial state counts as one.
     pub before: u32,
-    /// The size of their input, where their time depends on it.
+    /// The size of their input, if their time depends on it; otherwise 0.
     pub input: u32,
     /// The key of each operator of the cell's list.
     pub keys: Vec<Key>,
 }
 
-/// What an operator waits for.
+/// The inputs that an operator waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing but the node's word.
+    /// Only the node's word.
     Word,
-    /// The state of the one cell before that it is there for.
+    /// The state of one input cell, the one for which the operator's copy exists.
     OneState,
-    /// The states of all cells before.
+    /// The states of all input cells.
     AllStates,
 }
 
-/// A cell's operators, and how they hang together.
+/// A cell's operators and their dependencies.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// The operators, and their numbers.
     pub list: List,
-    /// How deep each stands.
     pub depths: Depths,
-    /// What each waits for.
     pub needs: Vec<Needs>,
-    /// For each operator those that take its output.
+    /// For each operator, the operators that take its output.
     pub takers: Vec<Vec<u16>>,
 }
 
-/// What makes two operators run as one: asked once for each operator of a class; `None` for one that runs alone.
+/// The key of an operator of a class; `None` if it never runs together with others.
 pub type KeyOf<K> = fn(&Operator, before: u32, input: u32) -> Option<K>;
 
-/// All classes that have been met.
 pub struct Classes<K> {
     cells: Vec<Cell>,
     key_of: KeyOf<K>,
     classes: Vec<Class>,
-    // Both are looked up, never iterated: their order reaches no result.
+    // Looked up, never iterated: their order affects no result.
     class_of: HashMap<(CellId, u32, u32), u32>,
     key_numbers: HashMap<Meaning<K>, Key>,
     keyed: Vec<Keyed>,
 }
 
-/// What a key was made for: operators that run as one, or one that runs alone.
+/// The operators for which a key was made.
 #[derive(PartialEq, Eq, Hash)]
 enum Meaning<K> {
     Together(K),
-    /// Of one cell, with so many cells before and one size of input.
+    /// Of one cell, number of input cells and input size.
     Alone(CellId, u32, u32),
 }
 
 impl<K: Hash + Eq> Classes<K> {
-    /// No class yet. `lists` are the operators of each cell, by its id.
+    /// `lists` are the operators of each cell, by its id.
     pub fn new(lists: &[List], key_of: KeyOf<K>) -> Classes<K> {
         let mut classes = Classes {
             cells: lists.iter().map(Cell::of).collect(),
@@ -100,14 +93,14 @@ impl<K: Hash + Eq> Classes<K> {
             key_numbers: HashMap::new(),
             keyed: Vec::new(),
         };
-        // So that a launch has its name from the first cell that has such an operator, and not from the first that came.
+        // A launch is named after the first cell with such an operator, not after the first request.
         for cell in 0..lists.len() as u16 {
             classes.keys(CellId(cell), 1, 0);
         }
         classes
     }
 
-    /// The class of nodes of a cell type with so many cells before them (an initial state counts as one).
+    /// The class of nodes of a cell type with `before` input cells (an initial state counts as one).
     pub fn class(&mut self, cell: CellId, before: u32, input: u32) -> u32 {
         let before = before.max(1);
         if let Some(class) = self.class_of.get(&(cell, before, input)) {
@@ -139,17 +132,15 @@ impl<K: Hash + Eq> Classes<K> {
         operators.map(&mut number).collect()
     }
 
-    /// The classes by number.
     pub fn all(&self) -> &[Class] {
         &self.classes
     }
 
-    /// The cell of a class.
     pub fn cell(&self, class: u32) -> &Cell {
         &self.cells[self.classes[class as usize].cell.index()]
     }
 
-    /// What each key stands for, by [`Key::index`].
+    /// The meaning of each key, by [`Key::index`].
     pub fn keyed(&self) -> &[Keyed] {
         &self.keyed
     }

@@ -1,12 +1,90 @@
 //! Requests as graphs of operators, for policies that batch below the level of cells.
 //!
-//! [`classes`] says which operators run as one: all nodes of a cell type that as many cells stand before are a class and have the same
-//! operators. [`batch`] holds the nodes of the requests of a batch and counts them by class and depth, so that no operator of a
-//! single node is ever looked at. [`launches`] are what such a policy comes to, and become the steps of a task.
+//! All nodes of a cell type with the same number of input cells form a [class](classes) and have the same operators. A
+//! [batch](batch) counts the nodes of its requests by class and depth, so that no operator of a single node is ever visited.
+//! The result are [launches](Launch), which become the steps of a task.
 
 pub mod batch;
-pub mod by_depth;
 pub mod classes;
-pub mod launches;
 #[cfg(test)]
+#[path = "tests/naive.rs"]
 pub(crate) mod naive;
+
+use std::hash::Hash;
+
+use self::batch::Batch;
+use self::classes::{Classes, Key, Keyed};
+use crate::task::Step;
+
+/// Operators that run as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    pub key: Key,
+    /// The number of operators.
+    pub operators: u64,
+    /// The number of rows over which they run.
+    pub rows: u64,
+    /// The size of the input, if the time depends on it; otherwise 0.
+    pub input: u32,
+}
+
+/// The steps of launches, in their order. Each operator that runs by itself is a step. Equal neighbours become one step that
+/// runs several times.
+pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
+    steps.clear();
+    for launch in launches {
+        let Keyed { operator, alone, .. } = keyed[launch.key.index()];
+        let times = if alone { launch.operators } else { 1 };
+        let (batch, times) = ((launch.rows / times) as u32, times as u32);
+        match steps.last_mut() {
+            Some(last) if (last.cell, last.batch, last.input) == (operator, batch, launch.input) => last.times += times,
+            _ => steps.push(Step { cell: operator, batch, times, input: launch.input }),
+        }
+    }
+}
+
+/// Operators of one depth and key as one launch: DyNet's batching by depth, and the look-up table of JIT dynamic batching.
+/// The launches are by ascending depth, at one depth in the order in which keys were first seen. Returns the number of
+/// operators.
+pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
+    launches.clear();
+    let groups = batch.groups(classes);
+    const UNSEEN: u32 = u32::MAX;
+    let mut rank = vec![UNSEEN; classes.keyed().len()];
+    // The keys in the order in which they were seen, each with its input size.
+    let mut keys: Vec<(Key, u32)> = Vec::new();
+    // For each depth and key the operators and their rows.
+    let mut counts: Vec<Vec<(u64, u64)>> = Vec::new();
+    let mut operators = 0;
+    groups.each(batch, classes, |entry| {
+        operators += entry.nodes;
+        let class = &classes.all()[entry.class as usize];
+        let key = class.keys[entry.place as usize];
+        let rank = &mut rank[key.index()];
+        if *rank == UNSEEN {
+            *rank = keys.len() as u32;
+            keys.push((key, class.input));
+        }
+        let depth = entry.depth as usize;
+        if counts.len() <= depth {
+            counts.resize(depth + 1, Vec::new());
+        }
+        let at_depth = &mut counts[depth];
+        if at_depth.len() <= *rank as usize {
+            at_depth.resize(*rank as usize + 1, (0, 0));
+        }
+        let (operators, rows) = &mut at_depth[*rank as usize];
+        *operators += entry.nodes;
+        *rows += entry.rows;
+    });
+    for at_depth in counts {
+        let some = keys.iter().zip(at_depth).filter(|(_, (operators, _))| *operators > 0);
+        launches.extend(some.map(|((key, input), (operators, rows))| Launch {
+            key: *key,
+            operators,
+            rows,
+            input: *input,
+        }));
+    }
+    operators
+}

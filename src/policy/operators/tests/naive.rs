@@ -1,10 +1,10 @@
-//! The same once more, operator by operator, from the rules alone: what the counting is compared with.
+//! Reference implementation: builds the graph of operators node by node. Tests compare the counted version with it.
 
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use super::Launch;
 use super::classes::{Classes, KeyOf};
-use super::launches::Launch;
 use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph};
 use crate::workload::operator::catalogue::List;
@@ -19,8 +19,8 @@ pub struct Node<K> {
     pub rows: u64,
 }
 
-/// The graph of operators of all requests, in the order in which a program builds it: request by request, children before parents,
-/// each cell's operators in the order of its list.
+/// The graph of operators of all requests, in the order in which a program builds it: request by request, children
+/// before parents, each cell's operators in the order of its list.
 pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<Node<K>> {
     let mut nodes: Vec<Node<K>> = Vec::new();
     for graph in graphs {
@@ -35,7 +35,7 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
             let (cell, input) = cells[node as usize];
             let before = inputs_of(node);
             let count = before.len().max(1) as u32;
-            // For each operator of the list where its copies stand.
+            // For each operator of the list, the places of its copies.
             let mut copies: Vec<Vec<usize>> = Vec::new();
             for operator in &lists[cell.index()].operators {
                 let mut own = Vec::new();
@@ -92,10 +92,10 @@ fn spell_out(graph: &CellGraph) -> Spelled {
     }
 }
 
-/// What is launched, and over how many rows.
+/// The keys of launches, and their numbers of rows.
 pub type Launched<K> = Vec<(Option<K>, u64)>;
 
-/// The keys in the order in which they are seen, without those that run alone.
+/// The keys in the order in which they are seen.
 fn seen<K: Eq + Clone>(nodes: &[Node<K>]) -> Vec<K> {
     let mut seen: Vec<K> = Vec::new();
     for key in nodes.iter().filter_map(|node| node.key.as_ref()) {
@@ -173,7 +173,7 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     launched
 }
 
-/// Launches in the form of the others here.
+/// Launches of the counted version in the form of this one.
 pub fn translated<K: Hash + Eq + Clone + Debug>(
     launches: &[Launch],
     classes: &Classes<K>,

@@ -1,0 +1,193 @@
+//! The paper's policies I, II and III (DVABatch, section 7.2) as conditions on the mechanism.
+
+use super::Stage;
+use super::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward};
+use super::slicing::Durations;
+use super::table::{BatchTable, Query, Row};
+use crate::units::{Nanos, Share};
+
+/// Policy I, for input diversity. Queries wait in lines by length, and each batch is padded to its longest member.
+pub struct ByInput {
+    /// The range of lengths that share a line.
+    pub width: u32,
+    /// The length of a query is the size of its input; otherwise the number of its steps.
+    pub sized: bool,
+    /// Inputs are padded to the end of their line's range, at most to this; with `None` to the longest of the batch.
+    pub padded: Option<u32>,
+    /// The most queries in a batch, and in all batches of the worker.
+    pub max_batch: u32,
+    /// How long the first of a line waits for others, even if the device has room.
+    pub window: Nanos,
+    /// Decides whether a new batch starts beside the running ones. It need not fit completely: short queries overtake
+    /// long ones.
+    pub room: Room,
+}
+
+impl Conditions for ByInput {
+    fn line(&self, query: &Query) -> u32 {
+        (if self.sized { query.input } else { query.nodes }.max(1) - 1) / self.width
+    }
+
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        let most = self.max_batch.saturating_sub(entry.table.active()) as usize;
+        if most == 0 || !self.room.is_left(entry.table) {
+            return None;
+        }
+        let due = |(_, length, arrival): &(u32, usize, Nanos)| {
+            *length >= self.max_batch as usize || arrival.saturating_add(self.window) <= entry.now
+        };
+        let (line, length, _) = entry.lines.iter().filter(due).min_by_key(|(line, _, arrival)| (*arrival, *line))?;
+        let count = length.min(most);
+        let longest = entry.lines.first(line, count).map(|query| query.input).max().unwrap_or(0);
+        let input = self.padded.map_or(longest, |most| (line + 1).saturating_mul(self.width).min(most).max(longest));
+        Some(Enter::New { line, count, input })
+    }
+
+    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+        next_window(lines.iter().map(|(_, _, arrival)| arrival.saturating_add(self.window)), now)
+    }
+}
+
+/// Policy II, for operator diversity (Figure 13). After each stage a batch is halved, and its halves again, while that
+/// costs no time: the remaining stages take the batch at least as long as both halves together. The parts run one after
+/// another, so that the first leave early.
+pub struct ByOperator {
+    /// Admits requests.
+    pub entry: ByLoad,
+    pub durations: Durations,
+    /// The number of stages.
+    pub stages: u32,
+    /// How much longer the halves may take together, in thousandths; 0 in the paper.
+    pub slack_permille: u32,
+}
+
+impl ByOperator {
+    /// Whether a batch is split into halves after a stage.
+    fn splits(&self, behind: Stage, batch: u32, input: u32) -> bool {
+        let rest = |batch| u128::from(self.durations.from(behind.next(), batch, input).0);
+        batch > 1
+            && rest(batch) * u128::from(1000 + self.slack_permille)
+                >= 1000 * (rest(batch - batch / 2) + rest(batch / 2))
+    }
+
+    fn halve(&self, behind: Stage, batch: u32, input: u32, parts: &mut Vec<u32>) {
+        if self.splits(behind, batch, input) {
+            self.halve(behind, batch - batch / 2, input, parts);
+            self.halve(behind, batch / 2, input, parts);
+        } else {
+            parts.push(batch);
+        }
+    }
+}
+
+impl Conditions for ByOperator {
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        self.entry.enter(entry)
+    }
+
+    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+        self.entry.wake_at(lines, now)
+    }
+
+    fn may_split(&self, batch: u32, input: u32) -> bool {
+        (0..self.stages - 1).any(|stage| self.splits(Stage(stage), batch, input))
+    }
+
+    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
+        if at.stage.0 + 1 < self.stages {
+            self.halve(at.stage, at.row.live, at.row.input, &mut onward.parts);
+        }
+    }
+}
+
+/// Policy III, for load diversity. Waiting requests join the newest batch while it is young and not full. Otherwise a
+/// new batch begins as soon as the device has room for it.
+pub struct ByLoad {
+    /// The most queries in a batch.
+    pub max_batch: u32,
+    /// How long the first of a new batch waits for others.
+    pub window: Nanos,
+    /// How long a batch is stretched.
+    pub comp_wait: CompWait,
+    /// Decides whether a new batch starts beside the running ones.
+    pub room: Room,
+}
+
+/// How long a batch is stretched.
+pub enum CompWait {
+    /// The paper's threshold: up to this age. With zero a batch is never stretched.
+    Age(Nanos),
+    /// While the device has no room for another batch, and the newcomers gain at least as much as the batch loses. They
+    /// would otherwise wait until the batch is done; the batch waits until they have caught up.
+    Gain(Durations),
+}
+
+impl CompWait {
+    fn lasts(&self, row: &Row, newcomers: u32, entry: &Entry<'_>, room: &Room) -> bool {
+        match self {
+            CompWait::Age(most) => entry.now.saturating_since(row.created) < *most,
+            CompWait::Gain(durations) => {
+                let furthest = row.furthest();
+                let rest = durations.from(furthest.next(), row.live, row.input);
+                let catch_up = durations.through(furthest, newcomers, row.input);
+                !room.fits(newcomers, row.input, entry.table)
+                    && u128::from(rest.0) * u128::from(newcomers) >= u128::from(catch_up.0) * u128::from(row.live)
+            }
+        }
+    }
+}
+
+impl Conditions for ByLoad {
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        let (line, length, arrival) = entry.lines.oldest()?;
+        if let Some(row) = entry.stretchable {
+            let count = (self.max_batch - row.live.min(self.max_batch)).min(length as u32);
+            if count > 0 && self.comp_wait.lasts(row, count, entry, &self.room) {
+                return Some(Enter::Stretch { count: count as usize });
+            }
+        }
+        let most = self.max_batch as usize;
+        if length < most && arrival.saturating_add(self.window) > entry.now {
+            return None;
+        }
+        let count = length.min(most);
+        let input = entry.lines.first(line, count).map(|query| query.input).max().unwrap_or(0);
+        self.room.fits(count as u32, input, entry.table).then_some(Enter::New { line, count, input })
+    }
+
+    fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
+        next_window(lines.iter().map(|(_, _, arrival)| arrival.saturating_add(self.window)), now)
+    }
+}
+
+/// Whether the device has room for one more batch. Batches run side by side to fill a device that each leaves half
+/// empty. On a full device they only slow each other down, so newcomers had better wait and form one batch.
+pub struct Room(
+    /// The demand of batches on the device. `None` if costs are unknown: there is always room.
+    pub Option<Durations>,
+);
+
+impl Room {
+    /// Whether the running batches leave part of the device free.
+    pub fn is_left(&self, table: &BatchTable) -> bool {
+        self.0.as_ref().is_none_or(|durations| used(durations, table) < Share::WHOLE.0)
+    }
+
+    /// Whether a new batch and the running ones can all run at full speed. A batch always fits on an empty device.
+    pub fn fits(&self, batch: u32, input: u32, table: &BatchTable) -> bool {
+        let Some(durations) = &self.0 else { return true };
+        let used = used(durations, table);
+        used == 0 || used + durations.demand(batch, input).0 <= Share::WHOLE.0
+    }
+}
+
+/// The demand of the running batches.
+fn used(durations: &Durations, table: &BatchTable) -> u64 {
+    table.rows().map(|(_, row)| durations.demand(row.live, row.input).0).sum()
+}
+
+/// The first of these ends of batch windows that is still to come. A window that has ended waits for the device, not for the
+/// clock.
+fn next_window(ends: impl Iterator<Item = Nanos>, now: Nanos) -> Option<Nanos> {
+    ends.filter(|end| *end > now).min()
+}
