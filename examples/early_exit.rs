@@ -1,25 +1,22 @@
-//! Early exit and layer skip on DVABatch's mechanism, as its section 9.2 proposes: a condition of one's own, outside of the crate.
+//! Early exit and layer skip on DVABatch's mechanism, as its section 9.2 proposes: conditions outside the crate.
 //!
-//! Networks with early exits have a small classifier behind some of their stages; a query whose answer is certain enough leaves there. Others
-//! have gates that let an easy query skip what comes next. On the mechanism both are one function, `behind`: it names the queries that leave, and
-//! the batch goes on without them; and those that skip the next stage, which runs the others. What a classifier would find is drawn here, for
-//! each query and stage once and for all; a server would look at its results instead.
+//! Networks with early exits have a small classifier after some stages; a query whose answer is certain enough leaves
+//! there. Other networks have gates with which an easy query skips the next stage. Both are one function, `after`,
+//! which names the queries that leave and those that skip the next stage. The results of classifiers are drawn here,
+//! once for each query and stage; a server would read them.
 //!
-//!     cargo run --release --example early_exit -- sim examples/early_exit.toml
-//!     cargo test --example early_exit
+//! cargo run --release --example early_exit -- sim examples/early_exit.toml
+//! cargo test --example early_exit
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use batchlab::policy::Policy;
-use batchlab::policy::dvabatch::Stage;
-use batchlab::policy::dvabatch::conditions::{Behind, Conditions, Enter, Entry, Lines, Onward, Skip};
-use batchlab::policy::dvabatch::load::{ByLoad, CompWait};
-use batchlab::policy::dvabatch::policy::Staged;
-use batchlab::policy::dvabatch::room::Room;
-use batchlab::policy::dvabatch::settings::{DvaBatch, Stages};
+use batchlab::policy::dvabatch::{
+    AfterStage, ByLoad, CompWait, Conditions, DvaBatch, Enter, Entry, Lines, Onward, Room, Skip, Stage, Staged, Stages,
+};
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
-use batchlab::policy::values::time_with_unit;
+use batchlab::policy::values::{at_least_1, share, time_with_unit};
 use batchlab::units::{Nanos, RequestId};
 use serde::{Deserialize, Serialize};
 
@@ -31,16 +28,16 @@ fn main() -> ExitCode {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct EarlyExit {
-    /// How many stages the network is cut into.
+    /// The number of stages of the network.
     stages: u32,
     /// The most queries in a batch.
     max_batch: u32,
-    /// The age up to which a batch takes in others.
+    /// The age up to which a batch is stretched.
     #[serde(with = "time_with_unit")]
     comp_wait: Nanos,
-    /// The share of the queries that leave behind each stage, of those that have come so far.
+    /// The share of the queries that leave after each stage, of those that have reached it.
     exit_share: f64,
-    /// The share of them that skip the next stage. Nobody skips the last.
+    /// The share of them that skip the next stage. No query skips the last.
     skip_share: f64,
 }
 
@@ -52,24 +49,19 @@ impl Default for EarlyExit {
 
 impl Settings for EarlyExit {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("early-exit", "networks in stages, behind which some queries leave for good")
+        PolicyKind::new("early-exit", "networks in stages, after which some queries leave")
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        for (key, share) in [("exit_share", self.exit_share), ("skip_share", self.skip_share)] {
-            if !(0.0..=1.0).contains(&share) {
-                return Err(format!("{key}: {share} is no share; from 0 to 1"));
-            }
-        }
+        share("exit_share", self.exit_share)?;
+        share("skip_share", self.skip_share)?;
         if self.exit_share + self.skip_share > 1.0 {
             return Err(format!(
-                "skip_share: {} beside the exit_share of {} is more than all",
+                "skip_share: {} and the exit_share of {} add up to more than 1",
                 self.skip_share, self.exit_share
             ));
         }
-        if self.max_batch == 0 {
-            return Err("max_batch: 0 is too small; at least 1".into());
-        }
+        at_least_1([("max_batch", self.max_batch)])?;
         let slicing = Arc::new(self.staged().slicing(setup)?);
         let comp_wait = CompWait::Age(self.comp_wait);
         let entry = ByLoad { max_batch: self.max_batch, window: Nanos::ZERO, comp_wait, room: Room(None) };
@@ -91,7 +83,7 @@ impl EarlyExit {
     }
 }
 
-/// Requests come in as load diversity has it, leave when their answer is certain, and skip a stage when it is nearly so.
+/// Requests enter as in policy III, leave when their answer is certain, and skip a stage when it is nearly certain.
 struct Certain {
     entry: ByLoad,
     exit_share: f64,
@@ -108,7 +100,7 @@ impl Conditions for Certain {
         self.entry.wake_at(lines, now)
     }
 
-    fn behind(&mut self, at: &Behind<'_>, onward: &mut Onward) {
+    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
         let next = at.stage.next();
         for (place, query) in (0..).zip(&at.row.queries).filter(|(_, query)| !query.left && query.resumes <= at.stage) {
             let found = certainty(query.request, at.stage);
@@ -121,9 +113,9 @@ impl Conditions for Certain {
     }
 }
 
-/// What the classifier behind a stage finds for a query: evenly spread from 0 to 1, and always the same.
+/// The result of the classifier after a stage for a query: uniform between 0 and 1, and always the same.
 fn certainty(request: RequestId, stage: Stage) -> f64 {
-    // Multiples of an odd number visit all 64-bit numbers; the shifts mix what is left of the order.
+    // Multiplication by an odd number permutes the 64-bit numbers; the shifts mix the remaining order.
     let mixed = (u64::from(request.0) << 16 | u64::from(stage.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed >> 11) as f64 / (1u64 << 53) as f64
@@ -146,7 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Requests far apart: each is alone, and goes the way that its certainty names. Gives how many passed 1, 2, 3 and 4 stages.
+    /// Each request is served by itself, on the way that its certainty decides. Returns how many passed 1, 2, 3 and 4
+    /// stages.
     fn ways(settings: &EarlyExit) -> [i32; 4] {
         let beside_the_crate = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
         let model = Model::open("dnn:tests/schedules/four-fixed-operators.csv", &beside_the_crate).unwrap();
@@ -180,7 +173,7 @@ mod tests {
         passed
     }
 
-    /// Whether each number is within three standard deviations of what is expected.
+    /// Whether each number is within three standard deviations of its expectation.
     fn near(passed: [i32; 4], expected: [(i32, i32); 4]) {
         assert!(
             passed.iter().zip(expected).all(|(passed, (mean, spread))| i32::abs(passed - mean) <= spread),
@@ -196,10 +189,10 @@ mod tests {
 
     #[test]
     fn each_query_skips_what_it_does_not_need() {
-        // Half of all skip the second stage, and have passed three in the end, as half of the others do, who skip the third.
+        // Half of all skip the second stage and pass three stages, as do half of the others, which skip the third.
         let skipping = EarlyExit { exit_share: 0.0, skip_share: 0.5, ..EarlyExit::default() };
         near(ways(&skipping), [(0, 0), (0, 0), (750, 42), (250, 42)]);
-        // A fifth leaves behind each stage that is passed.
+        // A fifth leaves after each stage.
         let both = EarlyExit { exit_share: 0.2, skip_share: 0.3, ..EarlyExit::default() };
         near(ways(&both), [(200, 38), (160, 35), (440, 48), (200, 38)]);
     }

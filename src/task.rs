@@ -24,15 +24,15 @@ pub struct Task<'a> {
     pub gather: bool,
     pub host: HostOverhead,
     pub fold_loop: FoldLoop<'a>,
-    /// The requests that may begin with this task: a request starts with the first of its tasks to start. For whole graphs
-    /// these are all requests of the batch. The completion returns them.
+    /// The requests that may begin with this task; all requests of a batch of whole graphs. A request starts with the
+    /// first of its tasks to start. The completion returns them.
     pub requests: &'a [RequestId],
     pub members: Members<'a>,
 }
 
 impl<'a> Task<'a> {
-    /// A task on the worker's first stream. Its batch is that of the first step, its members are all nodes of `requests`, and
-    /// nothing is gathered; override the rest with `Task { members, ..Task::new(…) }`.
+    /// A task on the worker's first stream. Its batch is that of the first step, its members are all nodes of
+    /// `requests`, and nothing is gathered. Override the rest with `Task { members, ..Task::new(…) }`.
     pub fn new(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
         Task {
             worker,
@@ -54,18 +54,17 @@ impl<'a> Task<'a> {
     }
 }
 
-/// The work of a dynamic-graph system's host for a task (TensorFlow Fold, DyNet): it builds the graphs of the batch and schedules
-/// their nodes. It is part of the model of such a system: a simulated device pays it, a real host takes its own time.
+/// The work of a dynamic-graph system's host for a task (TensorFlow Fold, DyNet): it builds and schedules the graphs of
+/// the batch. A simulated device pays it; a real host takes its own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostOverhead {
-    /// Work from the submission on, while the worker may still run earlier tasks. The task starts no sooner than it is done.
+    /// Work from the submission on. The task starts no sooner than it is done.
     pub ahead: Nanos,
-    /// Work during which the worker's device idles: part of the task's duration.
+    /// Work during which the device idles: part of the task's duration.
     pub during: Nanos,
 }
 
-/// The work of a device besides cells for a task that is a loop over levels, as in TensorFlow Fold. Like [`HostOverhead`] only a
-/// simulated device pays it.
+/// The work of a loop over levels besides its cells (TensorFlow Fold). Only a simulated device pays it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldLoop<'a> {
     /// The calls of the operation that copies results to the next level.
@@ -74,12 +73,11 @@ pub struct FoldLoop<'a> {
     pub empty_calls: u64,
 }
 
-/// Results that are copied to the next level, in one or more levels in a row.
+/// Results that are copied to the next level, in `times` levels in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Copies {
-    /// The results in each of these levels; with none, the operation is called as well.
+    /// The results in each of these levels; without any, the operation is called as well.
     pub rows: u32,
-    /// The number of levels.
     pub times: u32,
 }
 
@@ -104,7 +102,6 @@ pub enum MemberList {
 }
 
 impl MemberList {
-    /// The members of a task, in the memory of a list that is no longer needed.
     pub(crate) fn of(task: &Task<'_>, spare: Option<MemberList>) -> MemberList {
         match (task.members, spare) {
             (Members::Requests, Some(MemberList::Requests(mut requests))) => {
@@ -132,7 +129,6 @@ impl MemberList {
     }
 }
 
-/// Fills a list anew.
 fn listed<T>(mut memory: Vec<T>, list: &dyn Fn(&mut Vec<T>)) -> Vec<T> {
     memory.clear();
     list(&mut memory);
@@ -146,13 +142,13 @@ pub struct NodeRef {
     pub node: NodeId,
 }
 
-/// Consecutive nodes of one request that run one after another within a task, such as a stage of a network.
+/// Consecutive nodes of one request that run one after another within a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub request: RequestId,
     /// The first node.
     pub from: NodeId,
-    /// The node after the last; equal to `from` if there are none.
+    /// The node after the last.
     pub to: NodeId,
 }
 
@@ -173,15 +169,15 @@ pub struct Step {
     pub cell: CellId,
     /// The nodes that run at once.
     pub batch: u32,
-    /// The number of runs, one after another.
+    /// The number of runs.
     pub times: u32,
-    /// The input size to which the batch is padded, for cells whose time depends on it; otherwise 0.
+    /// The input size to which the batch is padded, or 0.
     pub input: u32,
 }
 
 impl Step {
-    /// The steps on a device that runs the cell at certain batch sizes only: full batches of the largest size, then the rest,
-    /// padded to the next size. `sizes` ascend; an empty list means any size.
+    /// The steps on a device that runs the cell at certain batch sizes only: full batches of the largest, then the
+    /// rest, padded to the next. `sizes` ascend; empty means any size.
     pub fn padded(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
         let (full, rest) = match sizes.last() {
             None => (0, self.batch),
@@ -193,7 +189,7 @@ impl Step {
         largest.into_iter().chain(rest)
     }
 
-    /// The cells that it executes, including padding. A cell counts once for each unit of its input size.
+    /// The executed cells, including padding. A cell counts once for each unit of its input size.
     pub fn cells(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.times) * u64::from(self.input.max(1))
     }
@@ -232,7 +228,6 @@ pub(crate) trait TaskSink {
     /// The batch sizes at which the device runs a cell, ascending; empty if it runs any size.
     fn batches(&self, cell: CellId) -> &[u32];
 
-    /// Passes a task to the backend.
     fn submit(&mut self, id: TaskId, task: &Task<'_>);
 }
 
@@ -250,7 +245,7 @@ impl<'a> Dispatch<'a> {
         self.now
     }
 
-    /// The workers, in the order of their numbers.
+    /// In the order of their numbers.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
         (0..self.tasks.workers() as u16).map(WorkerId)
     }
@@ -259,16 +254,14 @@ impl<'a> Dispatch<'a> {
         self.tasks.unfinished(worker) == 0
     }
 
-    /// The number of unfinished tasks of a worker.
     pub fn unfinished(&self, worker: WorkerId) -> usize {
         self.tasks.unfinished(worker)
     }
 
-    /// Submits a task to its worker's stream, after the tasks that are there already. Its steps are padded to the batch sizes of
-    /// the device.
+    /// Submits a task to its worker's stream. Its steps are padded to the batch sizes of the device.
     ///
     /// # Panics
-    /// On an empty batch, which is a mistake of the policy.
+    /// On an empty batch.
     pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
         assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
         let any_size = task.steps.iter().all(|step| self.sink.batches(step.cell).is_empty());
@@ -298,7 +291,7 @@ impl<'a> Dispatch<'a> {
 
 /// The tasks that are submitted and not finished.
 pub struct TaskBook {
-    /// In the order of submission. A task that finished out of order leaves a gap until all before it have finished.
+    /// In the order of submission. A task that finished out of order leaves a gap.
     open: VecDeque<Option<OpenTask>>,
     first: u64,
     unfinished: Vec<usize>,
@@ -407,7 +400,7 @@ pub struct TaskRow {
     pub task: TaskId,
     pub worker: WorkerId,
     pub stream: StreamId,
-    /// The cell types of its steps, as [`distinct_cells`] gives them.
+    /// See [`distinct_cells`].
     pub cells: SmallVec<[CellId; 2]>,
     pub batch: u32,
     pub submit: Nanos,

@@ -1,9 +1,9 @@
 //! DyNet's automatic batching (Neubig, Goldberg and Dyer, 2017): graphs of operators are built for a batch of requests,
 //! searched for operators that can run as one, and run.
 //!
-//! A batch of requests is one evaluation. The host builds its graph, a node for each operator, and then orders it. The
-//! device idles meanwhile: nothing of an evaluation runs before all of it is ordered, and the next graph is built after
-//! the results have been read. DyNet has two orders: `agenda` and [`by_depth`](super::operators::by_depth).
+//! The host builds the graph of a batch, a node for each operator, and then orders it. The device idles meanwhile, and
+//! the next graph is built after the results have been read. DyNet has two orders: `agenda` and
+//! [`by_depth`](super::operators::by_depth).
 
 mod agenda;
 #[cfg(test)]
@@ -34,11 +34,10 @@ pub struct DyNet {
     pub max_batch: u32,
     pub by: By,
     /// The host's time to build the graph, for each operator. The default is that of ten trees at hidden size 256,
-    /// whose graph took 1.8 ms. They have 5,190 operators by the lists here: 10 trees of 19.1 leaves with 11 operators
-    /// and 18.1 inner nodes with 17. Both times are recalled from papers on later systems; this project has measured
-    /// neither.
+    /// whose graph of 5,190 operators (by the lists here) took 1.8 ms. Both times are recalled from papers on later
+    /// systems; this project has measured neither.
     pub construct_ns: Nanos,
-    /// The host's time to order the graph, for each operator. The default is that of the same trees: 1.2 ms.
+    /// The host's time to order the graph, for each operator; for the same trees 1.2 ms.
     pub merge_ns: Nanos,
 }
 
@@ -46,7 +45,7 @@ pub struct DyNet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// All ready operators of one signature: the one with the lowest mean depth first.
+    /// All ready operators of the signature with the lowest mean depth.
     Agenda,
     /// All operators of one depth and signature.
     Depth,
@@ -65,7 +64,7 @@ impl Settings for DyNet {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        // Equality of operators does not depend on the sizes, as long as these are the same everywhere.
+        // Whether operators are equal does not depend on the sizes, if these are the same everywhere.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         Ok(Box::new(DyNetPolicy {
             settings: self.clone(),

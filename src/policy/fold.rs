@@ -1,17 +1,15 @@
 //! TensorFlow Fold's dynamic batching in detail (Looks et al., ICLR'17): merged graphs in a loop over levels, built on
 //! the host.
 //!
-//! An input has level 0, and a cell one more than its deepest argument, so all leaves are at level 1. An iteration of
-//! the loop sees only the results of the previous one. A result that is needed at a higher level is therefore copied in
-//! every level between, and the result of a root up to the last level. These copies cost time. The loop is as deep as
-//! the deepest graph of the batch, and each iteration calls every cell type, and the copying, even without rows. Words
-//! that cells above level 1 read (the later steps of a chain) are not part of cell graphs; their copies are not
-//! counted.
+//! An input has level 0, and a cell one more than its deepest argument, so all leaves are at level 1. An iteration sees
+//! only the results of the previous one. A result that is needed later is therefore copied in every level between, and
+//! that of a root up to the last level. The loop is as deep as the deepest graph of the batch, and each iteration calls
+//! every cell type, and the copying, even without rows. Words that cells above level 1 read (the later steps of a
+//! chain) are not part of cell graphs; their copies are not counted.
 //!
-//! Before a batch can run, the host finds the level of every node and writes the schedule, in `construct_ns` for each
-//! node. While the worker runs a batch the host may build the next (BatchMaker, section 7.5). It can overlap the share
-//! `overlap` of that work; during the rest the device idles. A batch takes the requests that wait when the host begins
-//! to build it.
+//! The host needs `construct_ns` for each node to find its level and write the schedule. While the worker runs a batch
+//! the host may build the next (BatchMaker, section 7.5): the share `overlap` of the work overlaps; during the rest the
+//! device idles. A batch takes the requests that wait when the host begins.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,11 +30,10 @@ use crate::workload::trace::Request;
 pub struct Fold {
     /// The most requests in a batch; a level may have more cells.
     pub max_batch: u32,
-    /// The host's time for each node of a batch. A simulated device pays it. On a real device it only decides when the
-    /// host could begin the next batch.
+    /// The host's time for each node. A simulated device pays it. In a real run it only decides when the host could
+    /// begin the next batch.
     pub construct_ns: Nanos,
-    /// The share of that work that may overlap with the execution of the previous batch. With 0 no batch is built
-    /// ahead.
+    /// The share of that time that may overlap with the previous batch. With 0 no batch is built ahead.
     pub overlap: f64,
     /// Whether copies of results to the next level cost time.
     pub copies: bool,
@@ -85,14 +82,12 @@ struct FoldPolicy {
 /// Builds the batches of one worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
-    /// When it finishes its work; while a batch waits for the previous one, only the work that overlaps.
+    /// When it finishes; while a batch waits, only the work that overlaps.
     free: Nanos,
-    /// The batch that waits for the previous one.
     waiting: Option<HostOverhead>,
 }
 
 impl Fold {
-    /// The host's work for a batch of `nodes` nodes.
     fn construction(&self, nodes: u64) -> HostOverhead {
         let all = self.construct_ns.saturating_mul(nodes);
         let ahead = Nanos((all.0 as f64 * self.overlap).round() as u64).min(all);
@@ -181,9 +176,9 @@ impl Policy for FoldPolicy {
 /// The loop for the requests of a batch.
 struct Batch {
     levels: Levels,
-    /// The results that are copied, by depth. A level is a depth plus 1.
+    /// The copied results by depth, which is a level minus 1.
     copied: Counts,
-    /// The depths of results that no node needs: they are copied up to the end of the loop.
+    /// The depths of results that no node needs: they are copied to the end of the loop.
     roots: Vec<u32>,
     copies: Vec<Copies>,
 }
@@ -207,7 +202,6 @@ impl Batch {
             CellGraph::Graph(graph) => {
                 let depths = graph.depths();
                 for (node, &depth) in (0..).zip(depths) {
-                    // A result is copied once, even if several nodes need it.
                     match graph.successors(node).iter().map(|next| depths[*next as usize]).max() {
                         Some(needed) => self.hand_on(depth, needed),
                         None => self.roots.push(depth),
@@ -217,7 +211,6 @@ impl Batch {
         }
     }
 
-    /// Copies a result of one depth at all depths before the one that needs it.
     fn hand_on(&mut self, from: u32, needed: u32) {
         let between = needed - from - 1;
         if between > 0 {
@@ -225,7 +218,6 @@ impl Batch {
         }
     }
 
-    /// The batch as a task, after the graphs of all requests were added.
     fn task<'a>(&'a mut self, worker: WorkerId, requests: &'a [RequestId]) -> Task<'a> {
         let depths = self.levels.depths();
         for at in 0..self.roots.len() {

@@ -1,9 +1,9 @@
 //! The ideal of graph batching: a graph built by hand for one shape, and batches of requests of that shape (BatchMaker,
 //! Figure 15).
 //!
-//! The cells of the graph run one after another, each once for the whole batch: nothing is padded, merged or gathered. Cells
-//! of one request, or requests of different shapes, are never batched. The request that has waited longest decides the next
-//! shape; requests of that shape join it in the order of arrival, and the others keep their places.
+//! The cells of the graph run one after another, each once for the whole batch: nothing is padded, merged or gathered,
+//! and cells of one request are never batched. The request that has waited longest decides the next shape; requests of
+//! that shape join it, and the others keep their places.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -62,14 +62,14 @@ struct IdealPolicy {
     /// The line of each graph. Looked up, never iterated.
     forms: HashMap<Form, usize>,
     lines: Vec<Line>,
-    /// The lines with requests, by the place of their first in the order of arrival.
+    /// The lines with requests, by the arrival of their first.
     heads: BTreeMap<u64, usize>,
     requests: Vec<RequestId>,
 }
 
 /// The waiting requests of one graph.
 struct Line {
-    /// The cells of the graph one after another; the batch is set for each task.
+    /// The cells one after another; the batch is set for each task.
     steps: Vec<Step>,
     cells: u64,
     /// With their places in the order of arrival.
@@ -116,7 +116,7 @@ impl Policy for IdealPolicy {
     }
 }
 
-/// A graph by its structure: equal graphs have the same cells and edges, node by node.
+/// Equal graphs have the same cells and edges, node by node.
 struct Form(CellGraph);
 
 impl PartialEq for Form {

@@ -1,10 +1,9 @@
 //! Just-in-time dynamic batching (Zha et al., 2019): requests are computed lazily within a batching scope, through a
 //! look-up table.
 //!
-//! Each node of a request is first put into a table: by its depth, and under a key of its type, its settings, the
-//! layout of its inputs (their number) and the result that it takes (section 4.2). At the end of the scope the slots of
-//! the table run by depth, each as one batch. The granularity of nodes can be chosen: finer nodes find more to batch,
-//! and need more look-ups.
+//! Each node of a request is put into a table by its depth and a key: its type, its settings, the number of its inputs
+//! and the result that it takes (section 4.2). At the end of the scope the slots of the table run by depth, each as one
+//! batch. Finer nodes find more to batch, and need more look-ups.
 //!
 //! | granularity | a node is | nodes of one slot have |
 //! | --- | --- | --- |
@@ -40,8 +39,8 @@ pub struct Jit {
     pub granularity: Granularity,
     /// The most requests in a batching scope.
     pub max_batch: u32,
-    /// The host's time for a look-up. The paper gives no value. The default is DyNet's time to find the place of an
-    /// operator (`merge_ns` of `dynet`), which is the same kind of work.
+    /// The host's time for a look-up. The paper gives no value; the default is DyNet's time for the same kind of work
+    /// (`merge_ns`).
     pub analysis_ns: Nanos,
 }
 
@@ -74,7 +73,7 @@ impl Settings for Jit {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        // Equality of operators does not depend on the sizes, as long as these are the same everywhere.
+        // Whether operators are equal does not depend on the sizes, if these are the same everywhere.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let classes = match self.granularity {
             Granularity::Graph | Granularity::Cell => Classes::new(&whole_cells(setup.cells.len()), key),
@@ -118,8 +117,7 @@ fn whole_cells(cells: usize) -> Vec<List> {
         .collect()
 }
 
-/// The key of a slot, without the depth. The name stands for the result that the operator takes: operators of one name
-/// take the same.
+/// The key of a slot, without the depth. Operators of one name take the same result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     kind: Kind,
@@ -167,7 +165,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// One task for each shape. Its cells run one after another, each for all requests of the shape.
+    /// One task for each shape, whose cells run one after another.
     fn submit_graphs(
         &mut self,
         taken: Taken<'_>,

@@ -1,13 +1,11 @@
 //! Late Batching: cellular batching with ahead-of-time scheduling (AISys'17, section 3).
 //!
-//! A device executes blocks in the order in which they are pushed. The driver therefore knows what a block makes ready as soon
-//! as it is pushed, and forms the next one without waiting for a completion; the device finds it in its queue when the block
-//! before it is done. In terms of BatchMaker's Algorithm 1, each decision gives one task, and is made while the worker still
-//! runs. A block in the queue is closed: a request that arrives joins the next one.
+//! A device executes blocks in the order in which they are pushed. So the driver knows what a block makes ready as soon
+//! as it is pushed, and forms the next one while it runs. In terms of BatchMaker's Algorithm 1, each decision gives one
+//! task to a worker that still runs. A block in the queue is closed: a request that arrives joins the next one.
 //!
-//! Of several workers, those with the fewest unfinished blocks are offered work first, so that none idles while another looks
-//! ahead. A chain that a worker has begun stays in its blocks, before waiting chains, while the worker has unfinished blocks
-//! of the chain's cell type.
+//! Workers with the fewest unfinished blocks are offered work first, so that none idles while another looks ahead. A
+//! chain stays in a worker's blocks, before waiting chains, while the worker has unfinished blocks of its cell type.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +23,7 @@ use crate::workload::trace::Request;
 pub struct Late {
     /// The largest block, for all cells or by cell.
     pub max_batch: PerCell<u32>,
-    /// The smallest block that is formed while the worker has another, for all cells or by cell.
+    /// The smallest block that is formed while another is unfinished, for all cells or by cell.
     pub min_batch: PerCell<u32>,
     /// The most blocks in a device's queue, besides the one that runs.
     pub lookahead: u32,

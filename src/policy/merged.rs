@@ -74,7 +74,7 @@ impl Policy for MergedPolicy {
     }
 }
 
-/// The nodes of a batch by cell type and depth. A node without inputs has depth 0.
+/// The nodes of a batch by cell type and depth. Nodes without inputs have depth 0.
 pub struct Levels {
     by_cell: Vec<Counts>,
     largest_input: Vec<u32>,
@@ -139,7 +139,7 @@ impl Levels {
         self.by_cell.iter().map(Counts::depths).max().unwrap_or(0)
     }
 
-    /// The nodes of one depth and cell type, from depth 0 up. Equal neighbours are one step that runs several times.
+    /// The nodes of one depth and cell type, from depth 0 up; equal neighbours become one step.
     pub fn steps(&mut self) -> &[Step] {
         self.steps.clear();
         let mut count = vec![0i64; self.by_cell.len()];
@@ -164,7 +164,7 @@ impl Levels {
 /// A count for each depth.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// The differences between depths: a chain of any length is two entries.
+    /// Differences between depths: a chain of any length is two entries.
     change: Vec<i64>,
 }
 

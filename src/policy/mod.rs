@@ -29,23 +29,23 @@ pub trait Policy {
     /// A request has arrived. Finish or reject it exactly once, now or later.
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes);
 
-    /// A task is done. Finish the requests that are complete. The default finishes all requests of the task, which is right
-    /// for policies that run whole requests.
+    /// A task is done. Finish the requests that are complete: by default all requests of the task, which is right for
+    /// whole requests.
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         completed.requests.iter().for_each(|request| outcomes.finish(*request));
     }
 
-    /// Submits the tasks that should run now. Called once for each instant with events, after all of them are known. Offer
-    /// idle workers work in the order of their numbers.
+    /// Submits tasks. Called once for each instant with events, after all of them. Offer idle workers work in the order
+    /// of their numbers.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
 
-    /// The next instant at which [`Policy::schedule`] must be called even without events, for batch windows and time-outs.
-    /// Asked after each `schedule`; an instant that is not in the future is ignored.
+    /// The next instant at which [`Policy::schedule`] must be called even without events. Asked after each `schedule`;
+    /// an instant that is not in the future is ignored.
     fn wake_at(&self) -> Option<Nanos> {
         None
     }
 
-    /// Whether it also submits to workers that have unfinished tasks. Decisions are timed whenever one is possible.
+    /// Whether it also submits to workers with unfinished tasks.
     fn works_ahead(&self) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! Graph batching by padding: requests of similar length run as one batch from start to end (TensorFlow, MXNet).
 //!
-//! Requests wait in buckets by length. An idle worker visits the buckets in turn, takes a batch from the next that is not
-//! empty, and runs it to the bucket's length or to that of its longest member (BatchMaker, section 7.1).
+//! Requests wait in buckets by length. An idle worker takes a batch from the next bucket that is not empty, in turn,
+//! and runs it to the bucket's length or to that of its longest member (BatchMaker, section 7.1).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -22,12 +22,12 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Padded {
-    /// The range of lengths that share a bucket: bucket *i* takes lengths from `i · width + 1` to `(i + 1) · width`.
+    /// Bucket *i* takes lengths from `i · width + 1` to `(i + 1) · width`.
     pub bucket_width: u32,
     /// The most requests in a batch.
     pub max_batch: u32,
     pub pad_to: PadTo,
-    /// How long the oldest request of a bucket may wait for the batch to fill. With 0 an idle worker takes any batch.
+    /// How long the oldest request of a bucket may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
 }
@@ -36,7 +36,7 @@ pub struct Padded {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PadTo {
-    /// The longest length of the bucket: a graph for each bucket is built once, before the first request.
+    /// The longest length of the bucket, whose graph is built before the first request.
     Bucket,
     /// The longest member of the batch.
     Longest,
@@ -75,12 +75,12 @@ impl Settings for Padded {
 
 struct PaddedPolicy {
     settings: Padded,
-    /// The length of a request is the input size of its cells, not a number of steps.
+    /// The length of a request is its input size, not its number of steps.
     sized: bool,
-    /// The longest request that the model takes, beyond which no batch is padded.
+    /// The longest request of the model.
     longest: u32,
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
-    /// The buckets that hold a request.
+    /// The buckets that are not empty.
     occupied: BTreeSet<u32>,
     /// The bucket at which the next search begins.
     pointer: u32,
@@ -96,14 +96,13 @@ struct Waiting {
 }
 
 impl PaddedPolicy {
-    /// The next bucket that may send a batch, from the pointer on and around.
+    /// The next bucket that may send, from the pointer on and around.
     fn next_bucket(&self) -> Option<u32> {
         let after = self.occupied.range((Bound::Included(self.pointer), Bound::Unbounded));
         let before = self.occupied.range((Bound::Unbounded, Bound::Excluded(self.pointer)));
         after.chain(before).copied().find(|bucket| self.may_send(*bucket))
     }
 
-    /// A bucket sends when it has a full batch, or when its oldest request has waited for the window.
     fn may_send(&self, bucket: u32) -> bool {
         let waiting = &self.buckets[&bucket];
         waiting.len() >= self.settings.max_batch as usize || self.deadline(waiting).is_some_and(|at| at <= self.now)

@@ -18,16 +18,16 @@ use crate::workload::model::{CellType, Model};
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub model: &'a Model,
-    /// The model's cell types, in the order of their ids.
+    /// In the order of their ids.
     pub cells: &'a [CellType],
     pub workers: usize,
-    /// The costs of tasks by the policy's cost table, without overheads. Always given in a simulated run; in a real run only if
-    /// a table is named and has the model's cells.
+    /// The costs of tasks without overheads. Always given in a simulated run; in a real run only if a table is named
+    /// and has the model's cells.
     pub costs: Option<&'a Arc<dyn CostModel>>,
 }
 
 impl Setup<'_> {
-    /// Refuses models that a policy can't pad: `who` takes chains of cells only.
+    /// Refuses models with other graphs than chains, which `who` can't pad.
     pub fn require_sequences(&self, who: &str) -> Result<(), String> {
         if self.model.is_sequence() {
             return Ok(());
@@ -51,7 +51,7 @@ impl Setup<'_> {
 pub struct PolicyKind {
     /// The value of the key `kind`.
     pub name: &'static str,
-    /// An older name that scenarios may use as well.
+    /// An older name.
     pub alias: Option<&'static str>,
     /// One line for the help.
     pub about: &'static str,
@@ -127,7 +127,7 @@ impl Configured {
         self.kind
     }
 
-    /// Every key with its effective value, defaults included, in the order of the struct's fields.
+    /// Every key with its effective value, in the order of the struct's fields.
     pub fn values(&self) -> serde_json::Map<String, serde_json::Value> {
         self.values.clone()
     }
@@ -157,7 +157,6 @@ struct Entry {
 type Parsed = (Arc<dyn Settings>, serde_json::Map<String, serde_json::Value>);
 
 impl Registry {
-    /// A registry without policies.
     pub fn new() -> Self {
         Registry::default()
     }
@@ -181,7 +180,7 @@ impl Registry {
     /// Adds a kind of policy.
     ///
     /// # Panics
-    /// If there is one of that name already: which of the two a scenario means would depend on the order.
+    /// On a name that is taken.
     #[must_use]
     pub fn with<S: Settings + Default + Serialize + DeserializeOwned + 'static>(mut self) -> Self {
         let kind = S::default().describe();
@@ -205,20 +204,16 @@ impl Registry {
         self.entries.iter().map(|entry| entry.kind.name)
     }
 
-    /// One line about a kind.
     pub fn about(&self, kind: &str) -> Option<&'static str> {
         self.find(kind).map(|(_, entry)| entry.kind.about)
     }
 
-    /// The keys of a kind's `[[policy]]` table that other policies do not share.
+    /// The keys that only this kind has.
     pub fn keys(&self, kind: &str) -> Option<&'static [&'static str]> {
         self.find(kind).map(|(_, entry)| entry.keys)
     }
 
-    /// The settings of one policy, from its table without the keys that all policies share.
-    ///
-    /// # Errors
-    /// An unknown kind, with the known ones; or the key that is unknown or does not parse, with its span in the source.
+    /// Parses a `[[policy]]` table without the keys that all policies share. Errors have their span in the source.
     pub fn parse(&self, kind: &str, table: Spanned<DeTable<'_>>) -> Result<Configured, toml::de::Error> {
         let Some((kind, entry)) = self.find(kind) else {
             let known: Vec<&str> = self.kinds().collect();
@@ -228,7 +223,7 @@ impl Registry {
         Ok(Configured { kind, values, settings })
     }
 
-    /// The entry that a name or an alias selects, and that name.
+    /// The entry of a name or alias, and that name.
     fn find(&self, name: &str) -> Option<(&'static str, &Entry)> {
         self.entries.iter().find_map(|entry| {
             let names = [Some(entry.kind.name), entry.kind.alias];
@@ -237,8 +232,7 @@ impl Registry {
     }
 }
 
-/// The names of a struct's fields in its file format. The derived `Deserialize` passes them to the deserialiser before it
-/// reads anything, so a deserialiser that only listens learns them.
+/// The names of a struct's fields in its file format: the derived `Deserialize` passes them to any deserialiser first.
 fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
     struct Listener<'a>(&'a mut &'static [&'static str]);
 

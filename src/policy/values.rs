@@ -31,11 +31,8 @@ pub enum PerCell<T> {
 }
 
 impl PerCell<u32> {
-    /// The value of each cell type, in the order of `cells`, at most the largest batch that the device has for the cell.
-    /// `key` names the setting in messages.
-    ///
-    /// # Errors
-    /// An unknown cell, a cell without a value, or a 0.
+    /// The value of each cell type, in the order of `cells`, at most the device's largest batch for it. `key` names the
+    /// setting in messages.
     pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
         let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
         let checked = |place: &str, value: u32| match value {

@@ -7,8 +7,7 @@ use crate::task::{Dispatch, Reason, Step, Task};
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-/// Waiting requests in the order of arrival, each with what the policy keeps of it. An idle worker takes those that have
-/// waited longest.
+/// Waiting requests in the order of arrival, each with what the policy keeps of it.
 pub struct FirstCome<K> {
     max_batch: usize,
     requests: VecDeque<RequestId>,
@@ -67,7 +66,6 @@ impl<K> FirstCome<K> {
 }
 
 impl Taken<'_> {
-    /// How many requests waited before the batch was taken.
     pub fn waiting(&self) -> usize {
         self.requests.len() + self.left
     }
@@ -94,11 +92,12 @@ impl Taken<'_> {
     }
 }
 
-/// A batch of chains in which every member takes as many steps as the longest. It counts the cells that are not padding.
+/// A batch of chains in which every member takes as many steps as the longest. It counts the cells that are not
+/// padding.
 #[derive(Debug, Default)]
 pub struct PaddedBatch {
     pub requests: Vec<RequestId>,
-    /// One step for each cell type, with the largest `times` and `input` of any member.
+    /// With the largest `times` and `input` of any member.
     pub steps: Vec<Step>,
     useful_cells: u64,
 }
@@ -131,7 +130,6 @@ impl PaddedBatch {
         }
     }
 
-    /// The batch as a task.
     pub fn task(&self, worker: WorkerId) -> Task<'_> {
         Task::whole_requests(worker, &self.steps, &self.requests, self.useful_cells)
     }

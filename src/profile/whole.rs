@@ -13,7 +13,6 @@ use super::wanted::{Wanted, cells_of, of_input};
 use super::{Profile, Settings, Subject};
 use crate::cost::curve::Curve;
 use crate::error::Result;
-use crate::policy::immediate::Immediate;
 use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry;

@@ -1,4 +1,4 @@
-//! The inner loop allocates nothing: what memory it needs, it keeps from request to request.
+//! The inner loop does not allocate: it keeps its memory from request to request.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -27,14 +27,14 @@ use batchlab::workload::random;
 use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
 
-/// The system's allocator, which counts the calls of each thread.
+/// The system's allocator with a counter for each thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator as it is; the counter allocates nothing.
+// SAFETY: every call is passed on to the system's allocator unchanged; the counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How often one run allocates.
+/// The number of allocations of one run.
 fn allocations(model: &Model, dataset: &str, rate: f64, workers: usize, count: usize, policy: &dyn Settings) -> u64 {
     let find = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     let cells = model.cell_types();
@@ -89,7 +89,7 @@ fn more_requests_allocate_no_more() {
     for ((model, dataset), rate, workers, policy) in cases {
         let run = |count| allocations(model, dataset, rate, workers, count, policy);
         let (few, many) = (run(10_000), run(50_000));
-        // What is kept grows with the longest queue and the largest batch that have been, and that ever more rarely.
+        // The kept memory grows with the longest queue and the largest batch so far, which happens ever more rarely.
         let each = many.saturating_sub(few) as f64 / 40_000.0;
         assert!(each < 0.01, "{policy:?} on {workers} workers, {model:?}: {each} allocations a request");
     }
@@ -116,7 +116,7 @@ fn streams_that_share_a_worker_allocate_no_more_for_more_tasks() {
     assert!(many <= few + 8, "{few} allocations for 1,000 tasks, {many} for 100,000");
 }
 
-/// How often the CUDA backend allocates for the last half of these tasks, each of which is a step and its members.
+/// The number of allocations of the CUDA backend for the last half of these tasks, each a step and its members.
 fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (Step, MemberList)>) -> u64 {
     let shape: Shape = shape.parse().unwrap();
     let requests = Requests::unfold(vec![shape; 320].into(), model).unwrap();
@@ -155,13 +155,13 @@ fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (
 fn the_cuda_backend_allocates_nothing_for_a_task() {
     let step = |cell, times| Step { cell: CellId(cell), batch: 32, times, input: 0 };
     let node = |request, node| NodeRef { request: RequestId(request), node: NodeId(node) };
-    // 32 chains at a time, the members of which change places from task to task.
+    // 32 chains at a time, whose members change places from task to task.
     let chain = |task: u32| {
         let (set, place) = (task / 10 * 32, task % 10);
         MemberList::Nodes((0..32).map(|at| node(set + (at + place / 2) % 32, place)).collect())
     };
     assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..100).map(|task| (step(0, 1), chain(task)))), 0);
-    // 32 chains together to their ends.
+    // 32 chains, run together to their ends.
     let whole = |set: u32| MemberList::Requests((set * 32..(set + 1) * 32).map(RequestId).collect());
     assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..10).map(|task| (step(0, 12), whole(task)))), 0);
     // 32 trees of two leaves at a time.

@@ -1,8 +1,8 @@
 //! The crate against the naive reference, to the nanosecond, on random cases.
 //!
-//! Times are small and often equal or zero, so that events of one instant, whose order the design fixes, are common. A
-//! case on which the two disagree is made smaller as long as they still do, and printed in the form that
-//! `tests/schedules` takes.
+//! Times are small and often equal or zero, so that several events at one instant, whose order the design fixes, are
+//! common. A case on which the two disagree is reduced while they still disagree, and printed in the format of
+//! `tests/schedules`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -28,7 +28,7 @@ fn cellular_serves_trees_as_the_reference_does() {
     agree("cellular", "tree-lstm", 250);
 }
 
-/// Any acyclic graph of four cell types: subgraphs that need several others, and several that one event releases.
+/// Any acyclic graph of four cell types, with subgraphs that need several others, and several that one event releases.
 #[test]
 fn cellular_serves_graphs_as_the_reference_does() {
     agree("cellular", "graphs", 250);
@@ -89,7 +89,7 @@ fn jit_agrees_with_the_reference() {
     }
 }
 
-/// The drawn schedules, too, are what the reference makes of them.
+/// The reference also agrees with the drawn schedules.
 #[test]
 fn schedules_agree_with_the_reference() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schedules");
@@ -101,9 +101,9 @@ fn schedules_agree_with_the_reference() {
         let text = std::fs::read_to_string(&path).unwrap();
         let (input, _) = text.split_once("----\n").expect("a picture below the input");
         let run: Run = toml::from_str(input).unwrap();
-        // The specification, from which the reference was written, has no switches, and steps cost the same in every task, so that it has no
-        // persistent kernels either. Nor does it say how a file describes a model; how graphs are cut is compared on the random ones of
-        // the model "graphs".
+        // The specification from which the reference was written has no switches and no persistent kernels: steps cost
+        // the same in every task. Nor does it say how a file describes a model; the cut of graphs is compared on the
+        // random ones of the model "graphs".
         let beyond = [".switch,", ".persistent,", "\"graph:", "\"dnn:"].iter().any(|what| input.contains(what));
         if beyond || !KNOWN.contains(&run.policy["kind"].as_str().expect("a kind")) {
             continue;
@@ -116,7 +116,7 @@ fn schedules_agree_with_the_reference() {
 /// The policies of the reference.
 const KNOWN: [&str; 8] = ["cellular", "late", "padded", "merged", "immediate", "fold", "ideal", "jit"];
 
-/// Compares the two on so many random cases of a policy and a model.
+/// Compares the two on random cases of a policy and a model.
 fn agree(policy: &str, model: &str, cases: u32) {
     for number in 0..cases {
         let run = random_run(&mut stream(1, number, &format!("{policy} {model}")), policy, model);
@@ -128,7 +128,7 @@ fn agree(policy: &str, model: &str, cases: u32) {
     }
 }
 
-/// What differs first between the crate and the reference, if anything does.
+/// The first difference between the crate and the reference.
 fn difference(run: &Run) -> Option<String> {
     let Ok((requests, tasks)) = catch_unwind(AssertUnwindSafe(|| by_the_crate(run))) else {
         return Some("the crate panics".into());
@@ -176,10 +176,10 @@ fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
     (requests, tasks)
 }
 
-/// The same run, read by the reference's own means.
+/// The same run, parsed by the reference.
 fn case_of(run: &Run) -> Case {
     let table = &run.policy;
-    // Where a table leaves a key out, its default is meant: no least batch, no window, whole buckets.
+    // A key that the table leaves out has its default: no smallest batch, no window, whole buckets.
     let number = |key: &str| table.get(key).map_or(1, |value| value.as_integer().expect("a number") as u32);
     let cells = cells_of(&run.model);
     let limit = |key: &str, cell: &str| match table.get(key) {
@@ -246,7 +246,7 @@ fn cells_of(model: &str) -> &'static [&'static str] {
     }
 }
 
-/// Makes a failing case smaller by one step as long as there is a step after which it still fails.
+/// Reduces a failing case step by step while it still fails.
 fn shrink(mut run: Run) -> (Run, String) {
     while let Some(smaller) = smaller_runs(&run).into_iter().find(|run| difference(run).is_some()) {
         run = smaller;
@@ -255,7 +255,7 @@ fn shrink(mut run: Run) -> (Run, String) {
     (run, what)
 }
 
-/// Simpler variants of a run, the boldest first.
+/// Simpler variants of a run, the largest reduction first.
 fn smaller_runs(run: &Run) -> Vec<Run> {
     let mut variants = Vec::new();
     let lines: Vec<&str> = run.trace.lines().collect();
@@ -319,13 +319,13 @@ fn smaller_runs(run: &Run) -> Vec<Run> {
     variants
 }
 
-/// What a shape of the same kind may be replaced with.
+/// Replacements for a shape of the same kind.
 const SMALL_SHAPES: [&str; 8] =
     ["chain:1", "chain:2", "chain:3", "seq2seq:1>1", "seq2seq:2>2", "tree:0", "tree:2 0", "tree:3 3 0"];
 
-/// A random run. All times come from one small range, so that many fall on the same instant.
+/// A random run. All times are from one small range, so that many fall on the same instant.
 fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
-    // Chains of several cells that two workers could go on with are the crate's alone to order.
+    // The reference does not define the order of multi-cell chains that two workers could continue.
     let one = policy == "late" && matches!(model, "lstm" | "seq2seq");
     let workers = if one { 1 } else { rng.random_range(1..=4) };
     let longest_gap = *pick(rng, &[0, 2, 20, 500, 50_000]);
@@ -344,7 +344,7 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
 
     let cells = cells_of(model);
     let mut costs: Vec<String> = cells.iter().flat_map(|cell| random_costs(rng, cell, dearest)).collect();
-    // Each overhead is given as one number, or by batch size, or there is none.
+    // Each overhead is one number, or depends on the batch size, or is absent.
     let [task_ns, gather_ns, launch_ns] = ["task", "gather", "launch"].map(|name| {
         let given = rng.random_range(0..3);
         if given == 1 {
@@ -387,8 +387,8 @@ fn random_shape(rng: &mut Stream, model: &str) -> String {
     }
 }
 
-/// An acyclic graph whose subgraphs do not wait for each other; its nodes are numbered at random. Neighbours are often of
-/// one type, so that subgraphs are of several nodes.
+/// An acyclic graph whose subgraphs do not wait for each other, with randomly numbered nodes. Neighbours often have one
+/// type, so subgraphs have several nodes.
 fn random_graph(rng: &mut Stream, most: usize) -> String {
     let types = rng.random_range(1..=4);
     loop {
@@ -415,7 +415,7 @@ fn random_graph(rng: &mut Stream, most: usize) -> String {
     }
 }
 
-/// A tree of random arity, or a binary one, or a path; its nodes are numbered at random.
+/// A tree of random arity, a binary tree, or a path, with randomly numbered nodes.
 fn random_tree(rng: &mut Stream, size: usize) -> String {
     let arity = *pick(rng, &[1, 2, 2, size]);
     let mut children = vec![0; size];
@@ -435,7 +435,7 @@ fn random_tree(rng: &mut Stream, size: usize) -> String {
     format!("tree:{}", named.join(" "))
 }
 
-/// One to five rows of a cell, in no order, rising or not.
+/// One to five rows of a cell, in random order, increasing or not.
 fn random_costs(rng: &mut Stream, cell: &str, dearest: u64) -> Vec<String> {
     let mut batches: Vec<u32> = (1..=*pick(rng, &[5, 30])).collect();
     batches.shuffle(rng);
@@ -481,7 +481,8 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
             format!("max_batch = {max_batch}\nconstruct_ns = {construct}\noverlap = {overlap}\ncopies = {copies}")
         }
         "jit" => {
-            // A shape in a file says what its graph is; that of a random graph says nothing, and the crate goes by it.
+            // A shape in a file describes its graph; the shape of a random graph does not, and the crate compares
+            // shapes.
             let granularities = if model == "graphs" { &["cell"][..] } else { &["cell", "graph"] };
             let granularity = pick(rng, granularities);
             let analysis = rng.random_range(0..=longest_time);

@@ -1,7 +1,7 @@
-//! Schedules that a reader can follow: `tests/schedules/*.txt`, each a run above a line of dashes and its picture below.
+//! Readable schedules: `tests/schedules/*.txt`, each with a run above a line of dashes and its drawing below.
 //!
-//! The pictures are drawn anew and compared. `UPDATE_SCHEDULES=1 cargo test --test core golden` writes them into the files;
-//! then read what changed.
+//! The drawings are made again and compared. `UPDATE_SCHEDULES=1 cargo test --test core golden` writes them into the
+//! files; then read what changed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,8 +33,8 @@ fn schedules_are_as_drawn() {
     }
 }
 
-/// A Gantt chart, a column for each nanosecond. A request waits (`.`) from its arrival to the start of its first task
-/// and is in the works (`#`) until its last cell is done. A task is its batch size, drawn out by `-`.
+/// A Gantt chart with a column for each nanosecond. A request waits (`.`) from its arrival to the start of its first
+/// task, and is served (`#`) until its last cell is done. A task is its batch size followed by `-`.
 fn draw(run: &Run) -> String {
     let record = run.run();
     let cells = run.device().cells;

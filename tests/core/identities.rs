@@ -1,4 +1,4 @@
-//! What holds exactly, without statistics: arithmetic of offline runs, and how runs relate to each other.
+//! Exact identities, without statistics: arithmetic of offline runs, and relations between runs.
 
 use crate::lab::{Device, Run, policy};
 use batchlab::cost::table::Overhead;
@@ -15,7 +15,7 @@ fn offline(device: &Device, policy_text: &str, lengths: &[u32]) -> Recorder {
     device.run(&*policy(policy_text), &requests, &vec![Nanos::ZERO; lengths.len()], Keep::default())
 }
 
-/// N requests of T steps in batches of B take (N/B)·T·H(B), in whatever pieces they are submitted.
+/// N requests of T steps in batches of B take (N/B)·T·H(B), however the tasks are submitted.
 #[test]
 fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
     let device = Device::new("lstm", 1, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
@@ -32,8 +32,8 @@ fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
     }
 }
 
-/// Padded to the longest of each four: the share 1 - sum of lengths / sum of batch · longest is waste. Cellular
-/// batching executes what there is.
+/// Padded to the longest of each four, the waste is 1 - sum of lengths / sum of batch · longest. Cellular batching has
+/// none.
 #[test]
 fn padding_wastes_what_it_must() {
     let device = Device::new("lstm", 1, "lstm,1,1000", Overhead::default());
@@ -46,8 +46,8 @@ fn padding_wastes_what_it_must() {
     assert_eq!((record.executed_cells, record.useful_cells), (useful, useful));
 }
 
-/// With requests far apart nothing waits and nothing is batched: a request takes the sum of its cells, and padded
-/// batching runs the rest of its bucket.
+/// Requests far apart do not wait and are not batched: a request takes the sum of its cells, and padded batching runs
+/// the rest of its bucket.
 #[test]
 fn far_apart_all_policies_agree() {
     for workers in 1..=3 {
@@ -96,8 +96,8 @@ fn on_single_cells_cellular_and_padded_are_the_same() {
     assert_eq!((one.start, one.finish), (other.start, other.finish));
 }
 
-/// Every time seven times as long, overheads and windows too: every latency seven times as long.
-/// With one stage and one set of buffers nobody joins and nothing is split: DVABatch is a dynamic batcher with its window.
+/// If every time is seven times as long, overheads and windows included, every latency is seven times as long. With one
+/// stage and one set of buffers DVABatch neither stretches nor splits: it is a dynamic batcher with a window.
 #[test]
 fn a_network_in_one_stage_is_batched_as_a_whole() {
     let lstm = Device::new("lstm", 2, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
@@ -143,7 +143,7 @@ fn scaling_all_times_scales_all_latencies() {
     }
 }
 
-/// Some three hundred requests at a load that makes them wait, with every time `k` times as long.
+/// About three hundred requests at a load that makes them wait, with every time `k` times as long.
 fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
     let mut rng = stream(5, 0, model);
     let shape = |rng: &mut batchlab::workload::random::Stream| match model {
@@ -155,7 +155,7 @@ fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
     };
     let trace: Vec<String> =
         random_arrivals(4, 300, 40).iter().map(|at| format!("{} {}", at.0 * k, shape(&mut rng))).collect();
-    // A row for each batch, and even slopes behind the last: nothing is rounded.
+    // A row for each batch, and integer slopes after the last: nothing is rounded.
     let row = |cell: &str, base: u64| -> Vec<String> {
         (1..=8).map(|batch| format!("{cell},{batch},{}", k * (base + batch * (batch + 1)))).collect()
     };
@@ -190,7 +190,8 @@ fn random_arrivals(seed: u64, count: usize, longest: u64) -> Vec<Nanos> {
         .collect()
 }
 
-/// Chunks of k steps of sequences whose lengths are multiples of k are single steps, k times as long, of sequences of a k-th of the length.
+/// Chunks of k steps of sequences whose lengths are multiples of k equal single steps, k times as long, of sequences of
+/// a k-th of the length.
 #[test]
 fn chunks_of_whole_multiples_are_longer_steps() {
     let rng = &mut stream(7, 0, "chunks");

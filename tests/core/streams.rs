@@ -1,4 +1,4 @@
-//! A policy that uses several streams of a worker, from its settings to the files of a run.
+//! A policy that uses several streams of each worker, from its settings to the files of a run.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -28,12 +28,12 @@ use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Request;
 use serde::{Deserialize, Serialize};
 
-/// `kind = "abreast"`: whole requests, first come first served, padded to the longest, a batch on each stream that is free.
+/// `kind = "abreast"`: whole requests, first come first served, padded to the longest, one batch on each free stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Abreast {
     streams: u16,
-    /// Together the batches of all streams take this share of the device, in percent. So it has to know costs.
+    /// The share of the device that the batches of all streams may use together, in percent. It needs costs.
     percent: u32,
 }
 
@@ -43,7 +43,7 @@ impl Default for Abreast {
     }
 }
 
-/// The smallest batch of the first cell type that takes a share of the device.
+/// The smallest batch of the first cell type that uses a share of the device.
 fn batch_of(costs: &dyn CostModel, share: Share) -> u32 {
     let takes = |batch: &u32| costs.demand(&Step { cell: CellId(0), batch: *batch, times: 1, input: 0 }) >= share;
     (1..=64).find(takes).unwrap_or(64)
@@ -133,10 +133,10 @@ fn a_stream_that_was_not_asked_for_breaks_a_law() {
     check(&Quiet {}, &Guarantees::default());
 }
 
-/// Batches up to 4 take the same time, so that 4 are preferred.
+/// Batches up to 4 take the same time, so 4 is preferred.
 const COSTS: &str = "lstm,1,100\nlstm,4,100\nlstm,8,200";
 
-/// So many chains of three, all at once, with a cost of 5 ns for each task.
+/// Chains of three that arrive at once, with a cost of 5 ns for each task.
 fn served(streams: u16, percent: u32, requests: usize) -> Recorder {
     let device = Device::new("lstm", 1, COSTS, Overhead { task: Some(Nanos(5)), ..Overhead::default() });
     let requests = device.requests(vec![Shape::Chain(3); requests]);
@@ -163,7 +163,7 @@ fn registry() -> Registry {
     Registry::standard().with::<Abreast>()
 }
 
-/// A scenario of six chains of three, all there from the start, with this `[device]`.
+/// A scenario of six chains of three that arrive at once, with this `[device]`.
 fn scenario(folder: &Path, device: &str) -> Result<Scenario, Error> {
     fs::write(folder.join("costs.csv"), format!("cell,batch,ns\n{COSTS}\n")).unwrap();
     fs::write(folder.join("broken.csv"), "cell,batch,ns\nlstm,0,5\n").unwrap();
@@ -196,11 +196,11 @@ fn files_and_figures_have_a_lane_for_each_stream() {
     assert!(gantt.contains("worker 0.0") && gantt.contains("worker 0.1"), "{gantt}");
     let point_json: serde_json::Value = serde_json::from_str(&read("point.json")).unwrap();
     assert!(point_json.to_string().contains("\"utilization\":1.0"), "{point_json}");
-    // Gone through once more it is the same run.
+    // A second run is identical.
     let again = Again::run(&results, point, Subject::Task(TaskId(1)), &Executors::standard()).unwrap();
     assert_eq!(again.record.busy, [Nanos(610)]);
     assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
-    // Two streams serve no more than one of full batches: 4 of 100 · 3 ns at a time, of which the overhead is no part.
+    // Two streams serve no more than one stream of full batches: 4 in 100 · 3 ns, without the overhead.
     let bounds: serde_json::Value = serde_json::from_slice(&fs::read(path.join("bounds.json")).unwrap()).unwrap();
     assert_eq!(bounds["ceiling_rps"], 4e9 / 300.0);
 }

@@ -1,12 +1,11 @@
 //! The queue of a cell type whose subgraphs are chains: a timing wheel.
 //!
-//! A chain always has exactly one ready node, the one after its last submitted node. A task takes one node of each of the
-//! first chains in the queue, so a chain that was taken once is in every task until it ends. Only its last task needs to be
-//! known. A worker therefore holds its chains as a [`RunSet`], sorted by the number of that task. A task costs the chains
-//! that join and leave, not those that stay: the cost of a chain does not grow with its length.
+//! A chain always has one ready node, the one after its last submitted node. A task takes one node of each of the first
+//! chains in the queue, so a chain is in every task from its first on until it ends, and only its last task matters. A
+//! worker holds its chains as a [`RunSet`], sorted by that task. A task then costs the chains that join and leave, not
+//! those that stay: the cost of a chain does not grow with its length.
 //!
-//! With a `chunk` above 1 a task runs that many steps of each chain. A chain is in one task for each of its chunks, and only
-//! the last of them may be shorter.
+//! With a `chunk` above 1 a task runs that many steps of each chain; only the last task of a chain may run fewer.
 
 use std::collections::VecDeque;
 
@@ -32,7 +31,7 @@ struct Chain {
 /// A chain in a [`RunSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
-    /// The number of its last task in the set.
+    /// Its last task in the set.
     end: u64,
     released: u64,
     pub key: RequestKey,
@@ -40,14 +39,14 @@ pub struct Running {
     pub last: NodeId,
 }
 
-/// The chains that a worker runs together, or last ran.
+/// The chains that a worker runs together.
 #[derive(Debug)]
 struct RunSet {
     /// Tasks taken so far.
     step: u64,
     /// Tasks taken and not done.
     unfinished: u32,
-    /// The chains by the remainder of their `end`; each slot is in the order of release.
+    /// By the remainder of `end`; each slot in the order of release.
     wheel: Box<[Vec<Running>; SLOTS]>,
     chains: usize,
     members: MemberSet,
@@ -55,7 +54,7 @@ struct RunSet {
     newest: u64,
 }
 
-/// More than the steps of most sentences, and few enough for the wheel to stay in the nearest cache.
+/// More than the steps of most sentences; small enough for the nearest cache.
 const SLOTS: usize = 128;
 
 impl Default for RunSet {
@@ -80,7 +79,7 @@ impl RunSet {
             slot.push(running);
             self.newest = chain.released;
         } else {
-            // It comes from another worker's set and was released before some chains of this one.
+            // It comes from another worker's set.
             slot.insert(slot.partition_point(|other| other.released < chain.released), running);
         }
         self.chains += 1;
@@ -102,7 +101,7 @@ impl RunSet {
         });
     }
 
-    /// Turns the set into waiting chains, in no order, and leaves it empty.
+    /// Turns the set into waiting chains, in no order.
     fn dissolve(&mut self, waiting: &mut Vec<Chain>) {
         let step = self.step;
         for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
@@ -116,7 +115,7 @@ impl RunSet {
         self.wheel.iter().filter_map(|slot| slot.first()).min_by_key(|running| running.released)
     }
 
-    /// The chains in no order, each with the number of tasks that will hold it.
+    /// In no order, each with the number of tasks that will hold it.
     fn iter(&self) -> impl Iterator<Item = (&Running, u32)> {
         self.wheel.iter().flatten().map(|running| (running, (running.end - self.step) as u32))
     }
@@ -127,17 +126,15 @@ impl RunSet {
 pub struct ChainQueue {
     /// The steps of a chain that a task runs.
     chunk: u32,
-    /// The time of a cell depends on its input size.
     sized: bool,
-    /// In the order of release. All were released after the chains of any free set, except while two sets are free at once;
-    /// [`ChainQueue::begin`] restores that.
+    /// In the order of release, and after the chains of all free sets, unless two sets are free; [`ChainQueue::begin`]
+    /// restores that.
     waiting: VecDeque<Chain>,
-    /// Sets whose tasks are done: their chains are not pinned.
+    /// Sets without unfinished tasks: their chains are not pinned.
     free: Vec<RunSet>,
     /// The set of each worker that has unfinished tasks of this type.
     held: Vec<Option<RunSet>>,
     spare: Vec<RunSet>,
-    /// The chains that are not pinned.
     unpinned: usize,
     /// Empty, kept for its memory.
     returning: Vec<Chain>,
@@ -157,7 +154,7 @@ impl ChainQueue {
         }
     }
 
-    /// Gives a worker without unfinished tasks of this type a set of all chains that have run and are not pinned.
+    /// A set for a worker without unfinished tasks: all chains that have run and are not pinned.
     fn begin(&mut self) -> RunSet {
         let in_order =
             self.free.len() == 1 && self.waiting.front().is_none_or(|chain| chain.released > self.free[0].newest);
@@ -170,8 +167,8 @@ impl ChainQueue {
         set
     }
 
-    /// Dissolves the free sets: their chains wait again, each at its place. Needed only when sets of several workers are free,
-    /// because the order of release then runs through more than one of them.
+    /// Turns the free sets into waiting chains, each at its place. Needed if several are free: the order of release
+    /// runs through all of them.
     fn return_to_line(&mut self) {
         let back = &mut self.returning;
         for mut set in self.free.drain(..) {
@@ -228,7 +225,7 @@ impl ReadyQueue for ChainQueue {
         let mut set = match self.held[worker.index()].take() {
             None => self.begin(),
             Some(set) => {
-                // Chains that other workers have left can join this worker's chains while these still run.
+                // Chains of other workers' sets can join while this one runs.
                 if set.chains < max {
                     self.return_to_line();
                 }

@@ -18,13 +18,13 @@ pub struct Core<R> {
     pub(super) rule: R,
     pub(super) requests: Requests,
     pub(super) types: Vec<TypeState>,
-    /// The cell types by descending priority, then by name.
+    /// By descending priority, then by name.
     pub(super) by_priority: Vec<usize>,
     /// The steps of each chain that a task runs.
     pub(super) chunk: u32,
-    /// The members of each worker's last task, which decide whether the next has to gather.
+    /// Of each worker's last task: if they change, the next task gathers.
     pub(super) last_members: Vec<Option<MemberSet>>,
-    /// Unfinished tasks in order of submission, from number `first_running`.
+    /// Unfinished tasks from number `first_running` on.
     pub(super) running: VecDeque<Option<Batch>>,
     first_running: u64,
     /// Kept for their memory.
@@ -43,7 +43,7 @@ pub(super) struct TypeState {
 }
 
 impl<R> Core<R> {
-    /// An empty system. An error begins with the key whose value does not fit the model's cells.
+    /// An error begins with the key that does not fit the model's cells.
     pub fn new(
         rule: R,
         max_batch: &PerCell<u32>,
@@ -88,7 +88,6 @@ impl<R> Core<R> {
         self.release();
     }
 
-    /// A task is done: releases the subgraphs that waited only for it, and finishes the requests that are complete.
     pub fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         let place = (completed.task.0 - self.first_running) as usize;
         let mut batch = self.running[place].take().expect("each task completes once");

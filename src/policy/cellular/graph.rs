@@ -1,8 +1,8 @@
 //! The queue of a cell type whose subgraphs are general graphs: trees, layers, diamonds.
 //!
-//! Subgraphs are in a linked list in the order of release. A task walks the list from the front and takes ready nodes; a
-//! subgraph leaves the list when all its nodes have been submitted. A task costs the nodes that it takes and the subgraphs
-//! that it passes over because they are pinned to other workers.
+//! Subgraphs are in a linked list in the order of release. A task takes ready nodes from the front; a subgraph leaves
+//! the list after its last node was submitted. A task costs its nodes and the subgraphs that it passes over because
+//! they are pinned elsewhere.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,7 +23,7 @@ struct Entry {
     released: u64,
     key: RequestKey,
     graph: Arc<Graph>,
-    /// Ready nodes in the order in which they became ready.
+    /// In the order in which they became ready.
     ready: VecDeque<u32>,
     /// Nodes that have not been submitted.
     left: u32,
@@ -82,8 +82,7 @@ impl GraphQueue {
         }
     }
 
-    /// Makes the nodes of a share's subgraph ready that need only submitted nodes. `missing` counts the inputs within the
-    /// subgraph that each node of the request still lacks.
+    /// Makes the nodes ready that need only submitted nodes of their subgraph. `missing` counts the others, by node.
     fn make_ready(&mut self, worker: WorkerId, share: &Share, nodes: &[u32], missing: &mut [u32]) {
         let entry = &mut self.entries[share.entry as usize];
         let before = entry.ready.len();

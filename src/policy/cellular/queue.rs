@@ -9,11 +9,9 @@ use crate::task::Part;
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::model::CellType;
 
-/// The subgraphs of one cell type that have nodes to submit, in the order of their release.
-///
-/// While a subgraph has unfinished tasks on a worker it is *pinned*: no other worker may run its nodes.
+/// The subgraphs of one cell type that have nodes to submit, in the order of release. While a subgraph has unfinished
+/// tasks on a worker it is *pinned* to it.
 pub trait ReadyQueue {
-    /// Appends a subgraph.
     fn push(&mut self, released: &Released<'_>);
 
     /// How many nodes the worker could take.
@@ -22,19 +20,19 @@ pub trait ReadyQueue {
     /// The request whose node the worker would take first.
     fn head(&self, worker: WorkerId) -> Option<RequestKey>;
 
-    /// Takes the nodes of the worker's next task from the front, at most `max`.
+    /// Takes the nodes of the worker's next task from the front.
     fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet;
 
-    /// The work of that task, which has `size` nodes.
+    /// The work of that task.
     fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent;
 
-    /// Visits the members of that task in the order of release.
+    /// Visits its members in the order of release.
     fn members(&self, worker: WorkerId, batch: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part));
 
-    /// That task has been submitted: makes the nodes ready that depend only on submitted ones.
+    /// It has been submitted: makes the nodes ready that depend only on submitted ones.
     fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests);
 
-    /// A task is done. A subgraph without unfinished tasks is no longer pinned.
+    /// A task is done. Subgraphs without unfinished tasks are no longer pinned.
     fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes);
 }
 
@@ -46,7 +44,7 @@ pub struct Batch {
     pub begins: Vec<RequestId>,
     /// The chains that end with this task.
     pub ended: Vec<Running>,
-    /// The nodes of graphs, and the subgraphs to which they belong.
+    /// The nodes of graphs, and their subgraphs.
     pub nodes: Vec<u32>,
     pub shares: Vec<Share>,
 }
@@ -63,15 +61,15 @@ impl Batch {
 
 /// The work of a task.
 pub struct Extent {
-    /// The steps of the chain that has the most left, up to a chunk.
+    /// Of the chain with the most steps left.
     pub steps: u32,
     /// The input size to which the batch is padded.
     pub input: u32,
-    /// The cells that belong to a request; the others are padding.
+    /// Cells that are not padding.
     pub useful_cells: u64,
 }
 
-/// Both kinds of queue. An enum, not a box, because the inner loop calls it about ten times for each task.
+/// An enum, not a box: the inner loop calls it about ten times for each task.
 pub enum Queue {
     Chains(ChainQueue),
     Graphs(GraphQueue),
@@ -131,29 +129,28 @@ impl ReadyQueue for Queue {
     }
 }
 
-/// A fingerprint of a task's members: an ordered list of (subgraph, number of nodes). The order is that of release, so the
-/// set decides the list. A sum of well-mixed values tells sets apart: two different sets collide once in 2^64.
+/// A fingerprint of a task's members: a list of (subgraph, number of nodes) in the order of release. A sum of
+/// well-mixed values: two different sets collide once in 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u64);
 
 impl MemberSet {
-    /// Adds nodes of a subgraph, which is named by its place in the order of release.
+    /// Adds nodes of a subgraph, named by its place in the order of release.
     pub fn add(&mut self, released: u64, nodes: u32) {
         self.0 = self.0.wrapping_add(mix(released, nodes));
     }
 
-    /// Removes what [`MemberSet::add`] added.
     pub fn remove(&mut self, released: u64, nodes: u32) {
         self.0 = self.0.wrapping_sub(mix(released, nodes));
     }
 }
 
-/// The number of nodes goes into the upper bits, which are zero in the first 2^40 places of the order of release.
+/// The number goes into the upper bits, which are zero in the first 2^40 places.
 fn mix(released: u64, nodes: u32) -> u64 {
     split_mix(released ^ u64::from(nodes).rotate_right(24))
 }
 
-/// The finaliser of SplitMix64: a bijection in which each bit affects all others.
+/// The finaliser of SplitMix64, a bijection in which each bit affects all others.
 fn split_mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -11,10 +11,9 @@ use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId};
 use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::trace::Request;
 
-/// The place of a request among those in the system.
+/// The place of a request in [`Requests`].
 pub type RequestKey = u32;
 
-/// A request in the system.
 pub struct RequestState {
     pub request: RequestId,
     pub arrival: Nanos,
@@ -22,7 +21,7 @@ pub struct RequestState {
 }
 
 enum Rest {
-    /// The runs of a chain that are left, the present one first, and the number of nodes before it.
+    /// The runs that are left, the present one first, and the number of nodes before it.
     Runs {
         left: SmallVec<[Run; 2]>,
         before: u32,
@@ -32,13 +31,13 @@ enum Rest {
 
 struct GraphState {
     graph: Arc<Graph>,
-    /// For each node, the inputs within its subgraph that have not been submitted.
+    /// By node, the inputs within its subgraph that have not been submitted.
     inner_missing: Vec<u32>,
-    /// For each subgraph, the inputs from other subgraphs that have not completed.
+    /// By subgraph, the inputs from other subgraphs that have not completed.
     outer_missing: Vec<u32>,
     /// Nodes that have not completed.
     nodes_left: u32,
-    /// The last completed task with nodes of this request, and the position of the first of them.
+    /// The last completed task of this request, and the position of its first node in it.
     seen: (TaskId, usize),
 }
 
@@ -56,7 +55,7 @@ pub struct Requests {
     states: Vec<RequestState>,
     /// Places of requests that have left.
     vacant: Vec<RequestKey>,
-    /// Subgraphs to release: the position of the request in the completed task, the subgraph, the request.
+    /// To release: the position of the request in the completed task, the subgraph, the request.
     released: Vec<(usize, u32, RequestKey)>,
     next_release: u64,
 }
@@ -82,7 +81,7 @@ impl IndexMut<RequestKey> for Requests {
 }
 
 impl RequestState {
-    /// The number of nodes and the input size of a chain's present run; a chain in a graph is a single node.
+    /// The length and input size of the present run; a chain in a graph is a single node.
     pub fn run(&self) -> (u32, u32) {
         match &self.rest {
             Rest::Runs { left, .. } => (left[0].length, left[0].input),
@@ -104,7 +103,7 @@ impl RequestState {
         &state.graph
     }
 
-    /// For each node of a graph, the inputs within its subgraph that have not been submitted.
+    /// By node, the inputs within its subgraph that have not been submitted.
     pub fn inner_missing(&mut self) -> &mut [u32] {
         let Rest::Graph(state) = &mut self.rest else { unreachable!("chains have a queue of their own") };
         &mut state.inner_missing
@@ -129,7 +128,7 @@ impl Requests {
                 Rest::Runs { left: SmallVec::from_slice(runs), before: 0 }
             }
             CellGraph::Graph(graph) => {
-                // The counters of the request that had this place give their memory.
+                // Reuses the counters of the request that had this place.
                 let (mut inner_missing, mut outer_missing) = match reused.map(|key| &mut self.states[key as usize].rest)
                 {
                     Some(Rest::Graph(old)) => {
@@ -159,7 +158,7 @@ impl Requests {
         }
     }
 
-    /// A node of a graph has completed: counts down the subgraphs that wait for it.
+    /// A node of a graph has completed.
     pub fn node_done(&mut self, key: RequestKey, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
         let state = &mut self.states[key as usize];
         let Rest::Graph(rest) = &mut state.rest else { unreachable!("chains end as a whole") };
@@ -200,8 +199,8 @@ impl Requests {
         }
     }
 
-    /// Passes on the subgraphs that have become free: requests in the order of their positions in the completed task,
-    /// subgraphs of one request by their number.
+    /// Passes on the subgraphs that are free to run, in the order of the requests' positions in the completed task,
+    /// then by their number.
     pub fn release(&mut self, mut queue: impl FnMut(CellId, &Released<'_>)) {
         self.released.sort_unstable();
         for (_, subgraph, key) in self.released.drain(..) {

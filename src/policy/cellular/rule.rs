@@ -5,9 +5,8 @@ use super::requests::Requests;
 use crate::task::Reason;
 use crate::units::{CellId, Nanos, WorkerId};
 
-/// Chooses the cell type that a worker runs next (Algorithm 1, lines 4 to 10).
-///
-/// It may keep state, but must decide the same for the same calls. It is called in the inner loop and should not allocate.
+/// Chooses the cell type that a worker runs next (Algorithm 1, lines 4 to 10). It is called in the inner loop and
+/// should not allocate.
 pub trait SelectionRule {
     /// `cells` are all cell types, by descending priority and then by name. `None` leaves the worker without a task.
     fn choose<'a>(&mut self, cells: impl Iterator<Item = CellView<'a>>) -> Option<Choice>;
@@ -18,18 +17,18 @@ pub trait SelectionRule {
 pub struct CellView<'a> {
     pub cell: CellId,
     pub name: &'a str,
-    /// The nodes that the worker could run now. Subgraphs with unfinished tasks on other workers do not count.
+    /// The nodes that the worker could run now, which excludes subgraphs pinned to other workers.
     pub ready: usize,
     /// The unfinished tasks of this type, on all workers.
     pub running_tasks: u32,
-    /// Higher runs first: types later in the graph have a higher priority (BatchMaker, section 4.3).
+    /// Higher runs first: types later in the graph (BatchMaker, section 4.3).
     pub priority: i32,
     /// The largest batch.
     pub max_batch: usize,
     pub(super) head: Head<'a>,
 }
 
-/// Finds the head of a queue when a rule asks for it.
+/// Finds the head of the queue on demand.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
     pub queue: &'a Queue,
@@ -38,8 +37,8 @@ pub(super) struct Head<'a> {
 }
 
 impl CellView<'_> {
-    /// The arrival of the request at the head of the queue: the one whose node the worker would take first. `None` if no node
-    /// is ready.
+    /// The arrival of the request at the queue's head, whose node the worker would take first. `None` if no node is
+    /// ready.
     pub fn head_arrival(&self) -> Option<Nanos> {
         let Head { queue, requests, worker } = self.head;
         queue.head(worker).map(|key| requests[key].arrival)
@@ -59,7 +58,6 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Why a task of up to `max_batch` of the `ready` nodes is submitted to a worker with `before` unfinished tasks.
     pub(super) fn reason(
         &self,
         name: &str,

@@ -1,5 +1,4 @@
-//! The user's decisions on the mechanism (DVABatch, Figure 12): which requests are admitted, and how a batch goes on
-//! after a stage.
+//! The user's conditions (DVABatch, Figure 12): which requests enter, and how a batch goes on after a stage.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,14 +6,14 @@ use super::Stage;
 use super::table::{BatchTable, Query, Row};
 use crate::units::Nanos;
 
-/// A user's conditions for the operations new, stretch and split.
+/// Conditions for the operations new, stretch and split.
 pub trait Conditions {
     /// The line in which a query waits; queries of one line can share a batch.
     fn line(&self, _: &Query) -> u32 {
         0
     }
 
-    /// The first stage can take a batch, and requests wait: decides what becomes of them now.
+    /// Requests wait and the first stage can take a batch: decides what becomes of them.
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter>;
 
     /// The next instant at which [`Conditions::enter`] must be called even without events.
@@ -22,32 +21,31 @@ pub trait Conditions {
         None
     }
 
-    /// Whether a batch of this size and input may be split after some stage. Such a batch is not stretched, and its
-    /// stages run one after another.
+    /// Whether a batch of this size and input may be split later. If so it is not stretched, and its stages run one
+    /// after another.
     fn may_split(&self, _batch: u32, _input: u32) -> bool {
         false
     }
 
-    /// How a batch goes on that has passed a stage as a whole.
+    /// How a batch goes on after a stage.
     fn after(&mut self, _: &AfterStage<'_>, _: &mut Onward) {}
 }
 
 /// A batch that has passed a stage as a whole.
 pub struct AfterStage<'a> {
     pub stage: Stage,
-    /// Queries that are done have left it.
     pub row: &'a Row,
     pub now: Nanos,
 }
 
-/// How a batch goes on: unchanged, unless something is added here.
+/// How a batch goes on; the default is unchanged.
 #[derive(Debug, Default)]
 pub struct Onward {
-    /// Queries that leave before their last stage, by their places in the row.
+    /// Queries that leave early, by their places in the row.
     pub exits: Vec<u32>,
-    /// Queries that stay in the batch and skip stages. A stage that all queries skip runs nothing.
+    /// Queries that skip stages but stay. A stage that all skip runs nothing.
     pub skips: Vec<Skip>,
-    /// **split**: the sizes of the new batches; empty to leave it whole.
+    /// **split**: the sizes of the parts; empty: whole.
     pub parts: Vec<u32>,
 }
 
@@ -62,22 +60,16 @@ impl Onward {
 /// A query that skips stages (DVABatch, section 9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {
-    /// Its place in the row.
     pub place: u32,
-    /// The next stage in which it takes part. It must have that stage: a query that skips all others leaves.
+    /// The next stage in which it takes part. To skip all others is to leave.
     pub until: Stage,
 }
 
 /// What becomes of waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enter {
-    /// **new**: the first requests of a line become a batch.
-    New {
-        line: u32,
-        count: usize,
-        /// The input size to which they are padded: at least the largest of them.
-        input: u32,
-    },
+    /// **new**: the first requests of a line become a batch, padded to `input`.
+    New { line: u32, count: usize, input: u32 },
     /// **stretch**: the first requests of the newest batch's line join it.
     Stretch { count: usize },
 }
@@ -97,13 +89,12 @@ impl Lines {
         self.lines.is_empty()
     }
 
-    /// The lines that are not empty, in the order of their numbers: each with its length and the arrival of its first
-    /// request.
+    /// The lines with requests: each with its number, length and first arrival.
     pub fn iter(&self) -> impl Iterator<Item = (u32, usize, Nanos)> {
         self.lines.iter().map(|(line, waiting)| (*line, waiting.len(), waiting[0].0))
     }
 
-    /// The line whose first request has waited longest; of several, the one with the lowest number.
+    /// The line whose first request has waited longest; of several, the lowest number.
     pub fn oldest(&self) -> Option<(u32, usize, Nanos)> {
         self.iter().min_by_key(|(line, _, arrival)| (*arrival, *line))
     }
@@ -119,7 +110,7 @@ impl Lines {
 
     /// Removes the first `count` requests of a line.
     pub(super) fn take(&mut self, line: u32, count: usize, taken: &mut Vec<Query>) {
-        let waiting = self.lines.get_mut(&line).expect("somebody waits in the line");
+        let waiting = self.lines.get_mut(&line).expect("the line is not empty");
         taken.extend(waiting.drain(..count).map(|(_, query)| query));
         if waiting.is_empty() {
             self.lines.remove(&line);
@@ -127,13 +118,11 @@ impl Lines {
     }
 }
 
-/// The state at the moment in which requests may enter.
+/// The state when requests may enter.
 pub struct Entry<'a> {
     pub lines: &'a Lines,
-    /// The worker's ongoing batches.
     pub table: &'a BatchTable,
     pub now: Nanos,
-    /// The batch that can be stretched: the newest, unless it may be split or its first part has reached the last
-    /// stage.
+    /// The newest batch, unless it may be split or has reached the last stage.
     pub stretchable: Option<&'a Row>,
 }

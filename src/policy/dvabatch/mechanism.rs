@@ -1,12 +1,11 @@
-//! The mechanism: a batch table, and for each stage an executor with its queue and buffer pairs (DVABatch, Figures 7
-//! and 12).
+//! The mechanism of one worker: a batch table, and for each stage an executor with its queue and buffer pairs
+//! (DVABatch, Figures 7 and 12).
 //!
-//! Admitted requests become a row of the table and an item of the first queue. The first executor *pulls* the item and
-//! *checks* its buffer pair. Once that is legitimate it *works*: a task runs on the stage's stream. When the task is
-//! done, queries that have passed their last stage leave. The others are passed to the next queue if the batch has
-//! caught up with them, whole or split as the conditions say. The executor is *inactive* until it has a legitimate pair
-//! again, and only then gives the used pair back to the stage before. With one set of buffers, or with an executor that
-//! keeps its pair, each stage waits for all later ones; with several sets they run side by side.
+//! Admitted requests become a row of the table and an item of the first queue. An executor *pulls* an item, *checks*
+//! its buffer pair, and *works* once that is legitimate: a task runs on the stage's stream. After the task, queries
+//! that have passed their last stage leave. The others go to the next queue once their batch has caught up, whole or
+//! split as the conditions say. The executor is *inactive* until it has a legitimate pair, and only then gives the used
+//! one back. With one set of buffers each stage waits for all later ones; with several they run side by side.
 
 use std::sync::Arc;
 
@@ -22,13 +21,12 @@ use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 /// The streams of a worker. Later stages share them in turn.
 pub const STREAMS: u16 = 32;
 
-/// The mechanism on one worker.
 pub struct Mechanism {
     worker: WorkerId,
     slicing: Arc<Slicing>,
     table: BatchTable,
     buffers: Buffers,
-    /// By stage; stages that no batch has reached are missing.
+    /// By stage, as far as batches have come.
     executors: Vec<Executor>,
     running: Vec<(TaskId, Stage)>,
     // Kept for their memory.
@@ -39,7 +37,6 @@ pub struct Mechanism {
     onward: Onward,
 }
 
-/// The conditions that decide how batches go on, and the outcomes that record finished requests.
 struct Asked<'a> {
     now: Nanos,
     conditions: &'a mut dyn Conditions,
@@ -69,7 +66,6 @@ impl Mechanism {
         &self.table
     }
 
-    /// The executors of the stages that batches have reached.
     pub fn executors(&self) -> &[Executor] {
         &self.executors
     }
@@ -116,7 +112,7 @@ impl Mechanism {
         running
     }
 
-    /// Queries of a batch wait after a stage, in the set of buffers that was written.
+    /// Queries wait after a stage for the rest of their batch.
     fn rest(&mut self, stage: Stage, row: RowId, written: Pair) {
         let executor = &mut self.executors[stage.index()];
         if executor.resting.is_none_or(|(resting, _)| resting != row) {
@@ -125,15 +121,13 @@ impl Mechanism {
         }
     }
 
-    /// No query of an item takes part in a stage, so the stage runs nothing. Nothing new is known of the queries, so
-    /// the conditions are not asked.
+    /// No query of an item takes part in a stage. Nothing new is known, so the conditions are not asked.
     fn pass_by(&mut self, stage: Stage) {
         let Running { item, into, .. } = self.finish(stage);
         self.rest(stage, item.row, into);
         self.go_on_if_caught_up(stage, item.row, None);
     }
 
-    /// Queries that wait after a stage go on if no query of their batch is at an earlier stage.
     fn go_on_if_caught_up(&mut self, stage: Stage, row: RowId, asked: Option<&mut Asked<'_>>) {
         let executor = &mut self.executors[stage.index()];
         let Some((_, pair)) = executor.resting.filter(|(resting, _)| *resting == row) else { return };
@@ -148,7 +142,7 @@ impl Mechanism {
         }
     }
 
-    /// A batch has passed a stage as a whole: the conditions say how it goes on.
+    /// A batch has passed a stage as a whole.
     fn go_on(&mut self, stage: Stage, item: Item, pair: Pair, asked: &mut Asked<'_>) {
         let mut onward = std::mem::take(&mut self.onward);
         onward.clear();
@@ -182,7 +176,6 @@ impl Mechanism {
         self.onward = onward;
     }
 
-    /// Puts an item into the next queue.
     fn hand_on(&mut self, stage: Stage, item: Item, pair: Pair) {
         self.reach(stage.next());
         self.table.hand(&item, stage.next());
@@ -192,7 +185,7 @@ impl Mechanism {
 
     /// Admits requests, and starts all tasks that can run.
     pub fn advance(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, dispatch: &mut Dispatch<'_>) {
-        // From the last stage on, because a stage that becomes active frees the stage before it.
+        // Backwards, because a stage that becomes active frees the one before it.
         let mut moved = true;
         while moved {
             moved = false;
@@ -209,8 +202,8 @@ impl Mechanism {
         }
     }
 
-    /// Inactive to active, if there is a legitimate pair. The used pair goes back to the stage before, unless it holds
-    /// another part of a split batch.
+    /// Inactive to active, if there is a legitimate pair. The used one goes back, unless it holds another part of a
+    /// split batch.
     fn activate(&mut self, stage: Stage) -> bool {
         let ExecutorState::Inactive { used, manner } = self.executors[stage.index()].state() else { return false };
         let legitimate = match manner {
@@ -254,7 +247,7 @@ impl Mechanism {
         self.executors[0].queue.push_back(item);
     }
 
-    /// Checking to working, if the pair of the batch is legitimate.
+    /// Checking to working, if the pair is legitimate.
     fn check(&mut self, stage: Stage, dispatch: &mut Dispatch<'_>) -> bool {
         let executor = &mut self.executors[stage.index()];
         let ExecutorState::Checking(item) = executor.state() else { return false };

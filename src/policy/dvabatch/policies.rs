@@ -6,20 +6,19 @@ use super::slicing::Durations;
 use super::table::{BatchTable, Query, Row};
 use crate::units::{Nanos, Share};
 
-/// Policy I, for input diversity. Queries wait in lines by length, and each batch is padded to its longest member.
+/// Policy I, for input diversity: queries wait in lines by length, and a batch is padded to its longest.
 pub struct ByInput {
     /// The range of lengths that share a line.
     pub width: u32,
-    /// The length of a query is the size of its input; otherwise the number of its steps.
+    /// The length is the input size, not the number of steps.
     pub sized: bool,
-    /// Inputs are padded to the end of their line's range, at most to this; with `None` to the longest of the batch.
+    /// Inputs are padded to the end of the line's range, at most to this; `None`: to the longest of the batch.
     pub padded: Option<u32>,
-    /// The most queries in a batch, and in all batches of the worker.
+    /// The most queries in a batch, and in all of the worker's batches.
     pub max_batch: u32,
-    /// How long the first of a line waits for others, even if the device has room.
+    /// How long the first of a line waits for others.
     pub window: Nanos,
-    /// Decides whether a new batch starts beside the running ones. It need not fit completely: short queries overtake
-    /// long ones.
+    /// A new batch may begin if any room is left: short queries overtake long ones.
     pub room: Room,
 }
 
@@ -48,9 +47,8 @@ impl Conditions for ByInput {
     }
 }
 
-/// Policy II, for operator diversity (Figure 13). After each stage a batch is halved, and its halves again, while that
-/// costs no time: the remaining stages take the batch at least as long as both halves together. The parts run one after
-/// another, so that the first leave early.
+/// Policy II, for operator diversity (Figure 13). After each stage a batch is halved, and again, while the remaining
+/// stages take it at least as long as both halves. The parts run one after another, so the first leave early.
 pub struct ByOperator {
     /// Admits requests.
     pub entry: ByLoad,
@@ -62,18 +60,17 @@ pub struct ByOperator {
 }
 
 impl ByOperator {
-    /// Whether a batch is split into halves after a stage.
-    fn splits(&self, behind: Stage, batch: u32, input: u32) -> bool {
-        let rest = |batch| u128::from(self.durations.from(behind.next(), batch, input).0);
+    fn splits(&self, after: Stage, batch: u32, input: u32) -> bool {
+        let rest = |batch| u128::from(self.durations.from(after.next(), batch, input).0);
         batch > 1
             && rest(batch) * u128::from(1000 + self.slack_permille)
                 >= 1000 * (rest(batch - batch / 2) + rest(batch / 2))
     }
 
-    fn halve(&self, behind: Stage, batch: u32, input: u32, parts: &mut Vec<u32>) {
-        if self.splits(behind, batch, input) {
-            self.halve(behind, batch - batch / 2, input, parts);
-            self.halve(behind, batch / 2, input, parts);
+    fn halve(&self, after: Stage, batch: u32, input: u32, parts: &mut Vec<u32>) {
+        if self.splits(after, batch, input) {
+            self.halve(after, batch - batch / 2, input, parts);
+            self.halve(after, batch / 2, input, parts);
         } else {
             parts.push(batch);
         }
@@ -100,25 +97,22 @@ impl Conditions for ByOperator {
     }
 }
 
-/// Policy III, for load diversity. Waiting requests join the newest batch while it is young and not full. Otherwise a
-/// new batch begins as soon as the device has room for it.
+/// Policy III, for load diversity. Requests join the newest batch while it is young and not full. Otherwise a new batch
+/// begins as soon as it has room.
 pub struct ByLoad {
-    /// The most queries in a batch.
     pub max_batch: u32,
     /// How long the first of a new batch waits for others.
     pub window: Nanos,
-    /// How long a batch is stretched.
     pub comp_wait: CompWait,
-    /// Decides whether a new batch starts beside the running ones.
     pub room: Room,
 }
 
 /// How long a batch is stretched.
 pub enum CompWait {
-    /// The paper's threshold: up to this age. With zero a batch is never stretched.
+    /// The paper's threshold; 0: never.
     Age(Nanos),
-    /// While the device has no room for another batch, and the newcomers gain at least as much as the batch loses. They
-    /// would otherwise wait until the batch is done; the batch waits until they have caught up.
+    /// While the device has no room, and the newcomers, who would wait for the end of the batch, gain at least as much
+    /// as the batch loses by waiting for them.
     Gain(Durations),
 }
 
@@ -160,20 +154,19 @@ impl Conditions for ByLoad {
     }
 }
 
-/// Whether the device has room for one more batch. Batches run side by side to fill a device that each leaves half
-/// empty. On a full device they only slow each other down, so newcomers had better wait and form one batch.
+/// Whether the device has room for one more batch. On a full device batches only slow each other down, so newcomers had
+/// better form one batch later.
 pub struct Room(
-    /// The demand of batches on the device. `None` if costs are unknown: there is always room.
+    /// `None` if costs are unknown: there is always room.
     pub Option<Durations>,
 );
 
 impl Room {
-    /// Whether the running batches leave part of the device free.
     pub fn is_left(&self, table: &BatchTable) -> bool {
         self.0.as_ref().is_none_or(|durations| used(durations, table) < Share::WHOLE.0)
     }
 
-    /// Whether a new batch and the running ones can all run at full speed. A batch always fits on an empty device.
+    /// Whether all batches can run at full speed. On an empty device any batch can.
     pub fn fits(&self, batch: u32, input: u32, table: &BatchTable) -> bool {
         let Some(durations) = &self.0 else { return true };
         let used = used(durations, table);
@@ -181,13 +174,11 @@ impl Room {
     }
 }
 
-/// The demand of the running batches.
 fn used(durations: &Durations, table: &BatchTable) -> u64 {
     table.rows().map(|(_, row)| durations.demand(row.live, row.input).0).sum()
 }
 
-/// The first of these ends of batch windows that is still to come. A window that has ended waits for the device, not for the
-/// clock.
+/// The next end of a batch window. A window that has ended waits for the device, not for the clock.
 fn next_window(ends: impl Iterator<Item = Nanos>, now: Nanos) -> Option<Nanos> {
     ends.filter(|end| *end > now).min()
 }

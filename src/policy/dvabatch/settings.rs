@@ -32,40 +32,39 @@ use crate::workload::model::Model;
 pub struct DvaBatch {
     /// The paper's policy to follow.
     pub policy: Diversity,
-    /// How a network is cut into stages. A chain is cut by `steps`.
+    /// How a network is cut. A chain is cut by `steps`.
     pub stages: Stages,
     /// The steps of a chain that form a stage.
     pub steps: u32,
-    /// The most queries in a batch; if batches run side by side, in all of them.
+    /// The most queries in a batch, or in all batches that run side by side.
     pub max_batch: u32,
-    /// How long the first request of a batch waits for others, even if the device has room.
+    /// How long the first request of a batch waits for others.
     #[serde(with = "window")]
     pub window: Window,
-    /// T_comp_wait: the age up to which a batch is stretched. The paper gives no value. With "auto" a batch is
-    /// stretched while the device has no room for another and the newcomers gain as much as it loses. A chain is never
-    /// stretched then, because its next batch always begins at once.
+    /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no value. With "auto" a batch
+    /// is stretched while the device has no room and newcomers gain as much as it loses; a chain never, because its
+    /// next batch begins at once.
     #[serde(with = "auto")]
     pub comp_wait: Option<Nanos>,
     /// The sets of buffers. With one, stages run one after another.
     pub buffer_pairs: u8,
     /// Whether a new batch waits until the device has room for it.
     pub room: RoomFor,
-    /// The range of lengths that share a batch under input diversity.
+    /// The range of lengths that share a batch (`input`).
     pub bucket_width: u32,
-    /// The length to which inputs are padded under input diversity. Chains have no inputs to pad.
+    /// The length to which inputs are padded (`input`).
     pub pad_to: PadTo,
-    /// How much longer the halves of a batch may take together, as a share. The paper splits at 0; where each launch
-    /// costs time, halves always take longer.
+    /// How much longer the halves of a batch may take together, as a share; 0 in the paper. With costs per launch,
+    /// halves always take longer.
     pub split_slack: f64,
 }
 
-/// The paper's policies, by the diversity for which they are made.
+/// The policies, by their diversity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// `input` if requests differ in length; else `operator-load` if one stage prefers a batch of at most an eighth of
-    /// `max_batch` and another at least half of it; else `load`. Stages count, not operators, because batches are split
-    /// between stages.
+    /// `input` if requests differ in length; else `operator-load` if one stage prefers at most an eighth of `max_batch`
+    /// and another at least half; else `load`.
     Auto,
     /// Policy I.
     Input,
@@ -81,8 +80,7 @@ pub enum Diversity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoomFor {
-    /// When they leave room on the device; at once if costs are unknown, and in chains. On a full device batches only
-    /// slow each other down.
+    /// When they leave room on the device. At once if costs are unknown, and in chains.
     Room,
     /// At once, as in the paper.
     Any,
@@ -94,13 +92,11 @@ pub enum RoomFor {
     expecting = "must be a number of stages, a list of operators before which a stage begins, \"operators\" or \"preferred\""
 )]
 pub enum Stages {
-    /// This many stages, as equal in time as possible for a batch of medium size: the square root of `max_batch`. At
-    /// the largest batch, all operators whose time does not depend on the batch would be in one stage, which would hold
-    /// up the others.
+    /// This many, as equal in time as possible at the square root of `max_batch`. At `max_batch` all operators whose
+    /// time is constant would share one stage, which would hold up the others.
     Count(u32),
-    /// A stage begins before each of these operators.
+    /// Before each of these operators.
     At(Vec<String>),
-    /// By a rule: `"operators"` or `"preferred"`.
     By(Rule),
 }
 
@@ -109,7 +105,7 @@ pub enum Stages {
 pub enum Rule {
     /// A stage for each operator.
     Operators,
-    /// A cut where the preferred batch falls to an eighth of `max_batch` or less: with 64 to 8, as in Figure 6.
+    /// Where the preferred batch falls to an eighth of `max_batch` or less, as in Figure 6 (64 to 8).
     Preferred,
 }
 
@@ -171,9 +167,6 @@ impl DvaBatch {
     }
 
     /// The stages of the scenario's model.
-    ///
-    /// # Errors
-    /// A model without stages; stages into which it cannot be cut, or which need unknown costs.
     pub fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
         if let Some(network) = setup.model.network() {
             let ranges = self.ranges(network, setup.costs)?;
@@ -213,8 +206,7 @@ impl DvaBatch {
         let network = setup.model.network();
         let known = || setup.costs.map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)));
         let durations = |key: &str| known().ok_or_else(|| needs_costs(key));
-        // Newcomers do not wait for room if costs are unknown; nor in a chain: its batches shrink as requests end, and
-        // the next batch would wait for the few that are left.
+        // A chain's batches shrink as requests end; the next batch would wait for the few that are left.
         let waits = self.room == RoomFor::Room;
         let room = || Room(network.filter(|_| waits).and_then(|_| known()));
         let (window, padded) = (self.window(setup, slicing)?, self.padded(network)?);
@@ -265,7 +257,6 @@ impl DvaBatch {
         }
     }
 
-    /// The largest input to which a line is padded beyond the longest of the batch.
     fn padded(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
         match (self.pad_to, network) {
             (PadTo::Longest, _) => Ok(None),
@@ -276,7 +267,6 @@ impl DvaBatch {
         }
     }
 
-    /// The paper's policy to follow.
     fn diversity(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Diversity, String> {
         let costs = setup.costs;
         Ok(match (self.policy, setup.model.network()) {
@@ -298,7 +288,7 @@ impl DvaBatch {
     }
 }
 
-/// The time of a single stage; of a chain, of a stage with all its steps.
+/// The time of a stage; in a chain, of one with all its steps.
 fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
     let mut steps = Vec::new();
     slicing.steps(stage, batch, u32::MAX, input, &mut steps);
@@ -306,8 +296,7 @@ fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn 
     times.fold(Nanos::ZERO, Nanos::saturating_add)
 }
 
-/// The smallest batch at which each operator fills the device, at most `largest`, with the most tokens that the network
-/// takes.
+/// The smallest batch at which each operator fills the device, at most `largest`.
 fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
     let fills =
         |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
@@ -327,12 +316,11 @@ fn needs_costs(key: &str) -> String {
     )
 }
 
-/// How long the first request of a batch waits for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     Time(Nanos),
-    /// The time of the first stage for the largest batch and input, as in the paper. At low load this can be several
-    /// times the service time of a request.
+    /// The time of the first stage for the largest batch and input, as in the paper. At low load, several times a
+    /// request's service time.
     FirstStage,
 }
 
@@ -373,7 +361,6 @@ mod window {
     }
 }
 
-/// A time with its unit, or `None` for `word`.
 fn time_or_word<'de, D: Deserializer<'de>>(word: &'static str, deserializer: D) -> Result<Option<Nanos>, D::Error> {
     struct Wanted(&'static str);
 
@@ -396,7 +383,7 @@ fn time_or_word<'de, D: Deserializer<'de>>(word: &'static str, deserializer: D) 
 }
 
 /// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it. Every operator is a stage, and
-/// batches are stretched but never split.
+/// batches are stretched, never split.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lazy {

@@ -12,18 +12,17 @@ use crate::cost::timing::{Of, mean_demand};
 use crate::task::{Part, Step};
 use crate::units::{CellId, Nanos, NodeId, Share};
 
-/// A network cut into stages. The nodes of a request form a sequence, and each stage has a range of them.
+/// A network cut into stages, each with a range of a request's nodes.
 #[derive(Clone, Debug)]
 pub enum Slicing {
-    /// A chain of one cell, with the same number of steps in each stage. A request leaves after the stage in which it
-    /// ends.
+    /// A chain of one cell, cut every `steps` steps. A request leaves after the stage in which it ends.
     Chain { cell: CellId, steps: u32 },
-    /// The operators of a network, all of which every request passes.
+    /// Operators that every request passes.
     Network {
         stages: Vec<Vec<Operator>>,
         /// The first operator of each stage, and the number of operators.
         bounds: Vec<u32>,
-        /// For each stage the number of operators that do not depend on the input, and of those that do.
+        /// By stage, the operators whose time does not depend on the input, and those whose time does.
         counts: Vec<(u32, u32)>,
     },
 }
@@ -31,19 +30,17 @@ pub enum Slicing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operator {
     pub cell: CellId,
-    /// How often the stage has it.
     pub times: u32,
     /// Its time depends on the input size.
     pub sized: bool,
 }
 
 impl Slicing {
-    /// Cuts a network into consecutive ranges of its operators.
     pub fn network(operators: &[(CellId, bool)], ranges: &[Range<usize>]) -> Slicing {
         let stage = |range: &Range<usize>| {
             let mut stage: Vec<Operator> = Vec::new();
             for &(cell, sized) in &operators[range.clone()] {
-                // The device decides the order within a stage, so equal operators are only counted.
+                // The order within a stage is the device's, so equal operators are counted.
                 match stage.iter_mut().find(|operator| operator.cell == cell) {
                     Some(operator) => operator.times += 1,
                     None => stage.push(Operator { cell, times: 1, sized }),
@@ -62,7 +59,7 @@ impl Slicing {
         }
     }
 
-    /// The nodes of a stage, of a request with `of` nodes.
+    /// The nodes of a stage, in a request of `of` nodes.
     pub fn nodes(&self, stage: Stage, of: u32) -> Range<u32> {
         let (from, to) = match self {
             Slicing::Chain { steps, .. } => {
@@ -74,12 +71,11 @@ impl Slicing {
         from.min(of)..to.min(of)
     }
 
-    /// Whether a request of `nodes` nodes is done after a stage.
+    /// Whether a request of `nodes` nodes ends in a stage.
     pub fn is_last(&self, stage: Stage, nodes: u32) -> bool {
         self.nodes(stage, nodes).end == nodes
     }
 
-    /// The number of stages that a request of `nodes` nodes passes.
     pub fn stages(&self, nodes: u32) -> usize {
         match self {
             Slicing::Chain { steps, .. } => nodes.div_ceil(*steps) as usize,
@@ -87,7 +83,7 @@ impl Slicing {
         }
     }
 
-    /// The steps of a stage for a batch whose longest query has `longest` nodes, padded to this input size.
+    /// The steps of a stage, for a batch whose longest query has `longest` nodes.
     pub fn steps(&self, stage: Stage, batch: u32, longest: u32, input: u32, into: &mut Vec<Step>) {
         into.clear();
         match self {
@@ -105,7 +101,7 @@ impl Slicing {
         }
     }
 
-    /// How many cells of a stage belong to a query, as [`Step::cells`] counts them.
+    /// The cells of a stage that belong to a query, as [`Step::cells`] counts them.
     pub fn own_cells(&self, stage: Stage, query: &Query) -> u64 {
         let input = u64::from(query.input.max(1));
         match self {
@@ -117,15 +113,13 @@ impl Slicing {
         }
     }
 
-    /// The part of a query that a stage runs.
     pub fn part(&self, stage: Stage, query: &Query) -> Part {
         let nodes = self.nodes(stage, query.nodes);
         Part { request: query.request, from: NodeId(nodes.start), to: NodeId(nodes.end) }
     }
 }
 
-/// The durations of a network's stages, which DVABatch profiles before it serves (section 7.2). Computed when first
-/// used.
+/// The times of stages, which DVABatch profiles before it serves (section 7.2).
 pub struct Durations {
     slicing: Arc<Slicing>,
     costs: Arc<dyn CostModel>,
@@ -133,26 +127,26 @@ pub struct Durations {
     known: RefCell<BTreeMap<(u32, u32), Profile>>,
 }
 
-/// Batches of one size, padded to one input size.
+/// A batch size and input.
 struct Profile {
-    /// The time of all stages from each one on.
+    /// The time from each stage on.
     rest: Vec<Nanos>,
-    /// The share of the device that such a batch can use: the mean over its steps, weighted by their times.
+    /// The share of the device that it can use: the mean over its steps, weighted by time.
     demand: Share,
 }
 
 impl Durations {
-    /// Chains have none, because their requests end in different stages.
+    /// Not for chains, whose requests end in different stages.
     pub fn new(slicing: Arc<Slicing>, costs: Arc<dyn CostModel>) -> Durations {
         Durations { slicing, costs, known: RefCell::default() }
     }
 
-    /// The time of the stages from one on, one after another: the paper's T_remain.
+    /// The paper's T_remain.
     pub fn from(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
         self.with(batch, input, |known| known.rest.get(stage.index()).copied().unwrap_or(Nanos::ZERO))
     }
 
-    /// The time of all stages up to one.
+    /// The time of the stages up to one.
     pub fn through(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
         self.from(Stage(0), batch, input).saturating_since(self.from(stage.next(), batch, input))
     }

@@ -1,7 +1,7 @@
 //! A stage: its buffers and their hazards (DVABatch, section 6.1), and its executor (section 6.2, Figure 11).
 //!
-//! There are several sets of buffers. Each set has a buffer before every stage and one after the last. The buffers of a
-//! set before and after a stage are the stage's *buffer pair* of that set.
+//! Each of several sets has a buffer before every stage and one after the last. A set's buffers before and after a
+//! stage are the stage's *buffer pair*.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,37 +9,35 @@ use std::mem;
 use super::Stage;
 use super::table::RowId;
 
-/// The number of a set of buffers, which gives each stage one pair.
+/// A set of buffers, which gives each stage one pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair(pub u8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferState {
     Available,
-    /// The next stage must not read it: the buffer that it would write to is still needed by later stages.
+    /// The next stage must not read it: later stages still need the buffer that it would write.
     Invalid,
     InReading,
     InWriting,
 }
 
-/// `valid` and `writing` are separate facts: the next stage may have to leave a buffer alone whether or not it is being
-/// written. [`BufferState`] combines them.
+/// `valid` does not depend on `writing`; [`BufferState`] combines them.
 #[derive(Clone, Debug)]
 struct Buffer {
     reading: bool,
     writing: bool,
     valid: bool,
-    /// Batches in it that were passed to the next stage and have not been read.
+    /// Batches that the next stage has not read.
     unread: u32,
-    /// The first part of a batch is in it until the rest has caught up.
+    /// Holds the first part of a batch until the rest has caught up.
     resting: bool,
 }
 
-/// The buffers of one worker.
 #[derive(Debug)]
 pub struct Buffers {
     sets: u8,
-    /// By stage and set: the buffer before the stage. Stages are added when batches reach them.
+    /// By stage and set: the buffer before the stage.
     before: Vec<Vec<Buffer>>,
 }
 
@@ -58,7 +56,6 @@ impl Buffers {
         }
     }
 
-    /// The state of the buffer before a stage.
     pub fn state(&self, stage: Stage, pair: Pair) -> BufferState {
         match *self.at(stage, pair) {
             Buffer { reading: true, .. } => BufferState::InReading,
@@ -68,20 +65,19 @@ impl Buffers {
         }
     }
 
-    /// Whether a stage may read from one set and write to another, usually the same. The input must be available. The
-    /// output may also be invalid, because that only concerns the next stage.
+    /// Whether a stage may read one set and write another, usually the same. The output may be invalid: that only
+    /// concerns the next stage.
     pub fn legitimate(&self, stage: Stage, from: Pair, into: Pair) -> bool {
         self.state(stage, from) == BufferState::Available
             && matches!(self.state(stage.next(), into), BufferState::Available | BufferState::Invalid)
     }
 
-    /// The first set from which the stage may read, to write to the same set or to `into`.
+    /// The first set that the stage may read, to write it or `into`.
     pub fn any(&self, stage: Stage, into: Option<Pair>) -> Option<Pair> {
         (0..self.sets).map(Pair).find(|pair| self.legitimate(stage, *pair, into.unwrap_or(*pair)))
     }
 
-    /// The stage begins to read from one set and to write to another. With `adds` the output already holds the first
-    /// part of the same batch.
+    /// The stage begins. With `adds` the output holds the first part of the same batch.
     ///
     /// # Panics
     /// On a write-after-read hazard.
@@ -102,18 +98,16 @@ impl Buffers {
         self.at_mut(stage.next(), into).writing = false;
     }
 
-    /// The stage has written the first part of a batch, which stays there until the rest has caught up.
+    /// The first part of a batch was written and stays until the rest has caught up.
     pub fn rest(&mut self, stage: Stage, pair: Pair) {
         self.at_mut(stage.next(), pair).resting = true;
     }
 
-    /// The part that waited there has left.
     pub fn forget(&mut self, stage: Stage, pair: Pair) {
         self.at_mut(stage.next(), pair).resting = false;
     }
 
-    /// The stage passes a batch to the next. Its pair of the set is not legitimate until it is [given
-    /// back](Buffers::give_back).
+    /// The stage passes a batch on, and may not use its pair until it is [given back](Buffers::give_back).
     ///
     /// # Panics
     /// On a read-after-write hazard.
@@ -125,12 +119,10 @@ impl Buffers {
         self.at_mut(stage, pair).valid = false;
     }
 
-    /// Whether the set has a batch that the stage has not read.
     pub fn has_unread(&self, stage: Stage, pair: Pair) -> bool {
         self.at(stage, pair).unread > 0
     }
 
-    /// The stage may use its pair of the set again.
     pub fn give_back(&mut self, stage: Stage, pair: Pair) {
         self.at_mut(stage, pair).valid = true;
     }
@@ -144,14 +136,14 @@ impl Buffers {
     }
 }
 
-/// Queries of a row that wait for a stage: an entry of a batch queue.
+/// Queries of a row in a stage's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     pub row: RowId,
     /// The place of the first query in the row.
     pub start: u32,
     pub num: u32,
-    /// The set of buffers that holds them. At the first stage it is chosen when they are pulled.
+    /// The set that holds them; at the first stage chosen when they start.
     pub pair: Option<Pair>,
 }
 
@@ -161,46 +153,42 @@ impl Item {
     }
 }
 
-/// The pair that an executor uses after a batch, before it gives the batch's buffers back.
+/// The pair that an executor uses next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Any legitimate pair: the stages run in parallel.
+    /// Any legitimate pair: stages run in parallel.
     Parallel,
-    /// The same pair: it waits until the batch has passed all later stages, so that stages run one after another.
+    /// The same pair, after the batch has passed all later stages: stages run one after another.
     Serial,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     pub item: Item,
-    /// The set that it reads.
     pub from: Pair,
-    /// The set that it writes.
     pub into: Pair,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutorState {
-    /// It has a legitimate pair, and takes the next batch from its queue.
+    /// It has a legitimate pair, and takes the next batch.
     Active,
-    /// It has taken a batch whose pair is not legitimate yet.
+    /// The pair of its batch is not legitimate yet.
     Checking(Item),
     Working(Running),
-    /// It has run a batch and has no legitimate pair. Until it has one, the stage before does not get the pair back.
+    /// It has run a batch. Until it has a legitimate pair, it does not give the used one back.
     Inactive {
         used: Pair,
         manner: Manner,
     },
 }
 
-/// An executor and its queue.
 #[derive(Debug)]
 pub struct Executor {
     stage: Stage,
     state: ExecutorState,
-    /// In the order of arrival.
     pub queue: VecDeque<Item>,
-    /// The first part of a batch, after this stage until the rest has caught up, and the set that holds it.
+    /// The first part of a batch after this stage, and the set that holds it.
     pub resting: Option<(RowId, Pair)>,
 }
 
@@ -222,7 +210,7 @@ impl Executor {
         }
     }
 
-    /// Checking to working: the pair of the batch is legitimate.
+    /// Checking to working: the pair is legitimate.
     pub fn work(&mut self, running: Running) {
         match mem::replace(&mut self.state, ExecutorState::Working(running)) {
             ExecutorState::Checking(item) if item.row == running.item.row => {}
@@ -241,7 +229,7 @@ impl Executor {
         }
     }
 
-    /// Inactive to active: it has a legitimate pair again, and gives the used one back to the stage before.
+    /// Inactive to active: it has a legitimate pair again.
     pub fn activate(&mut self) -> Pair {
         match mem::replace(&mut self.state, ExecutorState::Active) {
             ExecutorState::Inactive { used, .. } => used,

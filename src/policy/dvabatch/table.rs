@@ -7,17 +7,16 @@ use super::conditions::Skip;
 use super::stage::Item;
 use crate::units::{Nanos, RequestId};
 
-/// Batches are numbered in the order in which they were formed.
+/// In the order in which batches were formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
-/// A request as a member of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     pub request: RequestId,
-    /// The number of its nodes, which form a chain.
+    /// The length of its chain of nodes.
     pub nodes: u32,
-    /// The size of its input, if its cells have one; otherwise 0.
+    /// Its input size, or 0.
     pub input: u32,
     pub left: bool,
     /// It skips the stages before this one.
@@ -27,18 +26,18 @@ pub struct Query {
 /// An ongoing batch.
 #[derive(Debug)]
 pub struct Row {
-    /// In the order in which they joined. Queries that have left keep their places.
+    /// In the order of joining; queries that have left keep their places.
     pub queries: Vec<Query>,
     pub created: Nanos,
-    /// The line of waiting requests from which it was formed.
+    /// The line from which it was formed.
     pub line: u32,
     /// The input size to which it is padded.
     pub input: u32,
-    /// It may be split later, or has been. It cannot be stretched, and its stages run one after another.
+    /// It may be split, or was. It is not stretched, and its stages run one after another.
     pub splits: bool,
-    /// For each stage the queries that have completed it: the paper's status map.
+    /// By stage, the queries that have completed it: the paper's status map.
     completed: Vec<u32>,
-    /// For each stage the queries that were passed to it.
+    /// By stage, the queries that were passed to it.
     handed: Vec<u32>,
     /// Queries that have not left.
     pub live: u32,
@@ -67,12 +66,11 @@ impl Row {
         self.queries[item.start as usize..item.end() as usize].iter().filter(|query| !query.left)
     }
 
-    /// The queries of an item that take part in a stage: they have not left and do not skip it.
+    /// The queries of an item that have not left and do not skip a stage.
     pub fn in_stage(&self, item: &Item, stage: Stage) -> impl Iterator<Item = &Query> + Clone {
         self.of(item).filter(move |query| query.resumes <= stage)
     }
 
-    /// The number of nodes of its longest query that has not left.
     pub fn longest(&self) -> u32 {
         self.queries.iter().filter(|query| !query.left).map(|query| query.nodes).max().unwrap_or(0)
     }
@@ -89,12 +87,10 @@ fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
     counts[stage.index()] = to;
 }
 
-/// The ongoing batches of one worker.
 #[derive(Debug, Default)]
 pub struct BatchTable {
     rows: BTreeMap<RowId, Row>,
     made: u64,
-    /// Queries of all rows that have not left.
     active: u32,
     /// Kept for their memory.
     spare: Vec<Row>,
@@ -105,22 +101,21 @@ impl BatchTable {
         &self.rows[&id]
     }
 
-    /// In the order of their numbers.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = (RowId, &Row)> {
         self.rows.iter().map(|(id, row)| (*id, row))
     }
 
-    /// The row that was formed last, if it still exists.
+    /// The last row, if it still exists.
     pub fn newest(&self) -> Option<(RowId, &Row)> {
         self.rows.last_key_value().map(|(id, row)| (*id, row)).filter(|(id, _)| id.0 + 1 == self.made)
     }
 
-    /// The queries of all rows that have not left.
+    /// The queries that have not left.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// **new**: these queries become a batch, which is passed to the first stage.
+    /// **new**: these queries become a batch at the first stage.
     pub fn new_row(&mut self, queries: impl Iterator<Item = Query>, now: Nanos, line: u32, input: u32) -> Item {
         let id = self.insert(now, line, input, false);
         let row = self.rows.get_mut(&id).expect("it was inserted");
@@ -131,7 +126,7 @@ impl BatchTable {
         Item { row: id, start: 0, num: row.total(), pair: None }
     }
 
-    /// **stretch**: these queries join a batch, and are passed to the first stage to catch up with it.
+    /// **stretch**: these queries join a batch, and catch up from the first stage on.
     ///
     /// # Panics
     /// If the batch may be split.
@@ -148,20 +143,19 @@ impl BatchTable {
         Item { row: id, start, num, pair: None }
     }
 
-    /// **split**: the queries of a batch that have not left become batches of these sizes, in order. None of them has
-    /// been passed to the next stage yet. The first keeps the row.
+    /// **split**: the queries that have not left become batches of these sizes. The first keeps the row.
     ///
     /// # Panics
-    /// If some queries have not passed the stage, or the sizes do not add up to the batch.
-    pub fn split(&mut self, id: RowId, behind: Stage, sizes: &[u32], items: &mut Vec<Item>) {
+    /// If the batch is not at one stage as a whole, or the sizes do not add up to it.
+    pub fn split(&mut self, id: RowId, after: Stage, sizes: &[u32], items: &mut Vec<Item>) {
         let row = self.rows.get_mut(&id).expect("a batch that is over can't be split");
-        let passed = row.completed(behind) as usize;
+        let passed = row.completed(after) as usize;
         assert!(
             row.queries[passed..].iter().all(|query| query.left),
             "batch {} is split while queries are at earlier stages",
             id.0
         );
-        assert_eq!(row.handed(behind.next()), 0, "batch {} is split while queries are at later stages", id.0);
+        assert_eq!(row.handed(after.next()), 0, "batch {} is split while queries are at later stages", id.0);
         assert_eq!(sizes.iter().sum::<u32>(), row.live, "the parts of batch {} do not add up to it", id.0);
         row.splits = true;
         row.queries.retain(|query| !query.left);
@@ -183,7 +177,7 @@ impl BatchTable {
             };
             let row = self.rows.get_mut(&part).expect("it is one of them");
             row.live = *size;
-            (0..=behind.0).map(Stage).for_each(|stage| {
+            (0..=after.0).map(Stage).for_each(|stage| {
                 row.hand(stage, *size);
                 set(&mut row.completed, stage, *size);
             });
@@ -191,16 +185,14 @@ impl BatchTable {
         }
     }
 
-    /// A stage has completed an item: updates the status map.
     pub fn complete(&mut self, item: &Item, stage: Stage) {
         let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
         assert_eq!(row.completed(stage), item.start, "stage {stage} has left out queries of batch {}", item.row.0);
         set(&mut row.completed, stage, item.end());
     }
 
-    /// The queries that go on from a stage to the next: they have passed it, and no query of the batch is at an earlier
-    /// stage. A batch waits for queries at earlier stages (the catch-up rule of section 5.2.2). `None` also if all of
-    /// them have left.
+    /// The queries that go on to the next stage. A batch waits for queries at earlier stages (the catch-up rule of
+    /// section 5.2.2).
     pub fn caught_up(&self, id: RowId, stage: Stage) -> Option<Item> {
         let row = self.row(id);
         let (start, end) = (row.handed(stage.next()), row.completed(stage));
@@ -209,7 +201,6 @@ impl BatchTable {
         goes_on.then_some(Item { row: id, start, num: end - start, pair: None })
     }
 
-    /// An item is passed to a stage.
     pub fn hand(&mut self, item: &Item, stage: Stage) {
         let row = self.rows.get_mut(&item.row).expect("a batch that goes on is there");
         assert_eq!(
@@ -221,7 +212,6 @@ impl BatchTable {
         row.hand(stage, item.end());
     }
 
-    /// The batch may be split later, so that it cannot be stretched.
     pub fn will_split(&mut self, id: RowId) {
         self.rows.get_mut(&id).expect("it is there").splits = true;
     }
@@ -233,8 +223,7 @@ impl BatchTable {
         *query
     }
 
-    /// The queries of an item for which `leaves` holds leave, and are passed to `gone`. The row is removed with its
-    /// last query.
+    /// Queries of an item leave if `leaves` says so. The row goes with its last query.
     pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, mut gone: impl FnMut(RequestId)) {
         let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
         for query in &mut row.queries[item.start as usize..item.end() as usize] {

@@ -1,4 +1,4 @@
-//! The mechanism and its policies: the paper's example, the laws on random workloads, and what must not happen.
+//! The mechanism and its policies: the paper's example, the laws on random workloads, and refused mistakes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,7 +17,7 @@ use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// Not work-conserving: behind a batch that is served in turn nothing begins, and latecomers are waited for.
+/// Not work-conserving: batches that may be split run one after another, and a batch waits for requests that join it.
 fn laws(policy: &DvaBatch) {
     let (max_batch, work_conserving) = (policy.max_batch, false);
     check(policy, &Guarantees { max_batch, work_conserving, pins: false, cases: 60, ..Guarantees::default() });
@@ -47,7 +47,7 @@ fn it_keeps_the_laws() {
     }
 }
 
-/// Networks alone have operators of their own, which is where batches are split.
+/// Batches are split only in networks, whose operators differ.
 #[test]
 fn it_keeps_the_laws_while_it_splits() {
     for policy in [Diversity::Operator, Diversity::OperatorLoad] {
@@ -88,7 +88,8 @@ fn it_keeps_the_laws_by_the_papers_own_rules() {
     }
 }
 
-/// What figure 8 does: two queries make a batch; two more stretch it while the second stage works on it; behind the third it is split.
+/// Figure 8: two queries form a batch; two more stretch it while the second stage runs it; after the third stage it is
+/// split.
 struct Figure8;
 
 impl Conditions for Figure8 {
@@ -106,7 +107,7 @@ impl Conditions for Figure8 {
     }
 }
 
-/// A policy that is looked at whenever something has happened.
+/// A policy that is inspected after every event.
 struct Seen {
     staged: Staged,
     snapshots: Vec<String>,
@@ -161,13 +162,13 @@ fn the_example_of_figure_8() {
         [
             "0: batch 0 bs 2 done [0, 0, 0, 0]; stage 0 runs (0, 0, 2)",
             "10: batch 0 bs 2 done [2, 0, 0, 0]; stage 1 runs (0, 0, 2)",
-            // Stretched: the second stage will not push its batch on, and the first runs the newcomers.
+            // Stretched: the second stage does not pass its batch on, and the first runs the newcomers.
             "15: batch 0 bs 4 done [2, 0, 0, 0]; stage 0 runs (0, 2, 2); stage 1 runs (0, 0, 2)",
             "20: batch 0 bs 4 done [2, 2, 0, 0]; stage 0 runs (0, 2, 2)",
             "25: batch 0 bs 4 done [4, 2, 0, 0]; stage 1 runs (0, 2, 2)",
-            // They have caught up, and are one batch from here on.
+            // They have caught up, and form one batch from now on.
             "35: batch 0 bs 4 done [4, 4, 0, 0]; stage 2 runs (0, 0, 4)",
-            // Split: both parts go to the last stage, one behind the other.
+            // Split: both parts go to the last stage, one after another.
             "45: batch 0 bs 2 done [2, 2, 2, 0]; batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (0, 0, 2); queue 3 has (1, 0, 2)",
             "55: batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (1, 0, 2)",
             "65:",
@@ -176,7 +177,7 @@ fn the_example_of_figure_8() {
     assert_eq!(recorder.finish, [55, 55, 65, 65].map(Nanos));
 }
 
-/// Two at a time, of which the first queries of a batch skip the second stage.
+/// Two at a time; the first queries of a batch skip the second stage.
 struct Skipping(u32);
 
 impl Conditions for Skipping {
@@ -212,13 +213,13 @@ fn who_skips_a_stage_stays_in_the_batch() {
     assert_eq!(served(1, &[0, 0]), [58; 2]);
     // It runs nothing.
     assert_eq!(served(2, &[0, 0]), [48; 2]);
-    // Newcomers skip nothing. The device is full of one batch, so that both run at half speed from 20 on, until the first two have passed the
-    // third stage at 44. The others have passed it at 80, and the four end together.
+    // Newcomers skip nothing. One batch fills the device, so both run at half speed from 20 on, until the first two
+    // have passed the third stage at 44. The others have passed it at 80, and the four end together.
     assert_eq!(served(2, &[0, 0, 20, 20]), [110; 4]);
 }
 
-/// Figure 10 (a): two stages whose pairs are not those of each other. With the pair that the batch lies in, the stage can't run while that
-/// is in use further down, whatever other pair it has.
+/// Figure 10 (a): two stages with different pairs. A stage can't run while the pair of its batch is in use by later
+/// stages, whatever other pair it has.
 #[test]
 fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     let mut buffers = Buffers::new(2);
@@ -236,7 +237,7 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     assert_eq!(buffers.any(Stage(1), None), Some(other));
     buffers.end(Stage(1), one, one);
     buffers.hand_on(Stage(1), one);
-    // The first stage gets its pair back; writing into what the second must not read yet is allowed, reading it is not.
+    // The first stage gets its pair back. It may write the buffer that the second must not read yet.
     buffers.give_back(Stage(0), one);
     assert_eq!(buffers.state(Stage(1), one), BufferState::Invalid);
     buffers.begin(Stage(0), one, one, false);
@@ -253,7 +254,7 @@ fn nothing_is_written_over_what_has_not_been_read() {
     buffers.begin(Stage(0), Pair(0), Pair(0), false);
     buffers.end(Stage(0), Pair(0), Pair(0));
     buffers.hand_on(Stage(0), Pair(0));
-    // As in figure 10 (b): the stage gets its only pair back before the batch has been taken from it.
+    // As in Figure 10 (b): the stage gets its only pair back before the batch has been read.
     buffers.give_back(Stage(0), Pair(0));
     buffers.begin(Stage(0), Pair(0), Pair(0), false);
 }

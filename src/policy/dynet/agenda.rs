@@ -19,7 +19,7 @@ use crate::policy::operators::batch::{Batch, Groups};
 use crate::policy::operators::classes::{Classes, Key, Needs};
 use crate::workload::operator::Source;
 
-/// Appends the launches in the order of the agenda; returns the number of operators.
+/// Appends the launches; returns the number of operators.
 pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
     launches.clear();
     let (order, operators) = Order::of(&batch.groups(classes), batch, classes);
@@ -35,7 +35,7 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
     agenda.begin();
     while let Some(key) = order.next(&agenda.ready) {
         let units = std::mem::take(&mut agenda.ready[key.index()]);
-        // All units of a key have one input size: it is part of their signature, or they are not sized.
+        // All units of a key have one input size, which is part of the signature.
         let input =
             units.first().map_or(0, |unit| classes.all()[agenda.waves[unit.wave as usize].class as usize].input);
         let sizes = units.iter().map(|unit| agenda.size(*unit));
@@ -46,7 +46,7 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
     operators
 }
 
-/// The keys of a batch in the order of their priority.
+/// The keys of a batch by priority.
 struct Order {
     keys: Vec<Key>,
 }
@@ -54,7 +54,7 @@ struct Order {
 impl Order {
     fn of<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> (Order, u64) {
         let keyed = classes.keyed();
-        // For each key, in the order in which it was seen: the number of operators, and the sum of their depths.
+        // For each key in the order of sight: the operators, and the sum of their depths.
         let mut place = vec![NONE; keyed.len()];
         let mut seen: Vec<(Key, u64, u64)> = Vec::new();
         let mut operators = 0;
@@ -69,8 +69,7 @@ impl Order {
             *count += entry.nodes;
             *depths += entry.nodes * u64::from(entry.depth);
         });
-        // The sort is stable, so the first seen stays first. Means are compared as fractions, so equal means compare
-        // equal.
+        // Stable, so the first seen stays first. Means are compared as fractions, to be exact.
         seen.sort_by(|(a, a_count, a_depths), (b, b_count, b_depths)| {
             let mean =
                 (u128::from(*a_depths) * u128::from(*b_count)).cmp(&(u128::from(*b_depths) * u128::from(*a_count)));
@@ -80,7 +79,6 @@ impl Order {
         (Order { keys: seen.into_iter().map(|(key, ..)| key).collect() }, operators)
     }
 
-    /// The first key with ready operators.
     fn next(&self, ready: &[Vec<Unit>]) -> Option<Key> {
         self.keys.iter().copied().find(|key| !ready[key.index()].is_empty())
     }
@@ -99,28 +97,27 @@ struct Unit {
 /// The operators of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// Those that need no state: of all nodes of a class, from the start.
+    /// Without state: of all nodes of a class, from the start.
     Words,
-    /// Those that need the state of one input cell: of all input cells whose state came with one launch.
+    /// With the state of one input cell: of all input cells whose state came with one launch.
     Edges,
     /// All others, of nodes whose last input state came with one launch.
     Nodes,
 }
 
-/// Nodes, or input cells, that behave alike from now on.
+/// Nodes or input cells that behave alike.
 struct Wave {
     class: u32,
     what: What,
-    /// The number of nodes, or of input cells.
     count: u64,
-    /// For [`What::Nodes`]: the nodes.
+    /// Only for [`What::Nodes`].
     nodes: Vec<u32>,
     /// For [`What::Nodes`]: the wave of the last input states.
     edges: u32,
-    /// For each operator of the list, the number of operators whose output it still needs.
+    /// For each operator, the number of missing inputs.
     missing: Vec<u16>,
     done: Vec<bool>,
-    /// Waves with operators that need operators of this one.
+    /// Waves that need operators of this one.
     followers: Vec<u32>,
 }
 
@@ -130,16 +127,15 @@ struct Agenda<'a, K> {
     /// For each node, the number of missing input states.
     missing: Vec<u32>,
     waves: Vec<Wave>,
-    /// For each class, the wave of operators that need no state.
+    /// For each class, its wave [`What::Words`].
     static_wave: Vec<u32>,
-    /// For each class, the waves under construction for the present launch: of edges, of nodes.
+    /// For each class, the waves of the present launch: of edges, of nodes.
     wave_of: Vec<u32>,
-    /// For each key, the ready operators.
+    /// By key.
     ready: Vec<Vec<Unit>>,
 }
 
 impl<K: Hash + Eq> Agenda<'_, K> {
-    /// Makes the operators ready that need no state or only initial states.
     fn begin(&mut self) {
         let mut counts = vec![0u64; self.classes.all().len()];
         for node in 0..self.batch.nodes() {
@@ -206,8 +202,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open(made);
     }
 
-    /// Makes the operators of new waves ready that wait for nothing. Waves of edges come before the waves of nodes that
-    /// need them.
+    /// Makes operators of new waves ready. Waves of edges come before the waves of nodes that need them.
     fn open(&mut self, waves: Vec<u32>) {
         let classes = self.classes;
         for number in waves {
@@ -248,13 +243,11 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         }
     }
 
-    /// Whether an operator of an earlier wave has run.
     fn is_done(&self, need: Needs, place: u16, words: u32, edges: u32) -> bool {
         let wave = if need == Needs::Word { words } else { edges };
         self.waves[wave as usize].done[place as usize]
     }
 
-    /// The operators and rows of a unit.
     fn size(&self, unit: Unit) -> (u64, u64) {
         let wave = &self.waves[unit.wave as usize];
         let before = self.classes.all()[wave.class as usize].before;
@@ -286,7 +279,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open_made(made);
     }
 
-    /// One of the outputs that an operator needs has arrived, if the wave has that operator.
+    /// An input of an operator has arrived, if the wave has that operator.
     fn satisfy(&mut self, wave: u32, place: u16) {
         let class = self.waves[wave as usize].class;
         let needs = self.classes.cell(class).needs[place as usize];
@@ -306,7 +299,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let batch = self.batch;
         let Wave { class, what, .. } = self.waves[wave as usize];
         let nodes = match what {
-            // A cell that needs no state yields its own at once, in all its nodes.
+            // A cell that needs no state yields its own at once.
             What::Words => (0..batch.nodes()).filter(|node| batch.class(*node) == class).collect(),
             What::Edges | What::Nodes => std::mem::take(&mut self.waves[wave as usize].nodes),
         };

@@ -6,11 +6,11 @@ use super::classes::{Classes, Needs};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::Rows;
 
-/// The nodes of all requests of a batch, with the edges between them.
+/// The nodes of all requests of a batch, and their edges.
 #[derive(Debug, Default)]
 pub struct Batch {
     class: Vec<u32>,
-    /// The number of input cells of each node.
+    /// The number of input cells, by node.
     inputs: Vec<u32>,
     /// The nodes that take the state of node `n` are `takers[ends[n - 1]..ends[n]]`.
     takers: Vec<u32>,
@@ -20,14 +20,12 @@ pub struct Batch {
     cells: u64,
 }
 
-/// The numbers of nodes and of their input cells, by class and by the depth of the input states.
+/// Nodes and their input cells, by class and by the depth of the input states.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// For each class, the nodes by their deepest input state: at 0 those without input cells, at `d + 1` those of
-    /// depth `d`.
+    /// By deepest input state: at 0 nodes without input cells, at `d + 1` those of depth `d`.
     pub nodes: Vec<Vec<u32>>,
-    /// For each class, the input cells of its nodes by the depth of their state, likewise. An initial state counts at
-    /// 0.
+    /// Input cells likewise, by the depth of their state; initial states are at 0.
     pub edges: Vec<Vec<u32>>,
 }
 
@@ -111,8 +109,7 @@ impl Batch {
         &self.takers[begin as usize..self.ends[node as usize] as usize]
     }
 
-    /// The classes in the order in which a program meets them that builds one request after another, children before
-    /// parents.
+    /// The classes in the order in which a program meets them: one request after another, children before parents.
     pub fn seen(&self) -> &[u32] {
         &self.seen
     }
@@ -132,7 +129,7 @@ impl Batch {
             counts[at as usize] += 1;
         };
         let mut missing = self.inputs.clone();
-        // For each node, one more than the depth of the deepest input state; 0 without one.
+        // By node, one more than the depth of the deepest input state; 0 without one.
         let mut states = vec![0u32; self.class.len()];
         let mut ready: Vec<u32> = (0..self.nodes()).filter(|node| missing[*node as usize] == 0).collect();
         for node in &ready {
@@ -168,22 +165,19 @@ pub struct Entry {
     /// The place in the list of the class.
     pub place: u16,
     pub depth: u32,
-    /// The number of nodes in the graph of operators.
+    /// In the graph of operators.
     pub nodes: u64,
-    /// The number of rows over which they run.
     pub rows: u64,
 }
 
 impl Groups {
-    /// Calls `visit` for the operators of a batch: class by class in the order in which they were seen, operator by
-    /// operator.
+    /// Visits the operators of a batch, class by class in the order of `seen`.
     pub fn each<K: Hash + Eq>(&self, batch: &Batch, classes: &Classes<K>, mut visit: impl FnMut(Entry)) {
         for &class in batch.seen() {
             let before = classes.all()[class as usize].before;
             let cell = classes.cell(class);
             for (place, operator) in cell.list.operators.iter().enumerate() {
-                // A copy for each input cell that depends only on that cell has a depth that follows from the state of
-                // that cell.
+                // The depth of a copy for one input cell follows from the state of that cell.
                 let by_edge = operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
                 let counts = if by_edge { &self.edges } else { &self.nodes };
                 let copies = if by_edge { 1 } else { u64::from(operator.copies(before)) };

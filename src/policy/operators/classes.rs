@@ -8,7 +8,7 @@ use crate::workload::operator::catalogue::List;
 use crate::workload::operator::depth::Depths;
 use crate::workload::operator::{Kind, Operator, Rows, Source};
 
-/// The common property of operators that run as one. Numbered in the order in which keys were first met.
+/// Operators with the same key run as one. Numbered in the order in which they were met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u32);
 
@@ -21,9 +21,9 @@ impl Key {
 /// The meaning of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed {
-    /// The operator that gives a launch its name and cost: the first that was met with this key.
+    /// The first operator with this key: it gives a launch its name and cost.
     pub operator: CellId,
-    /// No two of them run as one.
+    /// Each runs by itself.
     pub alone: bool,
     pub elementwise: bool,
 }
@@ -36,7 +36,7 @@ pub struct Class {
     pub before: u32,
     /// The size of their input, if their time depends on it; otherwise 0.
     pub input: u32,
-    /// The key of each operator of the cell's list.
+    /// By the places of the cell's list.
     pub keys: Vec<Key>,
 }
 
@@ -45,7 +45,7 @@ pub struct Class {
 pub enum Needs {
     /// Only the node's word.
     Word,
-    /// The state of one input cell, the one for which the operator's copy exists.
+    /// The state of the input cell for which the operator's copy exists.
     OneState,
     /// The states of all input cells.
     AllStates,
@@ -57,11 +57,11 @@ pub struct Cell {
     pub list: List,
     pub depths: Depths,
     pub needs: Vec<Needs>,
-    /// For each operator, the operators that take its output.
+    /// By operator, those that take its output.
     pub takers: Vec<Vec<u16>>,
 }
 
-/// The key of an operator of a class; `None` if it never runs together with others.
+/// The key of an operator; `None` if it always runs by itself.
 pub type KeyOf<K> = fn(&Operator, before: u32, input: u32) -> Option<K>;
 
 pub struct Classes<K> {
@@ -100,7 +100,7 @@ impl<K: Hash + Eq> Classes<K> {
         classes
     }
 
-    /// The class of nodes of a cell type with `before` input cells (an initial state counts as one).
+    /// The class of a cell type with `before` input cells; an initial state counts as one.
     pub fn class(&mut self, cell: CellId, before: u32, input: u32) -> u32 {
         let before = before.max(1);
         if let Some(class) = self.class_of.get(&(cell, before, input)) {

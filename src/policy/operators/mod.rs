@@ -1,8 +1,8 @@
 //! Requests as graphs of operators, for policies that batch below the level of cells.
 //!
-//! All nodes of a cell type with the same number of input cells form a [class](classes) and have the same operators. A
-//! [batch](batch) counts the nodes of its requests by class and depth, so that no operator of a single node is ever visited.
-//! The result are [launches](Launch), which become the steps of a task.
+//! Nodes of one cell type and number of input cells form a [class](classes) and have the same operators. A
+//! [batch](batch) counts its nodes by class and depth, so no operator of a single node is ever visited. The result are
+//! [launches](Launch), which become the steps of a task.
 
 pub mod batch;
 pub mod classes;
@@ -20,16 +20,14 @@ use crate::task::Step;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     pub key: Key,
-    /// The number of operators.
     pub operators: u64,
-    /// The number of rows over which they run.
+    /// The rows over which they run.
     pub rows: u64,
-    /// The size of the input, if the time depends on it; otherwise 0.
+    /// The input size, or 0.
     pub input: u32,
 }
 
-/// The steps of launches, in their order. Each operator that runs by itself is a step. Equal neighbours become one step that
-/// runs several times.
+/// The steps of launches, in order. Each operator that runs by itself is a step; equal neighbours become one step.
 pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
     steps.clear();
     for launch in launches {
@@ -43,17 +41,16 @@ pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
     }
 }
 
-/// Operators of one depth and key as one launch: DyNet's batching by depth, and the look-up table of JIT dynamic batching.
-/// The launches are by ascending depth, at one depth in the order in which keys were first seen. Returns the number of
-/// operators.
+/// Operators of one depth and key as one launch: DyNet's batching by depth, and the look-up table of JIT dynamic
+/// batching. By ascending depth, then in the order in which keys were first seen. Returns the number of operators.
 pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
     launches.clear();
     let groups = batch.groups(classes);
     const UNSEEN: u32 = u32::MAX;
     let mut rank = vec![UNSEEN; classes.keyed().len()];
-    // The keys in the order in which they were seen, each with its input size.
+    // In the order in which they were seen, with their input size.
     let mut keys: Vec<(Key, u32)> = Vec::new();
-    // For each depth and key the operators and their rows.
+    // By depth and key: operators and rows.
     let mut counts: Vec<Vec<(u64, u64)>> = Vec::new();
     let mut operators = 0;
     groups.each(batch, classes, |entry| {

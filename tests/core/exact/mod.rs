@@ -1,6 +1,6 @@
-//! Exact values of queueing theory, in units of the caller's choice.
+//! Exact results of queueing theory, in any unit of time.
 
-/// The probabilities of 0, 1, 2, … events, up to where they no longer matter.
+/// The probabilities of 0, 1, 2, … events, until they no longer matter.
 fn poisson(mean: f64) -> Vec<f64> {
     let most = (mean + 12.0 * mean.sqrt() + 30.0) as usize;
     let mut log = -mean;
@@ -14,8 +14,8 @@ fn poisson(mean: f64) -> Vec<f64> {
         .collect()
 }
 
-/// The stationary distribution of a chain on `0..states` that goes from `x` to `rest(x)` plus a random number, whose
-/// distribution is `gains[kind(x)]`. What would leave the range is counted at its end.
+/// The stationary distribution of a chain on `0..states` that goes from `x` to `rest(x)` plus a random number with the
+/// distribution `gains[kind(x)]`. States beyond the range count as the last.
 fn stationary(
     states: usize,
     rest: impl Fn(usize) -> usize,
@@ -45,17 +45,17 @@ pub fn mg1_wait(rate: f64, mean: f64, second_moment: f64) -> f64 {
     rate * second_moment / (2.0 * (1.0 - rate * mean))
 }
 
-/// M/D/c, mean wait: the number present, looked at every `service`, is a chain, because who is in service at the
-/// beginning of such a span has left at its end, and nobody else has.
+/// M/D/c, mean wait. The number present, observed every `service`, is a Markov chain: all requests in service at the
+/// start of an interval have left at its end, and no others have.
 pub fn mdc_wait(rate: f64, service: f64, servers: usize) -> f64 {
     let present = stationary(600, |x| x.saturating_sub(servers), &[poisson(rate * service)], |_| 0);
     let waiting: f64 = present.iter().enumerate().map(|(x, p)| x.saturating_sub(servers) as f64 * p).sum();
     waiting / rate
 }
 
-/// One server that takes all who wait, up to `cap`, and serves a batch of b in `service(b)`: mean latency. The chain
-/// is the number waiting at a completion; over one of its steps, the time that requests spend in the system is that of
-/// those who are there from the start, and of those who arrive while the batch is served.
+/// One server that takes all waiting requests, up to `cap`, and serves a batch of b in `service(b)`: mean latency. The
+/// chain is the number waiting at a completion. The time that requests spend in the system during one step is that of
+/// the requests present from the start, and of those that arrive while the batch is served.
 pub fn batch_latency(rate: f64, service: impl Fn(usize) -> f64, cap: usize, states: usize) -> f64 {
     let batch = |waiting: usize| waiting.max(1).min(cap);
     let gains: Vec<Vec<f64>> = (0..=cap.min(states)).map(|b| poisson(rate * service(b.max(1)))).collect();

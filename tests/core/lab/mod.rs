@@ -1,4 +1,4 @@
-//! Runs the crate's core on the simulated backend, as a user of the library would, from a text that says all.
+//! Runs the core on the simulated backend, as a user of the library would, from a text that defines the run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Run {
     pub workers: usize,
     /// A `[[policy]]` table of a scenario.
     pub policy: toml::Table,
-    /// Without it, and so for the two below, the rows of its name in the costs, or nothing.
+    /// `None`: by the rows of that name in the costs, or zero. The same for the next two.
     pub task_ns: Option<u64>,
     pub gather_ns: Option<u64>,
     pub launch_ns: Option<u64>,
@@ -38,7 +38,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// The device, with its costs.
     pub fn device(&self) -> Device {
         let [task, gather, launch] = [self.task_ns, self.gather_ns, self.launch_ns].map(|ns| ns.map(Nanos));
         Device::new(&self.model, self.workers, &self.costs, Overhead { task, gather, launch })
@@ -53,7 +52,7 @@ impl Run {
         self.trace.lines().filter(|line| !line.trim().is_empty()).map(row).collect()
     }
 
-    /// Runs it, and keeps a row for each task.
+    /// Runs it and keeps a row for each task.
     pub fn run(&self) -> Recorder {
         let trace = self.requests();
         let device = self.device();
@@ -83,17 +82,17 @@ pub fn policy(text: &str) -> Configured {
 /// A simulated device that serves one model.
 pub struct Device {
     pub model: Model,
-    /// The model's cell types, in the order of their ids.
+    /// In the order of their ids.
     pub cells: Vec<CellType>,
     pub workers: usize,
     pub costs: TableModel,
 }
 
 impl Device {
-    /// A device with the costs of a table, whose header is added here.
+    /// A device with the costs of a table, to which the header is added here.
     pub fn new(model: &str, workers: usize, costs: &str, overhead: Overhead) -> Device {
         let (model, cells) = match model {
-            // Any graph of these four types, of which no model of the crate has more than two.
+            // Any graph of these four types; no model of the crate has more than two.
             "graphs" => (Model::TreeLstm, four_cell_types()),
             _ => {
                 let beside_the_crate = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
@@ -105,7 +104,7 @@ impl Device {
         let has_inputs = costs.trim().lines().next().is_some_and(|row| row.split(',').count() == 4);
         let header = if has_inputs { "cell,batch,ns,input" } else { "cell,batch,ns" };
         let table = CostTable::parse(&format!("{header}\n{costs}"), "costs").expect("a cost table");
-        // Whoever gives rows of persistent kernels has such.
+        // A table with rows of persistent kernels describes a device that has them.
         let table = match table.persistent(&cells[0].name).expect("rows of both kinds") {
             Some(times) => table.with_persistent(Arc::new(times), &cells[0].name),
             None => table,
@@ -114,7 +113,8 @@ impl Device {
         Device { model, cells, workers, costs }
     }
 
-    /// Requests of any graphs: `graph:encoder encoder<0 decoder<0,1` has three nodes, with the nodes that each needs.
+    /// Requests of any graphs: `graph:encoder encoder<0 decoder<0,1` has three nodes, each with the nodes that it
+    /// needs.
     fn graphs<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Requests {
         let graph = |text: &str| {
             let (mut cells, mut edges) = (Vec::new(), Vec::new());
@@ -132,7 +132,6 @@ impl Device {
         Requests { shapes: vec![Shape::Fixed; graphs.len()].into(), graphs }
     }
 
-    /// Requests of these shapes.
     pub fn requests(&self, shapes: impl IntoIterator<Item = Shape>) -> Requests {
         Requests::unfold(shapes.into_iter().collect(), &self.model).expect("shapes of the model")
     }
@@ -146,12 +145,12 @@ impl Device {
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);
         drive(&mut source, &mut *policy, &mut *backend, &mut recorder, self.workers, &AtomicBool::new(false))
-            .expect("nobody stops this run");
+            .expect("the run is not stopped");
         recorder
     }
 }
 
-/// Two of either priority, in the order of their names; none promises that its subgraphs are chains.
+/// Two of each priority, in the order of their names. None guarantees that its subgraphs are chains.
 fn four_cell_types() -> Vec<CellType> {
     let cell = |name: &str, priority| CellType {
         name: name.into(),

@@ -1,5 +1,5 @@
-//! Cellular batching: Algorithm 1 of BatchMaker, line by line; Late Batching, which gives one task at a time, but to
-//! workers that are not idle yet; and chunks, tasks that go on with each of their chains for some steps.
+//! Cellular batching: BatchMaker's Algorithm 1, line by line. Also Late Batching, which gives one task at a time to
+//! workers that need not be idle, and chunks, tasks that run several steps of each chain.
 
 use super::graph::Graph;
 use super::{Batch, Case, Scheduler};
@@ -9,7 +9,7 @@ struct Subgraph {
     request: usize,
     number: usize,
     cell: String,
-    /// Its nodes that are ready and not submitted, in the order in which they became ready.
+    /// Its ready nodes that have not been submitted, in the order in which they became ready.
     ready: Vec<usize>,
     pinned: Option<usize>,
 }
@@ -28,10 +28,10 @@ pub struct Cellular<'a> {
     lookahead: usize,
     chunk: usize,
     limits: Vec<(String, u32, u32)>,
-    /// All subgraphs that were ever released, in the order of their release. The queue of a cell type is what this
-    /// list holds of it.
+    /// All subgraphs that were ever released, in the order of release. The queue of a cell type consists of its
+    /// subgraphs in this list.
     released: Vec<Subgraph>,
-    /// For each request, which nodes were submitted and which have completed.
+    /// For each request, the nodes that were submitted and those that have completed.
     submitted: Vec<Vec<bool>>,
     completed: Vec<Vec<bool>>,
     running: Vec<Running>,
@@ -72,7 +72,7 @@ impl<'a> Cellular<'a> {
         self.limits.iter().find(|limit| limit.0 == cell).expect("each cell has limits").2 as usize
     }
 
-    /// Releases the subgraphs of a request whose outer needs have completed, in the order of their numbers.
+    /// Releases the subgraphs of a request whose outer inputs have completed, in the order of their numbers.
     fn release(&mut self, request: usize) {
         let graph = &self.graphs[request];
         for (number, nodes) in graph.subgraphs.iter().enumerate() {
@@ -81,7 +81,7 @@ impl<'a> Cellular<'a> {
             if known || !outer.clone().all(|input| self.completed[request][*input]) {
                 continue;
             }
-            // At its release, the nodes that need nothing within the subgraph are ready.
+            // At its release the nodes are ready that need no other node of the subgraph.
             let free = |node: &usize| graph.needs[*node].iter().all(|input| !nodes.contains(input));
             let ready = nodes.iter().copied().filter(free).collect();
             let cell = graph.cells[nodes[0]].clone();
@@ -89,20 +89,20 @@ impl<'a> Cellular<'a> {
         }
     }
 
-    /// How many nodes of a cell type a worker could take.
+    /// The nodes of a cell type that a worker could take.
     fn ready_nodes(&self, cell: &str, worker: usize) -> usize {
         let open = |s: &&Subgraph| s.cell == cell && (s.pinned.is_none() || s.pinned == Some(worker));
         self.released.iter().filter(open).map(|s| s.ready.len()).sum()
     }
 
-    /// `Schedule`, lines 5 to 10: the cell type that a worker is to run.
+    /// `Schedule`, lines 5 to 10: the cell type that a worker runs next.
     fn choose(&self, worker: usize) -> Option<String> {
         let cells: Vec<&String> = self.limits.iter().map(|limit| &limit.0).collect();
         let ready = |cell: &str| self.ready_nodes(cell, worker);
         let runs = |cell: &str| self.running.iter().any(|task| task.cell == cell);
         let mut admitted: Vec<&String> = cells.iter().copied().filter(|c| ready(c) >= self.max_batch(c)).collect();
         if admitted.is_empty() {
-            // Choice: tasks that run on any worker count.
+            // Choice: tasks on any worker count.
             admitted = cells.iter().copied().filter(|c| !runs(c) && ready(c) > 0).collect();
         }
         if admitted.is_empty() {
@@ -130,8 +130,8 @@ impl<'a> Cellular<'a> {
         batch
     }
 
-    /// Takes the nodes of a batch from their subgraphs, pins these, and makes ready what now is. In a chunk whatever the batch has made ready in its
-    /// subgraphs follows, and so on.
+    /// Takes the nodes of a batch from their subgraphs, pins these, and makes nodes ready. In a chunk the nodes follow
+    /// that the batch has made ready in its subgraphs, and so on.
     fn submit(&mut self, cell: &str, worker: usize, batch: &[(usize, usize)]) -> Batch {
         let list: Vec<(usize, usize)> = batch
             .iter()
@@ -167,7 +167,7 @@ impl<'a> Cellular<'a> {
             self.submitted[subgraph.request][node] = true;
             nodes.push((subgraph.request, node));
         }
-        // Nodes made ready by one task join behind those that were ready before, in the order of their indices.
+        // Nodes that a task makes ready follow those that were ready before, in the order of their indices.
         for subgraph in &mut self.released {
             let graph = &self.graphs[subgraph.request];
             let members = &graph.subgraphs[subgraph.number];
@@ -193,7 +193,7 @@ impl Scheduler for Cellular<'_> {
         for &(request, node) in nodes {
             self.completed[request][node] = true;
         }
-        // Pins last as long as a submitted task with a node of the subgraph is unfinished.
+        // A pin lasts while a submitted task with a node of the subgraph is unfinished.
         for subgraph in &mut self.released {
             let members = &self.graphs[subgraph.request].subgraphs[subgraph.number];
             let held = |(request, node): &(usize, usize)| *request == subgraph.request && members.contains(node);
@@ -201,7 +201,7 @@ impl Scheduler for Cellular<'_> {
                 subgraph.pinned = None;
             }
         }
-        // Requests release in the order in which they stand in the task; a second time releases nothing more.
+        // Requests release in the order of their places in the task; a second time releases nothing more.
         for &(request, _) in nodes {
             self.release(request);
         }

@@ -1,11 +1,10 @@
-//! The cost table: straight lines between whole numbers, in exact arithmetic.
+//! The cost table: linear interpolation between integers, in exact arithmetic.
 
 /// Rows `cell, batch, ns` in the order of the file.
 #[derive(Clone, Debug)]
 pub struct Costs(pub Vec<(String, u64, u64)>);
 
 impl Costs {
-    /// Whether the table has a row of this cell.
     pub fn knows(&self, cell: &str) -> bool {
         self.0.iter().any(|(name, _, _)| name == cell)
     }

@@ -1,5 +1,5 @@
-//! TensorFlow Fold: merged graphs in a loop over levels, with copies of results that are needed further up, calls on nothing,
-//! and a host that builds a batch before it runs.
+//! TensorFlow Fold: merged graphs in a loop over levels, with copies of results that are needed at higher levels, calls
+//! without rows, and a host that builds a batch before it runs.
 
 use super::graph::Graph;
 use super::whole::{all_nodes, take};
@@ -9,17 +9,17 @@ pub struct Fold<'a> {
     pub case: &'a Case,
     pub graphs: &'a [Graph],
     pub max_batch: usize,
-    /// What the host takes for a node, and how many quarters of that it can do while the batch before runs.
+    /// The host's time for a node, and the quarters of it that may overlap with the previous batch.
     pub construct: u64,
     pub quarters: u64,
     pub copies: bool,
     pub waiting: Vec<usize>,
-    /// For each worker when the host will be done with all that it has begun for it.
+    /// For each worker, when the host finishes all work that it has begun for it.
     pub host: Vec<u64>,
 }
 
 impl Fold<'_> {
-    /// One turn of the loop: each cell type once, if only on nothing, and the copying once.
+    /// One iteration of the loop: each cell type once, even without rows, and the copying once.
     fn turn(&self, level: usize, levels: usize, members: &[usize]) -> u64 {
         let costs = &self.case.costs;
         let mut time = 0;
@@ -43,7 +43,7 @@ impl Fold<'_> {
     }
 }
 
-/// How many results of a graph go past a level: they were made below it, and are needed above it or at the end of the loop.
+/// The results of a graph that pass a level: computed below it and needed above it, or at the end of the loop.
 fn handed_on(graph: &Graph, level: usize, levels: usize) -> usize {
     let depths = graph.depths();
     let mut results = 0;
@@ -81,7 +81,7 @@ impl Scheduler for Fold<'_> {
         let build = self.construct * nodes.len() as u64;
         let ahead = (build * self.quarters + 2) / 4;
         let during = build - ahead;
-        // The rest is built when the worker comes to this batch.
+        // The rest is built when the worker reaches this batch.
         self.host[worker] = free.max(now + ahead) + during;
         vec![Batch {
             cells: nodes.iter().map(|(request, node)| self.graphs[*request].cells[*node].clone()).collect(),
@@ -97,7 +97,7 @@ impl Scheduler for Fold<'_> {
     }
 
     fn lookahead(&self) -> usize {
-        // With nothing that could be built ahead the host waits for the worker.
+        // If nothing can be built ahead, the host waits for the worker.
         usize::from(self.construct > 0 && self.quarters > 0)
     }
 }

@@ -3,7 +3,7 @@
 /// The cell graph of one request.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// The length by which requests are bucketed, and that of the target (0 if there is none).
+    /// The length by which requests are bucketed, and that of the target (0 without one).
     pub length: usize,
     pub target: usize,
     /// The cell type of each node.
@@ -47,7 +47,7 @@ impl Graph {
         graph
     }
 
-    /// Nodes in a row, the first of which needs the node before it, if there is one.
+    /// Nodes in a row. The first needs the node before it, if there is one.
     fn add_chain(&mut self, cell: &str, length: usize) {
         for _ in 0..length {
             let node = self.cells.len();
@@ -67,12 +67,12 @@ impl Graph {
         }
     }
 
-    /// Maximal sets of nodes of one cell type that are connected by edges between nodes of that type: each node begins
-    /// with a set of its own, and sets grow together along such edges until nothing changes. Chains, seq2seq requests
-    /// and trees have no sets that wait for each other.
+    /// Maximal sets of nodes of one cell type that are connected by edges between nodes of that type. Each node begins
+    /// as a set, and sets merge along such edges until nothing changes. Chains, seq2seq requests and trees have no sets
+    /// that wait for each other.
     ///
-    /// Choice: how sets that do are split further is left open by the text, so that the reference takes no graph that
-    /// has them; see [`Graph::waits_in_a_circle`].
+    /// Choice: the text does not define how sets that wait for each other are split, so the reference takes no graph
+    /// with such sets; see [`Graph::waits_in_a_circle`].
     fn cut(&mut self) {
         let mut set: Vec<usize> = (0..self.cells.len()).collect();
         loop {
@@ -98,8 +98,7 @@ impl Graph {
         }
     }
 
-    /// Whether subgraphs wait for each other: taken away one by one as soon as nothing that is left has to be done
-    /// before, some stay.
+    /// Whether subgraphs wait for each other: remove one by one those that wait for no other; some remain.
     pub fn waits_in_a_circle(&self) -> bool {
         let mut left = self.subgraphs.clone();
         loop {

@@ -1,8 +1,8 @@
-//! A naive reference of the simulated semantics: plain lists, linear scans and no line of the crate.
+//! A naive reference of the simulated semantics: plain lists, linear scans, and no code of the crate.
 //!
-//! It is written from the text of the design and of the policies' documentation alone, for the reader's eye and not for speed,
-//! and is compared with the crate to the nanosecond (`tests/core/differential.rs`). Where the text leaves a choice, a comment that begins with
-//! "Choice:" says which one was taken.
+//! It is written only from the text of the design and of the policies' documentation, for readability and not for
+//! speed, and is compared with the crate to the nanosecond (`differential.rs`). Where the text leaves a choice, a
+//! comment that begins with "Choice:" states it.
 
 mod cellular;
 mod costs;
@@ -13,23 +13,23 @@ mod whole;
 pub use costs::Costs;
 pub use graph::Graph;
 
-/// Everything that decides a run.
+/// The complete description of a run.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Arrival and shape of each request, arrivals not descending.
+    /// Arrival and shape of each request, in the order of arrival.
     pub trace: Vec<(u64, String)>,
     /// The model's cell types.
     pub cells: Vec<String>,
     pub costs: Costs,
-    /// The overheads by name that are given as a number.
+    /// The overheads that are given as a number, by name.
     pub given: [(&'static str, Option<u64>); 3],
     pub workers: usize,
     pub policy: Policy,
 }
 
 impl Case {
-    /// What a batch costs beside its cells, by the name of the overhead. Choice: a number that is given stands for the
-    /// rows that the cost file may have of this name.
+    /// The cost of a batch besides its cells, by the name of the overhead. Choice: a given number replaces the rows of
+    /// this name in the cost file.
     pub fn overhead(&self, name: &str, batch: usize) -> u64 {
         let given = self.given.iter().find(|(overhead, _)| *overhead == name).and_then(|(_, number)| *number);
         match given {
@@ -99,28 +99,27 @@ pub struct TaskRow {
     pub finish: u64,
 }
 
-/// What a policy wants to run next on a worker.
+/// A task that a policy wants to run next on a worker.
 struct Batch {
     cells: Vec<String>,
-    /// The batch size that the task log shows.
+    /// The batch size in the task log.
     size: usize,
-    /// All that the task computes, as (request, node), in the order of the batch.
+    /// The nodes of the task as (request, node), in batch order.
     nodes: Vec<(usize, usize)>,
     duration: u64,
-    /// For how long it can't start yet, because the host works on it; a launch comes on top.
+    /// The host's work that delays the start; a launch comes in addition.
     ahead: u64,
 }
 
-/// What the event loop asks of a policy.
+/// The interface of a policy to the event loop.
 trait Scheduler {
     fn arrive(&mut self, request: usize);
     fn complete(&mut self, nodes: &[(usize, usize)]);
-    /// The tasks that a worker with room gets now, in order; none if there is nothing for it. What it has to do already is done
-    /// at `free`.
+    /// The tasks for a worker with room, in order; empty if there are none. The worker's earlier tasks end at `free`.
     fn offer(&mut self, worker: usize, now: u64, free: u64) -> Vec<Batch>;
-    /// The instants at which the policy has to be asked again although nothing else happens.
+    /// The instants at which the policy must be asked again even without events.
     fn wake_ups(&self) -> Vec<u64>;
-    /// With up to how many unfinished tasks a worker has room.
+    /// A worker has room with at most this number of unfinished tasks.
     fn lookahead(&self) -> usize {
         0
     }
@@ -132,7 +131,7 @@ struct Task {
     done: bool,
 }
 
-/// Runs a case from its first arrival until nothing is left to happen.
+/// Runs a case from its first arrival until no events are left.
 pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let graphs: Vec<Graph> = case.trace.iter().map(|(_, shape)| Graph::unfold(shape)).collect();
     let arrivals: Vec<u64> = case.trace.iter().map(|(at, _)| *at).collect();
@@ -153,7 +152,7 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
         Policy::Merged { max_batch } => {
             Box::new(whole::Merged { case, graphs: &graphs, max_batch: *max_batch as usize, waiting: Vec::new() })
         }
-        // A request alone takes the sum of its cells at batch 1; nothing is merged, not even within the request.
+        // A single request takes the sum of its cells at batch 1; nothing is merged, not even within the request.
         Policy::Immediate => Box::new(whole::Immediate { case, graphs: &graphs, waiting: Vec::new() }),
         Policy::Fold { max_batch, construct, quarters, copies } => Box::new(fold::Fold {
             case,
@@ -182,15 +181,15 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let mut arrived = 0;
     let mut now = 0;
     loop {
-        // The next instant at which anything happens; wake-ups of the past are over. Choice: a task of no duration ends
-        // at the instant of its submission, which is then gone through once more, from its completions on.
+        // The next instant with an event; past wake-ups are ignored. Choice: a task of no duration ends at the instant
+        // of its submission, which is then processed again, from its completions on.
         let ends = tasks.iter().filter(|task| !task.done).map(|task| task.row.finish);
         let arrival = arrivals.get(arrived).copied();
         let wakes = policy.wake_ups().into_iter().filter(|at| *at > now);
         let Some(next) = ends.chain(arrival).chain(wakes).min() else { break };
         now = next;
 
-        // First completions, in the order in which their tasks were submitted; then arrivals, in trace order.
+        // First completions, in the order of submission; then arrivals, in trace order.
         for task in &mut tasks {
             if !task.done && task.row.finish == now {
                 task.done = true;
@@ -202,8 +201,8 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
             arrived += 1;
         }
 
-        // Then idle workers are offered work in the order of their numbers, and after them those with room behind one task,
-        // behind two, and so on.
+        // Then idle workers are offered work in the order of their numbers, then workers with one unfinished task, with
+        // two, and so on.
         for (room, worker) in (0..=policy.lookahead()).flat_map(|room| (0..case.workers).map(move |w| (room, w))) {
             let own = || tasks.iter().filter(|task| task.row.worker == worker && !task.done);
             if own().count() != room {
@@ -227,7 +226,7 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     (requests, tasks.into_iter().map(|task| task.row).collect())
 }
 
-/// From the first start to the last end of the tasks that hold one of the request's nodes.
+/// From the first start to the last end of the tasks that hold a node of the request.
 fn request_row(id: usize, arrival: u64, graph: &Graph, tasks: &[Task]) -> RequestRow {
     let mine = |task: &Task| task.nodes.iter().filter(|(request, _)| *request == id).count();
     let holders: Vec<&Task> = tasks.iter().filter(|task| mine(task) > 0).collect();

@@ -1,9 +1,8 @@
-//! Policies that run whole requests: padded, merged, immediate, ideal and jit. None of them pays for gathering.
+//! Policies that run whole requests: padded, merged, unbatched, ideal and jit. None of them pays for gathering.
 
 use super::graph::Graph;
 use super::{Batch, Case, Scheduler};
 
-/// All nodes of these requests.
 pub fn all_nodes(requests: &[usize], graphs: &[Graph]) -> Vec<(usize, usize)> {
     let mut nodes = Vec::new();
     for &request in requests {
@@ -26,7 +25,7 @@ pub struct Padded<'a> {
     pub max_batch: usize,
     pub pad_to_longest: bool,
     pub window: u64,
-    /// All that wait, in the order of their arrival.
+    /// In the order of arrival.
     pub waiting: Vec<usize>,
     /// The bucket at which the next search begins.
     pub pointer: usize,
@@ -42,7 +41,8 @@ impl Padded<'_> {
         self.waiting.iter().copied().filter(|request| self.bucket(*request) == bucket).collect()
     }
 
-    /// A bucket that is not empty, and, with a window, is full or whose oldest request has waited for the window.
+    /// A bucket is ready if it is not empty and, with a window, is full or its oldest request has waited for the
+    /// window.
     fn ready(&self, bucket: usize, now: u64) -> bool {
         let members = self.members(bucket);
         match members.first() {
@@ -60,7 +60,7 @@ impl Scheduler for Padded<'_> {
     fn complete(&mut self, _: &[(usize, usize)]) {}
 
     fn offer(&mut self, _: usize, now: u64, _: u64) -> Vec<Batch> {
-        // Choice: one pointer serves all workers. From it on, and then once more from the first bucket.
+        // Choice: one pointer serves all workers. The search goes from it to the end, then from the first bucket.
         let buckets = self.waiting.iter().map(|request| self.bucket(*request) + 1).max().unwrap_or(0);
         let Some(bucket) = (self.pointer..buckets).chain(0..buckets).find(|bucket| self.ready(*bucket, now)) else {
             return vec![];
@@ -75,7 +75,7 @@ impl Scheduler for Padded<'_> {
         let steps = if self.pad_to_longest { longest } else { (bucket + 1) * self.width };
         let targets = members.iter().map(|request| self.graphs[*request].target).max().expect("not empty");
         let costs = &self.case.costs;
-        // Of a request with a target, the source is encoded and the target decoded; any other is a chain.
+        // A request with a target encodes its source and decodes its target; any other is a chain.
         let (cells, cost) = if targets > 0 {
             let encode = steps as u64 * costs.time("encoder", size);
             let decode = targets as u64 * costs.time("decoder", size);
@@ -162,7 +162,7 @@ impl Scheduler for Immediate<'_> {
     }
 }
 
-/// A graph made by hand for a shape: all requests that have it, and each of its cells once.
+/// A graph built by hand for a shape: all requests of that shape, and each of its cells once.
 pub struct Ideal<'a> {
     pub case: &'a Case,
     pub graphs: &'a [Graph],
@@ -179,7 +179,7 @@ impl Scheduler for Ideal<'_> {
 
     fn offer(&mut self, _: usize, _: u64, _: u64) -> Vec<Batch> {
         let Some(oldest) = self.waiting.first().copied() else { return vec![] };
-        // Choice: a shape is its graph, node by node, so that `chain:3` and `tokens:3` are one.
+        // Choice: a shape is its graph, node by node, so `chain:3` and `tokens:3` are the same.
         let alike = |request: &usize| self.graphs[*request].looks_like(&self.graphs[oldest]);
         let mut members: Vec<usize> = self.waiting.iter().copied().filter(alike).collect();
         members.truncate(self.max_batch);
@@ -192,14 +192,14 @@ impl Scheduler for Ideal<'_> {
     }
 }
 
-/// Just-in-time batching of what a scope of requests computes.
+/// Just-in-time batching of a scope of requests.
 pub struct Jit<'a> {
     pub case: &'a Case,
     pub graphs: &'a [Graph],
     pub max_batch: usize,
     /// Whole requests are looked up, not their cells.
     pub by_graph: bool,
-    /// What a look-up costs the host, while the worker stands still.
+    /// The host's time for a look-up, during which the worker idles.
     pub analysis: u64,
     pub waiting: Vec<usize>,
 }
@@ -264,7 +264,7 @@ impl Scheduler for Jit<'_> {
     }
 }
 
-/// Requests of one graph, whose cells run one after another, each for all of them; with what the host does meanwhile.
+/// Requests of one graph, whose cells run one after another, each for all of them; with the host's work.
 fn cell_after_cell(members: &[usize], graphs: &[Graph], case: &Case, host: u64) -> Batch {
     let cells = graphs[members[0]].cells.clone();
     let cost: u64 = cells.iter().map(|cell| case.costs.time(cell, members.len())).sum();
