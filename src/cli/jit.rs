@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Format, print_with};
 use crate::error::{Error, Result};
 use crate::papers::jit::count::{Counter, Counts};
-use crate::papers::jit::kernels::{KernelCounter, KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
+use crate::papers::jit::kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use crate::papers::jit::sample::Samples;
 use crate::workload::random;
 
@@ -113,7 +113,7 @@ impl Report {
         };
         let batch = args.batch.get() as usize;
         let counter = Counter::new(&samples);
-        let kernels = KernelCounter::new(&samples).count(&order, batch);
+        let kernels = KernelCounts::of(&samples, &order, batch);
         Ok(Report {
             counts: counter.count(&order, batch),
             kernels: Kernels { counts: kernels, paper_unbatched: PAPER_UNBATCHED, paper_batched: PAPER_BATCHED },

@@ -89,7 +89,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
             Made::Scenario => scenarios.push((*item, common.scenario(&file(item), registry)?)),
             Made::Count => {
                 let launches = Launches::of(args.data.as_deref())?;
-                findings.entry(item.paper).or_default().add_launches(item.exhibit.name, launches);
+                findings.entry(item.paper).or_default().add_launches(&item.exhibit.name, launches);
             }
         }
     }
@@ -107,7 +107,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         for why in &report.undrawn {
             common.note(format!("{} {}: no figure: {why}", paper.name(), exhibit.name));
         }
-        findings.entry(paper).or_default().add(exhibit.name, scenario, report);
+        findings.entry(paper).or_default().add(&exhibit.name, scenario, report);
     }
     bar.finish_and_clear();
     // How many runs a search takes is not known before.
@@ -122,7 +122,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         for Item { exhibit, .. } in of_paper {
             bar.set_message(format!("{} {}", paper.name(), exhibit.name));
             let study = common.on_threads(|| carry_out(paper, exhibit, &lab))?;
-            findings.entry(paper).or_default().add_study(exhibit.name, study);
+            findings.entry(paper).or_default().add_study(&exhibit.name, study);
             bar.inc(1);
         }
     }
@@ -141,14 +141,14 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
         let own: Vec<Checked> = checked.iter().filter(own).cloned().collect();
         let name = format!("{} {}", paper.name(), exhibit.name);
         let found = findings.get(paper);
-        let study = found.and_then(|found| found.studied(exhibit.name));
-        let results = match found.and_then(|found| found.report(exhibit.name)) {
+        let study = found.and_then(|found| found.studied(&exhibit.name));
+        let results = match found.and_then(|found| found.report(&exhibit.name)) {
             None if study.is_some() => study.map(studied).expect("it is one"),
             Some(Report { rows, folder, .. }) => Results {
                 text: format!("{}\nresults in {}\n", table::table(rows), folder.path().display()),
                 json: summary::to_json(&name, rows),
             },
-            None => counted(found.and_then(|found| found.launches(exhibit.name)))?,
+            None => counted(found.and_then(|found| found.launches(&exhibit.name)))?,
         };
         match format {
             Format::Table => {
@@ -220,15 +220,15 @@ fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Ch
     let mut shown = Vec::new();
     for Item { paper, exhibit } in order.on_page() {
         let found = findings.get(&paper);
-        if let Some(study) = found.and_then(|found| found.studied(exhibit.name)) {
+        if let Some(study) = found.and_then(|found| found.studied(&exhibit.name)) {
             let numbers = study.numbers.as_ref().and_then(|file| file.strip_prefix(out).ok());
             let numbers = numbers.map(|path| path.display().to_string());
             let text = Some(study.note.clone()).filter(|note| !note.is_empty());
             shown.push(Shown { paper, exhibit, pictures: documents(&study.pictures)?, text, numbers });
             continue;
         }
-        let Some(report) = found.and_then(|found| found.report(exhibit.name)) else {
-            let text = counted(found.and_then(|found| found.launches(exhibit.name)))?.text;
+        let Some(report) = found.and_then(|found| found.report(&exhibit.name)) else {
+            let text = counted(found.and_then(|found| found.launches(&exhibit.name)))?.text;
             shown.push(Shown { paper, exhibit, pictures: Vec::new(), text: Some(text), numbers: None });
             continue;
         };

@@ -1,4 +1,4 @@
-//! Where studies are carried out: figures that need a search first, or many runs of a network that differ in a key.
+//! Studies: exhibits that need a search first, or runs of a scenario with several settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,21 @@ use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 
-/// A study's bars by panel, group and series, and its pictures.
+/// The results of a study.
 #[derive(Clone, Debug, Default)]
 pub struct Study {
-    /// The drawings of bars, which hold its numbers.
+    /// The drawings of bars, with the numbers.
     pub bars: Vec<Bars>,
-    /// All pictures that were written.
+    /// The files of all pictures.
     pub pictures: Vec<PathBuf>,
-    /// The numbers as a file.
+    /// The file of the numbers.
     pub numbers: Option<PathBuf>,
-    /// What a reader should know beside; empty if there is nothing.
+    /// Remarks for the reader, possibly empty.
     pub note: String,
 }
 
 impl Study {
-    /// The value of a bar of the drawing with this number.
-    ///
-    /// # Errors
-    /// A bar that is not there.
+    /// The value of a bar.
     pub fn value(&self, drawing: usize, panel: &str, group: &str, series: &str) -> Result<f64> {
         let missing = || Error::failed(format!("no bar {series} of {group} in {panel}"));
         let bars = self.bars.get(drawing).ok_or_else(missing)?;
@@ -46,10 +43,7 @@ impl Study {
         group.bars.get(place).copied().flatten().map(|bar| bar.value).ok_or_else(missing)
     }
 
-    /// Draws its bars into a folder, and writes its numbers down beside them.
-    ///
-    /// # Errors
-    /// A file that can't be written.
+    /// Draws the bars and writes the numbers into a folder.
     pub fn write(&mut self, folder: &Path) -> Result<()> {
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
@@ -62,14 +56,14 @@ impl Study {
         Ok(())
     }
 
-    /// Its numbers as a table for a reader.
+    /// The numbers as text.
     pub fn table(&self) -> String {
         let tables = self.bars.iter().map(|bars| format!("{}\n{}", bars.value, aligned(&lines(bars))));
         let tables: Vec<String> = tables.chain((!self.note.is_empty()).then(|| self.note.clone())).collect();
         tables.join("\n")
     }
 
-    /// Its numbers for a program.
+    /// The numbers as JSON.
     pub fn to_json(&self) -> Value {
         let bars = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
         let groups = bars.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
@@ -90,7 +84,7 @@ impl Study {
             .collect()
     }
 
-    /// Its numbers as lines of a CSV file.
+    /// The numbers as CSV.
     pub fn csv(&self) -> String {
         let line = |line: Vec<String>| line.join(",") + "\n";
         let head = ["figure", "panel", "group", "series", "value", "p99"].map(String::from).to_vec();
@@ -118,7 +112,7 @@ impl Study {
     }
 }
 
-/// Bars without the series that have no value anywhere: a table shows their empty columns, a picture has nothing to show.
+/// The bars without series that have no values. Tables have an empty column for them, pictures don't.
 fn with_values(bars: &Bars) -> Bars {
     let groups = || bars.fields.iter().flat_map(|field| &field.groups);
     let has = |place: &usize| groups().any(|group| group.bars.get(*place).is_some_and(Option::is_some));
@@ -131,7 +125,7 @@ fn with_values(bars: &Bars) -> Bars {
     bars
 }
 
-/// A heading and a line for each group.
+/// The heading and a line for each group.
 fn lines(bars: &Bars) -> Vec<Vec<String>> {
     let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
     for field in &bars.fields {
@@ -150,29 +144,28 @@ fn lines(bars: &Bars) -> Vec<Vec<String>> {
     lines
 }
 
-/// A place to read scenarios and run them.
+/// Reads and runs the scenarios of a paper.
 pub struct Lab<'a> {
     /// Reads a scenario of the paper by the name of its file, with overrides.
     pub load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
     /// The folder of the paper's results.
     pub out: PathBuf,
-    /// What was measured on a GPU, if there is a file of it.
+    /// Times that were measured on a GPU.
     pub measured: Option<&'a Measured>,
-    /// Set when the user has enough.
+    /// Set on Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called now and then, as work is done.
+    /// Called as work is done.
     pub progress: &'a (dyn Fn() + Sync),
-    /// What several figures rest on is found once: the best window of each network's DelayBatch, and its peak with that.
+    /// The best window of each network's DelayBatch and its peak with that window, searched for once.
     tuned: Mutex<BTreeMap<String, (Nanos, f64)>>,
 }
 
-/// How close searches go.
+/// The relative tolerance of searches.
 const TOLERANCE: f64 = 0.01;
-/// Runs of each point at a set rate.
+/// Runs of each point with a given rate.
 const REPLICATIONS: u32 = 3;
 
 impl<'a> Lab<'a> {
-    /// With nothing in it.
     pub fn new(
         load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
         out: PathBuf,
@@ -184,9 +177,6 @@ impl<'a> Lab<'a> {
     }
 
     /// Reads a scenario with overrides.
-    ///
-    /// # Errors
-    /// As [`Scenario::load`].
     pub fn scenario(&self, name: &str, sets: &[String]) -> Result<Scenario> {
         (self.load)(name, sets)
     }
@@ -198,11 +188,7 @@ impl<'a> Lab<'a> {
         Ok(Objective { slo, quantile, tolerance: TOLERANCE, replications: 1 })
     }
 
-    /// The peak of each policy of a scenario: the highest rate at which the 99th percentile holds the scenario's objective. 0 if no rate
-    /// does.
-    ///
-    /// # Errors
-    /// Those of [`knee::find`].
+    /// The peak of each policy of a scenario: the highest rate at which the 99th percentile is within the SLO; 0 if there is none.
     pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
         let knees = knee::find(scenario, &Lab::objective(scenario)?, self.stop, &|| ())?;
         (self.progress)();
@@ -210,11 +196,8 @@ impl<'a> Lab<'a> {
     }
 
     /// The window with which a network's policy has the highest peak, and that peak.
-    ///
-    /// # Errors
-    /// Those of [`window::find`]; a policy without a peak.
     pub fn tuned(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
-        let known = || self.tuned.lock().expect("nobody panics while holding it");
+        let known = || self.tuned.lock().expect("no thread panics while holding it");
         if let Some(found) = known().get(network) {
             return Ok(*found);
         }
@@ -227,10 +210,8 @@ impl<'a> Lab<'a> {
         Ok(best)
     }
 
-    /// Runs a scenario into the folder of an exhibit; at set rates three times, since means of single runs near the peak differ by a tenth.
-    ///
-    /// # Errors
-    /// Those of [`experiment::run`]; Ctrl-C.
+    /// Runs a scenario into the folder of an exhibit; with given rates three times, since means of single runs near the peak differ by
+    /// a tenth.
     pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<Report> {
         let out = self.out.join(exhibit);
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));

@@ -1,9 +1,9 @@
-//! The papers' figures and claims, each as a scenario and a check.
+//! The papers' figures and claims.
 //!
-//! An [`Exhibit`] is a figure or table of a paper, and what makes it here. A [`Claim`] is a value that a reader can look up in
-//! a paper: its check reads what this project's own runs of the exhibits' scenarios came to, and says how far apart the two
-//! are. A claim that does not hold is shown with its reason; no cost table is fitted to make one hold, and where a row of
-//! a table was made from a paper's figure, that figure is said to be [derived](verdict::Word::Derived) and counts for nothing.
+//! An [`Exhibit`] is a figure or a table of a paper, and a [`Claim`] a value that its text states. Both are data, in a TOML file for
+//! each paper. The check of a claim reads this project's results of the exhibits and tells how far apart both values are; a claim
+//! that does not hold is shown with its reason. No cost table is fitted to make a claim hold: a claim that a row of a table was made
+//! from is [derived](verdict::Word::Derived) and not counted.
 
 mod batchmaker;
 mod dvabatch;
@@ -16,9 +16,13 @@ pub mod page;
 pub mod report;
 pub mod verdict;
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 pub use findings::{Findings, Series};
+pub use grnn::Sheet;
 pub use grnn::measured::{self, Measured};
-pub use grnn::sheet::Sheet;
 pub use jit::{Launches, not_at_hand};
 pub use verdict::{Verdict, Word};
 
@@ -27,133 +31,127 @@ use crate::error::Result;
 /// A paper whose figures are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Paper {
-    /// *Low Latency RNN Inference with Cellular Batching*, EuroSys 2018.
     BatchMaker,
-    /// *Low Latency Model Serving with Late Batching*, AISys 2017.
     Late,
-    /// *Just-in-Time Dynamic-Batching*, 2019.
     Jit,
-    /// *DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching*, ATC 2022.
     DvaBatch,
-    /// *GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019.
     Grnn,
 }
+
+/// The file of a paper.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents {
+    title: String,
+    #[serde(rename = "exhibit")]
+    exhibits: Vec<Exhibit>,
+    #[serde(rename = "claim")]
+    claims: Vec<Claim>,
+}
+
+/// A paper's name, the text of its file and the checks of its claims.
+type Parts = (&'static str, &'static str, &'static [&'static [(&'static str, Check)]]);
 
 impl Paper {
     /// All papers, in the order in which they are shown.
     pub const ALL: [Paper; 5] = [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch, Paper::Grnn];
 
+    fn parts(self) -> Parts {
+        match self {
+            Paper::BatchMaker => ("batchmaker", include_str!("batchmaker.toml"), batchmaker::CHECKS),
+            Paper::Late => ("late", include_str!("late.toml"), &[late::CHECKS]),
+            Paper::Jit => ("jit", include_str!("jit.toml"), &[jit::CHECKS]),
+            Paper::DvaBatch => ("dvabatch", include_str!("dvabatch.toml"), &[dvabatch::CHECKS]),
+            Paper::Grnn => ("grnn", include_str!("grnn.toml"), &[grnn::CHECKS]),
+        }
+    }
+
+    fn contents(self) -> &'static Contents {
+        static ALL: LazyLock<[Contents; 5]> = LazyLock::new(|| {
+            Paper::ALL.map(|paper| {
+                let (name, text, _) = paper.parts();
+                toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"))
+            })
+        });
+        &ALL[self as usize]
+    }
+
     /// Its name on the command line, and that of the folder of its scenarios.
     pub fn name(self) -> &'static str {
-        match self {
-            Paper::BatchMaker => "batchmaker",
-            Paper::Late => "late",
-            Paper::Jit => "jit",
-            Paper::DvaBatch => "dvabatch",
-            Paper::Grnn => "grnn",
-        }
+        self.parts().0
     }
 
     /// Its title, venue and year.
     pub fn title(self) -> &'static str {
-        match self {
-            Paper::BatchMaker => "BatchMaker: Low Latency RNN Inference with Cellular Batching (EuroSys 2018)",
-            Paper::Late => "Late Batching: Low Latency Model Serving with Late Batching (AISys 2017)",
-            Paper::Jit => "JIT dynamic batching: Just-in-Time Dynamic-Batching (2019)",
-            Paper::DvaBatch => {
-                "DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for DNN Services on GPUs (ATC 2022)"
-            }
-            Paper::Grnn => "GRNN: Low-Latency and Scalable RNN Inference on GPUs (EuroSys 2019)",
-        }
+        &self.contents().title
     }
 
-    /// Its figures, in the paper's order.
+    /// Its exhibits, in the paper's order.
     pub fn exhibits(self) -> &'static [Exhibit] {
-        match self {
-            Paper::BatchMaker => batchmaker::EXHIBITS,
-            Paper::Late => late::EXHIBITS,
-            Paper::Jit => jit::EXHIBITS,
-            Paper::DvaBatch => dvabatch::EXHIBITS,
-            Paper::Grnn => grnn::EXHIBITS,
-        }
+        &self.contents().exhibits
     }
 
     /// Its claims.
-    pub fn claims(self) -> Vec<&'static Claim> {
-        match self {
-            Paper::BatchMaker => batchmaker::claims().collect(),
-            Paper::Late => late::CLAIMS.iter().collect(),
-            Paper::Jit => jit::CLAIMS.iter().collect(),
-            Paper::DvaBatch => dvabatch::CLAIMS.iter().collect(),
-            Paper::Grnn => grnn::CLAIMS.iter().collect(),
-        }
+    pub fn claims(self) -> &'static [Claim] {
+        &self.contents().claims
     }
 
     /// The paper of this name.
     pub fn named(name: &str) -> Option<Paper> {
         Paper::ALL.into_iter().find(|paper| paper.name() == name)
     }
+
+    fn checks(self) -> impl Iterator<Item = &'static (&'static str, Check)> {
+        self.parts().2.iter().copied().flatten()
+    }
 }
 
-/// A figure or table of a paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A figure or a table of a paper.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Exhibit {
-    /// Its name on the command line, as `fig7a`.
-    pub name: &'static str,
-    /// What the paper calls it, as `Figure 7a`.
-    pub place: &'static str,
-    /// What it shows.
-    pub shows: &'static str,
-    /// What makes it.
+    /// Its name on the command line, such as `fig7a`.
+    pub name: String,
+    /// Its name in the paper, such as `Figure 7a`.
+    pub place: String,
+    /// A description.
+    pub shows: String,
     pub made: Made,
 }
 
-/// What makes an exhibit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How an exhibit is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Made {
-    /// The scenario `scenarios/PAPER/NAME.toml`, run and drawn.
+    /// The scenario `scenarios/PAPER/NAME.toml` is run and drawn.
     Scenario,
-    /// Runs of several of the paper's scenarios, with searches before them; or what a model says without any run.
+    /// By runs of several scenarios, with searches before them, or by a model without runs.
     Study,
-    /// A count of launches on the trees of SICK's test split, which people have to get themselves.
+    /// By counting launches on the trees of SICK's test split, which users have to get themselves.
     Count,
 }
 
-impl Exhibit {
-    /// One that a scenario makes.
-    const fn scenario(name: &'static str, place: &'static str, shows: &'static str) -> Exhibit {
-        Exhibit { name, place, shows, made: Made::Scenario }
-    }
-
-    /// One that a study makes.
-    const fn study(name: &'static str, place: &'static str, shows: &'static str) -> Exhibit {
-        Exhibit { name, place, shows, made: Made::Study }
-    }
-}
-
-/// Carries out the study of a paper's exhibit, draws it and writes its numbers down.
-///
-/// # Errors
-/// A scenario that is not there or wrong; a file that can't be written; Ctrl-C.
+/// Carries out the study of an exhibit, draws it and writes its numbers.
 pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<lab::Study> {
     let mut study = match paper {
-        Paper::Grnn => grnn::carry_out(exhibit.name, lab),
-        _ => dvabatch::carry_out(exhibit.name, lab),
+        Paper::Grnn => grnn::carry_out(&exhibit.name, lab),
+        _ => dvabatch::carry_out(&exhibit.name, lab),
     }?;
-    study.write(&lab.out.join(exhibit.name))?;
+    study.write(&lab.out.join(&exhibit.name))?;
     Ok(study)
 }
 
-/// What a claim rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The basis of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Follows from the rules alone, to the last digit.
+    /// The rules determine the value exactly.
     Exact,
-    /// Comes out of a simulation on a stated cost table.
+    /// A simulation on a stated cost table.
     Sim,
-    /// Goes into the cost table, and has to come out of it again.
+    /// An input of the cost table, which the results must reproduce.
     Input,
-    /// Only its order of magnitude can be claimed.
+    /// Only the order of magnitude can be compared.
     Magnitude,
     /// A measurement of a processor.
     Cpu,
@@ -175,54 +173,56 @@ impl Kind {
     }
 }
 
-/// A value that a paper states, and how this project checks it.
-#[derive(Debug)]
+/// A value that a paper states.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The short name, as `bm-lstm-peak`.
-    pub id: &'static str,
-    /// What it rests on.
+    /// The short name, such as `bm-lstm-peak`.
+    pub id: String,
     pub kind: Kind,
-    /// Where the paper states it.
-    pub place: &'static str,
-    /// What it is about.
-    pub what: &'static str,
-    /// The paper's value, with its unit.
-    pub paper: &'static str,
-    /// The exhibits whose results the check reads. It is shown with the first of them.
-    pub exhibits: &'static [&'static str],
-    /// Reads this project's value from the results.
-    pub check: fn(&Findings) -> Result<Verdict>,
-    /// Why the values differ, where they do, or why nothing can be said.
-    pub reason: &'static str,
+    /// The section, figure or table of the paper that states it.
+    pub place: String,
+    pub what: String,
+    /// The paper's value with its unit.
+    pub paper: String,
+    /// The exhibits whose results the check reads. The claim is shown with the first of them.
+    pub exhibits: Vec<String>,
+    /// Why the values differ; empty if they don't.
+    #[serde(default)]
+    reason: String,
+    /// The claim whose reason applies.
+    reason_of: Option<String>,
 }
 
-/// A claim and what its check found.
+/// Compares this project's value of a claim with the paper's.
+pub type Check = fn(&Findings) -> Result<Verdict>;
+
+/// A claim and the verdict of its check.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The paper that makes it.
     pub paper: Paper,
-    /// The claim.
     pub claim: &'static Claim,
-    /// What was found.
     pub verdict: Verdict,
 }
 
 impl Checked {
-    /// Why the claim does not hold; nothing where it does.
+    /// Why the claim does not hold; `None` if it does.
     pub fn reason(&self) -> Option<&'static str> {
-        let reason = self.verdict.reason.unwrap_or(self.claim.reason);
+        let other = |id: &String| self.paper.claims().iter().find(|claim| claim.id == *id);
+        let explained = self.claim.reason_of.as_ref().and_then(other).unwrap_or(self.claim);
+        let reason = self.verdict.reason.unwrap_or(&explained.reason);
         (self.verdict.word != Word::Holds).then_some(reason).filter(|reason| !reason.is_empty())
     }
 }
 
-/// Checks the claims of a paper whose exhibits have all been run.
-///
-/// # Errors
-/// Results that can't be read, or that lack a policy or a point that a check needs.
+/// Checks the claims of a paper whose exhibits all have results.
 pub fn check(paper: Paper, findings: &Findings) -> Result<Vec<Checked>> {
     let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.has(exhibit));
-    let claims = paper.claims().into_iter().filter(ready);
-    claims.map(|claim| Ok(Checked { paper, claim, verdict: (claim.check)(findings)? })).collect()
+    let checked = paper.claims().iter().filter(ready).map(|claim| {
+        let (_, check) = paper.checks().find(|(id, _)| *id == claim.id).expect("every claim has a check");
+        Ok(Checked { paper, claim, verdict: check(findings)? })
+    });
+    checked.collect()
 }
 
 #[cfg(test)]
@@ -230,19 +230,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_is_shown_with_an_exhibit_of_its_paper() {
+    fn every_claim_has_a_check_and_exhibits_of_its_paper() {
         for paper in Paper::ALL {
+            let ids: Vec<&str> = paper.claims().iter().map(|claim| claim.id.as_str()).collect();
+            assert_eq!(ids, paper.checks().map(|(id, _)| *id).collect::<Vec<_>>(), "in one order");
             for claim in paper.claims() {
-                for exhibit in claim.exhibits {
+                for exhibit in &claim.exhibits {
                     assert!(paper.exhibits().iter().any(|known| known.name == *exhibit), "{}: {exhibit}", claim.id);
                 }
+                assert!(claim.reason_of.iter().all(|id| ids.contains(&id.as_str())), "{}", claim.id);
             }
         }
     }
 
     #[test]
-    fn names_are_their_own() {
-        let mut ids: Vec<&str> = Paper::ALL.iter().flat_map(|paper| paper.claims()).map(|claim| claim.id).collect();
+    fn names_are_unique() {
+        let mut ids: Vec<&str> =
+            Paper::ALL.iter().flat_map(|paper| paper.claims()).map(|claim| claim.id.as_str()).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();

@@ -1,29 +1,27 @@
-//! The page that shows every figure beside its claims: one HTML file that needs no network and no other file.
+//! The page with every exhibit beside its claims: one HTML file that loads nothing else.
 
 use super::{Checked, Exhibit, Paper, Word, report};
 
-/// An exhibit as it is shown.
+/// An exhibit on the page.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Its paper.
     pub paper: Paper,
-    /// The exhibit.
     pub exhibit: &'static Exhibit,
     /// Its pictures, as SVG documents.
     pub pictures: Vec<String>,
-    /// What stands in the place of a picture: a table of text, or why there is none.
+    /// Shown below the pictures: a table, a note, or why there is no picture.
     pub text: Option<String>,
-    /// Where its numbers are, from the page's folder.
+    /// The file of its numbers, relative to the page.
     pub numbers: Option<String>,
 }
 
-/// The whole page. `checked` are the claims of all papers that are shown.
+/// The whole page, with the claims of its papers.
 pub fn html(shown: &[Shown], checked: &[Checked]) -> String {
     let papers: Vec<Paper> =
         Paper::ALL.into_iter().filter(|paper| shown.iter().any(|one| one.paper == *paper)).collect();
     let mut page = String::from(HEAD);
-    page.push_str("<header>\n<h1>The papers' figures, reproduced</h1>\n<p>Every figure is a scenario that batchlab runs on a \
-        simulated GPU, and every claim is a value that the paper states. The gap is how far ours is above the paper's.</p>\n");
+    page.push_str("<header>\n<h1>The papers' figures, reproduced</h1>\n<p>batchlab runs each figure as a scenario on a simulated \
+        GPU. A claim is a value that a paper states; the gap is the difference of ours from the paper's, in percent.</p>\n");
     page.push_str(&totals(&papers, checked));
     page.push_str(LEGEND);
     page.push_str("</header>\n");
@@ -32,11 +30,11 @@ pub fn html(shown: &[Shown], checked: &[Checked]) -> String {
         for one in shown.iter().filter(|one| one.paper == paper) {
             page.push_str(&article(one, checked));
         }
-        let homeless: Vec<&Checked> =
+        let without: Vec<&Checked> =
             checked.iter().filter(|one| one.paper == paper && one.claim.exhibits.is_empty()).collect();
-        if !homeless.is_empty() {
+        if !without.is_empty() {
             page.push_str("<article>\n<h3>Claims without a figure</h3>\n");
-            page.push_str(&claims(&homeless));
+            page.push_str(&claims(&without));
             page.push_str("</article>\n");
         }
         page.push_str("</section>\n");
@@ -45,7 +43,7 @@ pub fn html(shown: &[Shown], checked: &[Checked]) -> String {
     page
 }
 
-/// How many claims of each paper there are of each word, and what they come to together.
+/// The number of claims by paper and verdict, and the totals.
 fn totals(papers: &[Paper], checked: &[Checked]) -> String {
     let heads: String = Word::ALL.map(|word| format!("<th>{}</th>", chip(word))).concat();
     let mut text = format!("<table class=\"totals\">\n<tr><th>paper</th><th>claims</th>{heads}</tr>\n");
@@ -64,13 +62,13 @@ fn article(shown: &Shown, checked: &[Checked]) -> String {
     let Shown { paper, exhibit, .. } = shown;
     let id = format!("{}-{}", paper.name(), exhibit.name);
     let mut text =
-        format!("<article id=\"{id}\">\n<h3>{}</h3>\n<p>{}.</p>\n", escaped(exhibit.place), escaped(exhibit.shows));
+        format!("<article id=\"{id}\">\n<h3>{}</h3>\n<p>{}.</p>\n", escaped(&exhibit.place), escaped(&exhibit.shows));
     if !shown.pictures.is_empty() {
         text.push_str("<div class=\"pictures\">\n");
         for picture in &shown.pictures {
             text.push_str(&format!(
                 "<figure role=\"img\" aria-label=\"{}\">\n{picture}\n</figure>\n",
-                escaped(exhibit.place)
+                escaped(&exhibit.place)
             ));
         }
         text.push_str("</div>\n");
@@ -101,11 +99,11 @@ fn claims(checked: &[&Checked]) -> String {
         text.push_str(&format!(
             "<tr><td>{}</td><td>{} <span class=\"id\">{}, {}, {}</span>{reason}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
             chip(verdict.word),
-            escaped(claim.what),
-            escaped(claim.place),
+            escaped(&claim.what),
+            escaped(&claim.place),
             claim.kind.name(),
             claim.id,
-            escaped(claim.paper),
+            escaped(&claim.paper),
             escaped(&verdict.ours),
             escaped(&verdict.gap_text()),
         ));
@@ -113,25 +111,24 @@ fn claims(checked: &[&Checked]) -> String {
     text + "</table></div>\n"
 }
 
-/// A verdict's word as a coloured mark.
+/// The word of a verdict as a coloured label.
 fn chip(word: Word) -> String {
     format!("<span class=\"chip {0}\">{0}</span>", word.name())
 }
 
-/// Text as HTML shows it.
+/// Text with HTML's special characters escaped.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-const LEGEND: &str = "<details><summary>What the verdicts say</summary>\n<dl>\n\
-    <dt><span class=\"chip holds\">holds</span></dt><dd>Exact values are equal, numbers within 15 %, orders as the paper's, magnitudes \
-    within half an order</dd>\n\
-    <dt><span class=\"chip direction\">direction</span></dt><dd>What the paper concludes holds here too, but the number is further \
-    off</dd>\n\
-    <dt><span class=\"chip off\">off</span></dt><dd>Not even the conclusion holds</dd>\n\
-    <dt><span class=\"chip derived\">derived</span></dt><dd>A row of the cost table was made from this figure, so that it checks \
-    nothing</dd>\n\
-    <dt><span class=\"chip not-run\">not-run</span></dt><dd>Not measured: it needs data that is not at hand, or a real machine</dd>\n\
+const LEGEND: &str = "<details><summary>Meaning of the verdicts</summary>\n<dl>\n\
+    <dt><span class=\"chip holds\">holds</span></dt><dd>Exact values are equal, numbers differ by at most 15 %, rankings are the paper's, magnitudes \
+    differ by at most half an order</dd>\n\
+    <dt><span class=\"chip direction\">direction</span></dt><dd>The paper's conclusion holds, but the number differs by more than 15 %</dd>\n\
+    <dt><span class=\"chip off\">off</span></dt><dd>The paper's conclusion does not hold</dd>\n\
+    <dt><span class=\"chip derived\">derived</span></dt><dd>A row of the cost table was made from this value, so it is not \
+    counted</dd>\n\
+    <dt><span class=\"chip not-run\">not-run</span></dt><dd>Not measured: it needs data that is not available, or a real machine</dd>\n\
     </dl></details>\n";
 
 const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -191,7 +188,7 @@ mod tests {
             text: Some("a < b".into()),
             numbers: Some("batchmaker/fig7a/summary.csv".into()),
         };
-        let claim = paper.claims().into_iter().find(|claim| claim.id == "bm-lstm-peak-base").unwrap();
+        let claim = paper.claims().iter().find(|claim| claim.id == "bm-lstm-peak-base").unwrap();
         let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Direction, reason: None };
         let page = html(&[shown], &[Checked { paper, claim, verdict }]);
         for part in [

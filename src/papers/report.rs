@@ -1,11 +1,11 @@
-//! The table of claims: the paper's value, ours, the gap, and why.
+//! Tables of claims: the paper's value, ours, the gap and the reason.
 
 use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
 use super::{Checked, Kind, Word};
 
-/// The claims for a reader: one block each, with the reason where a claim does not hold.
+/// The claims as text: a block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
     let mut text = String::new();
     for one in checked {
@@ -19,13 +19,13 @@ pub fn table(checked: &[Checked]) -> String {
     text + &summary(checked)
 }
 
-/// How many claims there are of each word, and of those that a simulation can miss, how many hold.
+/// The number of claims by verdict, and how many of the simulated ones hold.
 pub fn summary(checked: &[Checked]) -> String {
     let count = |word: Word| checked.iter().filter(|one| one.verdict.word == word).count();
     let words = Word::ALL.into_iter().filter(|word| count(*word) > 0);
     let words: Vec<String> = words.map(|word| format!("{} {}", count(word), word.name())).collect();
     let mut text = format!("{} claims: {}\n", checked.len(), words.join(", "));
-    // What a row of the cost table was made from is no check.
+    // A claim that a row of the cost table was made from checks nothing.
     let simulated = || checked.iter().filter(|one| one.claim.kind == Kind::Sim && one.verdict.word != Word::Derived);
     let all = simulated().count();
     if all > 0 {
@@ -43,7 +43,7 @@ pub fn summary(checked: &[Checked]) -> String {
     text
 }
 
-/// The claims for a program: a list in the papers' order.
+/// The claims as JSON, in the papers' order.
 pub fn to_json(checked: &[Checked]) -> Value {
     let one = |one: &Checked| {
         let Checked { paper, claim, verdict } = one;

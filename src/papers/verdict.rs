@@ -1,33 +1,31 @@
-//! What a check found, and what it is called.
+//! The verdict on a claim.
 
-/// How far a figure may be from the paper's and still count as agreeing: the paper's own figures are read off plots, and its
-/// testbed is known by a handful of step times.
+/// The relative difference at which values still agree: the paper's values are read off plots, and only a few step times of its
+/// testbed are known.
 pub const TOLERANCE: f64 = 0.15;
 
-/// How far a count may be off, as a factor, whose order of magnitude alone is claimed: half an order.
+/// The factor by which magnitudes may differ: half an order.
 const MAGNITUDE: f64 = 3.162_277_660_168_379_5;
 
-/// What is said of a claim.
+/// The word for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
-    /// An exact value is the paper's own, a number is within [`TOLERANCE`], an order of things is the paper's, a magnitude
-    /// within half an order.
+    /// An exact value equals the paper's, a number is within [`TOLERANCE`], a ranking is the paper's, a magnitude within half an order.
     Holds,
-    /// The direction and order are the paper's: what is larger there is larger here. The size is further off.
+    /// The paper's conclusion holds, but the number is not within the tolerance.
     Direction,
-    /// Not even that.
+    /// The paper's conclusion does not hold.
     Off,
-    /// A row of the cost table was made from this figure, so that the check would confirm nothing.
+    /// A row of the cost table was made from the paper's value, so the check confirms nothing.
     Derived,
-    /// Nothing was measured: it needs data that is not at hand, or another machine than a simulated one.
+    /// Not measured: it needs data that is not at hand, or a real machine.
     NotRun,
 }
 
 impl Word {
-    /// All words, in the order in which they are counted.
+    /// In the order in which they are counted.
     pub const ALL: [Word; 5] = [Word::Holds, Word::Direction, Word::Off, Word::Derived, Word::NotRun];
 
-    /// The word.
     pub fn name(self) -> &'static str {
         match self {
             Word::Holds => "holds",
@@ -39,52 +37,51 @@ impl Word {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// This project's value, with its unit.
     pub ours: String,
-    /// By how many percent of the paper's value ours is above it; of two ends of a range, the further one. `None` where
-    /// the paper gives no number, or nothing was measured.
+    /// The difference of our value from the paper's in percent; of several values, the largest. `None` if the paper gives no number or
+    /// nothing was measured.
     pub gap: Option<f64>,
-    /// What is said of the claim.
     pub word: Word,
-    /// Why, where the check knows better than the claim.
+    /// The reason, if it depends on the check.
     pub reason: Option<&'static str>,
 }
 
 impl Verdict {
-    /// A number against the paper's. `direction` is whether what the paper concludes from its number follows from ours too.
+    /// Compares a number with the paper's. `direction`: whether the paper's conclusion from its number also follows from ours.
     pub(super) fn near(ours: f64, paper: f64, unit: &str, direction: bool) -> Verdict {
         Verdict::ends(shown(ours, unit), &[(ours, paper)], direction)
     }
 
-    /// A number against a range of the paper's: inside it there is no gap.
+    /// Compares a number with a range; inside the range there is no gap.
     pub(super) fn inside(ours: f64, (low, high): (f64, f64), unit: &str, direction: bool) -> Verdict {
         Verdict::ends(shown(ours, unit), &[(ours, ours.clamp(low, high))], direction)
     }
 
-    /// A range against the paper's, end by end.
+    /// Compares both ends of a range with the paper's.
     pub(super) fn range(ours: (f64, f64), paper: (f64, f64), unit: &str, direction: bool) -> Verdict {
         let text = format!("{:.1} to {:.1} {unit}", ours.0, ours.1);
         Verdict::ends(text, &[(ours.0, paper.0), (ours.1, paper.1)], direction)
     }
 
-    /// Several numbers, each against the paper's.
+    /// Compares each of several numbers with the paper's.
     pub(super) fn several(ours: &[f64], paper: &[f64], unit: &str, direction: bool) -> Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{}", (value * 10.0).round() / 10.0)).collect();
         let pairs: Vec<(f64, f64)> = ours.iter().copied().zip(paper.iter().copied()).collect();
         Verdict::ends(format!("{} {unit}", list.join("; ")).trim_end().into(), &pairs, direction)
     }
 
-    /// A number that the paper bounds from below.
+    /// Compares a number with a lower bound.
     pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
         let word = if ours > bound { Word::Holds } else { Word::Off };
         let gap = if ours > bound { 0.0 } else { 100.0 * (ours / bound - 1.0) };
         Verdict { ours: shown(ours, unit), gap: Some(gap), word, reason: None }
     }
 
-    /// Values that have to be the paper's own.
+    /// Compares values that must equal the paper's.
     pub(super) fn exact(ours: &[f64], paper: &[f64], unit: &str) -> Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{value}")).collect();
         let pairs = ours.iter().zip(paper).map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
@@ -93,35 +90,35 @@ impl Verdict {
         Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word, reason: None }
     }
 
-    /// A number of which the paper's order of magnitude alone is claimed.
+    /// Compares orders of magnitude.
     pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
         let factor = (ours / paper).max(paper / ours);
         let word = if factor <= MAGNITUDE { Word::Holds } else { Word::Off };
         Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word, reason: None }
     }
 
-    /// An order of things, with the figures that show it.
+    /// Whether a ranking is the paper's, with the numbers that show it.
     pub(super) fn order(holds: bool, figures: String) -> Verdict {
         Verdict { ours: figures, gap: None, word: if holds { Word::Holds } else { Word::Off }, reason: None }
     }
 
-    /// Nothing was measured, for this reason.
+    /// A claim that was not measured, and why.
     pub(super) fn not_run(reason: &'static str) -> Verdict {
         Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun, reason: Some(reason) }
     }
 
-    /// The same for a claim from which a row of the cost table was made.
+    /// Marks a claim that a row of the cost table was made from.
     pub(super) fn derived(self) -> Verdict {
         Verdict { word: Word::Derived, ..self }
     }
 
-    /// The same with more behind the value.
+    /// Appends text to the value.
     pub(super) fn with(mut self, more: &str) -> Verdict {
         self.ours.push_str(more);
         self
     }
 
-    /// The gap as a reader sees it.
+    /// The gap as text.
     pub fn gap_text(&self) -> String {
         match (self.gap, self.word) {
             (Some(gap), _) if gap.abs() < 0.05 => "0 %".into(),
@@ -132,7 +129,7 @@ impl Verdict {
 
     fn ends(ours: String, pairs: &[(f64, f64)], direction: bool) -> Verdict {
         let gap = pairs.iter().map(|(ours, paper)| 100.0 * (ours / paper - 1.0)).fold(0.0, further);
-        // A value at the very end is inside, whatever the last bit of its quotient.
+        // With slack for rounding at the very end.
         let word = match (gap.abs() <= 100.0 * TOLERANCE + 1e-9, direction) {
             (true, true) => Word::Holds,
             (false, true) => Word::Direction,
@@ -142,12 +139,12 @@ impl Verdict {
     }
 }
 
-/// Whichever is further from 0.
+/// The number further from 0.
 fn further(a: f64, b: f64) -> f64 {
     if b.abs() > a.abs() { b } else { a }
 }
 
-/// A value with its unit: four digits, or all that stand before the point, in groups of three.
+/// A value with its unit, with about three significant digits and a comma between thousands.
 pub(super) fn shown(value: f64, unit: &str) -> String {
     let digits = match value.abs() {
         v if v >= 1_000.0 => 0,
@@ -157,7 +154,7 @@ pub(super) fn shown(value: f64, unit: &str) -> String {
     format!("{} {unit}", grouped(&format!("{value:.digits$}"))).trim_end().to_string()
 }
 
-/// A number with a comma behind every three digits before its point.
+/// A number with a comma between thousands.
 fn grouped(number: &str) -> String {
     let (whole, rest) = number.find('.').map_or((number, ""), |point| number.split_at(point));
     let first = whole.find(|c: char| c.is_ascii_digit()).unwrap_or(0);

@@ -408,7 +408,7 @@ fn a_wrong_row_is_named_with_its_file_line_column_and_value() {
             "bad.csv: line 2: hidden: \"0\" is out of range; a whole number from 1 to ",
         ),
         (with(row, &row.replace(",1,100,", ",x,100,")), "bad.csv: line 2: batch: \"x\" is not a whole number"),
-        (with(row, &row.replace(",0.1,", ",0,")), "bad.csv: line 2: ms: \"0\" is no time; above 0"),
+        (with(row, &row.replace(",0.1,", ",0,")), "bad.csv: line 2: ms: \"0\" is not a time; must be above 0"),
         (with(row, &row.replace(",0.1,", ",,")), "bad.csv: line 2: ms: is empty; a number is needed"),
         (
             with(row, &row.replace(",lstm,16", ",gru-double,16")),

@@ -77,8 +77,8 @@ impl Order {
             let claims = paper.claims();
             let claims =
                 claims.iter().filter(|claim| checked || claim.exhibits.first().is_some_and(|first| named(first)));
-            let needed: BTreeSet<&str> = claims.flat_map(|claim| claim.exhibits).copied().collect();
-            let wanted = |exhibit: &&Exhibit| all || named(exhibit.name) || needed.contains(exhibit.name);
+            let needed: BTreeSet<&str> = claims.flat_map(|claim| &claim.exhibits).map(String::as_str).collect();
+            let wanted = |exhibit: &&Exhibit| all || named(&exhibit.name) || needed.contains(exhibit.name.as_str());
             items.extend(paper.exhibits().iter().filter(wanted).map(|exhibit| Item { paper, exhibit }));
         }
         items
@@ -115,7 +115,7 @@ fn find(name: &str, papers: &[Paper]) -> Result<Item> {
 /// What may stand behind the names of these papers.
 fn known(papers: &[Paper]) -> String {
     let of_paper = |paper: &Paper| {
-        let names: Vec<&str> = paper.exhibits().iter().map(|exhibit| exhibit.name).collect();
+        let names: Vec<&str> = paper.exhibits().iter().map(|exhibit| exhibit.name.as_str()).collect();
         format!("{} {}", paper.name(), names.join(", "))
     };
     let papers: Vec<String> = papers.iter().map(of_paper).collect();

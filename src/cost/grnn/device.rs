@@ -118,7 +118,7 @@ const MAX: u32 = 1 << 24;
 const MOST_MULTIPROCESSORS: u32 = 4096;
 
 /// The devices that are known by name: the files that come with batchlab and have the table.
-const NAMED: &[(&str, &str)] = &[
+pub const DEVICE_FILES: &[(&str, &str)] = &[
     ("titan-v", include_str!("../../../scenarios/devices/titan-v.toml")),
     ("v100", include_str!("../../../scenarios/devices/v100.toml")),
     ("titan-rtx", include_str!("../../../scenarios/devices/titan-rtx.toml")),
@@ -131,11 +131,11 @@ impl Device {
     /// # Errors
     /// As [`Device::read`]; the names that are known, if it is neither.
     pub fn open(given: &str) -> Result<Device> {
-        match NAMED.iter().find(|(name, _)| *name == given) {
+        match DEVICE_FILES.iter().find(|(name, _)| *name == given) {
             Some((name, text)) => Device::parse(text, name),
             None if given.ends_with(".toml") => Device::read(Path::new(given)),
             None => {
-                let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = DEVICE_FILES.iter().map(|(name, _)| *name).collect();
                 Err(Error::input(format!(
                     "unknown device \"{given}\"; known: {}, or a file such as scenarios/devices/titan-v.toml",
                     known.join(", ")

@@ -15,7 +15,7 @@ mod space;
 mod time;
 
 pub use self::cost::Cost;
-pub use self::device::{Constants, Device, Products, Reductions};
+pub use self::device::{Constants, DEVICE_FILES, Device, Products, Reductions};
 pub use self::fit::{Measured, Product, Reduction, Reported, SCHEDULERS, file as device_file};
 pub use self::launches::Launches;
 pub use self::mapping::{Mapping, Rnn, Sizes};

@@ -7,19 +7,19 @@ use crate::plot::{Bar, Bars, Field, Group};
 use crate::results::columns::Metric;
 use crate::scenario::{PolicyEntry, Scenario};
 
-/// DVABatch of which only split is left.
+/// DVABatch without stretch and early exits.
 pub const SPLIT: &str = "DVABatch-split";
 
 /// The numbers of buffer pairs of figure 19.
 pub const PAIRS: [u32; 5] = [1, 2, 3, 4, 5];
 
-/// Rates at these shares of a peak, as an override.
+/// An override that sets the rates to these shares of a peak.
 pub fn rates(peak: f64, shares: &[f64]) -> String {
     let rates: Vec<String> = shares.iter().map(|share| format!("{:.3}", share * peak)).collect();
     format!("arrivals.rates=[{}]", rates.join(","))
 }
 
-/// Runs a network at the three loads, with more policies than its scenario has. A group for each load.
+/// Runs a network at the three loads, with its scenario changed by `more`. A group for each load.
 fn at_loads(
     exhibit: &str,
     lab: &Lab<'_>,
@@ -42,7 +42,7 @@ fn at_loads(
     Ok(Field { groups: groups.collect(), ..Field::default() })
 }
 
-/// Figure 14, with the 99th percentile as a whisker.
+/// Figure 14, with whiskers to the 99th percentile.
 pub fn by_load(exhibit: &str, lab: &Lab<'_>) -> Result<Study> {
     let policies = [ZERO, DELAY, DVA];
     let fields = each(&NETWORKS, |name| at_loads(exhibit, lab, name, |_| Ok(()), &policies))?;
@@ -69,7 +69,7 @@ pub fn tails(lab: &Lab<'_>) -> Result<Study> {
     Ok(study)
 }
 
-/// Figure 18: split alone.
+/// Figure 18: only split.
 pub fn split_alone(lab: &Lab<'_>) -> Result<Study> {
     let policies = [DELAY, SPLIT, DVA];
     let fields = each(&[("linknet", "LinkNet"), ("unet", "Unet")], |name| {

@@ -1,4 +1,4 @@
-//! Figures 15, 17 and 20: the highest load that is served in time.
+//! Figures 15, 17 and 20: the highest load within the objective.
 
 use super::super::lab::{Lab, Study};
 use super::latency::{rates, variant};
@@ -8,7 +8,7 @@ use crate::plot::{self, Inputs, LATENCY_STEPS};
 use crate::plot::{Bar, Bars, Field, Group};
 use crate::results::columns::Metric;
 
-/// GLUE's tasks, by the names of their traces.
+/// GLUE's tasks: names of their traces and names in the paper.
 pub const TASKS: [(&str, &str); 8] = [
     ("cola", "CoLA"),
     ("sst2", "SST-2"),
@@ -27,8 +27,8 @@ fn bar(value: f64) -> Option<Bar> {
     Some(Bar { value, upto: None })
 }
 
-/// Figure 15: the stepping load of section 8.3; and the peak of each network, which its steps are too wide for: they are 281 requests/s
-/// apart, and VGG19 serves little more.
+/// Figure 15: the stepping load of section 8.3, and the peak of each network by a search: the steps are 281 requests/s wide, and
+/// VGG19 serves little more than that.
 pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
     let policies = [DELAY, DVA];
     let sets =

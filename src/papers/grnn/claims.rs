@@ -1,112 +1,28 @@
-//! The claims of GRNN.
+//! Checks of GRNN's claims.
 
-use super::super::findings::Findings;
-use super::super::{Claim, Kind, Verdict};
-use super::grid::size;
+use super::figures::{DOUBLE, MODEL, SINGLE};
 use super::measured::{Measured, Regret, Series};
-use super::paper::{self, BATCHES, Grid, MAPPINGS, WIDTHS};
-use super::tables::{DOUBLE, MODEL, SINGLE};
+use super::paper::{self, BATCHES, Grid, MAPPINGS, WIDTHS, size};
 use crate::cost::grnn::{Cell, Rnn, Space};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::papers::{Check, Findings, Verdict};
 
-/// The claims, in the paper's order.
-pub const CLAIMS: &[Claim] = &[
-    Claim {
-        id: "grnn-space",
-        kind: Kind::Exact,
-        place: "7",
-        what: "number of configurations of an LSTM of 256 with batch 20, with tiles up to 256 wide",
-        paper: "over 100,000 configurations",
-        exhibits: &["table2"],
-        check: |_| {
-            let size = Space { widest: 256, uneven: false }.size(Rnn::Lstm, 20);
-            Ok(Verdict::above(size as f64, 100_000.0, "configurations"))
-        },
-        reason: "",
-    },
-    Claim {
-        id: "grnn-table2",
-        kind: Kind::Exact,
-        place: "Table 2",
-        what: "cost and rank of five mappings",
-        paper: "449/17; 322/3; 252/1; 443/14; 561/35",
-        exhibits: &["table2"],
-        check: mappings,
-        reason: "",
-    },
-    Claim {
-        id: "grnn-top1",
-        kind: Kind::Cuda,
-        place: "8.3",
-        what: "latency of the first configuration over the best of all",
-        paper: "1.03",
-        exhibits: &["fig14"],
-        check: |found| Ok(regret(found, |one| one.first, 1.03)),
-        reason: OTHER_GPU,
-    },
-    Claim {
-        id: "grnn-top5",
-        kind: Kind::Cuda,
-        place: "8.3",
-        what: "latency of the best of the first five over the best of all",
-        paper: "1.02",
-        exhibits: &["fig14"],
-        check: |found| Ok(regret(found, |one| one.best_of_first, 1.02)),
-        reason: OTHER_GPU,
-    },
-    Claim {
-        id: "grnn-table1",
-        kind: Kind::Cuda,
-        place: "Table 1",
-        what: "latency of LSTM and GRU at hidden 64, 256, 1024 and batch 1, 10, 20",
-        paper: "0.18 to 8.01 ms",
-        exhibits: &["table1"],
-        check: |found| Ok(latencies(found)),
-        reason: OTHER_GPU,
-    },
-    Claim {
-        id: "grnn-cudnn-trad",
-        kind: Kind::Cuda,
-        place: "8.2",
-        what: "cuDNN's traditional kernels over GRNN at hidden 64 and 256",
-        paper: "6.67; 4.21",
-        exhibits: &["fig11"],
-        check: |found| Ok(over_traditional(found)),
-        reason: OTHER_CUDNN,
-    },
-    Claim {
-        id: "grnn-cudnn-pers",
-        kind: Kind::Cuda,
-        place: "8.2",
-        what: "cuDNN's persistent kernels over GRNN at hidden 64 and batch 20",
-        paper: "9.2",
-        exhibits: &["fig11"],
-        check: |found| Ok(over_persistent(found)),
-        reason: OTHER_CUDNN,
-    },
-    Claim {
-        id: "grnn-table3",
-        kind: Kind::Cuda,
-        place: "Table 3",
-        what: "one synchronisation is faster at hidden 64 and 256 (1.15 to 1.5 times) and slower at 1024",
-        paper: "order",
-        exhibits: &["table3"],
-        check: |found| Ok(synchronisations(found)),
-        reason: OTHER_GPU,
-    },
-    Claim {
-        id: "grnn-crossover",
-        kind: Kind::Exact,
-        place: "7.2, Table 3",
-        what: "the model picks one synchronisation at hidden 64 and 256 and two at 1024, batch 1, 10, 20",
-        paper: "order",
-        exhibits: &["table3"],
-        check: crossover,
-        reason: "",
-    },
+pub const CHECKS: &[(&str, Check)] = &[
+    ("grnn-space", |_| {
+        let size = Space { widest: 256, uneven: false }.size(Rnn::Lstm, 20);
+        Ok(Verdict::above(size as f64, 100_000.0, "configurations"))
+    }),
+    ("grnn-table2", mappings),
+    ("grnn-top1", |found| Ok(regret(found, |one| one.first, 1.03))),
+    ("grnn-top5", |found| Ok(regret(found, |one| one.best_of_first, 1.02))),
+    ("grnn-table1", |found| Ok(latencies(found))),
+    ("grnn-cudnn-trad", |found| Ok(over_traditional(found))),
+    ("grnn-cudnn-pers", |found| Ok(over_persistent(found))),
+    ("grnn-table3", |found| Ok(synchronisations(found))),
+    ("grnn-crossover", crossover),
 ];
 
-/// Why a claim about times is not judged, and what to run for it.
+/// Why a claim about times is not judged, and which part of the script measures them.
 macro_rules! unmeasured {
     ($why:literal, $part:literal) => {
         concat!(
@@ -135,12 +51,7 @@ const CUDNN: &str = unmeasured!(
     "persistent, with PyTorch"
 );
 
-/// Why judged claims may miss.
-const OTHER_GPU: &str = "The paper's times are those of a Titan V, ours those of the GPU that was measured";
-const OTHER_CUDNN: &str =
-    "The paper's times are those of a Titan V and its cuDNN, ours those of the GPU that was measured and of PyTorch's";
-
-/// How good the model's first ones are, in the mean of the sizes that have a sample.
+/// The regret of the model's first mappings, as the mean of the sizes that have a sample.
 fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Verdict {
     let sizes = (0..9).map(|place| size(Cell::Lstm, place / 3, place % 3));
     let samples: Vec<Regret> = sizes.filter_map(|size| found.measured()?.regret(size)).collect();
@@ -148,13 +59,13 @@ fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Verdict {
         return Verdict::not_run(SAMPLES);
     }
     let mean = |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
-    // What the paper concludes is that the first ones need not be told from the best.
+    // The paper concludes that the first mappings are as good as the best.
     let verdict = Verdict::near(mean(of), paper, "", mean(of) < mean(|one| one.median));
     let run: usize = samples.iter().map(|one| one.run).sum();
     verdict.with(&format!(", the mean of {} of nine sizes, {run} mappings", samples.len()))
 }
 
-/// The milliseconds of all nine sizes in a series.
+/// The milliseconds of all nine sizes in a series; `None` if one is missing.
 fn nine(own: &Measured, series: Series, cell: Cell) -> Option<Grid> {
     let mut grid = Grid::default();
     for (w, row) in grid.iter_mut().enumerate() {
@@ -168,7 +79,7 @@ fn nine(own: &Measured, series: Series, cell: Cell) -> Option<Grid> {
 fn latencies(found: &Findings) -> Verdict {
     let of = |cell: Cell| nine(found.measured()?, Series::Grnn, cell);
     let (Some(lstm), Some(gru)) = (of(Cell::Lstm), of(Cell::Gru)) else { return Verdict::not_run(FITTED) };
-    // On any GPU a wider state takes longer, and more sequences are not faster.
+    // On any GPU, wider states take longer and larger batches are not faster.
     let grows = |grid: Grid| {
         let wider = (0..3).all(|b| grid[0][b] < grid[1][b] && grid[1][b] < grid[2][b]);
         wider && grid.iter().all(|row| row[0] <= row[2])
@@ -222,11 +133,11 @@ fn synchronisations(found: &Findings) -> Verdict {
 }
 
 fn mappings(found: &Findings) -> Result<Verdict> {
-    let study = found.studied("table2").ok_or_else(|| Error::failed("table2: no results"))?;
+    let study = found.study("table2")?;
     let (mut ours, mut paper) = (Vec::new(), Vec::new());
     for (groups, size, _, cost, rank) in MAPPINGS {
         let value = |drawing: usize| study.value(drawing, "", &format!("{groups}×{size}"), MODEL);
-        // The paper cuts the digits behind the point off.
+        // The paper truncates costs.
         ours.extend([value(0)?.trunc(), value(1)?]);
         paper.extend([cost, rank]);
     }
@@ -236,7 +147,7 @@ fn mappings(found: &Findings) -> Result<Verdict> {
 }
 
 fn crossover(found: &Findings) -> Result<Verdict> {
-    let study = found.studied("table3").ok_or_else(|| Error::failed("table3: no results"))?;
+    let study = found.study("table3")?;
     let mut holds = true;
     let mut words = Vec::new();
     for width in WIDTHS {

@@ -1,21 +1,138 @@
-//! Figures 3 and 11 to 15.
+//! The figures and tables.
 
-use super::grid::{by_size, group, measured_by_size, names, size};
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Regret, Series, Size};
-use super::model::Model;
-use super::paper::{self, BATCHES, Grid, PEAK, PEAK_CPU, STEPS, WIDTHS};
-use super::sheet::Sheet;
-use super::tables::{MODEL, PAPER};
-use crate::cost::grnn::Cell;
-use crate::error::Result;
+use super::model::{Model, Sheet};
+use super::paper::{
+    self, BATCHES, Grid, MAPPINGS, PEAK, PEAK_CPU, STEPS, WIDTHS, by_size, group, measured_by_size, names, size,
+};
+use crate::cost::grnn::{Cell, Mapping, Rnn};
+use crate::error::{Error, Result};
 use crate::papers::lab::Study;
-use crate::plot::{Bars, Field};
+use crate::plot::{Bars, Field, Group};
+
+/// The names of bars that claims look up.
+pub const MODEL: &str = "GRNN, model";
+pub const PAPER: &str = "GRNN, paper";
+pub const SINGLE: &str = "one, model";
+pub const DOUBLE: &str = "two, model";
+/// The empty column for a GPU, without a file of measurements.
+const THIS_GPU: &str = "this GPU";
+
+/// Table 1.
+pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
+    let lstm = [paper::LSTM, paper::TRADITIONAL, paper::PERSISTENT, paper::LSTM_CPU];
+    let gru = [paper::GRU, paper::GRU_CPU];
+    // Without a file there is an empty column.
+    let empty: &[&str] = if own.is_some() { &[] } else { &[THIS_GPU] };
+    let bars = |cell: Cell, name: &str, papers: &[Grid], series: &[&str]| -> Result<Bars> {
+        let title = format!("Table 1: {name}, {STEPS} steps, Titan V");
+        let series = names(&[&[MODEL, PAPER], series, empty].concat());
+        by_size([&title, "Latency (ms)", name], series, |w, b| {
+            let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
+            let known = [ours].into_iter().chain(papers.iter().map(|grid| grid[w][b]));
+            Ok(known.map(Some).chain(empty.iter().map(|_| None)).collect())
+        })
+    };
+    let mut drawings = vec![
+        bars(Cell::Lstm, "LSTM", &lstm, &["cuDNN traditional", "cuDNN persistent", "DeepCPU"])?,
+        bars(Cell::Gru, "GRU", &gru, &["DeepCPU"])?,
+    ];
+    if let Some(own) = own {
+        for (cell, name) in [(Cell::Lstm, "LSTM"), (Cell::Gru, "GRU")] {
+            let title = format!("Table 1: {name}, {STEPS} steps");
+            drawings.push(measured_by_size(own, cell, [&title, "Latency (ms)", name], |_, _, ms| ms)?);
+        }
+    }
+    Ok(Study {
+        bars: drawings,
+        note: format!(
+            "The model's times are lines fitted to this table (docs/GRNN.md): what they miss, the lines miss.\n{}",
+            of_columns(own, OF_ALL, "The column \"this GPU\" is")
+        ),
+        ..Study::default()
+    })
+}
+
+/// Table 2.
+pub fn mappings(model: &Model, own: Option<&Measured>) -> Result<Study> {
+    let table = Size { cell: Cell::Lstm, hidden: 256, batch: 20, steps: STEPS };
+    let (ranked, _) = model.ranked(table.cell, table.hidden, table.batch);
+    let (mut costs, mut ranks, mut times) = (Vec::new(), Vec::new(), Vec::new());
+    for (groups, group_size, latency, cost, rank) in MAPPINGS {
+        let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size };
+        let place = ranked.iter().position(|one| one.mapping == mapping);
+        let place = place.ok_or_else(|| Error::failed(format!("{mapping:?} is not valid")))?;
+        let found = own.and_then(|own| own.mapping(Rnn::Lstm, mapping, table));
+        let row = |values: Vec<Option<f64>>| group(format!("{groups}×{group_size}"), values);
+        costs.push(row(vec![Some(ranked[place].cost.total()), Some(cost)]));
+        let own_rank = own.map(|_| found.map(|(rank, _)| rank.into()));
+        ranks.push(row([Some((place + 1) as f64), Some(rank)].into_iter().chain(own_rank).collect()));
+        times.push(row(vec![Some(model.mapped(&ranked[place], STEPS)?), Some(latency), found.map(|(_, ms)| ms)]));
+    }
+    let bars = |value: &str, series: Vec<String>, groups: Vec<Group>| Bars {
+        title: Some("Table 2: LSTM of 256, batch 20, tiles of 32×2".into()),
+        across: "Work groups × size".into(),
+        value: value.into(),
+        series,
+        fields: vec![Field { groups, ..Field::default() }],
+        ..Bars::default()
+    };
+    let both = || names(&[MODEL, PAPER]);
+    let own_rank = own.map(|own| format!("model, {}", own.short()));
+    let own_time = own.map_or(THIS_GPU.into(), |own| format!("GRNN, {}", own.short()));
+    Ok(Study {
+        bars: vec![
+            bars("Cost", both(), costs),
+            bars("Rank", both().into_iter().chain(own_rank).collect(), ranks),
+            bars("Latency (ms)", both().into_iter().chain([own_time]).collect(), times),
+        ],
+        note: format!(
+            "The paper cuts the digits of costs off. Latencies show what the model is not for: it ranks.\n{}",
+            of_columns(own, "ranks are those on that GPU.", "The column \"this GPU\" is")
+        ),
+        ..Study::default()
+    })
+}
+
+/// Table 3.
+pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Result<Study> {
+    let title = "Table 3: one or two synchronisations a step";
+    let of_model = |kernel: Rnn, w: usize, b: usize| model.gru(kernel, WIDTHS[w], BATCHES[b], STEPS);
+    let costs = by_size([title, "Cost", "GRU"], names(&[SINGLE, DOUBLE]), |w, b| {
+        Ok(vec![Some(of_model(Rnn::GruSingle, w, b)?.0), Some(of_model(Rnn::GruDouble, w, b)?.0)])
+    })?;
+    let gpu = own.map_or(THIS_GPU, Measured::short);
+    let own_names = ["one", "two"].map(|count| format!("{count}, {gpu}")).to_vec();
+    let series = [names(&[SINGLE, "one, paper", DOUBLE, "two, paper"]), own_names].concat();
+    let times = by_size([title, "Latency (ms)", "GRU"], series, |w, b| {
+        let [(_, single), (_, double)] = [of_model(Rnn::GruSingle, w, b)?, of_model(Rnn::GruDouble, w, b)?];
+        let known = [single, paper::SINGLE[w][b], double, paper::DOUBLE[w][b]].map(Some);
+        let measured = |kernel: Rnn| own.and_then(|own| own.fastest(kernel, size(Cell::Gru, w, b)));
+        Ok([&known[..], &[measured(Rnn::GruSingle), measured(Rnn::GruDouble)]].concat())
+    })?;
+    Ok(Study {
+        bars: vec![costs, times],
+        note: format!(
+            "The line for one synchronisation is fitted to states of up to 256.\n{}",
+            of_columns(own, "the fastest mapping of each kernel.", "The columns \"this GPU\" are")
+        ),
+        ..Study::default()
+    })
+}
+
+/// The note on the columns of a GPU.
+fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
+    match own {
+        None => format!("{columns} empty: nothing was measured.\n"),
+        Some(own) => own.note(more),
+    }
+}
 
 fn alone(bars: Bars, note: String) -> Study {
     with(bars, None, note)
 }
 
-/// A drawing, and the one of a GPU that was measured, if there is anything in it.
+/// A drawing, and that of the measured GPU if it has any bars.
 fn with(bars: Bars, measured: Option<Bars>, note: String) -> Study {
     let measured = measured.filter(|own| own.fields.iter().any(has_bars));
     Study { bars: [bars].into_iter().chain(measured).collect(), note, ..Study::default() }
@@ -25,7 +142,7 @@ fn has_bars(field: &Field) -> bool {
     field.groups.iter().any(|group| group.bars.iter().any(Option::is_some))
 }
 
-/// What is said of a file of measurements.
+/// The note on a file of measurements.
 fn noted(own: Option<&Measured>) -> String {
     own.map(|own| own.note(OF_ALL)).unwrap_or_default()
 }
@@ -61,7 +178,7 @@ pub fn gru_over_cpu(model: &Model, own: Option<&Measured>) -> Result<Study> {
     over_cpu("Figure 12", Cell::Gru, [&paper::GRU, &paper::GRU_CPU], &[], model, own)
 }
 
-/// How many times as fast as DeepCPU.
+/// Speed-ups over DeepCPU.
 fn over_cpu(
     figure: &str,
     cell: Cell,
@@ -89,15 +206,14 @@ fn over_cpu(
 
 /// Figure 13.
 pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    // Products of four gates with the input and with the state.
+    // The products of four gates with the input and with the state.
     let operations = |w: usize, b: usize| {
         let [width, batch, steps] = [WIDTHS[w], BATCHES[b], STEPS].map(f64::from);
         2.0 * 8.0 * width * width * batch * steps
     };
     let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
-    // A slice of a GPU has not the peak of all of it.
+    // A slice of a GPU does not have the peak of the whole.
     let sheet = own.and_then(|own| Sheet::of(own.gpu()).filter(|sheet| sheet.multiprocessors == own.multiprocessors()));
-    // Without a peak there is nothing to have a share of.
     let shown = own.zip(sheet);
     let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
     let series = series.chain(shown.map(|(own, _)| own.label(Series::Grnn))).collect();
@@ -174,7 +290,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
         let values = |found: Regret| [found.first, found.best_of_first, found.median, found.slowest];
         Ok(regret(w, b).map_or([None; 4], |found| values(found).map(Some)).to_vec())
     })?;
-    // A width of which no batch has a sample has nothing to show.
+    // Widths without any sample are left out.
     times.fields.retain(has_bars);
     Ok(Study { bars: vec![costs, times], note, ..Study::default() })
 }
@@ -211,7 +327,7 @@ pub fn networks(model: &Model, own: Option<&Measured>) -> Result<Study> {
         bars("Titan V", names(&[MODEL, "traditional, data sheet"]), fields),
         measured,
         format!(
-            "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one behind the other. The paper draws its latencies \
+            "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one after the other. The paper draws its latencies \
              and states none.\n{}",
             noted(own)
         ),

@@ -1,8 +1,10 @@
-//! What the model says of the paper's sizes, on the paper's GPU.
+//! The performance model on the paper's GPU, and the data sheets of GPUs.
 
 use std::sync::Arc;
 
-use crate::cost::grnn::{Cell, Device, Launches, Persistent, Ranked, Rnn, Space, rank};
+use serde::Deserialize;
+
+use crate::cost::grnn::{Cell, DEVICE_FILES, Device, Launches, Persistent, Ranked, Rnn, Space, rank};
 use crate::cost::roofline::{Kernels, Roofline};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
@@ -19,17 +21,13 @@ pub struct Model {
 }
 
 impl Model {
-    /// With the device file that comes with batchlab.
-    ///
-    /// # Errors
-    /// None that a released file causes.
     pub fn new() -> Result<Model> {
-        let text = include_str!("../../../scenarios/devices/titan-v.toml");
+        let (_, text) = DEVICE_FILES.iter().find(|(name, _)| *name == TITAN_V).expect("a file of the Titan V");
         let roofline = Arc::new(Roofline::parse(text, TITAN_V, Precision::F32)?);
         Ok(Model { device: Device::parse(text, TITAN_V)?, roofline })
     }
 
-    /// The ranked mappings for a batch; those of its largest part where it runs as several launches, with the number of these.
+    /// The ranked mappings for a batch and the number of launches; with several, the mappings are those of the largest part.
     pub fn ranked(&self, cell: Cell, hidden: u32, batch: u32) -> (Vec<Ranked>, usize) {
         let space = Space::default();
         let ranked = rank(cell, hidden, batch, &self.device, &space);
@@ -43,17 +41,11 @@ impl Model {
     }
 
     /// The milliseconds of a sequence in persistent kernels, each with the mapping of least cost.
-    ///
-    /// # Errors
-    /// A state that the device has no room for.
     pub fn sequence(&self, cell: Cell, hidden: u32, batch: u32, steps: u32) -> Result<f64> {
         Ok(Persistent::new(cell, hidden, &self.device)?.runs(batch, steps).as_millis_f64())
     }
 
-    /// The cost of a step, and the milliseconds of a sequence, with the best mapping of one kernel for a GRU.
-    ///
-    /// # Errors
-    /// A state that the kernel has no room for.
+    /// The cost of a step and the milliseconds of a sequence with the best mapping of one kernel for a GRU.
     pub fn gru(&self, kernel: Rnn, hidden: u32, batch: u32, steps: u32) -> Result<(f64, f64)> {
         let (ranked, launches) = self.ranked(Cell::Gru, hidden, batch);
         let best = ranked.iter().find(|one| one.rnn == kernel);
@@ -63,23 +55,76 @@ impl Model {
     }
 
     /// The milliseconds of one launch with a mapping.
-    ///
-    /// # Errors
-    /// None that a released file causes.
     pub fn mapped(&self, one: &Ranked, steps: u32) -> Result<f64> {
         let times = self.device.constants.time.as_ref().ok_or_else(|| Error::failed("the device has no times"))?;
         let steps = times.step(one.rnn, one.cost.total()).saturating_mul(steps.into());
         Ok(times.launch.saturating_add(steps).as_millis_f64())
     }
 
-    /// The milliseconds of an LSTM's sequence in traditional kernels, by the data sheet: two products and the elementwise rest for each step.
-    ///
-    /// # Errors
-    /// None that a released file causes.
+    /// The milliseconds of an LSTM's sequence in traditional kernels by the data sheet: two products and one elementwise kernel a step.
     pub fn traditional(&self, hidden: u32, batch: u32, steps: u32) -> Result<f64> {
         let operators = Network::Lstm.operators(&Sizes::square(hidden));
         let kernels = Kernels::of_cell(&self.roofline, &operators[0], true);
         let step: Nanos = kernels.ok_or_else(|| Error::failed("an LSTM has no operators"))?.at(batch, 0);
         Ok(step.saturating_mul(steps.into()).as_millis_f64())
+    }
+}
+
+/// The data sheet of a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sheet {
+    /// The device's name for `--device`.
+    pub device: &'static str,
+    /// Floating-point operations in a nanosecond, in float32.
+    pub peak: u32,
+    /// Of the whole GPU, not of a slice.
+    pub multiprocessors: u32,
+}
+
+#[derive(Deserialize)]
+struct File {
+    name: String,
+    multiprocessors: u32,
+    f32: Unit,
+}
+
+#[derive(Deserialize)]
+struct Unit {
+    peak_gflops: u32,
+}
+
+impl Sheet {
+    /// The sheet of a GPU by its driver's name for it, such as "NVIDIA TITAN V". That name must contain the device's name as whole
+    /// words: a GH200 is not an H200.
+    pub fn of(gpu: &str) -> Option<Sheet> {
+        let gpu = words(gpu);
+        DEVICE_FILES.iter().find_map(|(device, text)| {
+            let file: File = toml::from_str(text).expect("a shipped file is complete");
+            let name = words(&file.name);
+            gpu.windows(name.len()).any(|part| part == name).then_some(Sheet {
+                device,
+                peak: file.f32.peak_gflops,
+                multiprocessors: file.multiprocessors,
+            })
+        })
+    }
+}
+
+fn words(name: &str) -> Vec<String> {
+    name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_is_known_by_the_words_of_its_name() {
+        let device = |gpu| Sheet::of(gpu).map(|sheet| sheet.device);
+        assert_eq!(device("NVIDIA TITAN V"), Some("titan-v"));
+        assert_eq!(device("Tesla V100-SXM2-16GB"), Some("v100"));
+        assert_eq!(device("NVIDIA TITAN RTX"), Some("titan-rtx"));
+        assert_eq!(device("NVIDIA GH200 480GB"), None);
+        assert_eq!(Sheet::of("NVIDIA H200"), Some(Sheet { device: "h200", peak: 66_908, multiprocessors: 132 }));
     }
 }

@@ -1,16 +1,20 @@
-//! What the paper measured: a Titan V beside two processors of 12 cores, sequences of 100 steps, inputs as wide as states.
+//! The paper's measurements, of a Titan V and of two processors with 12 cores each, and drawings of the same nine sizes: sequences of
+//! 100 steps with inputs as wide as states.
 
-/// The widths of the state.
+use super::measured::{Measured, Size};
+use crate::cost::grnn::Cell;
+use crate::error::Result;
+use crate::plot::{Bar, Bars, Field, Group};
+
+/// Widths of the state.
 pub const WIDTHS: [u32; 3] = [64, 256, 1024];
-/// The batches.
 pub const BATCHES: [u32; 3] = [1, 10, 20];
-/// The steps of a sequence.
 pub const STEPS: u32 = 100;
 
-/// Milliseconds by width, then batch.
+/// Milliseconds by width and batch.
 pub type Grid = [[f64; 3]; 3];
 
-/// Table 1: an LSTM with the best of the model's first five mappings.
+/// Table 1: an LSTM with the fastest of the model's first five mappings.
 pub const LSTM: Grid = [[0.2, 0.23, 0.24], [0.3, 0.38, 0.49], [0.63, 4.3, 8.01]];
 /// Table 1: cuDNN's traditional kernels.
 pub const TRADITIONAL: Grid = [[0.96, 1.79, 1.8], [1.1, 1.89, 1.98], [4.43, 6.1, 8.51]];
@@ -18,17 +22,17 @@ pub const TRADITIONAL: Grid = [[0.96, 1.79, 1.8], [1.1, 1.89, 1.98], [4.43, 6.1,
 pub const PERSISTENT: Grid = [[0.19, 1.14, 2.24], [0.21, 1.28, 2.54], [1.22, 9.07, 18.42]];
 /// Table 1: DeepCPU, an LSTM.
 pub const LSTM_CPU: Grid = [[0.31, 1.1, 1.5], [0.74, 4.4, 6.4], [11.0, 42.0, 68.0]];
-/// Table 1: a GRU, likewise.
+/// Table 1: a GRU with the fastest of the model's first five mappings.
 pub const GRU: Grid = [[0.18, 0.19, 0.2], [0.28, 0.32, 0.43], [0.68, 3.16, 6.32]];
 /// Table 1: DeepCPU, a GRU.
 pub const GRU_CPU: Grid = [[0.7, 1.1, 1.5], [0.9, 3.7, 5.4], [8.4, 36.0, 60.0]];
 
 /// Table 3: a GRU with one synchronisation a step.
 pub const SINGLE: Grid = [[0.181, 0.186, 0.201], [0.275, 0.323, 0.431], [6.46, 64.76, 129.52]];
-/// Table 3: with two.
+/// Table 3: a GRU with two.
 pub const DOUBLE: Grid = [[0.28, 0.285, 0.307], [0.372, 0.411, 0.498], [0.683, 3.162, 6.324]];
 
-/// Table 2: work groups, their size, milliseconds, cost and rank of mappings with tiles of 32 by 2, for a state of 256 and a batch of 20.
+/// Table 2: work groups, their size, milliseconds, cost and rank of mappings with tiles of 32 by 2, for a state of 256 and batch 20.
 pub const MAPPINGS: [(u32, u32, f64, f64, f64); 5] = [
     (128, 2, 0.57, 449.0, 17.0),
     (64, 4, 0.5, 322.0, 3.0),
@@ -37,8 +41,58 @@ pub const MAPPINGS: [(u32, u32, f64, f64, f64); 5] = [
     (8, 32, 0.93, 561.0, 35.0),
 ];
 
-/// Floating-point operations in a nanosecond: of the Titan V (section 8.1), and of DeepCPU's 24 cores at 2.2 GHz with two vectors of 8
-/// multiply-adds a cycle.
+/// Floating-point operations in a nanosecond of the Titan V (section 8.1).
 pub const PEAK: f64 = 13_670.0;
-/// See [`PEAK`].
+/// The same of DeepCPU's 24 cores at 2.2 GHz, with two vectors of 8 multiply-adds a cycle.
 pub const PEAK_CPU: f64 = 24.0 * 2.2 * 32.0;
+
+/// A drawing with a panel for each width and a group for each batch. `values` returns a value for each series, given the places of
+/// width and batch in the paper's tables.
+pub fn by_size(
+    [title, value, panel]: [&str; 3],
+    series: Vec<String>,
+    values: impl Fn(usize, usize) -> Result<Vec<Option<f64>>>,
+) -> Result<Bars> {
+    let mut fields = Vec::new();
+    for (w, width) in WIDTHS.into_iter().enumerate() {
+        let of_batch = |(b, batch): (usize, u32)| Ok(group(batch.to_string(), values(w, b)?));
+        let groups = BATCHES.into_iter().enumerate().map(of_batch).collect::<Result<_>>()?;
+        fields.push(Field { name: format!("{panel} of {width}"), groups });
+    }
+    Ok(Bars {
+        title: Some(title.into()),
+        across: "Batch".into(),
+        value: value.into(),
+        series,
+        fields,
+        ..Bars::default()
+    })
+}
+
+/// A drawing of a GPU that was measured, apart from the paper's: times of different GPUs are not comparable. `of` converts the
+/// milliseconds at a place to the drawn value.
+pub fn measured_by_size(
+    own: &Measured,
+    cell: Cell,
+    [title, value, panel]: [&str; 3],
+    of: impl Fn(usize, usize, f64) -> f64,
+) -> Result<Bars> {
+    by_size([&format!("{title}, {}", own.short()), value, panel], own.labels(cell), |w, b| {
+        Ok(own.times(size(cell, w, b)).into_iter().map(|ms| ms.map(|ms| of(w, b, ms))).collect())
+    })
+}
+
+/// A group of bars, without a bar where there is no value.
+pub fn group(name: String, values: Vec<Option<f64>>) -> Group {
+    let bar = |value: Option<f64>| value.map(|value| Bar { value, upto: None });
+    Group { name, bars: values.into_iter().map(bar).collect() }
+}
+
+pub fn names(series: &[&str]) -> Vec<String> {
+    series.iter().map(ToString::to_string).collect()
+}
+
+/// The size at these places of the paper's tables.
+pub fn size(cell: Cell, w: usize, b: usize) -> Size {
+    Size { cell, hidden: WIDTHS[w], batch: BATCHES[b], steps: STEPS }
+}

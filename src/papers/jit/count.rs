@@ -1,37 +1,42 @@
 //! Calls of whole cells, with and without batching: the subgraph column of the paper's Table 1.
 //!
-//! The rule, under which the paper's two numbers come out on the trees that it used (SICK's test split): without batching each
-//! node of a tree is a call, the initial state of each leaf is one, and so is the head that compares the trees of a pair. With
-//! batching all initial states of a batch are one launch; nodes of one level and one number of children are one; and so are heads
-//! of one level. A leaf has level 1, any other node stands 1 above its highest child, and a head 1 above the higher of its roots.
+//! The rule, which gives the paper's two numbers on its trees (SICK's test split): without batching, each node of a tree is a call,
+//! and so are the initial state of each leaf and the head that compares the trees of a pair. With batching, all initial states of a
+//! batch are one launch, nodes of one level and one number of children are one, and heads of one level are one. A leaf has level 1,
+//! any other node is 1 above its highest child, and a head 1 above the higher of its roots.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::sample::Samples;
-use super::slots::Slots;
 use crate::units::CellId;
 use crate::workload::cell_graph::Graph;
 use crate::workload::shape::Tree;
 
-/// What a slot of the look-up table holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The key of a slot of the look-up table (section 4.3); a slot is one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Call {
     InitialState,
     Cell { level: u32, children: u32 },
     Head { level: u32 },
 }
 
-/// Counts launches for samples, in any order and size of batch.
+/// Counts the launches of samples, for any order and batch size.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    slots: Slots<Call>,
-    sizes: Vec<Size>,
+    /// All keys, ascending.
+    calls: Vec<Call>,
+    samples: Vec<Sample>,
     pairs: bool,
 }
 
-/// What a sample has of each.
-#[derive(Clone, Copy, Debug, Default)]
-struct Size {
+/// The sizes of a sample.
+#[derive(Clone, Debug)]
+struct Sample {
+    /// The places of its keys among all.
+    calls: Vec<usize>,
     cells: u64,
     leaves: u64,
     /// The highest level of a node.
@@ -45,18 +50,16 @@ pub struct Counts {
     pub unbatched: u64,
     /// Launches with batching.
     pub batched: u64,
-    /// The batches, in their order.
     pub batches: Vec<BatchCount>,
 }
 
 /// The launches of one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchCount {
-    /// How many samples it has.
     pub samples: u64,
-    /// How many nodes its trees have.
+    /// The nodes of its trees.
     pub cells: u64,
-    /// How many of them are leaves.
+    /// Those of them that are leaves.
     pub leaves: u64,
     /// The highest level of a node.
     pub max_level: u32,
@@ -75,70 +78,74 @@ pub struct BatchCount {
 impl Counter {
     /// A counter for these samples; pairs have heads.
     pub fn new(samples: &Samples) -> Counter {
-        let levels: Vec<Vec<Vec<u32>>> =
-            samples.iter().map(|trees| trees.iter().map(|tree| levels(tree)).collect()).collect();
-        let height = |levels: &[u32]| levels.iter().max().copied().unwrap_or(0);
-        let calls = samples.iter().zip(&levels).map(|(trees, levels)| {
-            let nodes = trees.iter().zip(levels).flat_map(|(tree, levels)| {
-                let cells = levels.iter().zip(tree.child_counts());
-                cells.map(|(level, children)| Call::Cell { level: *level, children }).collect::<Vec<_>>()
-            });
-            let highest = levels.iter().map(|levels| height(levels)).max().unwrap_or(0);
-            let head = samples.are_pairs().then_some(Call::Head { level: highest + 1 });
-            nodes.chain([Call::InitialState]).chain(head)
-        });
-        let sizes = samples.iter().zip(&levels).map(|(trees, levels)| Size {
+        let calls = |trees: &[Arc<Tree>]| {
+            let mut calls = BTreeSet::from([Call::InitialState]);
+            for tree in trees {
+                let cells = levels(tree).into_iter().zip(tree.child_counts());
+                calls.extend(cells.map(|(level, children)| Call::Cell { level, children }));
+            }
+            let height = height(&calls);
+            calls.extend(samples.are_pairs().then_some(Call::Head { level: height + 1 }));
+            calls
+        };
+        let of_samples: Vec<BTreeSet<Call>> = samples.iter().map(calls).collect();
+        let all: Vec<Call> = of_samples.iter().flatten().copied().collect::<BTreeSet<Call>>().into_iter().collect();
+        let place = |call: &Call| all.partition_point(|known| known < call);
+        let sample = |(trees, calls): (&[Arc<Tree>], &BTreeSet<Call>)| Sample {
+            calls: calls.iter().map(place).collect(),
             cells: trees.iter().map(|tree| tree.len() as u64).sum(),
             leaves: trees.iter().map(|tree| tree.leaves() as u64).sum(),
-            height: levels.iter().map(|levels| height(levels)).max().unwrap_or(0),
-        });
-        Counter { slots: Slots::new(calls), sizes: sizes.collect(), pairs: samples.are_pairs() }
+            height: height(calls),
+        };
+        let counted = samples.iter().zip(&of_samples).map(sample).collect();
+        Counter { samples: counted, calls: all, pairs: samples.are_pairs() }
     }
 
-    /// Counts for samples in this order, `batch` of them (at least 1) at a time; the last batch takes what is left.
+    /// Counts for samples in this order, `batch` of them (at least 1) at a time; the last batch has the rest.
     pub fn count(&self, order: &[u32], batch: usize) -> Counts {
-        let mut batches: Vec<BatchCount> = order
-            .chunks(batch)
-            .map(|samples| {
-                let sizes = samples.iter().map(|sample| self.sizes[*sample as usize]);
-                let mut count = sizes.fold(BatchCount::default(), |count, size| BatchCount {
-                    samples: count.samples + 1,
-                    cells: count.cells + size.cells,
-                    leaves: count.leaves + size.leaves,
-                    max_level: count.max_level.max(size.height),
-                    ..count
-                });
-                let heads = if self.pairs { count.samples } else { 0 };
-                count.unbatched = count.cells + count.leaves + heads;
-                count
-            })
-            .collect();
-        self.slots.of_batches(order, batch, |number, call| {
-            let count = &mut batches[number];
-            count.batched += 1;
-            match call {
-                Call::InitialState => count.begin_state_launches += 1,
-                Call::Cell { .. } => count.cell_launches += 1,
-                Call::Head { .. } => count.similarity_launches += 1,
-            }
-        });
+        let batches: Vec<BatchCount> = order.chunks(batch).map(|samples| self.batch(samples)).collect();
         Counts {
             unbatched: batches.iter().map(|batch| batch.unbatched).sum(),
             batched: batches.iter().map(|batch| batch.batched).sum(),
             batches,
         }
     }
+
+    fn batch(&self, samples: &[u32]) -> BatchCount {
+        let mut count = BatchCount { samples: samples.len() as u64, ..BatchCount::default() };
+        let mut seen = vec![false; self.calls.len()];
+        for sample in samples.iter().map(|sample| &self.samples[*sample as usize]) {
+            count.cells += sample.cells;
+            count.leaves += sample.leaves;
+            count.max_level = count.max_level.max(sample.height);
+            sample.calls.iter().for_each(|call| seen[*call] = true);
+        }
+        for (call, _) in self.calls.iter().zip(seen).filter(|(_, seen)| *seen) {
+            count.batched += 1;
+            match call {
+                Call::InitialState => count.begin_state_launches += 1,
+                Call::Cell { .. } => count.cell_launches += 1,
+                Call::Head { .. } => count.similarity_launches += 1,
+            }
+        }
+        count.unbatched = count.cells + count.leaves + if self.pairs { count.samples } else { 0 };
+        count
+    }
+}
+
+/// The highest level of a node.
+fn height(calls: &BTreeSet<Call>) -> u32 {
+    let level = |call: &Call| if let Call::Cell { level, .. } = call { *level } else { 0 };
+    calls.iter().map(level).max().unwrap_or(0)
 }
 
 /// The level of each node: 1 for a leaf.
-pub(super) fn levels(tree: &Tree) -> Vec<u32> {
+fn levels(tree: &Tree) -> Vec<u32> {
     Graph::from_tree(tree, CellId(1), CellId(0)).depths().iter().map(|depth| depth + 1).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn samples(trees: &[&str], pairs: bool) -> Samples {
@@ -159,13 +166,14 @@ mod tests {
 
     #[test]
     fn nodes_of_one_level_and_number_of_children_are_one_launch() {
-        // Alone: the leaf has 1 slot; the pair of leaves (1,0) (2,2); the chain (1,0) (2,1) (3,1); the last (1,0) (2,1) (3,2).
+        // Batches of one tree: the leaf has 1 slot; the pair of leaves (1,0) (2,2); the chain (1,0) (2,1) (3,1); the last
+        // (1,0) (2,1) (3,2).
         assert_eq!(
             counts(&TREES, false, &[0, 1, 2, 3], 1),
             [[2, 1, 1, 0], [5, 1, 2, 0], [4, 1, 3, 0], [6, 1, 3, 0]],
             "nodes and leaves"
         );
-        // Together: (1,0) (2,1) (2,2) (3,1) (3,2).
+        // One batch: (1,0) (2,1) (2,2) (3,1) (3,2).
         assert_eq!(counts(&TREES, false, &[0, 1, 2, 3], 4), [[17, 1, 5, 0]]);
     }
 

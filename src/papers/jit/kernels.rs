@@ -1,54 +1,39 @@
-//! Launches of operators, with and without batching: this project's own count beside the kernel column of the paper's Table 1.
+//! Launches of operators, with and without batching: this project's count for the kernel column of the paper's Table 1.
 //!
-//! The paper's two numbers can't be had from what is public, so that only their order of magnitude is comparable. The rule here: each
-//! node of a tree runs the operators of a child-sum cell with its children, 22 + 2K of them; a leaf takes its initial state for one
-//! child; an initial state is one operator, and the head of a pair eight. With batching, equal operators of one depth in the graph
-//! of all operators and of one layout are one launch. (Depth: 0 for what takes no other operator's output, otherwise 1 more than
-//! the deepest that it takes. Layout: the number of children, for an operator that takes something of all of them.)
-//! With the word, the six weights and two states for each child an MXNet graph of the cell has 29 + 4K nodes, 33 with one child, which
-//! are counted too.
+//! The paper does not publish what its two numbers count, so only their order of magnitude can be compared. Here, each node of a tree
+//! runs the operators of a child-sum cell with K children, 22 + 2K of them; a leaf takes its initial state for one child; an initial
+//! state is one operator, and the head of a pair eight. With batching, equal operators of one depth and one layout are one launch, as
+//! in the look-up table of the policy `jit`. (Layout: the number of children, for an operator that takes all of them.) Equal
+//! operators are those at one place of a cell.
+//!
+//! With the word, the six weights and two states for each child, an MXNet graph of a cell has 29 + 4K nodes. They are counted too.
+
+use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::count::levels;
 use super::sample::Samples;
-use super::slots::Slots;
+use crate::policy::operators::batch::Batch;
+use crate::policy::operators::by_depth::by_depth;
+use crate::policy::operators::classes::Classes;
+use crate::units::CellId;
+use crate::workload::cell_graph::{CellGraph, Graph};
 use crate::workload::model::Model;
-use crate::workload::operator::depth::Depths;
+use crate::workload::operator::catalogue::List;
 use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::shape::Tree;
 
-/// The paper's figures (Table 1, column "kernel").
+/// The paper's counts (Table 1, column "kernel").
 pub const PAPER_UNBATCHED: u64 = 5_018_658;
-/// See [`PAPER_UNBATCHED`]; the paper gives it as about this.
+/// The paper says "about" this.
 pub const PAPER_BATCHED: u64 = 2_650;
 
-/// One launch: whose operator, at which place of the list, in which layout, how deep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Launch {
-    owner: Owner,
-    place: u16,
-    layout: u32,
-    depth: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Owner {
-    InitialState,
-    Cell,
-    Head,
-}
-
-/// Counts operators for samples, in any order and size of batch.
-#[derive(Clone, Debug)]
-pub struct KernelCounter {
-    slots: Slots<Launch>,
-    unbatched: u64,
-    graph_nodes: u64,
-}
+const CELL: CellId = CellId(0);
+const INITIAL_STATE: CellId = CellId(1);
+const HEAD: CellId = CellId(2);
 
 /// Launches of operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounts {
     /// Operators without batching.
     pub unbatched: u64,
@@ -58,102 +43,52 @@ pub struct KernelCounts {
     pub graph_nodes: u64,
 }
 
-impl KernelCounter {
-    /// A counter for these samples; pairs have heads.
-    pub fn new(samples: &Samples) -> KernelCounter {
-        // No size but those of the graph plays a part.
-        let sizes = Sizes::square(1);
-        let cell = Model::ChildSumTreeLstm.operators(&sizes).swap_remove(0);
-        let head = head();
-        let (cell_depths, head_depths) = (Depths::of(&cell), Depths::of(&head));
-        let (mut unbatched, mut graph_nodes) = (0, 0);
-        let slots = Slots::new(samples.iter().map(|trees| {
-            let mut launches = Vec::new();
-            let mut roots = Vec::new();
-            for tree in trees {
-                let states = add_tree(&mut launches, tree, &cell, &cell_depths);
-                roots.push(states);
-                for children in tree.child_counts() {
-                    let before = u64::from(children.max(1));
-                    unbatched += 22 + 2 * before + u64::from(children == 0);
-                    graph_nodes += 29 + 4 * before;
-                }
-            }
-            if samples.are_pairs() {
-                let states = roots.iter().max().copied();
-                let operators = head.iter().enumerate().map(|(place, operator)| Launch {
-                    owner: Owner::Head,
-                    place: place as u16,
-                    layout: operator.layout(2),
-                    depth: head_depths.depth(place, states),
-                });
-                launches.extend(operators);
-                unbatched += head.len() as u64;
-            }
-            launches
-        }));
-        KernelCounter { slots, unbatched, graph_nodes }
-    }
-
+impl KernelCounts {
     /// Counts for samples in this order, `batch` of them (at least 1) at a time.
-    pub fn count(&self, order: &[u32], batch: usize) -> KernelCounts {
-        let mut batched = 0;
-        self.slots.of_batches(order, batch, |_, _| batched += 1);
-        KernelCounts { unbatched: self.unbatched, batched, graph_nodes: self.graph_nodes }
+    pub fn of(samples: &Samples, order: &[u32], batch: usize) -> KernelCounts {
+        let mut classes =
+            Classes::new(&lists(), |operator, before, _| Some((operator.name.clone(), operator.layout(before))));
+        let (mut counts, mut together, mut launches) = (KernelCounts::default(), Batch::default(), Vec::new());
+        for numbers in order.chunks(batch) {
+            together.clear();
+            for trees in numbers.iter().map(|number| samples.of(*number)) {
+                together.add(&CellGraph::Graph(Arc::new(graph(trees, samples.are_pairs()))), &mut classes);
+                let children = trees.iter().flat_map(|tree| tree.child_counts());
+                counts.graph_nodes += children.map(|children| 29 + 4 * u64::from(children.max(1))).sum::<u64>();
+            }
+            counts.unbatched += by_depth(&together, &classes, &mut launches);
+            counts.batched += launches.len() as u64;
+        }
+        counts
     }
 }
 
-/// Adds the launches of a tree's operators, and gives the depth of its root's state.
-fn add_tree(launches: &mut Vec<Launch>, tree: &Tree, cell: &[Operator], depths: &Depths) -> u32 {
-    const INITIAL: u32 = 0;
-    launches.push(Launch { owner: Owner::InitialState, place: 0, layout: 1, depth: INITIAL });
-    let children = tree.child_counts();
-    let levels = levels(tree);
-    // By ascending level, so that the children of a node come before it.
-    let mut order: Vec<usize> = (0..tree.len()).collect();
-    order.sort_by_key(|node| levels[*node]);
-    let mut deepest_child = vec![INITIAL; tree.len()];
-    let mut root = INITIAL;
-    for node in order {
-        let states = Some(deepest_child[node]);
-        let before = children[node].max(1);
-        for (place, operator) in cell.iter().enumerate().filter(|(_, operator)| operator.rows != Rows::ForEach) {
-            launches.push(Launch {
-                owner: Owner::Cell,
-                place: place as u16,
-                layout: operator.layout(before),
-                depth: depths.depth(place, states),
-            });
-        }
-        // What is there for each child hangs on the child alone; a leaf has it for its initial state.
-        let mut for_each = |state: u32| {
-            let operators = cell.iter().enumerate().filter(|(_, operator)| operator.rows == Rows::ForEach);
-            launches.extend(operators.map(|(place, _)| Launch {
-                owner: Owner::Cell,
-                place: place as u16,
-                layout: 1,
-                depth: depths.depth(place, Some(state)),
-            }));
-        };
-        if children[node] == 0 {
-            for_each(INITIAL);
-        }
-        let state = depths.state(states);
-        match tree.parents()[node] {
-            Tree::NO_PARENT => root = state,
-            parent => {
-                for_each(state);
-                let deepest = &mut deepest_child[parent as usize];
-                *deepest = state.max(*deepest);
+/// The cells of a sample: its trees, an initial state before each leaf and, for a pair, a head above the roots.
+fn graph(trees: &[Arc<Tree>], pair: bool) -> Graph {
+    let (mut cells, mut edges, mut roots) = (Vec::new(), Vec::new(), Vec::new());
+    for tree in trees {
+        let first = cells.len() as u32;
+        cells.resize(cells.len() + tree.len(), CELL);
+        for (node, (parent, children)) in (first..).zip(tree.parents().iter().zip(tree.child_counts())) {
+            match *parent {
+                Tree::NO_PARENT => roots.push(node),
+                parent => edges.push((node, first + parent)),
+            }
+            if children == 0 {
+                edges.push((cells.len() as u32, node));
+                cells.push(INITIAL_STATE);
             }
         }
     }
-    root
+    if pair {
+        edges.extend(roots.into_iter().map(|root| (root, cells.len() as u32)));
+        cells.push(HEAD);
+    }
+    Graph::new(cells, &edges).expect("trees have no cycles")
 }
 
-/// The head that compares two trees: of their states the product and the distance, one behind the other, through a hidden layer to
-/// the classes.
-fn head() -> Vec<Operator> {
+/// The operators of each cell. Names are unique over all cells.
+fn lists() -> [List; 3] {
     let function = |function: &str| Kind::Elementwise { function: function.into() };
     let layer = |name: &str| Kind::Affine { weight: format!("{name}.weight"), bias: format!("{name}.bias") };
     let operator = |name: &str, kind, inputs: &[Source]| Operator {
@@ -164,44 +99,53 @@ fn head() -> Vec<Operator> {
         shape: [1, 1],
     };
     use Source::Operator as At;
-    vec![
-        operator("product", function("product"), &[Source::State]),
-        operator("difference", function("difference"), &[Source::State]),
-        operator("distance", function("abs"), &[At(1)]),
-        operator("both", Kind::Concat, &[At(0), At(2)]),
-        operator("hidden", layer("hidden"), &[At(3)]),
-        operator("hidden.sigmoid", function("sigmoid"), &[At(4)]),
-        operator("classes", layer("classes"), &[At(5)]),
-        operator("softmax", function("log-softmax"), &[At(6)]),
-    ]
+    // The head compares two trees: the product and the distance of their states go through a hidden layer to the classes.
+    let head = vec![
+        operator("head.product", function("product"), &[Source::State]),
+        operator("head.difference", function("difference"), &[Source::State]),
+        operator("head.distance", function("abs"), &[At(1)]),
+        operator("head.both", Kind::Concat, &[At(0), At(2)]),
+        operator("head.hidden", layer("hidden"), &[At(3)]),
+        operator("head.hidden.sigmoid", function("sigmoid"), &[At(4)]),
+        operator("head.classes", layer("classes"), &[At(5)]),
+        operator("head.softmax", function("log-softmax"), &[At(6)]),
+    ];
+    // The sizes don't matter.
+    let cell = Model::ChildSumTreeLstm.operators(&Sizes::square(1)).swap_remove(0);
+    let mut ids = (0..).map(CellId);
+    [cell, vec![operator("initial-state", function("zeros"), &[])], head]
+        .map(|operators| List { ids: ids.by_ref().take(operators.len()).collect(), operators })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::collections::BTreeSet;
 
     use super::*;
 
+    fn samples(trees: &[&str], pairs: bool) -> Samples {
+        Samples::new(trees.iter().map(|tree| Arc::new(tree.parse().unwrap())).collect(), pairs).unwrap()
+    }
+
     fn counts(trees: &[&str], pairs: bool, batch: usize) -> KernelCounts {
-        let trees = trees.iter().map(|tree| Arc::new(tree.parse().unwrap())).collect();
-        let samples = Samples::new(trees, pairs).unwrap();
-        KernelCounter::new(&samples).count(&samples.order(), batch)
+        let samples = samples(trees, pairs);
+        KernelCounts::of(&samples, &samples.order(), batch)
     }
 
     #[test]
     fn a_leaf_is_a_cell_with_one_child_and_an_initial_state() {
         assert_eq!(counts(&["0"], false, 1), KernelCounts { unbatched: 25, batched: 25, graph_nodes: 33 });
-        // Two alike are one batch.
+        // Two equal trees in a batch.
         assert_eq!(counts(&["0", "0"], false, 2), KernelCounts { unbatched: 50, batched: 25, graph_nodes: 66 });
         assert_eq!(counts(&["0", "0"], false, 1).batched, 50);
     }
 
     #[test]
-    fn the_words_part_of_all_nodes_runs_at_once() {
-        // Leaf and root: the word's product, its slice and its concatenation, and the slice for the forget gates hang on no child,
-        // so that of 2 x 24 operators and an initial state these four are shared.
+    fn operators_on_the_word_run_at_once_for_all_nodes() {
+        // Leaf and root: the word's product, its slice and its concatenation, and the slice for the forget gates depend on no child,
+        // so 2 x 24 operators and an initial state share these four.
         assert_eq!(counts(&["2 0"], false, 1), KernelCounts { unbatched: 49, batched: 45, graph_nodes: 66 });
-        // Two children instead: of the root's 26 operators the two that each child has are one launch each.
+        // Two children: of the root's 26 operators, the two that each child has are one launch each.
         assert_eq!(
             counts(&["3 3 0"], false, 1),
             KernelCounts { unbatched: 25 + 25 + 26, batched: 45, graph_nodes: 103 }
@@ -209,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_all_children_runs_apart_for_each_number_of_them() {
-        // A root with one child and a root with two share all but what has a layout: the sum and both concatenations of the
+    fn operators_over_all_children_run_apart_for_each_number_of_children() {
+        // A root with one child and a root with two share all operators without a layout; not the sum and both concatenations of the
         // children, and the five operators over their rows.
         let together = counts(&["2 0", "3 3 0"], false, 2);
         assert_eq!(together.batched, 45 + 8);
@@ -219,5 +163,79 @@ mod tests {
     #[test]
     fn a_pair_has_a_head() {
         assert_eq!(counts(&["0", "0"], true, 1), KernelCounts { unbatched: 58, batched: 33, graph_nodes: 66 });
+    }
+
+    /// The depth of each operator of a node, one for each child where it is there for each child, and the node's last one.
+    fn depths(operators: &[Operator], states: &[u32]) -> Vec<Vec<u32>> {
+        let mut depths: Vec<Vec<u32>> = Vec::new();
+        for operator in operators {
+            let copies = if operator.rows == Rows::ForEach { states.len() } else { 1 };
+            let of_copy = |copy: usize| {
+                let needs = operator.inputs.iter().flat_map(|source| match source {
+                    Source::Word => Vec::new(),
+                    Source::State if operator.rows == Rows::ForEach => vec![states[copy]],
+                    Source::State => states.to_vec(),
+                    Source::Operator(at) => {
+                        let taken = &depths[*at as usize];
+                        if copies == taken.len() && operator.rows == Rows::ForEach {
+                            vec![taken[copy]]
+                        } else {
+                            taken.clone()
+                        }
+                    }
+                });
+                needs.map(|depth| depth + 1).max().unwrap_or(0)
+            };
+            let all = (0..copies).map(of_copy).collect();
+            depths.push(all);
+        }
+        depths
+    }
+
+    #[test]
+    fn an_independent_count_of_each_operator_agrees() {
+        let trees = ["4 4 5 5 0", "2 3 4 0", "0", "3 3 6 6 6 0", "4 3 4 0", "3 3 0"];
+        let [cell, _, head] = lists();
+        for (pairs, batch) in [(false, 1), (false, 4), (true, 1), (true, 2), (true, 3)] {
+            let samples = samples(&trees, pairs);
+            let (mut unbatched, mut batched) = (0, 0);
+            for numbers in samples.order().chunks(batch) {
+                let mut launches = BTreeSet::new();
+                let mut run = |operators: &[Operator], states: &[u32]| {
+                    let all = depths(operators, states);
+                    for (operator, depth) in operators.iter().zip(&all).flat_map(|(o, d)| d.iter().map(move |d| (o, d)))
+                    {
+                        launches.insert((operator.name.clone(), operator.layout(states.len() as u32), *depth));
+                        unbatched += 1;
+                    }
+                    all[all.len() - 1][0]
+                };
+                for trees in numbers.iter().map(|number| samples.of(*number)) {
+                    let mut roots = Vec::new();
+                    for tree in trees {
+                        let mut states: Vec<Option<u32>> = vec![None; tree.len()];
+                        let children =
+                            |node| (0..tree.len()).filter(move |child| tree.parents()[*child] == node as u32);
+                        while let Some(node) = (0..tree.len()).find(|node| {
+                            states[*node].is_none() && children(*node).all(|child| states[child].is_some())
+                        }) {
+                            let mut before: Vec<u32> = children(node).filter_map(|child| states[child]).collect();
+                            if before.is_empty() {
+                                before.push(run(&lists()[1].operators, &[]));
+                            }
+                            states[node] = Some(run(&cell.operators, &before));
+                        }
+                        let root = tree.parents().iter().position(|parent| *parent == Tree::NO_PARENT).unwrap();
+                        roots.extend(states[root]);
+                    }
+                    if pairs {
+                        run(&head.operators, &roots);
+                    }
+                }
+                batched += launches.len() as u64;
+            }
+            let counts = KernelCounts::of(&samples, &samples.order(), batch);
+            assert_eq!((counts.unbatched, counts.batched), (unbatched, batched), "{pairs} {batch}");
+        }
     }
 }

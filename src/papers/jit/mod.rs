@@ -1,14 +1,116 @@
-//! Just-in-time dynamic batching (Zha et al., 2019): how many launches its look-up table saves, counted for a file of trees.
-//!
-//! The paper's Table 1 counts launches of a child-sum tree-LSTM on pairs of sentences, with and without batching. [`sample`] says
-//! what is counted together (a tree, or a pair of trees, in which order), [`count`] counts calls of whole cells, [`kernels`] the
-//! operators inside of them.
+//! JIT dynamic batching (*Just-in-Time Dynamic-Batching*, 2019): the launches of its Table 1, and the checks of its claims.
 
 pub mod count;
 pub mod kernels;
 pub mod sample;
-mod slots;
-mod table1;
 
-pub(super) use table1::{CLAIMS, EXHIBITS};
-pub use table1::{Launches, not_at_hand};
+use std::env;
+use std::path::{Path, PathBuf};
+
+use super::{Check, Findings, Verdict};
+use crate::error::{Error, Result};
+use count::{Counter, Counts};
+use kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
+use sample::Samples;
+
+/// The pairs of a batch in the paper.
+const BATCH: usize = 256;
+/// The paper's counts of cells (Table 1, column "subgraph"), without and with batching.
+const PAPER_CELLS: [u64; 2] = [148_681, 1_081];
+/// The trees of SICK's test split and the order of its pairs, in the folder of the data.
+const TREES: &str = "trees/sick_test.txt";
+const ORDER: &str = "jit/sick_test_order.csv";
+/// The variable that names this folder.
+const DATA: &str = "BATCHLAB_DATA";
+
+/// The required contents of the folder.
+macro_rules! contents {
+    () => {
+        "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public .parents \
+         files), and jit/sick_test_order.csv, the order of the pairs (position,pair)"
+    };
+}
+
+const NOT_AT_HAND: &str = concat!(
+    "The trees of SICK's test split are not part of the project, since their licence is another (CC BY-NC-SA 3.0). Name a folder \
+     that has ",
+    contents!(),
+    ", with --data or BATCHLAB_DATA"
+);
+
+const NO_SIMULATION: &str = "A measurement of a 36-thread Haswell, no simulation. scripts/peers/run.sh measures this model on the \
+    processor at hand, 256 pairs at a time";
+
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("jit-kernel-none", |found| {
+        Ok(counted(found, |l| Verdict::magnitude(l.kernels.unbatched as f64, PAPER_UNBATCHED as f64, "operators")))
+    }),
+    ("jit-kernel", |found| {
+        Ok(counted(found, |l| Verdict::magnitude(l.kernels.batched as f64, PAPER_BATCHED as f64, "launches")))
+    }),
+    ("jit-cell-none", |found| {
+        Ok(counted(found, |l| Verdict::exact(&[l.cells.unbatched as f64], &[PAPER_CELLS[0] as f64], "cells")))
+    }),
+    ("jit-cell", |found| {
+        Ok(counted(found, |l| Verdict::exact(&[l.cells.batched as f64], &[PAPER_CELLS[1] as f64], "cells")))
+    }),
+    ("jit-infer", |_| Ok(Verdict::not_run(NO_SIMULATION))),
+];
+
+fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {
+    found.launches("table1").map_or_else(|| Verdict::not_run(NOT_AT_HAND), verdict)
+}
+
+/// The launches on SICK's test pairs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launches {
+    /// Calls of cells.
+    pub cells: Counts,
+    /// Operators.
+    pub kernels: KernelCounts,
+}
+
+impl Launches {
+    /// Counts them on the trees in a folder, by default the one that `BATCHLAB_DATA` names; `None` if no folder is named.
+    pub fn of(folder: Option<&Path>) -> Result<Option<Launches>> {
+        let variable = || env::var_os(DATA).filter(|value| !value.is_empty()).map(|value| (PathBuf::from(value), DATA));
+        let named = folder.map(|folder| (folder.to_path_buf(), "--data")).or_else(variable);
+        let Some((folder, by)) = named else { return Ok(None) };
+        let (trees, order) = (folder.join(TREES), folder.join(ORDER));
+        if let Some(missing) = [&trees, &order].into_iter().find(|file| !file.is_file()) {
+            return Err(Error::input(format!(
+                "{}: there is no such file, but {by} names the folder {}, which has to hold {}; with no folder named, the table is \
+                 left out",
+                missing.display(),
+                folder.display(),
+                contents!()
+            )));
+        }
+        let samples = Samples::read(&trees, true)?;
+        let order = samples.read_order(&order)?;
+        let cells = Counter::new(&samples).count(&order, BATCH);
+        let kernels = KernelCounts::of(&samples, &order, BATCH);
+        Ok(Some(Launches { cells, kernels }))
+    }
+
+    /// The paper's table with a row of this project's counts.
+    pub fn table(&self) -> String {
+        let line = |name: &str, [a, b, c, d, e, f]: [String; 6]| {
+            format!("{name:<8}{a:>12}{b:>10}{c:>8}{d:>14}{e:>10}{f:>8}\n")
+        };
+        let row = |name: &str, kernels: [u64; 2], cells: [u64; 2]| {
+            let ratio = |[none, batched]: [u64; 2]| format!("{:.0}x", none as f64 / batched as f64);
+            let [[a, b], [d, e]] = [kernels, cells].map(|counts| counts.map(|count| count.to_string()));
+            line(name, [a, b, ratio(kernels), d, e, ratio(cells)])
+        };
+        let Launches { cells, kernels } = self;
+        line("", ["kernels", "batched", "ratio", "subgraphs", "batched", "ratio"].map(String::from))
+            + &row("paper", [PAPER_UNBATCHED, PAPER_BATCHED], PAPER_CELLS)
+            + &row("ours", [kernels.unbatched, kernels.batched], [cells.unbatched, cells.batched])
+    }
+}
+
+/// Why there is no count.
+pub fn not_at_hand() -> &'static str {
+    NOT_AT_HAND
+}

@@ -1,4 +1,4 @@
-//! What is batched together: trees or pairs of trees, read from a file, in some order.
+//! The samples of a file, trees or pairs of trees, and the order in which they are batched.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::workload::random::Stream;
 use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Trace;
 
-/// The samples of a file: each a tree, or each two of them, one line behind the other (the sentences of a pair).
+/// The samples of a file: trees, or pairs of trees on consecutive lines (the two sentences).
 #[derive(Clone, Debug)]
 pub struct Samples {
     trees: Vec<Arc<Tree>>,
@@ -20,10 +20,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Takes trees as they come, or two by two.
-    ///
-    /// # Errors
-    /// No tree at all, or, for pairs, an odd number of them.
+    /// Each tree is a sample, or with `pairs` each two trees. It is an error if there are no trees or, for pairs, an odd number.
     pub fn new(trees: Vec<Arc<Tree>>, pairs: bool) -> Result<Samples> {
         if trees.is_empty() {
             return Err(Error::input("holds no trees"));
@@ -34,10 +31,7 @@ impl Samples {
         Ok(Samples { trees, pairs })
     }
 
-    /// Reads a trace file (`id,arrival_ns,shape`), or a file of parents, with or without the number of leaves before them.
-    ///
-    /// # Errors
-    /// A file that can't be read, a broken line (with its number), a shape that is no tree, and those of [`Samples::new`].
+    /// Reads a trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
     pub fn read(path: &Path, pairs: bool) -> Result<Samples> {
         let text = std::fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Samples::read_from(&text, pairs).within(path.display())
@@ -55,20 +49,24 @@ impl Samples {
         Samples::new(shapes.iter().enumerate().map(tree).collect::<Result<_>>()?, pairs)
     }
 
-    /// How many samples there are.
-    #[allow(clippy::len_without_is_empty)] // there is at least one
+    #[allow(clippy::len_without_is_empty)] // there is at least one sample
     pub fn len(&self) -> usize {
         self.trees.len() / self.width()
     }
 
-    /// Whether a sample is a pair of trees.
     pub fn are_pairs(&self) -> bool {
         self.pairs
     }
 
-    /// The trees of a sample.
+    /// The number of trees of a sample.
     fn width(&self) -> usize {
         if self.pairs { 2 } else { 1 }
+    }
+
+    /// The trees of a sample.
+    pub fn of(&self, sample: u32) -> &[Arc<Tree>] {
+        let first = sample as usize * self.width();
+        &self.trees[first..first + self.width()]
     }
 
     /// The trees of each sample.
@@ -81,18 +79,14 @@ impl Samples {
         (0..self.len() as u32).collect()
     }
 
-    /// A random order, each as likely as any other.
+    /// A random order.
     pub fn shuffled(&self, rng: &mut Stream) -> Vec<u32> {
         let mut order = self.order();
         order.shuffle(rng);
         order
     }
 
-    /// Reads an order from a CSV file of two columns: a position, and the sample (from 0) that stands there. The header names
-    /// them `position,pair` or `position,tree`.
-    ///
-    /// # Errors
-    /// A wrong header, a broken row (with its line), a position or a sample that is missing or there twice.
+    /// Reads an order from a CSV file with the columns `position,pair` or `position,tree`: the sample (from 0) at each position.
     pub fn read_order(&self, path: &Path) -> Result<Vec<u32>> {
         let file = std::fs::File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         self.read_order_from(file).within(path.display())

@@ -1,4 +1,4 @@
-//! The table as a CSV file.
+//! Measured times as a CSV file.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::write_whole;
 use crate::results::read::{CsvColumn, CsvFile, CsvRow};
 
-/// The header. Names are those of `grnn rank --csv` where the two have the same column.
+/// The header. Columns that `grnn rank --csv` also has have the same names.
 const COLUMNS: [&str; 19] = [
     "gpu",
     "multiprocessors",
@@ -32,18 +32,14 @@ const COLUMNS: [&str; 19] = [
     "chosen",
 ];
 
-/// The way of this project's kernels. The others are those of [`Call`].
+/// The way of this project's kernels; the others are the names of [`Call`].
 const GRNN: &str = "grnn";
 
-/// The largest whole number of a row: far beyond what any kernel runs.
+/// The largest integer in a row: far beyond any kernel.
 const MAX: u64 = 1 << 24;
 
 impl Measured {
-    /// Reads a file. Where rows repeat, the last one counts.
-    ///
-    /// # Errors
-    /// Names the file, the line, the column and the value, and says what is allowed; a file of another header, of several GPUs, or without
-    /// rows.
+    /// Reads a file. Of repeated rows the last one counts.
     pub fn read(path: &Path) -> Result<Measured> {
         let mut rows = CsvFile::open(path)?;
         let found: Vec<&str> = rows.names().collect();
@@ -75,10 +71,7 @@ impl Measured {
         measured.ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
     }
 
-    /// The rows that a file has of this GPU, to add others; none where there is no such file.
-    ///
-    /// # Errors
-    /// As [`Measured::read`]; a file of another GPU.
+    /// The times in a file of this GPU, to add others; none if the file does not exist.
     pub fn open(path: &Path, gpu: &str, multiprocessors: u32) -> Result<Measured> {
         let new = Measured::new(path, gpu, multiprocessors);
         if !path.exists() {
@@ -100,15 +93,12 @@ impl Measured {
         Measured { file: path.to_path_buf(), gpu: gpu.to_string(), multiprocessors, rows: Vec::new() }
     }
 
-    /// The GPU with its multiprocessors, which tell slices of one GPU apart.
+    /// The GPU with its number of multiprocessors, which distinguishes slices of a GPU.
     pub fn name(&self) -> String {
         format!("{} with {} multiprocessors", self.gpu, self.multiprocessors)
     }
 
-    /// Writes the file, whole or not at all.
-    ///
-    /// # Errors
-    /// A file that can't be written.
+    /// Writes the file atomically.
     pub fn write(&self) -> Result<()> {
         write_whole(&self.file, |out| {
             let mut table = csv::Writer::from_writer(out);
@@ -143,7 +133,7 @@ impl Measured {
     }
 }
 
-/// A row that is being read.
+/// A row of the file.
 struct Line<'a> {
     row: CsvRow<'a>,
     /// In the order of [`COLUMNS`].
@@ -157,7 +147,7 @@ impl<'a> Line<'a> {
         let size = Size { cell, hidden: hidden?, batch: batch?, steps: steps? };
         let ms = self.number("ms")?;
         if ms <= 0.0 {
-            return Err(self.error("ms", format!("\"{}\" is no time; above 0", self.text("ms"))));
+            return Err(self.error("ms", format!("\"{}\" is not a time; must be above 0", self.text("ms"))));
         }
         let calls = Call::ALL.map(Some);
         let call = self.one_of("way", &[&[None], &calls[..]].concat(), |call| call.map_or(GRNN, Call::name).into())?;

@@ -1,7 +1,7 @@
-//! Sequences that were measured on a GPU: GRNN's kernels mapping by mapping, and cuDNN's beside them.
+//! Times of sequences measured on a GPU: GRNN's kernels by mapping, and cuDNN's.
 //!
-//! All of it is one table, so that whatever is compared was measured on the same GPU and has the same units: a row is one way to compute one
-//! size. Ways that have no mapping leave its columns empty.
+//! One table holds all times of a GPU, so that values that are compared come from the same GPU. A row is one way to compute one size; the
+//! columns of mappings are empty for cuDNN.
 
 mod file;
 
@@ -9,69 +9,62 @@ use std::path::{Path, PathBuf};
 
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 
-/// So many of the model's first mappings are run, and the fastest of them is taken (GRNN, sections 7.2 and 8.1).
+/// The fastest of this number of the model's first mappings is GRNN's result (sections 7.2 and 8.1).
 pub const FIRST: u32 = 5;
 
-/// What stands behind the series of GRNN.
+/// The note on the series of GRNN.
 pub const OF_GRNN: &str = "GRNN is the fastest of the model's first five mappings.";
-/// What stands behind all series.
+/// The note on all series.
 pub const OF_ALL: &str = "GRNN is the fastest of the model's first five mappings. cuDNN is called by PyTorch, in float32 where nothing \
     else is said; its kernels are persistent where they are fewer than the steps.";
 
-/// What was computed: sequences of one length, with inputs as wide as the state.
+/// A batch of sequences of one length, with inputs as wide as the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// The cell.
     pub cell: Cell,
-    /// The width of its state.
+    /// The width of the state.
     pub hidden: u32,
-    /// The sequences together.
     pub batch: u32,
-    /// The steps of each.
     pub steps: u32,
 }
 
-/// What computed it.
+/// How a size was computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Way {
-    /// A persistent kernel of this project.
+    /// By a persistent kernel of this project.
     Grnn(Ranked),
-    /// PyTorch's layer, which calls cuDNN.
+    /// By PyTorch's layer, which calls cuDNN.
     Cudnn(Call),
 }
 
-/// A mapping, as it was ranked and chosen.
+/// A mapping with its rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
-    /// The kernel.
     pub rnn: Rnn,
-    /// How it was laid over the GPU.
     pub mapping: Mapping,
-    /// Its place among the valid mappings, from 1.
+    /// From 1.
     pub rank: u32,
-    /// How many are valid.
+    /// The number of valid mappings.
     pub valid: u32,
-    /// What the model says of a step, in multiply-adds.
+    /// The model's cost of a step, in multiply-adds.
     pub cost: f64,
-    /// The device whose constants ranked.
+    /// The device whose constants determined the rank.
     pub constants: String,
-    /// Why this mapping was run.
     pub chosen: Chosen,
 }
 
 /// Why a mapping was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// It is among the first of its kernel.
+    /// Among the first of its kernel.
     First,
-    /// It was drawn from all valid ones.
+    /// Drawn at random from all valid mappings.
     Drawn,
-    /// It was named.
+    /// Chosen by the user.
     Given,
 }
 
 impl Chosen {
-    /// All reasons.
     pub const ALL: [Chosen; 3] = [Chosen::First, Chosen::Drawn, Chosen::Given];
 
     /// Its name in files.
@@ -89,16 +82,15 @@ impl Chosen {
 pub enum Call {
     /// float32.
     Plain,
-    /// float32 with packed inputs, for which PyTorch asks for traditional kernels at all sizes.
+    /// float32 with packed inputs, for which PyTorch requests traditional kernels at all sizes.
     Packed,
-    /// float32, captured in a graph: without the launches.
+    /// float32, captured in a CUDA graph: without launch overhead.
     Graph,
     /// float16.
     Half,
 }
 
 impl Call {
-    /// All of them.
     pub const ALL: [Call; 4] = [Call::Plain, Call::Packed, Call::Graph, Call::Half];
 
     /// Its name in files.
@@ -112,22 +104,20 @@ impl Call {
     }
 }
 
-/// A row: what one way took for one size.
+/// The time of one way for one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The size.
     pub size: Size,
-    /// The way.
     pub way: Way,
-    /// The kernels that the steps took: persistent ones, or all that cuDNN launched; nothing where nobody counted.
+    /// The number of kernels: persistent ones, or all that cuDNN launched; `None` if not counted.
     pub launches: Option<u32>,
-    /// Milliseconds, all launches together.
+    /// Milliseconds of all launches together.
     pub ms: f64,
 }
 
 impl Row {
-    /// Whether this row takes the place of an older one: the same way for the same size; or a mapping of that size that other constants ranked,
-    /// since ranks of two models can't stand in one list.
+    /// Whether this row replaces an older one: the same way for the same size, or a mapping of that size ranked with other constants,
+    /// since ranks with different constants can't be compared.
     fn replaces(&self, old: &Row) -> bool {
         if self.size != old.size {
             return false;
@@ -142,7 +132,7 @@ impl Row {
     }
 }
 
-/// What the figures call a series of rows.
+/// A series of rows in the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
     /// GRNN: the fastest of the model's first mappings.
@@ -151,11 +141,11 @@ pub enum Series {
     Traditional,
     /// cuDNN's persistent kernels: fewer than steps.
     Persistent,
-    /// cuDNN, of whose kernels nobody knows the number.
+    /// cuDNN, with an unknown number of kernels.
     Uncounted,
-    /// The same as a graph.
+    /// cuDNN in a CUDA graph.
     Graph,
-    /// In float16.
+    /// cuDNN in float16.
     Half,
 }
 
@@ -174,7 +164,7 @@ impl Series {
         }
     }
 
-    /// The series of a row. Mappings beyond the first are those of no series.
+    /// The series of a row; mappings beyond the first have none.
     fn of(row: &Row) -> Option<Series> {
         Some(match &row.way {
             Way::Grnn(ranked) => return (ranked.rank <= FIRST).then_some(Series::Grnn),
@@ -189,22 +179,22 @@ impl Series {
     }
 }
 
-/// How good the model's first mappings are among a sample of all, as multiples of the fastest that was measured (GRNN, Figure 14).
+/// Times of the model's first mappings and of a random sample, as multiples of the fastest measured (GRNN, Figure 14).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Regret {
-    /// The first one.
+    /// The mapping of rank 1.
     pub first: f64,
     /// The fastest of the first [`FIRST`].
     pub best_of_first: f64,
-    /// The one in the middle of those that were run.
+    /// The median of all that were run.
     pub median: f64,
     /// The slowest.
     pub slowest: f64,
-    /// How many were run.
+    /// The number of mappings that were run.
     pub run: usize,
 }
 
-/// All rows of one GPU.
+/// The times of a GPU.
 #[derive(Clone, Debug)]
 pub struct Measured {
     file: PathBuf,
@@ -214,53 +204,50 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The GPU's name.
     pub fn gpu(&self) -> &str {
         &self.gpu
     }
 
-    /// Its multiprocessors.
     pub fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
 
-    /// The file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Takes a row in, instead of those that it replaces.
+    /// Adds a row and removes those that it replaces.
     pub fn add(&mut self, row: Row) {
         self.rows.retain(|old| !row.replaces(old));
         self.rows.push(row);
     }
 
-    /// What figures call the series of a cell: those of [`Measured::times`].
+    /// The labels of the series of a cell, in the order of [`Measured::times`].
     pub fn labels(&self, cell: Cell) -> Vec<String> {
         self.series(cell).map(|series| self.label(series)).collect()
     }
 
-    /// The milliseconds of a size in each series of its cell; nothing where there is no row.
+    /// The milliseconds of a size in each series of its cell; `None` without a row.
     pub fn times(&self, size: Size) -> Vec<Option<f64>> {
         self.series(size.cell).map(|series| self.ms(series, size)).collect()
     }
 
-    /// What figures call a series: its name and the GPU's.
+    /// The label of a series, with the name of the GPU.
     pub fn label(&self, series: Series) -> String {
         format!("{}, {}", series.name(), self.short())
     }
 
-    /// The GPU's name without its maker's, as papers have it.
+    /// The GPU's name without its vendor.
     pub fn short(&self) -> &str {
         self.gpu.strip_prefix("NVIDIA ").unwrap_or(&self.gpu)
     }
 
-    /// The milliseconds of a size in a series; nothing without a row.
+    /// The milliseconds of a size in a series; `None` without a row.
     pub fn ms(&self, series: Series, size: Size) -> Option<f64> {
         least(self.of(size).filter(|row| Series::of(row) == Some(series)).map(|row| row.ms))
     }
 
-    /// What a reader should know: where it is from, and what else there is to say.
+    /// The source of the times, with further remarks.
     pub fn note(&self, more: &str) -> String {
         format!("Measured on {} ({}): {more} What was not measured is empty.\n", self.name(), self.file.display())
     }
@@ -276,13 +263,13 @@ impl Measured {
         found.map(|(ranked, row)| (ranked.rank, row.ms))
     }
 
-    /// How good the model's first ones are; nothing where none were drawn beside them.
+    /// The regret of the model's first mappings; `None` if none were drawn at random.
     pub fn regret(&self, size: Size) -> Option<Regret> {
         let (_, one) = self.mappings(size).find(|(ranked, _)| ranked.rank == 1)?;
         let alike = || self.mappings(size).filter(|(_, row)| row.launches == one.launches);
         let best = least(alike().map(|(_, row)| row.ms))?;
         let first = alike().filter(|(ranked, _)| ranked.rank <= FIRST).map(|(_, row)| row.ms);
-        // Others that were named say nothing of what is typical.
+        // Mappings chosen by the user are not a random sample.
         let sample = || alike().filter(|(ranked, _)| ranked.rank <= FIRST || ranked.chosen != Chosen::Given);
         if !sample().any(|(ranked, _)| ranked.chosen == Chosen::Drawn) {
             return None;
@@ -298,7 +285,7 @@ impl Measured {
         })
     }
 
-    /// GRNN's series, and those of cuDNN that have a row for any size of this cell.
+    /// GRNN's series, and cuDNN's series that have a row for this cell.
     fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
         let of_cell = move |row: &&Row| row.size.cell == cell;
         let has = move |series| self.rows.iter().filter(of_cell).any(|row| Series::of(row) == Some(series));

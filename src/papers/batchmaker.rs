@@ -1,0 +1,269 @@
+//! Checks of BatchMaker's claims (*Low Latency RNN Inference with Cellular Batching*, EuroSys 2018).
+
+use super::{Check, Findings, Series, Verdict};
+use crate::cost::CostModel as _;
+use crate::cost::table::{CostTable, Overhead};
+use crate::error::{Error, Result};
+use crate::files::folder_name;
+use crate::results::columns::Metric;
+use crate::results::read::CsvFile;
+use crate::task::Step;
+use crate::units::CellId;
+
+const OURS: &str = "BatchMaker";
+/// Batches of 512 encoder and 256 decoder cells, and of 256 of both.
+const WIDE: &str = "BatchMaker-512,256";
+const EVEN: &str = "BatchMaker-256,256";
+
+/// The claims on the example of Figure 5 and on single steps of a V100.
+const DEVICE: &[(&str, Check)] = &[
+    ("bm-fig5-graph", |found| {
+        let mut ends = finish_steps(found, "Graph batching")?;
+        ends.dedup();
+        Ok(Verdict::exact(&ends, &[5.0, 12.0], "steps"))
+    }),
+    ("bm-fig5-cell", |found| {
+        let finish = finish_steps(found, "Cellular batching")?;
+        Ok(Verdict::exact(&finish[..3.min(finish.len())], &[2.0, 3.0, 3.0], "steps"))
+    }),
+    ("bm-v100-64", |found| {
+        let [small, step] = [step_us(found, "One step", 2)?, step_us(found, "One step", 64)?];
+        Ok(Verdict::near(step, 185.0, "µs", small == step))
+    }),
+    ("bm-v100-512", |found| {
+        let step = |batch| step_us(found, "One step", batch);
+        let doubles = |batch| Ok((step(2 * batch)? / step(batch)? - 2.0).abs() < 0.02);
+        Ok(Verdict::near(step(512)?, 784.0, "µs", doubles(1024)? && doubles(512)?))
+    }),
+    ("bm-v100-64-real", |found| Ok(Verdict::near(step_us(found, OURS, 64)?, 250.0, "µs", true))),
+];
+
+/// The claims on the LSTM (sections 7.2 and 7.3).
+const LSTM: &[(&str, Check)] = &[
+    ("bm-lstm-lat-flat", |found| {
+        let (lowest, highest) = flat_p90(found)?;
+        Ok(Verdict::near(highest, 12.0, "ms", highest < 1.25 * lowest))
+    }),
+    ("bm-lstm-lat-base", |found| {
+        let p90 = baselines(found, "fig7a")?.into_iter().flat_map(|series| series.points(Metric::P90));
+        let smallest = p90.map(|(_, p90)| p90).fold(f64::INFINITY, f64::min);
+        Ok(Verdict::near(smallest, 25.0, "ms", smallest > flat_p90(found)?.1))
+    }),
+    ("bm-lstm-peak", |found| {
+        let (ours, theirs) = (found.peak("fig7a", OURS)?, best_peak(found, "fig7a")?);
+        Ok(Verdict::near(ours, 20_000.0, "req/s", ours > theirs))
+    }),
+    ("bm-lstm-peak-base", |found| {
+        let passes = |policy| Ok(found.series("fig7a", policy)?.rate_at_p90(500.0).unwrap_or(f64::INFINITY));
+        let (theirs, ours): (f64, f64) = (passes("MXNet")?, passes(OURS)?);
+        Ok(Verdict::near(theirs, 16_000.0, "req/s", theirs < ours))
+    }),
+    ("bm-lstm-gain", |found| {
+        let ours = found.series("fig7a", OURS)?;
+        let gain = ours.peak() / best_peak(found, "fig7a")?;
+        let within = baselines(found, "fig7a")?.iter().map(|series| series.peak_within(500.0)).fold(0.0, f64::max);
+        let at_500 = ours.peak_within(500.0) / within;
+        Ok(Verdict::near(gain, 1.25, "x", gain > 1.0).with(&format!(" ({at_500:.2} x at a p90 of at most 500 ms)")))
+    }),
+    ("bm-lstm-cut", |found| {
+        let half = best_peak(found, "fig7a")? / 2.0;
+        let cuts = found.series("fig7a", OURS)?.cuts(Metric::P90, &baselines(found, "fig7a")?, half);
+        Ok(Verdict::range(cuts, (37.5, 90.5), "%", cuts.0 > 0.0))
+    }),
+    ("bm-bmax", |found| {
+        let (large, small) = (found.series("fig7a", OURS)?, found.series("fig7b", OURS)?);
+        let points = ["1000", "2000", "3000", "4000", "5000", "6000", "8000"];
+        let mut worst = 0.0f64;
+        for point in points {
+            worst = worst.max((large.at(point, Metric::P90)? / small.at(point, Metric::P90)? - 1.0).abs());
+        }
+        let (most, least) = (large.peak(), small.peak());
+        let text =
+            format!("p90 within {:.1} % at {} rates; peak {most:.0} and {least:.0} req/s", worst * 100.0, points.len());
+        Ok(Verdict::order(worst < 0.05 && most > 1.5 * least, text))
+    }),
+    ("bm-fig8", |found| {
+        let (mut low, mut peak) = (Vec::new(), Vec::new());
+        for width in ["MXNet bw-1", "MXNet bw-10", "MXNet bw-40"] {
+            low.push(found.at("fig8", width, "1000", Metric::P90)?);
+            peak.push(found.peak("fig8", width)?);
+        }
+        let holds = low.is_sorted_by(|a, b| a > b) && peak.is_sorted_by(|a, b| a > b);
+        let (low, peak) = (listed(&low, 0), listed(&peak, 0));
+        Ok(Verdict::order(holds, format!("widths 1, 10, 40: p90 {low} ms at 1,000 req/s; peak {peak} req/s")))
+    }),
+    ("bm-queue99", |found| {
+        let ours = found.at("fig9", OURS, "5000", Metric::QueueP99)?;
+        Ok(Verdict::near(ours, 1.38, "ms", ours < least_queue(found)?))
+    }),
+    ("bm-queue99-base", |found| Ok(Verdict::above(least_queue(found)?, 100.0, "ms"))),
+    ("bm-fixed-ideal", |found| {
+        let theirs = found.peak("fig11a", "TensorFlow")?;
+        Ok(Verdict::near(theirs, 27_136.0, "req/s", theirs > found.peak("fig11a", OURS)?))
+    }),
+    ("bm-fixed", |found| {
+        let share = found.peak("fig11a", OURS)? / 27_136.0;
+        Ok(Verdict::near(share, 0.87, "", share < 1.0).derived())
+    }),
+    ("bm-fig11", |found| {
+        let (mut latency, mut throughput, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+        for figure in ["fig11a", "fig11b", "fig11c"] {
+            let mxnet = found.series(figure, "MXNet")?;
+            latency.push(mxnet.at("8000", Metric::P90)?);
+            throughput.push(mxnet.peak_within(500.0));
+            ours.push(found.at(figure, OURS, "8000", Metric::P90)?);
+        }
+        let lose = latency.is_sorted_by(|a, b| a < b) && throughput.is_sorted_by(|a, b| a > b);
+        let keeps = ours[2] < 1.25 * ours[1] && ours[2] < 12.0;
+        let (latency, throughput, ours) = (listed(&latency, 0), listed(&throughput, 0), listed(&ours, 1));
+        let text = format!(
+            "MXNet: p90 {latency} ms at 8,000 req/s, {throughput} req/s within 500 ms; BatchMaker: p90 {ours} ms"
+        );
+        Ok(Verdict::order(lose && keeps, text))
+    }),
+];
+
+/// The claims on Seq2Seq on several GPUs (section 7.4).
+const SEQ2SEQ: &[(&str, Check)] = &[
+    ("bm-s2s-2gpu", |found| {
+        let ours = found.peak("fig13a", WIDE)?;
+        Ok(Verdict::near(ours, 8_500.0, "req/s", ours > best_peak(found, "fig13a")?))
+    }),
+    ("bm-s2s-4gpu", |found| {
+        let [two, four] = [found.peak("fig13a", WIDE)?, found.peak("fig13b", WIDE)?];
+        Ok(Verdict::near(four, 17_000.0, "req/s", four > 1.9 * two && four > best_peak(found, "fig13b")?))
+    }),
+    ("bm-s2s-gain", |found| {
+        let gain = |figure| Ok(found.peak(figure, WIDE)? / best_peak(found, figure)?);
+        let (two, four): (f64, f64) = (gain("fig13a")?, gain("fig13b")?);
+        let text = format!(" (mean of {two:.2} x and {four:.2} x)");
+        Ok(Verdict::near((two + four) / 2.0, 1.6, "x", two.min(four) > 1.0).with(&text))
+    }),
+    ("bm-s2s-cut", |found| {
+        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        for figure in ["fig13a", "fig13b"] {
+            let half = best_peak(found, figure)? / 2.0;
+            let cuts = found.series(figure, WIDE)?.cuts(Metric::P90, &baselines(found, figure)?, half);
+            (least, most) = (least.min(cuts.0), most.max(cuts.1));
+        }
+        Ok(Verdict::range((least, most), (17.5, 82.6), "%", least > 0.0))
+    }),
+    ("bm-s2s-512-256", |found| {
+        let gain = |figure| Ok(found.peak(figure, WIDE)? / found.peak(figure, EVEN)?);
+        let (two, four): (f64, f64) = (gain("fig13a")?, gain("fig13b")?);
+        let mean = 100.0 * ((two + four) / 2.0 - 1.0);
+        Ok(Verdict::inside(mean, (3.5, 6.0), "%", two.min(four) > 1.0))
+    }),
+    ("bm-s2s-share", |found| {
+        let share = 100.0 * decoding_share(found, "fig13a", EVEN, "9000")?;
+        Ok(Verdict::near(share, 75.0, "%", share > 50.0))
+    }),
+];
+
+/// The claims on the TreeLSTM (section 7.5).
+const TREES: &[(&str, Check)] = &[
+    ("bm-tree-1k", |found| {
+        let [ours, dynet] = tree_p90(found)?;
+        Ok(Verdict::near(ours, 6.8, "ms", ours < dynet))
+    }),
+    ("bm-tree-1k-dynet", |found| {
+        let [ours, dynet] = tree_p90(found)?;
+        Ok(Verdict::near(dynet, 9.5, "ms", ours < dynet))
+    }),
+    ("bm-tree-peak", |found| {
+        let [ours, dynet] = [found.peak("fig14", OURS)?, found.peak("fig14", "DyNet")?];
+        Ok(Verdict::near(ours, 3_100.0, "req/s", ours > dynet))
+    }),
+    ("bm-tree-peak-dynet", |found| {
+        let [ours, dynet] = [found.peak("fig14", OURS)?, found.peak("fig14", "DyNet")?];
+        Ok(Verdict::near(dynet, 2_100.0, "req/s", dynet < ours))
+    }),
+    ("bm-tree-fold", |found| {
+        let p90 = |policy| found.at("fig14", policy, "500", Metric::P90);
+        let gain = found.peak("fig14", OURS)? / found.peak("fig14", "Fold")?;
+        let cut = 100.0 * (1.0 - p90(OURS)? / p90("Fold")?);
+        let text = format!("; p90 latency cut by {cut:.0} % at 500 req/s (paper 87 %)");
+        Ok(Verdict::near(gain, 4.0, "x", gain > 1.0 && cut > 0.0).with(&text))
+    }),
+    ("bm-fig15", |found| {
+        let below = 100.0 * (1.0 - found.peak("fig15", OURS)? / found.peak("fig15", "Ideal")?);
+        let p90 = |policy| found.at("fig15", policy, "500", Metric::P90);
+        let slower = p90("Ideal")? > p90(OURS)? && p90("Ideal")? > p90("DyNet")?;
+        Ok(Verdict::near(below, 30.0, "%", below > 0.0 && slower))
+    }),
+];
+
+pub const CHECKS: &[&[(&str, Check)]] = &[DEVICE, LSTM, SEQ2SEQ, TREES];
+
+fn baselines<'a>(found: &'a Findings, figure: &str) -> Result<[Series<'a>; 2]> {
+    Ok([found.series(figure, "MXNet")?, found.series(figure, "TensorFlow")?])
+}
+
+/// The highest throughput of either baseline at any load.
+fn best_peak(found: &Findings, figure: &str) -> Result<f64> {
+    Ok(baselines(found, figure)?.iter().map(Series::peak).fold(0.0, f64::max))
+}
+
+/// Values with this many decimals, with commas between them.
+fn listed(values: &[f64], decimals: usize) -> String {
+    values.iter().map(|value| format!("{value:.decimals$}")).collect::<Vec<_>>().join(", ")
+}
+
+/// BatchMaker's lowest and highest 90th percentile up to 8,000 req/s.
+fn flat_p90(found: &Findings) -> Result<(f64, f64)> {
+    let p90 = found.series("fig7a", OURS)?.points(Metric::P90);
+    let below = p90.filter(|(rate, _)| *rate <= 8_000.0).map(|(_, p90)| p90);
+    Ok(below.fold((f64::INFINITY, 0.0), |(low, high), p90| (low.min(p90), high.max(p90))))
+}
+
+/// The shorter of the baselines' 99th percentiles of queueing at 5,000 req/s.
+fn least_queue(found: &Findings) -> Result<f64> {
+    let queue = |policy| found.at("fig9", policy, "5000", Metric::QueueP99);
+    Ok(queue("MXNet")?.min(queue("TensorFlow")?))
+}
+
+/// The 90th percentiles of BatchMaker and DyNet for trees at 1,000 req/s.
+fn tree_p90(found: &Findings) -> Result<[f64; 2]> {
+    let p90 = |policy| found.at("fig14", policy, "1000", Metric::P90);
+    Ok([p90(OURS)?, p90("DyNet")?])
+}
+
+/// The time of a step at a batch size in microseconds: the median latency of as many clients in a closed loop.
+fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
+    Ok(1e3 * found.at("fig3", policy, &format!("clients-{batch}"), Metric::P50)?)
+}
+
+/// The times at which the requests of Figure 5 finish, ascending, in steps of a millisecond.
+fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
+    let mut rows = CsvFile::open(&found.folder("fig5")?.join(policy).join("trace").join("requests.csv"))?;
+    let finish = rows.column("finish_ns")?;
+    let mut steps = Vec::new();
+    while let Some(row) = rows.read()? {
+        steps.extend(row.whole(finish)?.map(|ns| ns as f64 / 1e6));
+    }
+    steps.sort_by(f64::total_cmp);
+    Ok(steps)
+}
+
+/// The share of decoder cells in the time of all cells that a run executed, by the cost table.
+fn decoding_share(found: &Findings, figure: &str, policy: &str, point: &str) -> Result<f64> {
+    let scenario = found.scenario(figure)?;
+    let table = scenario.device.costs.as_ref().ok_or_else(|| Error::input(format!("{figure}: no cost table")))?;
+    let cells = scenario.workload.model.cell_types();
+    let device = CostTable::read(table)?.device(&cells, Overhead::default())?;
+    let path = found.folder(figure)?.join(folder_name(policy)).join(point).join("batches.csv");
+    let mut rows = CsvFile::open(&path)?;
+    let (name, batch, tasks) = (rows.column("cell")?, rows.column("batch")?, rows.column("tasks")?);
+    let (mut decoding, mut all) = (0.0, 0.0);
+    while let Some(row) = rows.read()? {
+        let known = cells.iter().position(|cell| cell.name == row.text(name));
+        let cell = CellId(known.ok_or_else(|| row.error(name, "is not a cell of the model"))? as u16);
+        let step = Step { cell, batch: row.needed(batch)? as u32, times: 1, input: 0 };
+        let time = device.cell(&step).0 as f64 * row.needed(tasks)? as f64;
+        all += time;
+        if row.text(name) == "decoder" {
+            decoding += time;
+        }
+    }
+    Ok(decoding / all)
+}
