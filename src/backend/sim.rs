@@ -52,7 +52,7 @@ impl<T: Timing> Backend for Sim<T> {
         let finish = start.saturating_add(self.timing.duration(task, *last));
         *last = task.steps.last().map(|step| step.cell);
         *free = finish;
-        self.running.push(Reverse((finish.saturating_add(self.timing.notice()), finish, id, start)));
+        self.running.push(Reverse((finish.saturating_add(self.timing.completion_delay()), finish, id, start)));
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -123,7 +123,7 @@ struct Queued {
     began: Nanos,
     alone: Nanos,
     demand: Share,
-    notice: Nanos,
+    completion_delay: Nanos,
 }
 
 /// The speed of tasks with these demands in sum: all of it, or so much that they use the whole device.
@@ -193,7 +193,7 @@ impl Worker {
                 let task = self.streams[stream].tasks.pop_front().expect("a stream runs its first task");
                 self.streams[stream].free = at;
                 self.demands -= task.demand.0;
-                done.push(Reverse((at.saturating_add(task.notice), at, task.id, task.began)));
+                done.push(Reverse((at.saturating_add(task.completion_delay), at, task.id, task.began)));
                 self.wait_for(stream);
             } else if let Some(&Reverse((start, stream))) = self.waiting.peek()
                 && start <= at
@@ -239,9 +239,9 @@ impl<T: Timing> Backend for SharedSim<T> {
         let start = self.timing.start(task, self.now, tasks.is_empty());
         let alone = self.timing.duration(task, *last);
         let demand = self.timing.demand(task).min(Share::WHOLE);
-        let notice = self.timing.notice();
+        let completion_delay = self.timing.completion_delay();
         *last = task.steps.last().map(|step| step.cell);
-        tasks.push_back(Queued { id, start, began: Nanos::ZERO, alone, demand, notice });
+        tasks.push_back(Queued { id, start, began: Nanos::ZERO, alone, demand, completion_delay });
         if tasks.len() == 1 {
             worker.wait_for(stream);
             worker.look_ahead();

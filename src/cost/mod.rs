@@ -1,4 +1,4 @@
-//! How long a task takes on the simulated device.
+//! How long tasks take on the simulated device.
 
 mod cell;
 pub mod curve;
@@ -11,75 +11,93 @@ pub mod slice;
 pub mod table;
 pub mod timing;
 
-use crate::task::Step;
+use crate::task::{Members, Step};
 use crate::units::{CellId, Nanos, Share};
 
-/// Gives the simulated backend its times. A profiled table is one; a roofline or a performance model can be another.
+/// The times of a device. Only [`CostModel::cell`] is needed; by default nothing else takes time. Cost tables, rooflines and GRNN's
+/// model are combined in [`table::TableModel`].
 pub trait CostModel: Send + Sync {
-    /// The time of one run of a batched cell; [`Step::times`] plays no part.
+    /// The time of one run of a batched cell. It does not depend on [`Step::times`].
     fn cell(&self, step: &Step) -> Nanos;
 
-    /// The batch sizes at which the device runs a cell, ascending; empty where it runs all.
-    fn batches(&self, _: CellId) -> &[u32] {
-        &[]
+    /// All [`Step::times`] runs of a step in a task of these members. Devices override this if a run costs less in a task of whole
+    /// requests, or if a persistent kernel does all runs in one launch.
+    fn runs(&self, step: &Step, _: MemberKind) -> Runs {
+        Runs::repeated(self.cell(step), step)
     }
 
-    /// How much of the device a run of the cell can use: min(1, batch / preferred batch), where the preferred batch is the smallest that
-    /// fills the device. Tasks of several streams run beside each other at full speed as long as their demands fit.
+    /// One cost of a task beside the runs of its cells.
+    fn extra(&self, _: Extra<'_>) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// The share of the device that one run of the cell can use: min(1, batch / preferred batch), where the preferred batch is the
+    /// smallest that fills the device. Tasks of several streams run at full speed as long as their demands sum to at most 1.
     fn demand(&self, _: &Step) -> Share {
         Share::WHOLE
     }
 
-    /// How much longer a run takes directly behind a cell of another type on the same worker, whose weights have taken the
-    /// place of its own in the caches.
-    fn switch(&self, _: &Step) -> Nanos {
-        Nanos::ZERO
+    /// The batch sizes for which the device has the cell, ascending; empty if it runs any size.
+    fn batches(&self, _: CellId) -> &[u32] {
+        &[]
     }
+}
 
-    /// As [`CostModel::cell`], inside a task of whole requests, whose steps follow each other without a hand-over.
-    fn cell_of_whole(&self, step: &Step) -> Nanos {
-        self.cell(step)
+/// All runs of a step within a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// The time of all of them.
+    pub time: Nanos,
+    /// One launch of a kernel that keeps the weights on chip does them all. It occupies the whole device.
+    pub persistent: bool,
+    /// The launch gathers the states and writes them back, so that the task pays neither [`Extra::Gather`] nor [`Extra::Requests`].
+    pub moves_states: bool,
+}
+
+impl Runs {
+    /// The runs of a step, each of which takes `one`.
+    pub fn repeated(one: Nanos, step: &Step) -> Runs {
+        Runs { time: one.saturating_mul(u64::from(step.times)), persistent: false, moves_states: false }
     }
+}
 
-    /// As [`CostModel::switch`], on top of [`CostModel::cell_of_whole`].
-    fn switch_of_whole(&self, step: &Step) -> Nanos {
-        self.switch(step)
+/// What a task costs beside the runs of its cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra<'a> {
+    /// Every task of this batch size.
+    Task(u32),
+    /// From the submission of a task of this batch size to its earliest start: the decision, the hand-over, the wake-up. An idle
+    /// worker stays idle during this time.
+    Launch(u32),
+    /// Gathering the states of a batch of this size.
+    Gather(u32),
+    /// The beginning and end of this number of requests, in a task of whole requests.
+    Requests(u32),
+    /// A step directly after a cell of another type on the same worker, whose weights have replaced its own in the caches.
+    Switch(&'a Step, MemberKind),
+    /// Passing this number of results, possibly 0, to the next level of a loop over levels.
+    Copy(u32),
+    /// Calling a cell on no rows in such a loop.
+    EmptyCall,
+}
+
+/// The members of a task, as far as its time depends on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemberKind {
+    /// Single nodes.
+    Nodes,
+    /// Parts of requests.
+    Parts,
+    /// Whole requests.
+    Requests,
+}
+
+impl MemberKind {
+    pub fn of(members: &Members<'_>) -> MemberKind {
+        match members {
+            Members::Nodes(_) => MemberKind::Nodes,
+            Members::Parts(_) => MemberKind::Parts,
+            Members::Requests => MemberKind::Requests,
+        }
     }
-
-    /// What a task of so many whole requests takes beside its steps and what every task costs: the requests begin and end.
-    fn whole(&self, _requests: u32) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// The time of all runs of a step in one launch of a kernel that keeps the weights on chip, where the device has one for the cell
-    /// ([`grnn`]). Tasks of whole requests, and of parts of them, run their steps so.
-    fn persistent(&self, _: &Step) -> Option<Nanos> {
-        None
-    }
-
-    /// Whether it is part of such launches of a cell that the requests' states come together and go back, so that a task of them pays neither
-    /// [`CostModel::gather`] nor [`CostModel::whole`].
-    fn moves_states(&self, _: CellId) -> bool {
-        false
-    }
-
-    /// The time to hand so many results on to the next level of a loop over levels; with none of them it is called all the same.
-    fn copy(&self, _rows: u32) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// The time of a cell's call on no rows in such a loop.
-    fn empty_call(&self) -> Nanos {
-        Nanos::ZERO
-    }
-
-    /// The time to bring the states of a batch of so many nodes together.
-    fn gather(&self, batch: u32) -> Nanos;
-
-    /// What a task of this batch costs beside its cells.
-    fn task(&self, batch: u32) -> Nanos;
-
-    /// From the instant at which a task of this batch is submitted to the earliest at which it can start, during which
-    /// an idle worker stays idle: the decision, the hand-over, the wake-up.
-    fn launch(&self, batch: u32) -> Nanos;
 }

@@ -67,9 +67,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cost::CostModel as _;
     use crate::cost::table::{CostTable, Overhead, TableModel};
     use crate::cost::timing::Timing;
+    use crate::cost::{CostModel as _, MemberKind};
     use crate::task::{Members, Step, Task};
     use crate::units::{CellId, Share, WorkerId};
     use crate::workload::model::Model;
@@ -115,7 +115,7 @@ mod tests {
         let task = Task::whole_requests(WorkerId(0), std::slice::from_ref(&step), &[], 1);
         assert_eq!(Timing::demand(&mut device, &task), Share::WHOLE, "its blocks are all there is");
         let forever = device_of_endless_steps();
-        assert_eq!(forever.persistent(&step), Some(Nanos::MAX));
+        assert_eq!(forever.runs(&step, MemberKind::Parts).time, Nanos::MAX);
     }
 
     fn device_of_endless_steps() -> TableModel {

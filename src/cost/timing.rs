@@ -1,19 +1,19 @@
-//! When a simulated task begins, how long it takes, and when that is told.
+//! When a simulated task starts, how long it takes, and when the driver learns of its completion.
 
-use super::CostModel;
-use crate::task::{Members, Step, Task};
+use super::{CostModel, Extra, MemberKind};
+use crate::task::{Step, Task};
 use crate::units::{CellId, Nanos, Share};
 
-/// What the simulated backend asks of its device, once for each task and in the order of submission. Every [`CostModel`]
-/// answers, always in the same way; what was recorded of a real device can answer too.
+/// The questions of the simulated backend, asked once for each task in the order of submission. Every [`CostModel`] answers them, and so
+/// does a recording of a real device.
 pub trait Timing {
-    /// When a task can begin that is submitted at one instant; `idle` says that its stream has nothing left to do then.
+    /// When a task can start that is submitted now. `idle` says that its stream has no unfinished task.
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start;
 
-    /// How long it takes alone, behind a cell of the type `before` on its stream; `None` for the stream's first task.
+    /// The task's time if it runs alone, after a cell of the type `before` on its stream (`None` for the stream's first task).
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
-    /// How much of its worker's device it can use, at most all of it. Asked only where tasks run beside each other.
+    /// The share of its worker's device that the task can use. Asked only if tasks run concurrently.
     fn demand(&mut self, _: &Task<'_>) -> Share {
         Share::WHOLE
     }
@@ -23,90 +23,54 @@ pub trait Timing {
         &[]
     }
 
-    /// How long after its finish the driver is told.
-    fn notice(&mut self) -> Nanos {
+    /// From the task's finish to the instant at which the driver learns of it.
+    fn completion_delay(&mut self) -> Nanos {
         Nanos::ZERO
     }
 }
 
-/// When a task can begin, which is known before the end of the task in front of it is.
+/// When a task can start. Known before the task in front of it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Not before this instant, which is not before the submission.
+    /// The earliest instant, not before the submission.
     pub earliest: Nanos,
-    /// Not before so long after the end of the task in front of it.
+    /// The least time from the end of the task in front of it.
     pub gap: Nanos,
 }
 
 impl Start {
-    /// The instant, on a stream that is free from then on.
+    /// The start on a stream that is free from the instant `free` on.
     pub fn at(self, free: Nanos) -> Nanos {
         self.earliest.max(free.saturating_add(self.gap))
     }
 }
 
-/// What the members of a task are, as far as its time depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Of {
-    /// Single nodes.
-    Nodes,
-    /// Parts of requests.
-    Parts,
-    /// Whole requests.
-    Requests,
-}
-
-impl Of {
-    /// What they are.
-    pub fn members(members: &Members<'_>) -> Of {
-        match members {
-            Members::Nodes(_) => Of::Nodes,
-            Members::Parts(_) => Of::Parts,
-            Members::Requests => Of::Requests,
-        }
-    }
-
-    /// What all runs of a step take in such a task, and whether they are one launch that stays on the device.
-    pub fn runs(self, costs: &(impl CostModel + ?Sized), step: &Step) -> (Nanos, bool) {
-        let one = match self {
-            Of::Requests => CostModel::cell_of_whole,
-            Of::Nodes | Of::Parts => CostModel::cell,
-        };
-        match costs.persistent(step).filter(|_| self != Of::Nodes) {
-            Some(launch) => (launch, true),
-            None => (one(costs, step).saturating_mul(u64::from(step.times)), false),
-        }
-    }
-}
-
-/// The mean of the demands of steps in a task of these members, each for the time that the step takes, rounded up. A kernel that stays on the
-/// device has all of it.
+/// The mean of the demands of a task's steps, weighted by their times, rounded up. A persistent kernel demands the whole device.
 pub fn mean_demand<'s>(
     costs: &(impl CostModel + ?Sized),
     steps: impl IntoIterator<Item = &'s Step>,
-    members: Of,
+    members: MemberKind,
 ) -> Share {
     let (mut used, mut time) = (0, 0);
     for step in steps {
-        let (took, stays) = members.runs(costs, step);
-        let demand = if stays { Share::WHOLE } else { costs.demand(step).min(Share::WHOLE) };
-        used += u128::from(took.0) * u128::from(demand.0);
-        time += u128::from(took.0);
+        let runs = costs.runs(step, members);
+        let demand = if runs.persistent { Share::WHOLE } else { costs.demand(step).min(Share::WHOLE) };
+        used += u128::from(runs.time.0) * u128::from(demand.0);
+        time += u128::from(runs.time.0);
     }
-    // No more than the largest demand, which is a u64. Steps without any time use next to nothing.
+    // At most the largest demand, which is a u64. Steps that take no time use almost nothing.
     Share((used.div_ceil(time.max(1)) as u64).max(1))
 }
 
 impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
-        let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.launch(task.batch));
+        let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.extra(Extra::Launch(task.batch)));
         Start { earliest, gap: Nanos::ZERO }
     }
 
-    /// The mean of its steps' demands, each for the time that the step takes, rounded up. What a task takes beside its steps uses as much
-    /// as these do.
+    /// The [mean](mean_demand) over the steps. The rest of the task is taken to use the same share.
     fn demand(&mut self, task: &Task<'_>) -> Share {
-        mean_demand(self, task.steps, Of::members(&task.members))
+        mean_demand(self, task.steps, MemberKind::of(&task.members))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -114,25 +78,32 @@ impl<C: CostModel> Timing for C {
     }
 
     fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
-        let members = Of::members(&task.members);
-        let whole = members == Of::Requests;
-        let moves_states = members != Of::Nodes && task.steps.iter().any(|step| self.moves_states(step.cell));
-        // Behind another cell states go back to their requests anyway. So a task that gathers as well pays what is more.
-        let mut gather = if task.gather && !moves_states { self.gather(task.batch) } else { Nanos::ZERO };
-        let mut cells = if whole && !moves_states { self.whole(task.batch) } else { Nanos::ZERO };
+        let members = MemberKind::of(&task.members);
+        let mut time = self.extra(Extra::Task(task.batch)).saturating_add(task.host.during);
+        let (mut first_switch, mut moves_states) = (None, false);
         for step in task.steps {
             if before.replace(step.cell).is_some_and(|before| before != step.cell) {
-                let switch = if whole { self.switch_of_whole(step) } else { self.switch(step) };
-                cells = cells.saturating_add(switch.max(gather));
-                gather = Nanos::ZERO;
+                let switch = self.extra(Extra::Switch(step, members));
+                match first_switch {
+                    None => first_switch = Some(switch),
+                    Some(_) => time = time.saturating_add(switch),
+                }
             }
-            cells = cells.saturating_add(members.runs(self, step).0);
+            let runs = self.runs(step, members);
+            time = time.saturating_add(runs.time);
+            moves_states |= runs.moves_states;
         }
         for copies in task.fold_loop.copies {
-            cells = cells.saturating_add(self.copy(copies.rows).saturating_mul(u64::from(copies.times)));
+            time = time.saturating_add(self.extra(Extra::Copy(copies.rows)).saturating_mul(u64::from(copies.times)));
         }
-        cells = cells.saturating_add(self.empty_call().saturating_mul(task.fold_loop.empty_calls));
-        cells.saturating_add(gather).saturating_add(self.task(task.batch)).saturating_add(task.host.during)
+        time = time.saturating_add(self.extra(Extra::EmptyCall).saturating_mul(task.fold_loop.empty_calls));
+        if !moves_states && members == MemberKind::Requests {
+            time = time.saturating_add(self.extra(Extra::Requests(task.batch)));
+        }
+        let gather = task.gather && !moves_states;
+        let gather = if gather { self.extra(Extra::Gather(task.batch)) } else { Nanos::ZERO };
+        // After another cell the states go back to their requests anyway, so the task pays the larger of the two.
+        time.saturating_add(gather.max(first_switch.unwrap_or_default()))
     }
 }
 
@@ -140,6 +111,7 @@ impl<C: CostModel> Timing for C {
 mod tests {
     use super::*;
     use crate::cost::table::{CostTable, Overhead};
+    use crate::task::Members;
     use crate::units::WorkerId;
     use crate::workload::model::Model;
 

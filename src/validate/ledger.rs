@@ -19,8 +19,9 @@ use super::recorded::Recording;
 use super::replay::Replay;
 use super::results::Point;
 use crate::backend::sim;
+use crate::cost::MemberKind;
 use crate::cost::table::TableModel;
-use crate::cost::timing::{Of, Start, Timing};
+use crate::cost::timing::{Start, Timing};
 use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
@@ -92,7 +93,7 @@ pub struct Signature {
     steps: SmallVec<[Step; 2]>,
     gather: bool,
     /// What it runs of its requests.
-    of: Of,
+    of: MemberKind,
     /// Host work for which the device stands still. What is done ahead of the task is no part of its duration.
     during: Nanos,
     copies: SmallVec<[Copies; 2]>,
@@ -106,7 +107,7 @@ impl Signature {
         Signature {
             steps: SmallVec::from_slice(task.steps),
             gather: task.gather,
-            of: Of::members(&task.members),
+            of: MemberKind::of(&task.members),
             during: task.host.during,
             copies: SmallVec::from_slice(copies),
             empty_calls,
@@ -116,9 +117,9 @@ impl Signature {
     /// A task of this signature, as far as its duration follows from it.
     fn task(&self, worker: WorkerId, batch: u32) -> Task<'_> {
         let members = match self.of {
-            Of::Nodes => Members::Nodes(&|_| ()),
-            Of::Parts => Members::Parts(&|_| ()),
-            Of::Requests => Members::Requests,
+            MemberKind::Nodes => Members::Nodes(&|_| ()),
+            MemberKind::Parts => Members::Parts(&|_| ()),
+            MemberKind::Requests => Members::Requests,
         };
         let host = HostOverhead { ahead: Nanos::ZERO, during: self.during };
         let fold_loop = FoldLoop { copies: &self.copies, empty_calls: self.empty_calls };
@@ -266,7 +267,7 @@ impl Timing for Hybrid {
         if self.durations.is_some() { Share(1) } else { Timing::demand(&mut self.model, task) }
     }
 
-    fn notice(&mut self) -> Nanos {
+    fn completion_delay(&mut self) -> Nanos {
         self.dispatch.as_mut().map_or(Nanos::ZERO, |dispatch| dispatch.notices.next().unwrap_or_default())
     }
 }

@@ -71,7 +71,7 @@ impl Timing for Script<'_> {
         self.present().demand
     }
 
-    fn notice(&mut self) -> Nanos {
+    fn completion_delay(&mut self) -> Nanos {
         Nanos(self.present().notice)
     }
 }

@@ -275,7 +275,7 @@ impl CostTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::CostModel as _;
+    use crate::cost::{CostModel as _, Extra, MemberKind};
     use crate::task::Step;
     use crate::units::CellId;
 
@@ -287,7 +287,7 @@ mod tests {
         let device = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
         let step = |batch| Step { cell: CellId(0), batch, times: 1, input: 0 };
         assert_eq!(device.cell(&step(6)), Nanos(15));
-        assert_eq!(device.gather(2), Nanos(6));
+        assert_eq!(device.extra(Extra::Gather(2)), Nanos(6));
     }
 
     #[test]
@@ -297,7 +297,10 @@ mod tests {
         let device = CostTable::parse(rows, "t.csv").unwrap().device(&cells, Overhead::default()).unwrap();
         let step = |cell| Step { cell: CellId(cell), batch: 1, times: 1, input: 0 };
         assert_eq!([0, 1, 2, 3].map(|cell| device.cell(&step(cell)).0), [10, 20, 10, 5]);
-        assert_eq!([0, 1, 2, 3].map(|cell| device.switch(&step(cell)).0), [3, 3, 3, 0]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|cell| device.extra(Extra::Switch(&step(cell), MemberKind::Nodes)).0),
+            [3, 3, 3, 0]
+        );
     }
 
     #[test]
@@ -306,12 +309,15 @@ mod tests {
         let table = CostTable::parse(rows, "t.csv").unwrap();
         let device = |overhead| table.device(&Model::Lstm.cell_types(), overhead).unwrap();
         let measured = device(Overhead::default());
-        assert_eq!([measured.task(2), measured.gather(2), measured.launch(1)], [Nanos(5), Nanos(40), Nanos(40)]);
+        let extras = |device: &TableModel, task, gather, launch| {
+            [Extra::Task(task), Extra::Gather(gather), Extra::Launch(launch)].map(|extra| device.extra(extra).0)
+        };
+        assert_eq!(extras(&measured, 2, 2, 1), [5, 40, 40]);
         let given = Overhead { task: Some(Nanos(0)), gather: None, launch: Some(Nanos(1)) };
-        assert_eq!([device(given).task(9), device(given).gather(1), device(given).launch(9)].map(|t| t.0), [0, 20, 1]);
+        assert_eq!(extras(&device(given), 9, 1, 9), [0, 20, 1]);
         let none = CostTable::parse("cell,batch,ns\nlstm,1,10\n", "t.csv").unwrap();
         let none = none.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
-        assert_eq!([none.task(9), none.gather(9), none.launch(9)], [Nanos::ZERO; 3]);
+        assert_eq!(extras(&none, 9, 9, 9), [0; 3]);
     }
 
     #[test]
@@ -324,7 +330,8 @@ mod tests {
             let device = device(rows).unwrap();
             let cell = CellId(cells.iter().position(|known| known.name == cell).unwrap() as u16);
             let step = Step { cell, batch: 2, times: 1, input: 0 };
-            [device.cell_of_whole(&step).0, device.switch_of_whole(&step).0, device.whole(2).0]
+            let switch = device.extra(Extra::Switch(&step, MemberKind::Requests));
+            [device.runs(&step, MemberKind::Requests).time.0, switch.0, device.extra(Extra::Requests(2)).0]
         };
         assert_eq!(costs(rows, "encoder"), [12, 0, 7], "the switch of other tasks is none of these");
         assert_eq!(costs(rows, "decoder"), [40, 10, 7]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::cost::cell::CellCosts;
 use crate::cost::curve::{Best, Curve};
 use crate::cost::persistent::Persistent;
-use crate::cost::{CostModel, operators};
+use crate::cost::{CostModel, Extra, MemberKind, Runs, operators};
 use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 
@@ -58,6 +58,14 @@ impl TableModel {
         self.operators.get(step.index().checked_sub(self.cells.len())?)
     }
 
+    /// One run of a step, where cells take their times from `cells`.
+    fn run(&self, cells: &[CellCosts], step: &Step) -> Nanos {
+        match self.operator(step.cell) {
+            Some(costs) => self.operator_at(costs, step),
+            None => cells[step.cell.index()].at(step),
+        }
+    }
+
     fn operator_at(&self, costs: &OperatorCosts, step: &Step) -> Nanos {
         let time = match costs {
             OperatorCosts::Own(rows) => rows.at(step),
@@ -97,13 +105,39 @@ impl TableModel {
 
 impl CostModel for TableModel {
     fn cell(&self, step: &Step) -> Nanos {
-        match self.operator(step.cell) {
-            Some(costs) => self.operator_at(costs, step),
-            None => self.cells[step.cell.index()].at(step),
+        self.run(&self.cells, step)
+    }
+
+    #[inline]
+    fn runs(&self, step: &Step, members: MemberKind) -> Runs {
+        if members != MemberKind::Nodes
+            && let Some(kernels) = &self.persistent
+            && self.operator(step.cell).is_none()
+        {
+            let time = kernels.runs(step.batch, step.times);
+            return Runs { time, persistent: true, moves_states: kernels.moves_states() };
+        }
+        let cells = if members == MemberKind::Requests { &self.whole_cells } else { &self.cells };
+        Runs::repeated(self.run(cells, step), step)
+    }
+
+    #[inline]
+    fn extra(&self, extra: Extra<'_>) -> Nanos {
+        match extra {
+            Extra::Task(batch) => self.task.at(batch),
+            Extra::Launch(batch) => self.launch.at(batch),
+            Extra::Gather(batch) => self.gather.at(batch),
+            Extra::Requests(requests) => self.whole.at(requests),
+            Extra::Switch(step, members) => {
+                let switches = if members == MemberKind::Requests { &self.whole_switches } else { &self.switches };
+                switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
+            }
+            Extra::Copy(rows) => self.copy.at(rows),
+            Extra::EmptyCall => self.empty.at(1),
         }
     }
 
-    /// By the preferred batch of the cell, and of an operator without rows of its own by that of its cell.
+    /// By the preferred batch of the cell. An operator without rows of its own has that of its cell.
     fn demand(&self, step: &Step) -> Share {
         let (costs, batch) = match self.operator(step.cell) {
             None => (&self.cells[step.cell.index()], step.batch),
@@ -114,55 +148,7 @@ impl CostModel for TableModel {
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
-        // Operators, whose numbers stand behind those of the cells, have no batch sizes of their own.
+        // Operators, whose ids follow those of the cells, have no batch sizes of their own.
         self.batches.get(cell.index()).map_or(&[], |sizes| sizes)
-    }
-
-    fn switch(&self, step: &Step) -> Nanos {
-        self.switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
-    }
-
-    fn cell_of_whole(&self, step: &Step) -> Nanos {
-        match self.operator(step.cell) {
-            Some(costs) => self.operator_at(costs, step),
-            None => self.whole_cells[step.cell.index()].at(step),
-        }
-    }
-
-    fn switch_of_whole(&self, step: &Step) -> Nanos {
-        self.whole_switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
-    }
-
-    fn persistent(&self, step: &Step) -> Option<Nanos> {
-        let kernels = self.persistent.as_ref().filter(|_| self.operator(step.cell).is_none())?;
-        Some(kernels.runs(step.batch, step.times))
-    }
-
-    fn moves_states(&self, cell: CellId) -> bool {
-        self.persistent.as_ref().is_some_and(|kernels| kernels.moves_states()) && self.operator(cell).is_none()
-    }
-
-    fn whole(&self, requests: u32) -> Nanos {
-        self.whole.at(requests)
-    }
-
-    fn copy(&self, rows: u32) -> Nanos {
-        self.copy.at(rows)
-    }
-
-    fn empty_call(&self) -> Nanos {
-        self.empty.at(1)
-    }
-
-    fn gather(&self, batch: u32) -> Nanos {
-        self.gather.at(batch)
-    }
-
-    fn task(&self, batch: u32) -> Nanos {
-        self.task.at(batch)
-    }
-
-    fn launch(&self, batch: u32) -> Nanos {
-        self.launch.at(batch)
     }
 }

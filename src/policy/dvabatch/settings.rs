@@ -12,10 +12,9 @@ use super::mechanism::STREAMS;
 use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Room};
 use super::slicing::{Durations, Slicing};
 use super::{Stage, Staged};
-use crate::cost::CostModel;
 use crate::cost::preferred::preferred;
 use crate::cost::slice;
-use crate::cost::timing::Of;
+use crate::cost::{CostModel, MemberKind};
 use crate::policy::Policy;
 use crate::policy::padded::PadTo;
 use crate::policy::registry::{Batches, PolicyKind, Settings, Setup};
@@ -292,7 +291,7 @@ impl DvaBatch {
 fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
     let mut steps = Vec::new();
     slicing.steps(stage, batch, u32::MAX, input, &mut steps);
-    let times = steps.iter().map(|step| Of::Parts.runs(costs, step).0);
+    let times = steps.iter().map(|step| costs.runs(step, MemberKind::Parts).time);
     times.fold(Nanos::ZERO, Nanos::saturating_add)
 }
 

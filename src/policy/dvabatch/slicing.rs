@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::Stage;
 use super::table::Query;
-use crate::cost::CostModel;
-use crate::cost::timing::{Of, mean_demand};
+use crate::cost::timing::mean_demand;
+use crate::cost::{CostModel, MemberKind};
 use crate::task::{Part, Step};
 use crate::units::{CellId, Nanos, NodeId, Share};
 
@@ -166,11 +166,11 @@ impl Durations {
         let mut sum = Nanos::ZERO;
         for (stage, rest) in rest.iter_mut().enumerate().rev() {
             self.slicing.steps(Stage(stage as u32), batch, 0, input, &mut steps);
-            let times = steps.iter().map(|step| Of::Parts.runs(&*self.costs, step).0);
+            let times = steps.iter().map(|step| self.costs.runs(step, MemberKind::Parts).time);
             sum = times.fold(sum, Nanos::saturating_add);
             *rest = sum;
             all.append(&mut steps);
         }
-        Profile { rest, demand: mean_demand(&*self.costs, &all, Of::Parts) }
+        Profile { rest, demand: mean_demand(&*self.costs, &all, MemberKind::Parts) }
     }
 }
