@@ -1,4 +1,4 @@
-//! What runs batched tasks, and owns the clock while it does.
+//! Backends: they run batched tasks and own the clock.
 
 pub mod cpu;
 pub mod cuda;
@@ -13,43 +13,40 @@ use crate::network::reference::Output;
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
-/// A set of workers that run tasks in order of submission, stream by stream.
+/// Workers that run the tasks of each stream in the order of submission.
 ///
-/// A backend knows nothing of why a batch was formed. Recording, jitter and faults are wrappers around a backend, not
-/// options inside of one.
+/// A backend does not know why a batch was formed. Recording, jitter and faults are wrappers around a backend, not options of one.
 pub trait Backend {
-    /// The present instant, from the start of the run.
+    /// The time since the start of the run.
     fn now(&self) -> Nanos;
 
-    /// Takes a task; it runs when those before it on its stream are done. `members` is there if
-    /// [`Backend::wants_members`] says so.
+    /// Takes a task, which runs when the tasks before it on its stream are done. `members` is given if [`Backend::wants_members`].
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>);
 
-    /// Waits for the next completion, but not beyond `until`. Completions come in the order of their finish, those of
-    /// one instant in the order of submission. `None` says that `until` has come, or, without an `until`, that nothing
-    /// is running. A backend on a real clock may come back earlier with `None` if there is an `until`, so that a user who
-    /// wants to stop does not wait for it.
+    /// Waits for the next completion, but not beyond `until`. Completions are ordered by their finish, then by submission. `None`
+    /// means that `until` is reached or, without an `until`, that nothing is running. With an `until`, a backend on a real clock may
+    /// return `None` earlier, so that a user can stop the run.
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 
-    /// Whether the backend needs to know the nodes of a task. Listing them costs time in proportion to the batch, which
-    /// a simulated device has no use for.
+    /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch; a simulated device does not
+    /// need them.
     fn wants_members(&self) -> bool {
         false
     }
 
-    /// The batch sizes at which the device runs a cell, ascending; empty where it runs all. A batch of another size is
+    /// The batch sizes at which the device runs a cell, ascending; empty if it runs all sizes. A batch of another size is
     /// [padded](crate::task::Step::padded).
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }
 
-    /// The list of a task that is done, for its memory: the driver lists the members of the next task in it.
+    /// The list of a completed task, whose memory the driver reuses for the members of the next task.
     fn spare(&mut self) -> Option<MemberList> {
         None
     }
 
-    /// Why a request that leaves has no result, if it has none: a computation that broke off, or numbers that are none.
-    /// The tasks of such a request complete as all others do, so that a policy need not know.
+    /// Why a request that leaves has no result, if so: a failed computation, or a NaN or infinity. The tasks of such a request
+    /// complete like all others, so that a policy does not notice.
     fn failure(&mut self, _: RequestId) -> Option<String> {
         None
     }

@@ -1,8 +1,8 @@
 //! Tasks of whole requests: list scheduling of their nodes onto the task's steps.
 //!
-//! A step says how many nodes of a cell type run at once, not which. Each time it takes the nodes of its type that are
-//! ready, those of the lowest depth first, of one depth in the order of the requests. So a policy that counts the nodes of
-//! each depth gets what it counted: when all of the depths below have run, those of the next are ready.
+//! A step says how many nodes of a cell type run at once, not which. It takes the ready nodes of its type, by ascending depth, then in
+//! the order of the requests. So a policy that counts the nodes of each depth gets these batches: when all lower depths have run, the
+//! nodes of the next depth are ready.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,20 +12,19 @@ use crate::task::NodeRef;
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
 
-/// The nodes of a task's requests that can run, and what the others wait for.
 #[derive(Debug, Default)]
 pub struct ReadyList {
-    /// For each cell type.
+    /// The nodes that can run, by cell type.
     ready: Vec<BinaryHeap<Reverse<Ready>>>,
     /// The place of each request in the task, by its id.
     places: Vec<(RequestId, u32)>,
-    /// For each request where its nodes' counts begin in `missing`; those of a chain have none.
+    /// For each request, where its nodes' counts begin in `missing`. Chains have none there.
     first: Vec<usize>,
-    /// How many inputs of a node have not run.
+    /// The inputs of each node that have not run.
     missing: Vec<u32>,
 }
 
-/// A node that can run; the order is that in which nodes are taken.
+/// A node that can run. Nodes are taken in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     depth: u32,
@@ -36,7 +35,7 @@ struct Ready {
 }
 
 impl ReadyList {
-    /// Begins with the nodes that need no others.
+    /// Begins with the nodes that have no inputs.
     pub fn begin(&mut self, requests: &[RequestId], graphs: &[CellGraph]) {
         self.ready.iter_mut().for_each(BinaryHeap::clear);
         self.missing.clear();
@@ -61,7 +60,6 @@ impl ReadyList {
         }
     }
 
-    /// Whether no node of a cell type can run.
     pub fn is_empty(&self, cell: CellId) -> bool {
         self.ready.get(cell.index()).is_none_or(BinaryHeap::is_empty)
     }
@@ -73,7 +71,7 @@ impl ReadyList {
         nodes.extend(next.map(|Reverse(next)| NodeRef { request: next.request, node: NodeId(next.node) }));
     }
 
-    /// A node has run: those that waited for it alone can.
+    /// Notes that a node has run.
     pub fn ran(&mut self, NodeRef { request, node }: NodeRef, graphs: &[CellGraph]) {
         let found = self.places.binary_search_by_key(&request, |(id, _)| *id).expect("a node of the task's requests");
         let place = self.places[found].1;

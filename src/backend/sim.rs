@@ -1,6 +1,5 @@
-//! The simulated backend: a virtual clock, and workers whose tasks take what the cost model says.
-//!
-//! No time of the host reaches the virtual clock, so that a run repeats to the byte.
+//! The simulated backend: a virtual clock, and workers whose tasks take the time that the cost model predicts. No host time reaches
+//! the virtual clock, so that a run repeats to the byte.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +9,7 @@ use crate::cost::timing::{Start, Timing};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, Share, TaskId};
 
-/// The simulated device of a policy that submits to so many streams of each worker.
+/// The simulated device for a policy that submits to this many streams of each worker.
 pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Box<dyn Backend + 't> {
     match streams {
         0 | 1 => Box::new(Sim::new(workers, timing)),
@@ -18,22 +17,20 @@ pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Bo
     }
 }
 
-/// Simulated workers with one stream each. A worker runs its tasks one behind the other, without a gap but for what [`Timing::start`] puts
-/// there.
+/// Simulated workers with one stream each. A worker runs its tasks one after the other; only [`Timing::start`] puts gaps between them.
 pub struct Sim<T> {
     timing: T,
     now: Nanos,
-    /// When each worker has nothing left to do.
+    /// When each worker becomes idle.
     free_at: Vec<Nanos>,
-    /// The type of the cell that each worker runs last.
+    /// The last cell that each worker runs.
     last: Vec<Option<CellId>>,
-    /// Running and queued tasks: when the driver is told, the finish, the task, the start. By these, so that those of one
-    /// instant come in the order of submission.
+    /// Running and queued tasks: when the driver is told, the finish, the task, the start. Sorted by these, so that tasks of one
+    /// instant are in the order of submission.
     running: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
 }
 
 impl<T: Timing> Sim<T> {
-    /// Idle workers at time 0.
     pub fn new(workers: usize, timing: T) -> Self {
         let (free_at, last) = (vec![Nanos::ZERO; workers], vec![None; workers]);
         Sim { timing, now: Nanos::ZERO, free_at, last, running: BinaryHeap::new() }
@@ -60,7 +57,7 @@ impl<T: Timing> Backend for Sim<T> {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
-        // What is told by now is told, even if the driver asks for what came before.
+        // The clock does not go back, even if the driver asks for an earlier instant.
         let until = until.map(|until| until.max(self.now));
         match self.running.peek() {
             Some(Reverse((told, ..))) if until.is_none_or(|until| *told <= until) => {
@@ -76,76 +73,77 @@ impl<T: Timing> Backend for Sim<T> {
     }
 }
 
-/// Simulated workers with several streams each.
+/// Simulated workers whose streams share a device.
+///
+/// The tasks of a stream run one after the other, the first tasks of a worker's streams at the same time. Each has the time that it
+/// takes alone and a demand, the share of the device that it can use. While the sum of the demands of the running tasks fits, all run
+/// at full speed. Above that, all are slowed down by one factor, so that together they use exactly the whole device.
+///
+/// Since all tasks of a worker run at one speed, one virtual clock is enough: it runs at that speed, and a task ends when the clock has
+/// advanced by the task's time alone. All values are integers. Speeds are rounded down to 2^-32 of full speed, and a task ends at the
+/// first whole nanosecond at which its work is done, so that it gets at most one nanosecond's work too much.
 pub struct SharedSim<T> {
     timing: T,
     now: Nanos,
     workers: Vec<Worker>,
-    /// Tasks that are done: when the driver is told, the finish, the task, the start. By these, as in [`Sim`].
+    /// Completed tasks, as [`Sim`]'s `running`.
     done: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
 }
 
-/// Work in 2^-32 of what a task does in a nanosecond at full speed. All the work that fits between the ends of time takes 96 bits.
+/// Work in 2^-32 of a nanosecond at full speed. All of time takes 96 bits.
 type Work = u128;
 
-/// A device with its streams.
 struct Worker {
     streams: Vec<Stream>,
-    /// The first tasks of streams that do not run yet, by the instant at which they begin.
+    /// Streams whose first tasks do not run yet, by the instant at which these begin.
     waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Streams whose first tasks run, by what the virtual clock shows when these are done.
+    /// Streams whose first tasks run, by the virtual clock at their end.
     running: BinaryHeap<Reverse<(Work, usize)>>,
-    /// The sum of the demands of the tasks that run, in units of [`Share`].
+    /// The sum of the demands of the running tasks, in units of [`Share`].
     demands: u64,
-    /// The virtual clock, and the instant at which it was read.
+    /// The virtual clock at the instant `read`.
     clock: Work,
     read: Nanos,
-    /// When the next task begins or is done, unless another is submitted before.
+    /// When the next task begins or ends, unless another is submitted before.
     next: Nanos,
 }
 
-/// Tasks that run one behind the other.
 #[derive(Default)]
 struct Stream {
-    /// Those that are not done; the first runs, or waits for its start.
+    /// The unfinished tasks. The first runs, or waits for its start.
     tasks: VecDeque<Queued>,
-    /// When its last task was done.
+    /// When the last completed task ended.
     free: Nanos,
-    /// The type of the cell that it runs last.
+    /// The last cell that it runs.
     last: Option<CellId>,
 }
 
-/// A task that is not done.
 struct Queued {
     id: TaskId,
     start: Start,
-    /// When it began, once it is the first of its stream.
+    /// The start, once it is the first of its stream.
     began: Nanos,
     alone: Nanos,
     demand: Share,
     completion_delay: Nanos,
 }
 
-/// The speed of tasks with these demands in sum: all of it, or so much that they use the whole device.
+/// The speed of tasks with this sum of demands: full speed, or the speed at which they use the whole device.
 fn speed(demands: u64) -> Share {
-    match demands <= Share::WHOLE.0 {
-        true => Share::WHOLE,
-        false => Share(((1u128 << 64) / u128::from(demands)) as u64),
-    }
+    if demands <= Share::WHOLE.0 { Share::WHOLE } else { Share(((1u128 << 64) / u128::from(demands)) as u64) }
 }
 
 impl<T: Timing> SharedSim<T> {
-    /// Idle workers at time 0, each with so many streams.
     pub fn new(workers: usize, streams: u16, timing: T) -> Self {
         let workers = (0..workers).map(|_| Worker::new(streams)).collect();
         SharedSim { timing, now: Nanos::ZERO, workers, done: BinaryHeap::new() }
     }
 
-    /// Goes on to the next instants at which a task begins or is done, until none is left by `until` or before somebody has to be told.
+    /// Advances through the instants at which a task begins or ends, up to `until` or the next report to the driver.
     fn advance(&mut self, until: Nanos) {
         loop {
             let told = self.done.peek().map_or(Nanos::MAX, |Reverse((told, ..))| *told);
-            // What is done at the instant at which something is told may have to be told before it.
+            // A task that ends at the instant of a report may have to be reported before it.
             let next = self.workers.iter().filter(|worker| worker.is_busy()).map(|worker| worker.next).min();
             let Some(next) = next.filter(|next| *next <= until.min(told)) else { return };
             for worker in self.workers.iter_mut().filter(|worker| worker.is_busy() && worker.next == next) {
@@ -172,7 +170,7 @@ impl Worker {
         !self.waiting.is_empty() || !self.running.is_empty()
     }
 
-    /// Puts the first task of a stream where it waits for its start.
+    /// Lets the first task of a stream wait for its start.
     fn wait_for(&mut self, stream: usize) {
         let Stream { tasks, free, .. } = &mut self.streams[stream];
         if let Some(first) = tasks.front_mut() {
@@ -181,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// Lets all happen that happens at this instant. When time ends, so do all tasks.
+    /// Processes all starts and ends at this instant. All tasks end at the end of time.
     fn step(&mut self, at: Nanos, done: &mut BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>) {
         self.clock += Work::from(speed(self.demands).0) * Work::from(at.saturating_since(self.read).0);
         self.read = at;
@@ -209,7 +207,7 @@ impl Worker {
         self.look_ahead();
     }
 
-    /// Finds out when something happens next.
+    /// Computes the next instant.
     fn look_ahead(&mut self) {
         let finish = self.running.peek().map_or(Nanos::MAX, |Reverse((target, _))| {
             let left = (target - self.clock).div_ceil(Work::from(speed(self.demands).0));
@@ -226,13 +224,13 @@ impl<T: Timing> Backend for SharedSim<T> {
     }
 
     /// # Panics
-    /// On a stream that the worker does not have: the policy has said how many it uses.
+    /// On a stream that the worker does not have: the policy has declared how many it uses.
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         let (worker, stream) = (&mut self.workers[task.worker.index()], task.stream.index());
         let streams = worker.streams.len();
         assert!(stream < streams, "a policy that uses {streams} streams submitted a task to stream {stream}");
         if worker.is_busy() && worker.next <= self.now {
-            // A task that was submitted at this instant and takes no time is done already.
+            // A task that was submitted at this instant and takes no time has ended.
             worker.step(self.now, &mut self.done);
         }
         let Stream { tasks, last, .. } = &mut worker.streams[stream];

@@ -1,30 +1,26 @@
-//! A backend whose tasks are seen as they are submitted.
+//! A wrapper that shows the tasks of a backend as they are submitted.
 
 use super::{Answer, Backend};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
-/// Who wants to see the tasks of a run.
 pub struct Watcher<'w> {
-    /// Whether he wants to see the members too; listing them costs time in proportion to the batches.
+    /// Whether to list the members too, which takes time in proportion to the batches.
     pub members: bool,
-    /// Sees each task when it is submitted.
+    /// Called for each task at its submission.
     pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
 }
 
-/// A backend, watched.
 pub struct Watched<'w, B> {
     backend: B,
     watcher: Watcher<'w>,
 }
 
 impl<'w, B: Backend> Watched<'w, B> {
-    /// Has a backend watched.
     pub fn new(backend: B, watcher: Watcher<'w>) -> Self {
         Watched { backend, watcher }
     }
 
-    /// The backend by itself again.
     pub fn into_inner(self) -> B {
         self.backend
     }

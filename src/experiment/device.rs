@@ -18,7 +18,7 @@ use crate::metrics::extrapolation::Extrapolation;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::Network;
-use crate::network::spec::Spec;
+use crate::network::Spec;
 use crate::policy::registry::Batches;
 use crate::scenario::{PolicyEntry, Scenario, costs};
 use crate::units::{CellId, Nanos, RequestId};

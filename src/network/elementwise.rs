@@ -1,18 +1,17 @@
-//! One pass over the elements of a row: the gates of a cell, in vectors of the machine's width.
+//! One pass over the elements of a row, such as the gates of a cell, in vectors of the machine's width.
 //!
-//! Every element goes through the same vector instructions, whichever lane it stands in: what is left at the end of a row
-//! fills a vector of its own, beside zeros. So an element's bits depend on neither its place nor its neighbours.
+//! The same vector instructions compute every element; the rest of a row is a vector padded with zeros. So an element's bits depend on
+//! neither its place nor its neighbours.
 
 use rten_simd::ops::{BitOps, FloatOps, IntOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
 
-/// What is computed for each element, from `IN` rows to `OUT` rows. It also sees what stands in the output.
+/// A formula for each element, from `IN` rows to `OUT` rows. It also reads the old values of the outputs.
 pub trait Formula<const IN: usize, const OUT: usize>: Copy {
-    /// A vector of elements.
     fn of<I: Isa>(self, isa: I, inputs: [I::F32; IN], before: [I::F32; OUT]) -> [I::F32; OUT];
 }
 
-/// Applies a formula to rows, all of which are as long as the outputs.
+/// Applies a formula to rows that are at least as long as the outputs.
 pub fn apply<F, const IN: usize, const OUT: usize>(formula: F, inputs: [&[f32]; IN], outputs: [&mut [f32]; OUT])
 where
     F: Formula<IN, OUT>,
@@ -34,7 +33,7 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
         let Pass { formula, inputs, mut outputs } = self;
         let ops = isa.f32();
         let (width, lanes) = (outputs[0].len(), ops.len());
-        // Cut once, so that the loop need not check.
+        // Cut once, so that the loop has no bounds checks.
         let inputs = inputs.map(|row| &row[..width]);
         outputs.iter().for_each(|row| assert_eq!(row.len(), width, "the rows of a pass are equally long"));
         let whole = width - width % lanes;
@@ -75,12 +74,12 @@ pub fn gated<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
     isa.f32().div(x, one_and_exp_of_negative(isa, gate))
 }
 
-/// σ(gate) tanh(x), with one division for both: a division takes as long as all else of a function.
+/// σ(gate) tanh(x) with one division, which takes as long as the rest of a function.
 #[inline(always)]
 pub fn gated_tanh<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
     let ops = isa.f32();
     let (above, below) = tanh_fraction(isa, x);
-    // Where this overflows the gate is shut, and what comes out is the zero that it should be.
+    // If this overflows, the gate is shut and the result is zero, as it should be.
     ops.div(above, ops.mul(below, one_and_exp_of_negative(isa, gate)))
 }
 
@@ -91,7 +90,7 @@ pub fn tanh<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     isa.f32().div(above, below)
 }
 
-/// `x`, but no further from zero than `most`. What is no number stays none: it is never the smaller one.
+/// `x` limited to ±`most`. NaN stays NaN, because no comparison with it holds.
 #[inline(always)]
 fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
     let ops = isa.f32();
@@ -103,18 +102,18 @@ fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
 /// 1 + e^-x, to a relative error of 2e-7.
 #[inline(always)]
 fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
-    // As far as 2^k and 2^-k are normal numbers. The gate is wide open or shut long before.
+    // Up to here 2^k and 2^-k are normal numbers. Gates saturate long before.
     const MOST: f32 = 87.0;
-    // ln 2 in two parts, the first of which has so few digits that its product with k is exact.
+    // ln 2 in two parts. The first has few digits, so that its product with k is exact.
     const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
-    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2: a fit of the least relative error of e^r, which is 3e-9.
+    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, fitted for the least relative error of e^r: 3e-9.
     const FIT: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_393, 0.008_368_781, 0.001_381_446_7];
-    // Adding it rounds to a whole number, which then stands in the low bits.
+    // Adding this rounds to a whole number, which is then in the low bits.
     const ROUND: f32 = (3 << 22) as f32;
 
     let (ops, ints) = (isa.f32(), isa.i32());
     let x = ops.neg(limited(isa, x, MOST));
-    // e^x = 2^k e^r, where k is the whole number that is nearest to x / ln 2.
+    // e^x = 2^k e^r, where k is the whole number nearest to x / ln 2.
     let shifted = ops.mul_add(x, ops.splat(std::f32::consts::LOG2_E), ops.splat(ROUND));
     let k = ops.sub(shifted, ops.splat(ROUND));
     let r = ops.mul_add(k, ops.splat(-LN_2[0]), x);
@@ -132,10 +131,10 @@ fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
 /// tanh(x) as a fraction, to a relative error of 4e-7.
 #[inline(always)]
 fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
-    // From here on the nearest float32 is 1.
+    // Beyond this the nearest float32 is 1.
     const MOST: f32 = 9.02;
-    // x P(x^2) / Q(x^2): a fit of the least relative error up to there, which is 2e-8. All coefficients are positive, so
-    // that nothing cancels.
+    // x P(x^2) / Q(x^2), fitted for the least relative error up to there: 2e-8. All coefficients are positive, so that nothing
+    // cancels.
     const P: [f32; 5] = [1.0, 0.133_797_14, 0.003_494_03, 2.058_340_8e-5, 1.331_897_2e-8];
     const Q: [f32; 5] = [1.0, 0.467_130_3, 0.025_871_055, 0.000_328_308_55, 7.761_98e-7];
 
@@ -182,7 +181,7 @@ mod tests {
                     let (gate, x) = (1.0 / (1.0 + (-f64::from(gate[i])).exp()), f64::from(x[i]));
                     for (result, expected) in results.iter().zip([gate * x, gate * x.tanh(), x.tanh()]) {
                         let error = (f64::from(result[i]) - expected).abs();
-                        // A gate that is shut so far that the product of the denominators overflows gives zero.
+                        // If the product of the denominators overflows, the result is zero.
                         assert!(error <= 8e-7 * expected.abs() + 2e-36, "{} for {expected} at {x}", result[i]);
                     }
                 }
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_stays_none() {
+    fn nan_stays_nan() {
         let nan = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0x7fff_ffff)];
         for all in [functions(&nan, &[1.0; 4], &[0.0; 4]), functions(&[1.0; 4], &nan, &[0.0; 4])] {
             assert!(all[..2].iter().flatten().all(|x| x.is_nan()), "{all:?}");

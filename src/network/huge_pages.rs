@@ -1,17 +1,15 @@
-//! Memory for weights that are read over and over, from end to end.
-//!
-//! With pages of the usual 4 KiB a pass over some tens of megabytes spends a good part of its time on looking up where
-//! they are. Huge pages do away with that.
+//! Huge pages for weights, which are read again and again from end to end. With pages of 4 KiB, a pass over tens of megabytes spends
+//! much of its time on address translation.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use rten_tensor::storage::Alloc;
 
-/// The size of a huge page on x86-64, and on 64-bit ARM with ordinary pages of 4 KiB.
+/// The size of a huge page on x86-64, and on 64-bit ARM with pages of 4 KiB.
 const HUGE: usize = 2 << 20;
 
-/// An allocator that remembers what it gave away, so that it can be moved to huge pages once it is filled.
+/// An allocator that remembers its allocations, to move them to huge pages once they are filled.
 #[derive(Debug, Default)]
 pub struct HugePages {
     given: RefCell<Vec<Range<usize>>>,
@@ -31,14 +29,14 @@ impl Alloc for HugePages {
 }
 
 impl HugePages {
-    /// Asks the system to move what was given away to huge pages. Where it has none, or has none left, or is too old to be
-    /// asked (Linux before 6.1), everything stays where it is.
+    /// Asks the system to move all allocations to huge pages. Nothing moves where there are none, none are left, or the system is
+    /// too old (Linux before 6.1).
     ///
-    /// Asking before the memory is filled would be less work for the system, but leave out the ends of every piece: only a
-    /// page all of which is mapped can become a huge one, and pieces that are given away later come to lie next to it.
+    /// Asking before the memory is filled would be less work for the system, but leave out the ends of each allocation: only pages
+    /// that are entirely mapped can become a huge one, and later allocations are placed next to them.
     pub fn move_there(self) {
         for piece in self.given.into_inner() {
-            // Less than half of a huge page is not worth the rest of it.
+            // Less than half of a huge page would waste too much memory.
             if piece.len() >= HUGE / 2 {
                 advise(piece.start / HUGE * HUGE..piece.end.next_multiple_of(HUGE));
             }
@@ -50,13 +48,12 @@ impl HugePages {
 fn advise(pages: Range<usize>) {
     use nix::libc::{c_int, c_void, madvise};
 
-    // The number of the system's interface; not every C library has a name for it.
+    // Not every C library defines it.
     const MADV_COLLAPSE: c_int = 25;
 
     let start = std::ptr::without_provenance_mut::<c_void>(pages.start);
-    // SAFETY: this advice changes which physical pages stand behind addresses, and nothing that a program reads or writes
-    // there, so that it is sound for every range, whoever owns it and whether it is mapped or not. The system itself checks
-    // what it is given, and refuses what it can't do: an error means that nothing has changed.
+    // SAFETY: the advice changes which physical pages back the addresses, and nothing that a program reads or writes there. So it
+    // is sound for every range, mapped or not. The system checks the range; an error means that nothing has changed.
     let _refused = unsafe { madvise(start, pages.len(), MADV_COLLAPSE) };
 }
 

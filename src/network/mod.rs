@@ -1,9 +1,8 @@
-//! Networks that compute: the cells of a model with their weights, in float32 on the CPU.
+//! Networks that the CPU computes, in float32: the cells of a model with their weights.
 //!
-//! A [`Cell`] turns the states of earlier nodes and a node's tokens into the state that the node leaves behind, for many
-//! rows at once. It knows neither requests nor batches that come and go: those are the backend's. Every row of a result
-//! has the same bits whatever rows stand beside it, which is what lets a test compare a batched request with the same
-//! request run alone. A network that a file lists has [`Operators`] in place of cells, of which the same holds.
+//! A [`Cell`] computes the states of many nodes at once, from the states of earlier nodes and the nodes' tokens. It knows nothing of
+//! requests and running batches. The bits of a row do not depend on the other rows, so that a test can compare a batched request
+//! with the same request run alone. A listed network has [`Operators`] in place of cells; their bits have the same property.
 
 pub mod cells;
 mod elementwise;
@@ -12,104 +11,141 @@ mod huge_pages;
 pub mod operators;
 mod product;
 pub mod reference;
-pub mod spec;
 #[cfg(test)]
 mod tests;
-pub mod tokens;
 pub mod weights;
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::operators::Operators;
-pub use self::spec::Spec;
 use self::weights::Weights;
 use crate::error::{Error, Result};
-use crate::units::CellId;
+use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::Model;
 
-/// A model's cells, ready to run.
+/// The sizes of a network and the source of its weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// H, the width of the hidden state.
+    pub hidden: u32,
+    /// E, the width of a word's vector.
+    pub embedding: u32,
+    /// V, the number of words.
+    pub vocabulary: u32,
+    /// The seed of the words, and of the weights if there is no file.
+    pub seed: u64,
+    /// A safetensors file of weights.
+    pub weights: Option<PathBuf>,
+}
+
+/// The widest layer: its weights alone take tens of gigabytes.
+const MAX_WIDTH: u32 = 1 << 16;
+
+/// The largest vocabulary: a state holds a word as a float32, which represents all integers up to here.
+const MAX_VOCABULARY: u32 = 1 << 24;
+
+impl Spec {
+    /// Checks that the model can be computed and that the sizes are in range. Messages begin with the key: `model`, `hidden`,
+    /// `embedding` or `vocabulary`.
+    pub fn check(&self, model: &Model) -> Result<()> {
+        if model.graph_model().is_some() {
+            return Err(Error::input(format!(
+                "model: {} describes cells and graphs, and has no weights to compute with; run it with batchlab sim, or \
+                 take lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, dnn:NAME or dnn:FILE.csv",
+                model.name()
+            )));
+        }
+        if let Some(network) = model.network() {
+            return operators::check(network);
+        }
+        for (key, value, most) in [
+            ("hidden", self.hidden, MAX_WIDTH),
+            ("embedding", self.embedding, MAX_WIDTH),
+            ("vocabulary", self.vocabulary, MAX_VOCABULARY),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(Error::input(format!("{key}: {value} is out of range; from 1 to {most}")));
+            }
+        }
+        // The block adds its input to its output.
+        if matches!(model, Model::Dnn(_)) && self.embedding != self.hidden {
+            return Err(Error::input(format!(
+                "embedding: {} is not the hidden width {}, which the model {} adds it to; leave it out",
+                self.embedding,
+                self.hidden,
+                model.name(),
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A model's cells with their weights, or a listed network's operators.
 #[derive(Debug)]
 pub struct Network {
     model: Model,
     spec: Spec,
-    cells: Vec<Box<dyn Cell>>,
+    cells: Vec<Arc<dyn Cell>>,
     state: usize,
-    /// What computes a network that a file lists, in place of cells.
+    /// In place of cells, for a listed network.
     operators: Option<Operators>,
 }
 
 /// A cell type with its weights.
 pub trait Cell: Send + Sync + std::fmt::Debug {
-    /// Computes a batch: for each row the state that it leaves behind, [`Network::state`] numbers wide, into `out`, which
-    /// holds as many for each row of the batch, in order.
+    /// Computes a batch: writes the new state of each row, [`Network::state`] numbers wide, to `out`, row by row.
     ///
-    /// A row's bits depend on nothing but this row. `scratch` is the caller's thread's own; what is in it before a call means
-    /// nothing.
+    /// A row's bits depend only on this row. `scratch` belongs to the caller's thread; its contents before a call do not matter.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch);
 
-    /// The word that a state holds, for cells that write text.
+    /// The word in a state, for cells that write text.
     fn word(&self, _state: &[f32]) -> Option<u32> {
         None
     }
 
-    /// Puts another word in the place of the one that a state holds, and says by how much its score is below the best, as a
-    /// multiple of the root mean square of all scores: infinite where there is no such word. Only for cells that write text.
+    /// Replaces the word in a state. Returns how far the new word's score is below the best, as a multiple of the root mean square
+    /// of all scores; infinity if there is no such word. Only for cells that write text.
     fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
         f64::INFINITY
     }
 }
 
-/// Several cell types with one set of weights.
-impl<C: Cell> Cell for Arc<C> {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        (**self).run(batch, out, scratch);
-    }
-
-    fn word(&self, state: &[f32]) -> Option<u32> {
-        (**self).word(state)
-    }
-
-    fn replace_word(&self, state: &mut [f32], word: u32) -> f64 {
-        (**self).replace_word(state, word)
-    }
-}
-
-/// What a batch of one cell type computes on.
+/// The inputs of a batch of one cell type.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// How many nodes run at once.
     pub rows: usize,
-    /// The input words of all rows, one row behind the other.
+    /// The input words of all rows, row after row.
     pub tokens: &'a [u32],
-    /// Where each row's words end in `tokens`; the first row's begin at 0.
+    /// The end of each row's words in `tokens`. The first row begins at 0.
     pub token_ends: &'a [u32],
-    /// The words that each row is padded to, for cells whose time depends on their number, otherwise 0.
+    /// The number of words that each row is padded to, for cells whose time depends on it; otherwise 0.
     pub padded_to: u32,
-    /// The states that the rows take, each [`Network::state`] numbers wide, one row behind the other.
+    /// The input states of all rows, each [`Network::state`] numbers wide, row after row.
     pub states: &'a [f32],
-    /// Where each row's states end, counted in states; the first row's begin at 0. A row without inputs takes none.
+    /// The end of each row's states, counted in states. A row may have none.
     pub state_ends: &'a [u32],
 }
 
 impl Batch<'_> {
-    /// Where a row's words stand in [`Batch::tokens`].
+    /// The range of a row's words in [`Batch::tokens`].
     pub fn tokens_of(&self, row: usize) -> Range<usize> {
         span(self.token_ends, row)
     }
 
-    /// Which of [`Batch::states`] a row takes.
+    /// The range of a row's states, counted in states.
     pub fn states_of(&self, row: usize) -> Range<usize> {
         span(self.state_ends, row)
     }
 
-    /// The word of a row that has one.
+    /// The first word of a row.
     fn token(&self, row: usize) -> u32 {
         self.tokens[self.tokens_of(row).start]
     }
 
-    /// A row's `place`-th input state of `width` numbers, if it has so many.
+    /// A row's `place`-th input state of `width` numbers, if it has one.
     fn state(&self, row: usize, place: usize, width: usize) -> Option<&[f32]> {
         self.states_of(row).nth(place).map(|at| &self.states[at * width..(at + 1) * width])
     }
@@ -120,18 +156,17 @@ fn span(ends: &[u32], row: usize) -> Range<usize> {
     from as usize..ends[row] as usize
 }
 
-/// A thread's working memory for cells; it grows to the largest batch and stays.
+/// A thread's working memory for cells. It grows to the largest batch and is kept.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The left operand of the product.
     pub operand: Vec<f32>,
     /// A panel of the product's result.
     pub product: Vec<f32>,
-    /// For cells that need more than that.
     pub more: Vec<f32>,
 }
 
-/// The first `length` numbers of a buffer, which grows if it is too short. They hold whatever was there.
+/// The first `length` numbers of a buffer, which grows if it is too short. Their values are arbitrary.
 fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
     if buffer.len() < length {
         buffer.resize(length, 0.0);
@@ -143,8 +178,8 @@ impl Network {
     /// The network of a model, with weights from the specification's file or, without one, from its seed.
     ///
     /// # Errors
-    /// A size out of range (see [`Spec::check`]); a network in a file that is larger than the memory that is free; a file of weights that can't be read, or lacks a tensor, or has one of
-    /// another shape or type, with the name of the file, the tensor, and what it should be.
+    /// A size out of range (see [`Spec::check`]), a listed network that is larger than the free memory, or a file of weights that does
+    /// not fit the model.
     pub fn new(model: &Model, spec: &Spec) -> Result<Network> {
         spec.check(model)?;
         if let Some(listed) = model.network() {
@@ -160,48 +195,42 @@ impl Network {
         Ok(Network { operators, ..network })
     }
 
-    /// A network of cells of one's own in place of a model's, in the order of their [`CellId`]s, all of whose states are
-    /// `state` numbers wide. The specification gives the words that requests consist of.
-    pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Box<dyn Cell>>, state: usize) -> Network {
+    /// A network of custom cells, in the order of their [`CellId`]s, whose states are all `state` numbers wide. The specification
+    /// defines the requests' words.
+    pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Arc<dyn Cell>>, state: usize) -> Network {
         Network { model: model.clone(), spec: spec.clone(), cells, state, operators: None }
     }
 
-    /// The model that it computes.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What decides it beside its model.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// The name of a cell type, for messages; its number if the model does not have it.
+    /// The name of a cell type for messages; its number if the model does not have it.
     pub fn cell_name(&self, cell: CellId) -> String {
         self.model.cell_types().into_iter().nth(cell.index()).map_or_else(|| cell.to_string(), |cell| cell.name)
     }
 
-    /// One of its cells.
     pub fn cell(&self, cell: CellId) -> &dyn Cell {
         &*self.cells[cell.index()]
     }
 
-    /// What computes it in place of cells, if a file lists its operators.
+    /// The operators of a listed network.
     pub fn operators(&self) -> Option<&Operators> {
         self.operators.as_ref()
     }
 
-    /// The numbers in the state that a node leaves behind, the same for all of its cells; 0 for a network that a file lists, whose
-    /// activations have the sizes that its operators and the requests give them.
+    /// The width of a state, the same for all cells; 0 for a listed network, whose activations depend on the operator and the
+    /// request.
     pub fn state(&self) -> usize {
         self.state
     }
 
-    /// Whether the network computes a request of this graph. The simulator takes trees of any arity; a binary tree-LSTM
-    /// has weights for two children.
-    ///
-    /// # Errors
-    /// Names the node that has too many inputs, and the model that takes any number.
+    /// Checks that the network can compute a request of this graph: a binary tree-LSTM has weights for two children, but the
+    /// simulator takes trees of any arity.
     pub fn check(&self, graph: &CellGraph) -> Result<()> {
         let CellGraph::Graph(graph) = graph else { return Ok(()) };
         let too_many = |node: &u32| graph.inputs(*node).len() > cells::tree::CHILDREN;
@@ -217,4 +246,21 @@ impl Network {
             _ => Ok(()),
         }
     }
+
+    /// The word at a place of a request, below the size of the vocabulary. Traces have no words, so they are drawn from the seed,
+    /// the request and the place, by a mix that is the same on every platform and needs no memory. A node's place is its number; the
+    /// tokens of a request of one cell are counted from 0.
+    pub fn token(&self, request: RequestId, place: u32) -> u32 {
+        let mixed = mix(self.spec.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
+        // The high half of a product spreads 32 random bits evenly over the vocabulary.
+        (((mixed >> 32) * u64::from(self.spec.vocabulary)) >> 32) as u32
+    }
+}
+
+/// The finalizer of SplitMix64.
+fn mix(mut word: u64) -> u64 {
+    word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }

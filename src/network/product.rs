@@ -9,23 +9,20 @@ use rten_tensor::NdTensorView;
 use super::first;
 use super::huge_pages::HugePages;
 
-/// About as many columns go into a panel: few enough that a panel of the result for some hundred rows stays in a core's
-/// cache while the kernel adds to it, block by block of the inner dimension, and while the elements of it become a state;
-/// enough that starting a product costs nothing.
-///
-/// Tests cut small networks as well.
+/// The approximate columns of a panel: few enough that its result for some hundred rows stays in a core's cache until it is a state,
+/// and enough that starting a product costs nothing. Tests cut small networks too.
 const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
 
-/// A panel has a multiple of so many units, so that all but the last fill the kernel's tiles, and vectors.
+/// A panel has a multiple of this many units, so that all but the last fill the kernel's tiles and vectors.
 const STEP: usize = 32;
 
-/// Weights that are laid out for the kernel once, and then multiplied from the left with batches of rows.
+/// Weights that are packed for the kernel once. Batches of rows are multiplied with them from the left.
 ///
-/// A cell's weights have several outputs for each unit of its state, one a gate. They are cut into panels of some units
-/// each, with all gates of these, so that a panel's result is all that it takes to compute these units.
+/// A cell's weights have several outputs for each unit of its state, one for each gate. A panel has all gates of some units, so that
+/// its result is enough to compute these units.
 ///
-/// A row of the result has the same bits in every batch: with packed weights the kernel adds up each element over the
-/// inner dimension in one order, whatever rows stand beside it. (Unpacked weights would send a batch of one row another way.)
+/// A row of the result has the same bits in every batch: with packed weights the kernel sums over the inner dimension in one order.
+/// (With unpacked weights a batch of one row would be computed in another way.)
 pub struct Product {
     inputs: usize,
     panels: Vec<Panel>,
@@ -37,14 +34,14 @@ pub struct Panel {
     weights: PackedBMatrix<f32>,
 }
 
-/// A block of weights as PyTorch keeps it: a row for each output, gate after gate, each `inputs` numbers wide.
+/// A block of weights in PyTorch's layout: a row for each output, gate after gate, each `inputs` numbers wide.
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
     pub weights: &'a [f32],
     pub inputs: usize,
 }
 
-/// The left operand: rows that begin `stride` numbers apart. As much of each is taken as the weights are deep.
+/// The left operand: rows that begin `stride` numbers apart. The beginning of each row is multiplied.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
     pub data: &'a [f32],
@@ -53,11 +50,10 @@ pub struct Rows<'a> {
 }
 
 impl Product {
-    /// Packs blocks that share their outputs, `units` for each of the gates: the left operand's row is the inputs of the
-    /// first, then those of the second, and so on, so that one product takes them all.
+    /// Packs blocks that share their outputs, `units` for each gate, into one product. A row of the left operand has the inputs of the
+    /// first block, then those of the second, and so on.
     pub fn pack(gates: usize, units: usize, blocks: &[Block<'_>]) -> Product {
         let inputs = blocks.iter().map(|block| block.inputs).sum();
-        // As many panels as come nearest to that width.
         let count = ((gates * units + COLUMNS / 2) / COLUMNS).max(1);
         let width = units.div_ceil(count).next_multiple_of(STEP);
         let (executor, memory) = (GemmExecutor::<f32>::new(), HugePages::default());
@@ -83,20 +79,18 @@ impl Product {
         self.inputs
     }
 
-    /// The panels, in the order of their units, of which they leave out none. Products of equally many gates and units are
-    /// cut alike.
+    /// The panels in the order of their units. Products with equal numbers of gates and units are cut in the same way.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
 }
 
 impl Panel {
-    /// The units whose gates this panel computes.
     pub fn units(&self) -> Range<usize> {
         self.units.clone()
     }
 
-    /// Multiplies. The result has a row for each of the left operand's: gate after gate, each as wide as there are units.
+    /// The result has a row for each row of `left`: gate after gate, each as wide as the number of units.
     pub fn multiply<'a>(&self, left: Rows<'_>, result: &'a mut Vec<f32>) -> &'a [f32] {
         let (inputs, columns) = (self.weights.rows(), self.weights.cols());
         let result = first(result, left.count * columns);
@@ -104,7 +98,7 @@ impl Panel {
             let used = (left.count - 1) * left.stride + inputs;
             let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
                 .expect("the rows were cut to what the strides reach");
-            // An executor is a choice of kernel and holds no memory, but can't be sent to another thread.
+            // An executor holds no memory, but can't be sent to another thread.
             GemmExecutor::<f32>::new()
                 .gemm(result, GemmInputA::Unpacked(left), GemmInputB::Packed(&self.weights), GemmOptions::default())
                 .expect("the operands have the sizes that the weights were packed for");
@@ -113,9 +107,9 @@ impl Panel {
     }
 }
 
-/// Multiplies two matrices that are met once: rows of so many inputs from the left, `right` with as many rows from the right. With two
-/// rows or more, an element has the same bits whatever stands beside it, and zeros at the end of the inner dimension do not change
-/// them: the kernel adds up in blocks of a fixed depth, from the first to the last.
+/// Multiplies two matrices that are used once: rows of `inputs` numbers from the left, `inputs` rows from the right. With two rows or
+/// more, an element's bits do not depend on its neighbours or on zeros at the end of the inner dimension: the kernel sums up blocks of
+/// a fixed depth in order.
 pub fn multiply<'a>(
     left: Rows<'_>,
     inputs: usize,
@@ -123,7 +117,7 @@ pub fn multiply<'a>(
     columns: usize,
     result: &'a mut Vec<f32>,
 ) -> &'a [f32] {
-    debug_assert!(left.count > 1, "a single row is multiplied in another way");
+    debug_assert!(left.count > 1, "a single row has other bits");
     let result = first(result, left.count * columns);
     let used = (left.count - 1) * left.stride + inputs;
     let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
@@ -131,7 +125,7 @@ pub fn multiply<'a>(
     let right = NdTensorView::from_data([inputs, columns], right);
     GemmExecutor::<f32>::new()
         .gemm(result, GemmInputA::Unpacked(left), GemmInputB::Unpacked(right), GemmOptions::default())
-        .expect("the operands have the sizes that go together");
+        .expect("the operands have matching sizes");
     result
 }
 
@@ -157,7 +151,7 @@ mod tests {
     /// Whole rows of the result, gate after gate.
     fn run(product: &Product, gates: usize, units: usize, left: Rows<'_>) -> Vec<Vec<f32>> {
         let mut rows = vec![vec![f32::NAN; gates * units]; left.count];
-        // It must not matter what the memory held, nor that it is longer than it need be.
+        // Old contents and additional length of the memory must not matter.
         let mut memory = vec![f32::NAN; 3];
         for panel in product.panels() {
             memory.fill(f32::NAN);
@@ -175,8 +169,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_same_bits_in_every_batch() {
-        // Inner sizes around the blocks that the kernel cuts them into, outputs beside the widths of its tiles, one panel
-        // and several.
+        // Inner sizes around the kernel's blocks, outputs around the widths of its tiles, one panel and several.
         let sizes =
             [(1, 1, 1), (7, 1, 5), (64, 4, 8), (70, 3, 11), (300, 4, 150), (257, 1, 129), (1100, 1, 47), (40, 5, 333)];
         for (inputs, gates, units) in sizes {
@@ -192,7 +185,7 @@ mod tests {
                     assert!(same_bits(result, &alone[row]), "{inputs} x {gates} x {units}: row {row} of {rows}");
                 }
             }
-            // Rows that lie apart, from an odd address.
+            // Rows with gaps between them, from an odd address.
             for (row, result) in run(100, inputs, 2 * inputs).iter().enumerate() {
                 assert!(same_bits(result, &alone[1 + 2 * row]), "{inputs} x {gates} x {units}: strided row {row}");
             }

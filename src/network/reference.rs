@@ -1,46 +1,45 @@
-//! A request run alone, node after node: what every batched run of it has to equal. On the CPU that is bit for bit; what
-//! another device computed is followed word by word, since of two words with nearly the same score either may be its best.
+//! Reference outputs: a request run alone, node after node. Batched runs on the CPU must equal it bit for bit. The output of another
+//! device is followed word by word, because either of two words with nearly the same score may be its best.
 
 use super::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 
-/// What a request comes to.
+/// The result of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
-    /// The states of the nodes that no other node needs, in the order of the nodes, one behind the other.
+    /// The states of the nodes that no other node needs, in the order of the nodes.
     pub state: Vec<f32>,
-    /// The words that its cells wrote, in the order of the nodes.
+    /// The words that cells wrote, in the order of the nodes.
     pub words: Vec<u32>,
 }
 
 impl Output {
-    /// A hash of all bits, by which outputs are compared without being kept.
+    /// A hash of all bits: outputs are compared without being kept.
     pub fn digest(&self) -> u64 {
         let bits = self.state.iter().map(|x| x.to_bits()).chain(self.words.iter().copied());
         bits.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3))
     }
 }
 
-/// A request whose cells read other words than those that they wrote.
+/// The result of a request whose cells read given words in place of their own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Followed {
-    /// What it comes to, with the words that it would have written itself.
+    /// The output, with the words that the cells themselves wrote.
     pub output: Output,
-    /// For each word that it was given: by how much its score is below the best of its step, as a multiple of the root mean
-    /// square of the step's scores.
+    /// For each given word, how far its score is below the best of its step, as a multiple of the root mean square of the step's
+    /// scores.
     pub shortfalls: Vec<f64>,
 }
 
 impl Network {
-    /// Runs one request alone: each node by itself, after those that it needs. The graph must be one that the network
-    /// [takes](Network::check).
+    /// Runs a request alone, one node at a time. The graph must pass [`Network::check`].
     pub fn alone(&self, request: RequestId, graph: &CellGraph) -> Output {
         self.follow(request, graph, &[]).output
     }
 
-    /// The same, but each cell that writes a word leaves the next of these in its place, as long as there are any. So the
-    /// request goes the way of someone else's words, and each of them can be judged by the scores that it had on this way.
+    /// The same, but each cell that writes a word is given the next of `words` in place of its own, until they end. So the scores
+    /// judge each word of another device after the same words before it.
     pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
         if let Some(operators) = self.operators() {
             let output = Output { state: operators.alone(request, graph), words: Vec::new() };
@@ -59,10 +58,10 @@ impl Network {
                     output.state = self.node(run.cell, &tokens, &before, &mut scratch);
                     let Some(own) = self.cell(run.cell).word(&output.state) else { continue };
                     if let Some(other) = words.get(output.words.len()) {
-                        // Its own word is the best, without a look at the others.
-                        let shortfall = match *other == own {
-                            true => 0.0,
-                            false => self.cell(run.cell).replace_word(&mut output.state, *other),
+                        let shortfall = if *other == own {
+                            0.0 // The best, without computing the other scores.
+                        } else {
+                            self.cell(run.cell).replace_word(&mut output.state, *other)
                         };
                         followed.shortfalls.push(shortfall);
                     }
@@ -71,7 +70,7 @@ impl Network {
                 followed
             }
             CellGraph::Graph(graph) => {
-                // No node is as deep as one that it needs.
+                // A node is deeper than the nodes that it needs.
                 let mut order: Vec<u32> = (0..graph.len() as u32).collect();
                 order.sort_by_key(|node| graph.depths()[*node as usize]);
                 let mut states: Vec<Vec<f32>> = vec![Vec::new(); graph.len()];

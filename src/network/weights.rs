@@ -1,4 +1,4 @@
-//! Weights: from a seed, or from a file.
+//! Weights, from a seed or from a safetensors file.
 
 use std::borrow::Cow;
 use std::fs;
@@ -13,12 +13,12 @@ use crate::files;
 use crate::workload::model::Model;
 use crate::workload::random;
 
-/// A tensor that a model has.
+/// A tensor of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name in the file, as `lstm.weight_ih`.
+    /// The name in the file, such as `lstm.weight_ih`.
     pub name: String,
-    /// Its sizes. Matrices have a row for each output, as PyTorch's.
+    /// Matrices have a row for each output, as in PyTorch.
     pub shape: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
     tensors.into_iter().map(|(name, shape)| Tensor { name, shape }).collect()
 }
 
-/// The weights of a model, one tensor at a time, so that no more than one is in memory unpacked beside the file.
+/// The weights of a model, one tensor at a time, so that at most one is in memory unpacked beside the file.
 #[derive(Debug)]
 pub struct Weights {
     tensors: Vec<Tensor>,
@@ -82,22 +82,22 @@ enum Source {
 #[derive(Debug)]
 struct WeightsFile {
     bytes: Vec<u8>,
-    /// Where the tensors' data begin.
+    /// The beginning of the tensors' data.
     data: usize,
     metadata: Metadata,
 }
 
 impl Weights {
-    /// The weights that a specification names, all of them checked to be there in the model's shapes.
+    /// The weights of a specification.
     ///
     /// # Errors
-    /// A file that can't be read or is no safetensors file; a tensor that is missing, or has another shape or type.
+    /// A file that can't be read or is not a safetensors file; a tensor that is missing or has another shape or type.
     pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
         let tensors = tensors(model, spec);
         let source = match &spec.weights {
-            // The sums of listed operators are scaled by themselves.
+            // Listed operators scale their sums.
             None if model.network().is_some() => Source::Seed { seed: spec.seed, bound: 1.0 },
-            // PyTorch draws the weights of its recurrent layers from the same range.
+            // PyTorch's range for recurrent layers.
             None => Source::Seed { seed: spec.seed, bound: 1.0 / (spec.hidden as f32).sqrt() },
             Some(path) => {
                 let file = WeightsFile::open(path)?;
@@ -110,13 +110,13 @@ impl Weights {
         Ok(Weights { tensors, source })
     }
 
-    /// The numbers of one tensor, row by row. It must be one of the model's [`tensors`].
+    /// The numbers of one of the model's [`tensors`], row by row.
     pub fn take(&self, name: &str) -> Vec<f32> {
         let tensor = self.tensors.iter().find(|tensor| tensor.name == name).expect("a tensor of the model");
         match &self.source {
             Source::Seed { seed, bound } => {
                 let mut rng = random::stream(*seed, 0, &format!("weights {name}"));
-                // 24 bits fill a float32 without rounding, so that the bits are the same everywhere.
+                // A float32 holds 24 bits without rounding, so that the bits are the same on every machine.
                 let unit = |word: u32| (word >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
                 (0..tensor.len()).map(|_| unit(rng.next_u32()) * bound).collect()
             }
@@ -127,10 +127,7 @@ impl Weights {
         }
     }
 
-    /// Writes them all to a safetensors file.
-    ///
-    /// # Errors
-    /// A file that can't be written.
+    /// Writes all tensors to a safetensors file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let views = self.tensors.iter().map(|tensor| (tensor.name.as_str(), Taken { weights: self, tensor }));
         let bytes = serialize(views, None)
@@ -144,7 +141,7 @@ impl WeightsFile {
         let bytes = fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
         let (header, metadata) = SafeTensors::read_metadata(&bytes)
             .map_err(|error| Error::input(format!("{}: is not a safetensors file: {error}", path.display())))?;
-        // The header's length stands before it in eight bytes.
+        // Eight bytes before the header are its length.
         Ok(WeightsFile { bytes, data: 8 + header, metadata })
     }
 
@@ -164,9 +161,10 @@ impl WeightsFile {
         }
         if found.shape != *shape {
             let Spec { hidden, embedding, vocabulary, .. } = spec;
-            let sizes = match listed {
-                true => String::new(),
-                false => format!(" with hidden = {hidden}, embedding = {embedding} and vocabulary = {vocabulary}"),
+            let sizes = if listed {
+                String::new()
+            } else {
+                format!(" with hidden = {hidden}, embedding = {embedding} and vocabulary = {vocabulary}")
             };
             return Err(Error::input(format!(
                 "the tensor \"{name}\" has the shape {:?}, but the model {model}{sizes} needs {shape:?}, a row for each output",
@@ -183,7 +181,7 @@ impl WeightsFile {
     }
 }
 
-/// A tensor that is drawn or read when the file that is written comes to it.
+/// A tensor that is drawn or read when the writer needs it.
 struct Taken<'a> {
     weights: &'a Weights,
     tensor: &'a Tensor,

@@ -1,31 +1,25 @@
 //! Measures the costs of tasks on a real device, as the cost table that the simulator reads.
 //!
-//! Tasks run through the real backend, in the order and the form in which policies submit them. There are two protocols:
-//! [`steady`], trains of tasks that run back to back, and [`served`], requests that the real driver serves with a real policy.
-//! Rows of the table:
+//! Tasks run through the real backend in the form in which policies submit them, by two protocols: [`steady`], trains of tasks that run
+//! back to back, and [`served`], requests that the real driver serves with a real policy. Rows of the table:
 //!
-//! - A **cell** at a batch size: tasks with the same members, as in the middle of a batch, from start to finish. The members of
-//!   trees and feed-forward networks change every time, so that their times include the gather. Cells of trees run in the tasks of
-//!   whole trees, because it matters where the states of a node's children are.
-//! - **gather**: the additional time of a task whose members are not those of the task before.
-//! - **switch**: the additional time of a step directly after one of another cell on its worker: the weights of two cells
-//!   rarely fit into a core's own cache, and states are scattered.
-//! - **whole**: the same for steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), as padded, merged and
-//!   immediate batching submit them, and the time of such a task beside its steps.
-//! - **persistent**: on GPUs with persistent kernels, a step of a launch of several (`CELL.persistent`), and the time of the
-//!   launch beside its steps (`CELL.persistent.launch`).
-//! - Operators of **listed networks**, in tasks of whole requests: at each batch size and, where they depend on it, number of
-//!   tokens.
+//! - A **cell**: a task with the members of the task before, from start to finish. The members of trees and feed-forward networks
+//!   always change, so that their times include the gather. Cells of trees run in the tasks of whole trees.
+//! - **gather**: the additional time of a task with other members than the task before.
+//! - **switch**: the additional time of a step directly after one of another cell on its worker, whose weights fill the caches.
+//! - **whole**: the same for steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task beside
+//!   its steps.
+//! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
+//! - Operators of **listed networks**, in tasks of whole requests.
 //! - **task**: from the finish of a task to the start of the next in the queue.
 //! - **launch**: from the finish of a task with an empty queue to the start of the task that the policy then decides upon.
 //!
-//! A GPU's tasks have the times at which the host sees them. It does not look while it submits. So trains are longer there, tasks
-//! that ended during the submission do not count, and an idle GPU's delay before its first kernel is part of the launch.
+//! A GPU's tasks have the times at which the host sees them, and it does not look while it submits. So trains are longer there, tasks
+//! that ended during the submission do not count, and an idle GPU's delay is part of the launch.
 //!
-//! Batch sizes take turns over the repeats, up and down, so that a machine that warms up or slows down affects all of them. Values
-//! are medians, and deviations come from quartiles, so that a pause of the machine affects one task. The mean of a run includes
-//! such pauses: the cells' medians are multiplied by one ratio, that of the mean to the median of all their samples
-//! ([`Profile::mean_over_median`]).
+//! Batch sizes take turns, up and down, so that a machine that warms up affects all of them. Values are medians, and deviations come
+//! from quartiles, so that a pause of the machine affects one task. The mean of a run includes such pauses: cells' medians are
+//! multiplied by [`Profile::mean_over_median`].
 
 mod report;
 mod samples;
@@ -60,14 +54,13 @@ use crate::workload::trace::Requests;
 struct Subject<'a> {
     wanted: &'a Wanted,
     settings: &'a Settings,
-    /// Set once the user wants to stop.
     stop: &'a AtomicBool,
     engine: &'a mut dyn Loaded,
 }
 
 impl Subject<'_> {
-    /// Starts the device for these requests. Batches of up to `largest` are made ready before. The steps of tasks of whole requests
-    /// are logged where the device can time them.
+    /// Starts the device. Batches of up to `largest` are made ready before. Steps of tasks of whole requests are logged where the
+    /// device can time them.
     fn start(&mut self, requests: &Requests, largest: u32) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
         let cells = 0..self.wanted.model.cell_types().len() as u16;
         let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
@@ -85,15 +78,14 @@ impl Subject<'_> {
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The batch sizes, ascending.
+    /// Ascending.
     pub batches: Vec<u32>,
     /// How often each batch size is measured.
     pub repeats: u32,
-    /// The workers that are busy at the same time.
     pub workers: usize,
     pub executor: &'static dyn Executor,
     pub gpu: GpuSettings,
-    /// The device for whose model persistent kernels are chosen, if they are measured too.
+    /// The device model that chooses persistent kernels, if they are measured too.
     pub persistent: Option<grnn::Device>,
 }
 
@@ -106,15 +98,12 @@ impl Settings {
 /// The measurements of one network.
 #[derive(Debug, Default)]
 struct Profile {
-    /// Steps of each cell.
     cells: ByCell,
-    /// The same steps with members that change; empty for networks whose members always do. The gather is the difference.
+    /// With members that change; empty for networks whose members always do.
     exchanged: ByCell,
-    /// Steps directly after one of another cell; empty for networks of one cell.
+    /// Directly after another cell; empty for networks of one cell.
     turns: ByCell,
-    /// From each task to the next in the queue.
     between: ByBatch,
-    /// From each task to the next that is decided upon after it.
     launches: BTreeMap<u32, Launch>,
     whole: Whole,
     /// By the cell's name.
@@ -122,20 +111,19 @@ struct Profile {
 }
 
 impl Profile {
-    /// How far the mean of a task or step is above the median of its kind, over the samples of all cells; 1 or more.
+    /// Over the samples of all cells.
     fn mean_over_median(&self) -> f64 {
         let cells = self.cells.values().flat_map(BTreeMap::values);
         let launches = self.persistent.values().flat_map(BTreeMap::values).flat_map(|launches| &launches.0);
         samples::mean_over_median(cells.chain(self.whole.samples()).chain(launches))
     }
 
-    /// The additional time of a cell's steps after another cell, by batch.
     fn switches(&self, cell: &str, turns: &ByBatch) -> BTreeMap<u32, Cost> {
         let own = &self.cells[&(cell.to_string(), 0)];
         turns.iter().map(|(batch, turns)| (*batch, longer(turns, &own[batch]))).collect()
     }
 
-    /// The time of a gather by batch: the mean over the cells.
+    /// The mean over the cells.
     fn gathers(&self) -> BTreeMap<u32, Cost> {
         let mut by_batch: BTreeMap<u32, Vec<Cost>> = BTreeMap::new();
         for (cell, batches) in &self.exchanged {
@@ -190,7 +178,6 @@ fn measure(subject: &mut Subject<'_>, progress: &dyn Fn()) -> Result<Profile> {
     Ok(profile)
 }
 
-/// The id of one of a model's cells.
 fn id_of(model: &Model, cell: &str) -> CellId {
     let place = model.cell_types().iter().position(|known| known.name == cell);
     CellId(place.expect("the cells to measure are the model's") as u16)

@@ -25,13 +25,8 @@ pub struct Made {
     pub shown: String,
 }
 
-/// Measures networks one after the other. The costs of tasks beside their cells are those of the first network. `command` is named in
-/// the header as the table's origin. Calls `progress` [`Wanted::steps`] times for each network.
-///
-/// # Errors
-/// Before anything is measured: weights that do not fit their network, a device that is missing or does not have the network's cells,
-/// a tree that the network does not take. Then a task that failed, and
-/// [`Error::Interrupted`](crate::error::Error::Interrupted) once `stop` is set.
+/// Measures networks one after the other. Costs of tasks beside their cells are those of the first. `command` is the table's origin in
+/// its header. Calls `progress` [`Wanted::steps`] times for each network.
 pub fn make(
     wanted: &[Wanted],
     settings: &Settings,
@@ -60,7 +55,6 @@ pub fn make(
     Ok(Made { csv: comments + header + &table, notes, shown })
 }
 
-/// A network on its device.
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {
     let Settings { executor, gpu, workers, persistent, .. } = settings;
     executor.check(&wanted.model, gpu)?;
@@ -72,7 +66,7 @@ fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {
     Ok(engine)
 }
 
-/// The origin of the table, without a date, so that the same machine gives the same header.
+/// Has no date, so that the same machine gives the same header.
 fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
     let plural = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
     vec![
@@ -94,8 +88,8 @@ fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
     ]
 }
 
-/// The rows of a cost table: the cells by name, scaled from medians to means, then the costs of tasks beside them. A table has the
-/// latter once, from the profile with `overheads`. `sized` says whether the table has a column for inputs.
+/// The rows of a cost table: the cells, scaled from medians to means, then, with `overheads`, the costs of tasks beside them. `sized`
+/// tables have a column for inputs.
 fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     let mut text = String::new();
     let mut rows = |name: &str, input: u32, ratio: f64, costs: &BTreeMap<u32, Cost>| {
@@ -137,7 +131,6 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     text
 }
 
-/// The steps and launches of persistent kernels, by the names of their rows.
 fn persistent(profile: &Profile) -> impl Iterator<Item = (String, BTreeMap<u32, Cost>)> {
     profile.persistent.iter().flat_map(|(cell, batches)| {
         let costs = |cost: fn(&Launches) -> Cost| batches.iter().map(|(batch, times)| (*batch, cost(times))).collect();
@@ -146,10 +139,10 @@ fn persistent(profile: &Profile) -> impl Iterator<Item = (String, BTreeMap<u32, 
     })
 }
 
-/// A network can have many operators, each at several sizes: one line stands for all if there are more than this.
+/// With more cells than this, one line stands for all: a listed network can have many operators.
 const MOST_LINES: usize = 16;
 
-/// Notes on a profile, a line each: how well it interpolates, and the time of decisions.
+/// Notes on a profile, a line each.
 fn about(profile: &Profile) -> Vec<String> {
     let errors = profile.cells.iter().filter_map(|((cell, input), batches)| {
         let errors = leave_one_out(&costs(batches));
@@ -199,7 +192,7 @@ fn about(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// The measured times and the errors of interpolation, for a reader at a terminal.
+/// A table for a reader at a terminal.
 fn times(profile: &Profile) -> String {
     let heading = ["cell", "batch", "us", "spread", "us a member", "left out"].map(String::from).to_vec();
     let mut lines = vec![heading];

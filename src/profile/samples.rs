@@ -8,18 +8,15 @@ use crate::units::Nanos;
 /// A median, and the standard deviation in nanoseconds.
 pub type Cost = (Nanos, f64);
 
-/// The samples at each batch size.
 pub type ByBatch = BTreeMap<u32, Samples>;
 
 /// The samples of each cell, by its name and the size of its input (0 if it has none).
 pub type ByCell = BTreeMap<(String, u32), ByBatch>;
 
-/// The samples of a cell at a batch size.
 pub fn samples<'s>(all: &'s mut ByCell, cell: &str, input: u32, batch: u32) -> &'s mut Samples {
     all.entry((cell.to_string(), input)).or_default().entry(batch).or_default()
 }
 
-/// The cost at each batch size.
 pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
     batches.iter().map(|(batch, samples)| (*batch, samples.cost())).collect()
 }
@@ -34,7 +31,6 @@ pub fn longer(steps: &Samples, others: &Samples) -> Cost {
     (steps.median().saturating_since(others.median()), steps.deviation().hypot(others.deviation()))
 }
 
-/// Measurements of one quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<u64>);
 
@@ -53,13 +49,12 @@ impl Samples {
         (self.median(), self.deviation())
     }
 
-    /// The median, the lower one of two in the middle; 0 without samples. A pause of the machine moves it little.
+    /// The median, the lower one of two in the middle; 0 without samples.
     pub fn median(&self) -> Nanos {
         Nanos(self.quartile(2))
     }
 
-    /// The standard deviation in nanoseconds, from the distance of the quartiles: in a normal distribution that is 1.349
-    /// standard deviations. Like the median, it is moved little by a pause of the machine. 0 without samples.
+    /// The standard deviation in nanoseconds, from the distance of the quartiles, which is 1.349 of it in a normal distribution.
     pub fn deviation(&self) -> f64 {
         const QUARTILES: f64 = 1.349;
         (self.quartile(3) - self.quartile(1)) as f64 / QUARTILES
@@ -75,8 +70,8 @@ impl Samples {
 /// How far the mean of tasks is above their median: the sum of all samples, divided by the sum if each sample were the median of
 /// its kind. Never below 1.
 ///
-/// A machine takes time for itself: it runs other threads, and neighbours use its memory. Medians leave that out, but a run pays
-/// for it. All kinds share one ratio, because in the mean of a single kind one pause would look like a property of that kind.
+/// A machine runs other threads, and neighbours use its memory. Medians leave that out, but a run pays for it. All kinds share one
+/// ratio, because in the mean of a single kind one pause would look like a property of that kind.
 pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64 {
     let (mut sum, mut typical) = (0, 0);
     for samples in kinds {
@@ -89,15 +84,14 @@ pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64
 /// The lengths of the tasks in persistent kernels, in steps: a short chunk and a sentence.
 pub const STEPS: [u32; 2] = [4, 32];
 
-/// The times of one cell's tasks in persistent kernels at one batch size, for each length in [`STEPS`]. Two lengths separate the
-/// time of a step from that of the launch: gathering states and tokens, the product of all inputs, scattering states, and the
-/// host's part in these.
+/// The times of tasks in persistent kernels for each length in [`STEPS`]. Two lengths separate the time of a step from that of the
+/// launch: gathering and scattering states, the product of all inputs, and the host's part.
 #[derive(Debug, Default)]
 pub struct Launches(pub [Samples; 2]);
 
 impl Launches {
-    /// A step inside of a launch: the difference of the two lengths, shared by the steps that the long task has more. At most the
-    /// step's share of the long task, so that the launch is not negative.
+    /// The difference of the two lengths for each additional step. At most a step's share of the long task, so that the launch is
+    /// not negative.
     pub fn step(&self) -> Cost {
         let [short, long] = STEPS.map(u64::from);
         let [(time, deviation), (long_time, long_deviation)] = self.0.each_ref().map(Samples::cost);
@@ -114,15 +108,15 @@ impl Launches {
     }
 }
 
-/// How far each inner point of a curve is from the line through the other points.
+/// The errors of a curve without one of its inner points, at that point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaveOneOut {
-    /// The batch, and the relative error of the line: above 0 where it is above the measured time.
+    /// Batch and relative error, above 0 where the line is above the measured time.
     pub errors: Vec<(u32, f64)>,
 }
 
 impl LeaveOneOut {
-    /// Leaves out each point but the first and the last in turn. Points by ascending batch.
+    /// Points by ascending batch.
     pub fn of(points: &[(u32, Nanos)]) -> LeaveOneOut {
         let inner = 1..points.len().saturating_sub(1);
         let error = |left_out: usize| {
@@ -134,13 +128,12 @@ impl LeaveOneOut {
         LeaveOneOut { errors: inner.filter_map(error).collect() }
     }
 
-    /// The mean of the absolute errors; `None` with fewer than three points.
+    /// `None` with fewer than three points.
     pub fn mean(&self) -> Option<f64> {
         let sum = self.errors.iter().map(|(_, error)| error.abs()).sum::<f64>();
         (!self.errors.is_empty()).then(|| sum / self.errors.len() as f64)
     }
 
-    /// The largest error with its batch.
     pub fn largest(&self) -> Option<(u32, f64)> {
         self.errors.iter().copied().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))
     }

@@ -1,5 +1,5 @@
-//! Served requests: the real driver with a real policy, whose task rows are read afterwards. Here with cellular batching, for the
-//! cells of trees and for the time of a decision.
+//! Served requests: the real driver with a real policy, and the task rows of the run. Here with cellular batching, for the cells of
+//! trees and the time of a decision.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +22,14 @@ use crate::workload::model::{CellType, Model};
 use crate::workload::random::stream;
 use crate::workload::shape::Shape;
 
-/// A run that has ended.
 pub struct Served {
     pub tasks: Vec<TaskRow>,
     pub decisions: Decisions,
-    /// The steps of tasks of whole requests, in order, on devices that time them.
+    /// The steps of tasks of whole requests, on devices that time them.
     pub steps: BTreeMap<TaskId, Vec<StepTime>>,
 }
 
-/// Serves requests of these shapes, `clients` at a time. Batches of up to `largest` are made ready before.
+/// Serves requests of these shapes, `clients` at a time.
 pub fn serve(
     subject: &mut Subject<'_>,
     shapes: Vec<Shape>,
@@ -44,7 +43,6 @@ pub fn serve(
     let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None };
     let mut policy = policy.build(&setup).map_err(Error::input)?;
     let mut recorder = Recorder::new(requests.len(), *workers, cells.len(), Keep { tasks: true, ..Keep::default() });
-    // Clients without think time draw nothing from the stream.
     let mut source =
         ClosedLoop::new(&requests, clients as u32, Think::Constant(Nanos::ZERO), &mut stream(0, 0, "profile"));
     let (mut backend, log) = subject.start(&requests, largest)?;
@@ -65,10 +63,9 @@ impl Served {
     }
 }
 
-/// The decisions at one batch size.
 #[derive(Debug, Default)]
 pub struct Launch {
-    /// From the finish of a task to the start of the next, which is decided upon in between.
+    /// From the finish of a task to the start of the next.
     pub times: Samples,
     /// The policy's part of these times.
     pub decisions: Decisions,
@@ -80,7 +77,7 @@ impl Launch {
     }
 }
 
-/// The batch sizes at which decisions are measured: the powers of 4 and the largest. Their times grow slowly with the batch.
+/// The batch sizes at which decisions are measured. Their times grow slowly with the batch.
 pub fn launch_batches(settings: &Settings) -> Vec<u32> {
     let [smallest, largest] =
         [settings.batches.first(), settings.batches.last()].map(|size| size.copied().unwrap_or(1));
@@ -91,9 +88,8 @@ pub fn launch_batches(settings: &Settings) -> Vec<u32> {
 /// The members of all tasks that are decided upon at a batch size: more samples for small ones.
 const DECIDED_MEMBERS: usize = 1024;
 
-/// Measures decisions: serves requests that are all there from the start, with one task for each decision. On a device whose tasks
-/// start, as the host sees it, when they are submitted, the launch is all of the time from finish to finish that is not the step: it
-/// includes the device's delay.
+/// Measures decisions of one task each, with all requests there from the start. A GPU's task starts, as the host sees it, when it is
+/// submitted, so that the launch is the time from finish to finish without the step: it includes the device's delay.
 pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers) = (subject.wanted, subject.settings.workers);
     let members = batch as usize * workers;
@@ -132,31 +128,30 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     Ok(())
 }
 
-/// The nodes of each cell of trees that run at a batch size: more tasks for small ones.
+/// The nodes of each cell of trees that run at a batch size.
 const NODES: usize = 2048;
 
-/// The first tasks of each cell run on cold caches, and find no memory that other trees have left.
+/// The first tasks of each cell, which run on cold caches.
 const WARM_UP: usize = 3;
 
-/// The tasks of a decision of the policy that is held to a size: two, so that there is a gap to measure, and no more, so that cells
-/// take turns as they do when trees come one by one.
+/// The tasks of a decision of the policy that is held to a size: two for a gap between them, and no more, so that cells take turns as
+/// they do when trees come one by one.
 const HELD_TASKS: u32 = 2;
 
-/// The same where tasks have the times at which the host sees them: the later tasks of a decision end while it looks.
+/// The same on a GPU, where the host only sees the later tasks of a decision end.
 const SEEN_TASKS: u32 = 5;
 
-/// Batches below this size occur near the roots of a few trees, where one internal cell follows another. A policy that is held to
-/// such a size changes between leaves and internal cells all the time, and their weights push each other out of the caches.
+/// Batches below this size occur near the roots of a few trees, where one internal cell follows another. A policy held to such a size
+/// would alternate between leaves and internal cells.
 const FEW: u32 = 16;
 
 /// A free policy makes tasks of other sizes too, so that it runs this many times the nodes.
 const FREE_NODES: usize = 4;
 
-/// The largest batch of the free policy.
 const FREE_BATCH: u32 = 512;
 
-/// Measures the cells of trees at each batch size once, in the tasks of whole runs: the time of a node depends on where its
-/// children's states are. Trees run from their leaves to their roots, and new ones take the place of those that have ended.
+/// Measures the cells of trees at each batch size once, in runs of whole trees: the time of a node depends on where its children's
+/// states are.
 pub fn measure_trees(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -202,7 +197,6 @@ pub fn measure_trees(
     Ok(())
 }
 
-/// Adds the times of a cell's tasks at a batch size.
 fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, profile: &mut Profile) {
     let mut found: Vec<Ran> = runs.iter().flat_map(|run| of_cell(run, id)).collect();
     // The batch size that was asked for, unless fewer nodes of the trees are ready together.
@@ -248,14 +242,11 @@ struct Ran {
     time: Nanos,
     /// It ran directly after a task of another cell on its worker.
     switched: bool,
-    /// The host saw it begin and end: it began after the host's first look at the tasks of its decision. Earlier ones began while
-    /// the host submitted, and the first one waited for the device, which is the launch's time.
+    /// It began after the host's first look at the tasks of its decision. The start of earlier ones was not seen.
     watched: bool,
 }
 
-/// The tasks of a cell, without the first ones.
 fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
-    // When the first task of each decision was done.
     let mut first_looks: BTreeMap<(WorkerId, Nanos), Nanos> = BTreeMap::new();
     let mut found = Vec::new();
     for (before, task) in served.in_turn() {

@@ -1,7 +1,6 @@
 //! Steady steps: trains of tasks that run back to back on each worker.
 //!
-//! All tasks of a train are submitted at once, so that no task waits for the host. A task's time is that from start to finish; the
-//! gap to the next task has rows of its own.
+//! All tasks of a train are submitted at once, so that no task waits for the host.
 
 use std::iter::repeat_n;
 use std::ops::Range;
@@ -18,33 +17,31 @@ use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape};
 use crate::workload::trace::Requests;
 
-/// The tasks of a train. The first and the last have a neighbour outside of the train and do not count.
+/// The tasks of a train. The first and the last do not count.
 const TRAIN: usize = 6;
 
-/// The same where a task's times are those at which the host sees it, and for persistent kernels. The host does not look while it
-/// submits, so that tasks that end before its first look do not count either.
+/// The same on a GPU, where tasks that end before the host's first look do not count either.
 const SEEN_TRAIN: usize = 32;
 
-/// The trains of each length of persistent launches at a batch size, in each repeat.
+/// The trains of persistent launches of each length at a batch size.
 const LAUNCH_TRAINS: u32 = 3;
 
-/// Small batches run until this many members have run, because their samples are noisier, ...
+/// Small batches are noisier, so that they run until this many members have run, ...
 const ROWS: u32 = 256;
 /// ... but in no more trains than this.
 const MOST_TRAINS: u32 = 16;
 
-/// The sets of requests that pass an operator in a train.
+/// The tasks of a train of a listed network's operator.
 const SETS: usize = 8;
 
-/// Two sets of requests for each worker: one cell runs on either of them, or two cells take turns, each on a set of its own. Requests
-/// of one node are always fresh ones.
+/// Two sets of requests for each worker: one cell runs on either set, or two cells take turns, each on its own set. Requests of one
+/// node are always fresh.
 pub struct Bench {
     cells: [String; 2],
     shapes: [Shape; 2],
     input: u32,
 }
 
-/// The benches of a network's cells; those of trees and of listed networks have none.
 pub fn benches(wanted: &Wanted) -> Vec<Bench> {
     let one = |cell: &String, shape: &Shape, input| Bench {
         cells: [cell.clone(), cell.clone()],
@@ -132,9 +129,8 @@ pub fn measure(
     Ok(())
 }
 
-/// Measures each operator of a listed network by itself, for devices that do not time the steps of a task: sets of requests pass one
-/// operator back to back, then the next. One set passes all operators unmeasured before, because a library loads its kernels
-/// at their first use.
+/// Measures each operator of a listed network by itself, for devices that do not time the steps of a task. One set of requests passes
+/// all operators before, because a library loads its kernels at their first use.
 pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
     let Some(network) = wanted.model.network() else { return Ok(()) };
@@ -154,8 +150,8 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
     Ok(())
 }
 
-/// Measures launches of persistent kernels: tasks of parts of chains in two lengths, as policies with chunks submit them. The members
-/// of a train stay, because a launch gathers and scatters states in any case.
+/// Measures launches of persistent kernels: tasks of parts of chains in two lengths. The members of a train stay, because a launch
+/// gathers and scatters states in any case.
 pub fn measure_persistent(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -167,7 +163,7 @@ pub fn measure_persistent(
     for cell in &wanted.cells {
         let id = id_of(&wanted.model, cell);
         let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
-        // Nothing is prepared ahead: there is a kernel for each batch size, and most sizes are not measured.
+        // Nothing is made ready before: there is a kernel for each batch size, and most sizes are not measured.
         let (mut supply, mut trains) = (Supply::of(&requests), Trains::start(subject, &requests, 0)?);
         let mut run = |length: usize, batch: u32, times: u32| {
             trains.run_back_to_back(length, |_, worker| {
@@ -200,7 +196,6 @@ impl Supply {
         Supply(vec![0; requests.len()])
     }
 
-    /// The next nodes of each of these requests.
     fn parts(&mut self, requests: Range<usize>, nodes: u32) -> impl Iterator<Item = Part> {
         let from = requests.start as u32;
         (from..).zip(&mut self.0[requests]).map(move |(request, next)| {
@@ -214,17 +209,14 @@ impl Supply {
     }
 }
 
-/// A task that runs a cell once on each of these nodes.
 fn of_nodes(cell: CellId, input: u32, nodes: Vec<NodeRef>) -> (Step, MemberList) {
     (Step { cell, batch: nodes.len() as u32, times: 1, input }, MemberList::Nodes(nodes))
 }
 
-/// A started device that runs trains.
 struct Trains<'e> {
     backend: Box<dyn Backend + 'e>,
     workers: usize,
     submitted: u64,
-    /// The times of tasks are those at which the host sees them.
     seen: bool,
 }
 
@@ -235,7 +227,7 @@ impl<'e> Trains<'e> {
         Ok(Trains { backend, workers, submitted: 0, seen })
     }
 
-    /// Submits a train of `length` tasks to each worker and waits for them; `task` gives the task at each place for each worker.
+    /// Runs a train of `length` tasks on each worker; `task` gives the task at a place for a worker.
     fn run_back_to_back(
         &mut self,
         length: usize,
@@ -264,8 +256,8 @@ impl<'e> Trains<'e> {
     }
 }
 
-/// The completed tasks of a train, for each worker.
 struct Train {
+    /// By worker.
     tasks: Vec<Vec<Completion>>,
     seen: bool,
 }
@@ -276,9 +268,8 @@ impl Train {
         self.durations_at(|_| true)
     }
 
-    /// The same for some places. Where the host sees the times, the mean of each worker's tasks: a host that is held up sees several
-    /// tasks end at once, but their total time is right. Tasks that began before the host's first look do not count, because it did
-    /// not see them begin.
+    /// The same for some places. On a GPU, the mean of each worker's tasks: a host that is held up sees several tasks end at once, but
+    /// their total time is right. Tasks that began before its first look do not count.
     fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Nanos> {
         let duration = |task: &Completion| task.finish - task.start;
         let of_worker = |tasks: &Vec<Completion>| -> Vec<Nanos> {

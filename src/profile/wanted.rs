@@ -13,8 +13,7 @@ use crate::scenario::Scenario;
 use crate::workload::model::Model;
 use crate::workload::shape::{Shape, Tree};
 
-/// The batch sizes of listed networks: a query has many rows, so that times are nearly straight lines from a few queries on, and a
-/// batch takes seconds.
+/// A query of a listed network has many rows: times are nearly straight lines, and a batch takes seconds.
 const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// The default batch sizes for some models on a device.
@@ -22,7 +21,6 @@ pub fn batches_of<'a>(executor: &dyn Executor, mut models: impl Iterator<Item = 
     if models.any(|model| model.network().is_some()) { &LISTED } else { executor.profile_batches() }
 }
 
-/// A network and its cells to measure.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub model: Model,
@@ -31,9 +29,7 @@ pub struct Wanted {
     pub cells: Vec<String>,
     /// The sizes of inputs in tokens, for cells whose time depends on them; otherwise empty.
     pub inputs: Vec<u32>,
-    /// The requests' trees, for models of trees.
     pub trees: Vec<Shape>,
-    /// The origin of the trees, in words.
     trees_from: String,
 }
 
@@ -43,7 +39,6 @@ const LEAVES: u32 = 32;
 /// The most trees that are taken from a scenario.
 const TREES: usize = 200;
 
-/// The names of all cells of a model.
 pub fn cells_of(model: &Model) -> Vec<String> {
     model.cell_types().into_iter().map(|cell| cell.name).collect()
 }
@@ -104,7 +99,6 @@ impl Wanted {
         if self.inputs.is_empty() { &[0] } else { &self.inputs }
     }
 
-    /// The mean number of leaves of a tree.
     pub fn mean_leaves(&self) -> f64 {
         let leaves = |shape: &Shape| match shape {
             Shape::Tree(tree) => tree.child_counts().iter().filter(|count| **count == 0).count(),

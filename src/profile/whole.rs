@@ -1,8 +1,8 @@
 //! Tasks of whole requests, served by the policies that submit them.
 //!
-//! A step inside of such a task is faster than a task of one step: there is no hand-over, and the weights are still in the core's own
-//! cache if the step before was of the same cell. So the worker times each step. Only steps at which no request joins or ends are
-//! samples of the cell. The extra time of the other steps, and the time in no step, is that of the task.
+//! A step of such a task is faster than a task of one step: there is no hand-over, and weights stay in the core's cache. So the worker
+//! times each step. Steps at which no request joins or ends are samples of the cell; the additional time of the others, and the time in
+//! no step, belong to the task.
 
 use std::collections::BTreeMap;
 
@@ -22,37 +22,33 @@ use crate::workload::dnn::Operator;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
-/// The times of tasks of whole requests.
 #[derive(Debug, Default)]
 pub struct Whole {
-    /// Steps directly after one of the same cell.
+    /// After a step of the same cell.
     steps: ByCell,
-    /// Steps directly after one of another cell.
+    /// After a step of another cell.
     turns: ByCell,
     tasks: Vec<TaskTime>,
 }
 
-/// The time of a task without the steps that are samples.
 #[derive(Debug)]
 struct TaskTime {
     requests: u32,
     /// The time in no step.
     outside: Nanos,
-    /// The steps at which requests joined or ended, after one of the same cell: the cell's name, the batch and the time.
+    /// The steps at which requests joined or ended: the cell, the batch and the time.
     others: Vec<(String, u32, Nanos)>,
 }
 
-/// A cell's steps by batch.
 #[derive(Debug, Default)]
 pub struct StepCosts {
-    /// After one of the same cell; where there is none, after another.
+    /// After a step of the same cell, or, if there is none, of another.
     pub own: BTreeMap<u32, Cost>,
-    /// The additional time after another cell, where that was measured.
+    /// The additional time after another cell.
     pub switch: BTreeMap<u32, Cost>,
 }
 
 impl Whole {
-    /// The steps, by the cell's name.
     pub fn steps(&self) -> BTreeMap<String, StepCosts> {
         let mut found: BTreeMap<String, StepCosts> = BTreeMap::new();
         for ((cell, _), steps) in &self.steps {
@@ -85,7 +81,6 @@ impl Whole {
         found
     }
 
-    /// All samples of steps.
     pub fn samples(&self) -> impl Iterator<Item = &Samples> {
         [&self.steps, &self.turns].into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
     }
@@ -94,14 +89,14 @@ impl Whole {
 /// The length of chains: long enough that members stay most of the time.
 const LENGTH: u32 = 16;
 
-/// The requests of all tasks at a batch size: more tasks for small ones.
+/// The requests of all tasks at a batch size.
 const REQUESTS: usize = 64;
 
-/// A level of internal nodes is at least a third as wide as the leaves in parse trees, and half as wide in complete trees.
+/// A level of internal nodes is at least a third as wide as the leaves.
 const WIDTHS: f64 = 3.0;
 
-/// The numbers of requests at which tasks are measured: all batch sizes for chains; for trees fewer, because many nodes of a tree are
-/// ready at a time. None where not all cells of a request are wanted, and on GPUs, which do not time single steps.
+/// The numbers of requests at which tasks are measured; fewer for trees, of which many nodes are ready at a time. None if not all cells
+/// are wanted, and on GPUs, which do not time single steps.
 pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
@@ -161,7 +156,6 @@ fn mixed(place: u32, stride: u32) -> u32 {
     place * stride % (2 * LENGTH) + 1
 }
 
-/// Adds the times of all tasks but the first of each worker.
 fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u32, whole: &mut Whole) {
     let (names, trees) = (cells_of(&wanted.model), wanted.model.takes_trees());
     for (before, task) in served.in_turn() {
@@ -187,8 +181,8 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
     }
 }
 
-/// The size among `batches` that stands for a step of another size, scaled in proportion: the sizes in trees are not chosen. Beyond
-/// the largest, sizes go on in steps of an eighth.
+/// The size that stands for a step of a near size, which is scaled: the sizes in trees are not chosen. Above `batches`, sizes go on in
+/// steps of an eighth.
 fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     const NEAR: u32 = 16;
     let largest = batches.last().copied()?;
@@ -197,12 +191,10 @@ fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     around.min_by_key(|batch| batch.abs_diff(size)).filter(|batch| batch.abs_diff(size) <= batch / NEAR)
 }
 
-/// The requests of all tasks of a listed network at a batch size: more tasks for small ones.
 const LISTED_REQUESTS: u32 = 16;
 
-/// Measures the operators of a listed network in tasks of whole requests, as padded batching submits them, once for each number of
-/// tokens and each batch size. The time of a task's first step includes gathering the requests' activations; scattering them at
-/// the end belongs to the task. A GPU does not time the steps of a task, so there each operator is measured by itself.
+/// Measures the operators of a listed network in tasks of whole requests, for each number of tokens and each batch size. The first
+/// step includes the gather; the scatter belongs to the task. On a GPU each operator is also measured by itself.
 pub fn measure_listed(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -227,7 +219,6 @@ pub fn measure_listed(
     Ok(())
 }
 
-/// Adds the times of all full tasks but the first of each worker.
 fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, served: &Served, profile: &mut Profile) {
     let cells = wanted.model.cell_types();
     let apart = (!settings.executor.abilities().logs_steps).then(|| one_by_one(wanted, input, batch, profile));
@@ -247,7 +238,6 @@ fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, s
     profile.launches.entry(batch).or_default().add(served.decisions);
 }
 
-/// The sum of the times of a network's operators, each measured by itself.
 fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nanos {
     let Some(network) = wanted.model.network() else { return Nanos::ZERO };
     let time =

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use batchlab::network::spec::Spec;
+use batchlab::network::Spec;
 use batchlab::network::weights::Weights;
 use batchlab::workload::model::Model;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
-//! The CPU backend: real networks in real time.
+//! The CPU backend: it computes networks in real time.
 //!
-//! A worker is a thread with a queue of its own, or several, each of which has some of its streams. Jobs to a thread and reports from
-//! it travel in queues without locks; the states of requests stand in a table with a lock for each request, which is held for
-//! copies alone. A thread keeps the rows of a batch in place as long as its members stay.
+//! A worker is a thread with a queue, or several threads that share its streams. Jobs and reports travel in queues without locks. The
+//! states of requests are in a table with a lock for each request, which is held only for copies. A thread keeps the rows of a batch in
+//! place while its members stay.
 
 mod queries;
 mod rows;
@@ -37,60 +37,48 @@ use crate::task::{Completion, MemberList, Task};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::trace::Requests;
 
-/// Workers that are threads, on the monotonic clock.
+/// Threads as workers, on the monotonic clock.
 pub struct Cpu {
     epoch: Instant,
     table: Arc<Table>,
-    /// A queue for each thread, those of one worker behind each other.
+    /// A queue for each thread, worker by worker.
     jobs: Vec<Sender<Job>>,
-    /// The threads of a worker.
+    /// The number of threads of a worker.
     lanes: usize,
     reports: Receiver<Report>,
-    /// Reports that have come and were not passed on, by finish, those of one instant by submission.
+    /// Reports that were not passed on yet, by finish, then by submission.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
-    /// Lists of tasks that are done, kept for their memory.
+    /// Lists of completed tasks, kept for their memory.
     spare: Vec<MemberList>,
-    /// Tasks that were submitted and not passed on.
+    /// Tasks that were submitted and whose completion was not passed on.
     unfinished: usize,
-    /// The driver has a core of its own, on which it may spin.
+    /// The driver has a core of its own, so that it may spin.
     spins: bool,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// Held for its end.
     _pinned: Option<Pinned>,
 }
 
-/// The threads of each of so many workers that have so many streams: one for each stream, but together no more than there are cores.
+/// The number of threads of a worker: one for each stream, but all workers' threads together at most one for each core.
 pub fn lanes(workers: usize, streams: u16) -> usize {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     usize::from(streams).min(cores / workers.max(1)).max(1)
 }
 
 impl Cpu {
-    /// Starts the workers; the clock starts when they are ready. `requests` are those of the run, by their ids. The
-    /// calling thread is taken for the driver's: where there are more cores than workers it keeps to one of them until
-    /// the value is dropped.
-    ///
-    /// # Errors
-    /// A thread that can't be started.
+    /// Starts the workers; the clock starts when they are ready. The calling thread is the driver's: if there are more cores than
+    /// workers, it keeps to one of them until the value is dropped.
     pub fn new(network: Arc<Network>, requests: &Requests, workers: usize) -> Result<Cpu> {
         Cpu::start(network, requests, [workers, 1], None)
     }
 
-    /// The same with so many threads for each worker, which its streams share in turn: the tasks of one stream run in order, those
-    /// of streams on different threads side by side.
-    ///
-    /// # Errors
-    /// Those of [`Cpu::new`].
+    /// The same with `lanes` threads for each worker, among which its streams are distributed. Tasks on different threads run at the
+    /// same time.
     pub fn with_lanes(network: Arc<Network>, requests: &Requests, workers: usize, lanes: usize) -> Result<Cpu> {
         Cpu::start(network, requests, [workers, lanes.max(1)], None)
     }
 
-    /// The same with workers that tell `log` of each step that they run inside of tasks of whole requests, in order. A
-    /// driver need not listen before the end of the run.
-    ///
-    /// # Errors
-    /// Those of [`Cpu::new`].
+    /// The same with workers that send the time of each step of tasks of whole requests to `log`, in order.
     pub fn logging(network: Arc<Network>, requests: &Requests, workers: usize, log: Sender<StepTime>) -> Result<Cpu> {
         Cpu::start(network, requests, [workers, 1], Some(log))
     }
@@ -118,7 +106,7 @@ impl Cpu {
             threads: Vec::with_capacity(threads),
             _pinned: None,
         };
-        // Nothing is sent: the queue closes when each worker has dropped its end.
+        // Nothing is sent: the queue closes when all workers have dropped their ends.
         let (setting_up, ready) = channel::<std::convert::Infallible>();
         for (id, lane) in (0..workers as u16).flat_map(|id| (0..lanes).map(move |lane| (id, lane))) {
             let (sender, jobs) = channel();
@@ -129,8 +117,8 @@ impl Cpu {
             let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(threads::keep_to);
-                // The products of a worker run on its own thread. Without the pool they would run on others, and
-                // come to the same.
+                // The products of a worker run on its own thread. Without the pool they would run on others, with the same
+                // results.
                 let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
                 drop(setting_up);
                 worker.serve(&jobs, &reporter);
@@ -146,13 +134,11 @@ impl Cpu {
         Ok(cpu)
     }
 
-    /// The digest of what a request came to ([`Output::digest`](crate::network::reference::Output::digest)), once it has
-    /// finished.
+    /// The [digest](crate::network::reference::Output::digest) of a request's output, once it has finished.
     pub fn digest(&self, request: RequestId) -> Option<u64> {
         self.table.digest(request)
     }
 
-    /// The time on the run's clock.
     fn on_clock(&self, instant: Instant) -> Nanos {
         Nanos(instant.saturating_duration_since(self.epoch).as_nanos() as u64)
     }
@@ -163,7 +149,7 @@ impl Cpu {
         self.spare.push(report.members);
     }
 
-    /// Takes what has been reported and gives the earliest.
+    /// Takes all reports and returns the earliest completion.
     fn next_due(&mut self) -> Option<Completion> {
         while let Ok(report) = self.reports.try_recv() {
             self.note(report);
@@ -173,8 +159,8 @@ impl Cpu {
         Some(Completion { task, start, finish })
     }
 
-    /// Waits for a report, but not beyond `deadline`. While nothing runs there is time to sleep even for a driver that
-    /// has a core of its own: the next event is at the deadline.
+    /// Waits for a report, but not beyond `deadline`. While nothing runs, the next event is at the deadline, so that even a driver with
+    /// a core of its own sleeps.
     fn await_report(&self, deadline: Option<Instant>) -> Option<Report> {
         if self.spins && self.unfinished > 0 {
             return threads::spin(&self.reports, deadline);
@@ -196,7 +182,7 @@ impl Backend for Cpu {
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
         let members = members.expect("the driver lists the members for a backend that wants them");
         self.unfinished += 1;
-        // A worker outlives its queue: it breaks off in no task.
+        // A worker outlives its queue: it ends in no task.
         let thread = task.worker.index() * self.lanes + task.stream.index() % self.lanes;
         let _ = self.jobs[thread].send(Job { id, steps: SmallVec::from_slice(task.steps), members });
     }
@@ -236,12 +222,12 @@ impl Backend for Cpu {
 }
 
 impl Drop for Cpu {
-    /// Tasks that have not begun are left undone.
+    /// Tasks that have not begun do not run.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs.clear();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so itself.
+            // A panic was printed by the thread.
             let _ = thread.join();
         }
     }

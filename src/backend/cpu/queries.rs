@@ -1,5 +1,5 @@
-//! The queries of a batch of a network that a file lists: what they have come to stays in place from operator to operator, and is
-//! brought together from the table, and put there, only when the members change or the task is over.
+//! The queries of a batch of a listed network. Their activations stay in place from operator to operator; they are gathered from the
+//! table, and written back, only when the members change or the task ends.
 
 use super::table::Table;
 use crate::network::Scratch;
@@ -7,26 +7,24 @@ use crate::network::operators::{Activations, Operators};
 use crate::task::{NodeRef, Step};
 use crate::units::NodeId;
 
-/// The queries that stand on one thread.
 #[derive(Debug, Default)]
 pub struct Queries {
-    /// The node that each has passed last; padding is nobody's.
+    /// The last node of each query; `None` for padding.
     members: Vec<Option<NodeRef>>,
-    /// What they have come to.
+    /// The activations after these nodes.
     passed: Activations,
-    /// Room for what they come to next.
+    /// Memory for the next activations.
     next: Activations,
-    /// The table does not have it yet.
+    /// The activations are newer than the table.
     ahead: bool,
 }
 
 impl Queries {
-    /// Forgets all of them.
     pub fn clear(&mut self) {
         *self = Queries::default();
     }
 
-    /// Whether these nodes are the next of all queries, in this order, and of this step's cell.
+    /// Whether these nodes are the next ones of all queries, in this order, and of this step's cell.
     pub fn go_on_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
         let is_next = |(member, node): (&Option<NodeRef>, &NodeRef)| {
             member.is_some_and(|NodeRef { request, node: at }| *node == NodeRef { request, node: NodeId(at.0 + 1) })
@@ -37,7 +35,7 @@ impl Queries {
             && self.members.iter().zip(nodes).all(is_next)
     }
 
-    /// Runs these nodes as one batch, padded to the step's size. Says whether the queries were in place.
+    /// Runs these nodes as one batch, padded to the step's size. Returns whether the queries were in place.
     pub fn run(
         &mut self,
         step: &Step,
@@ -59,7 +57,7 @@ impl Queries {
         stay
     }
 
-    /// Brings together what these nodes take. A node that can't run makes its request fail and is padding from then on.
+    /// Gathers the activations that these nodes read. If a node can't run, its request fails and its query is padding.
     fn gather(&mut self, step: &Step, nodes: &[NodeRef], operators: &Operators, table: &Table) {
         self.members.clear();
         self.passed.clear();
@@ -81,7 +79,7 @@ impl Queries {
         self.passed.pad(size);
     }
 
-    /// Puts what the queries have come to into the table, unless it is there. They stay.
+    /// Writes the activations to the table, unless they are there. The queries stay.
     pub fn put(&mut self, table: &Table) {
         if !std::mem::take(&mut self.ahead) {
             return;

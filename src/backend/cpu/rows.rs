@@ -1,8 +1,7 @@
-//! A batch's rows: where a cell finds the states that it takes, and leaves those that it makes.
+//! The rows of a batch: the states that a cell reads and writes.
 //!
-//! The states that one node leaves are those that the next one takes, row by row, as long as the members stay: then
-//! nothing is copied, and two buffers change places. A state never changes once it has been made, so that rows may stay as
-//! long as nothing else needs the room, whoever else has copies of them.
+//! While the members stay, the states that a step writes are those that the next step reads: nothing is copied, and two buffers are
+//! swapped. A state never changes after it was written, so that copies elsewhere do not matter.
 
 use super::table::Table;
 use crate::network::{Batch, Network, Scratch};
@@ -13,34 +12,32 @@ use crate::units::{CellId, NodeId};
 #[derive(Debug)]
 pub struct Rows {
     cell: CellId,
-    /// The numbers in a state.
     width: usize,
     rows: Vec<Row>,
-    /// The states that the rows take, one behind the other.
+    /// The states that the rows read, row after row.
     taken: Vec<f32>,
-    /// Where each row's states end, counted in states.
+    /// The end of each row's states, counted in states.
     taken_ends: Vec<u32>,
     tokens: Vec<u32>,
     token_ends: Vec<u32>,
-    /// The state that each row has left.
+    /// The new state of each row.
     made: Vec<f32>,
-    /// The words that each row has written since its state was last put into the table. There may be more than rows.
+    /// The words that each row has written since its state was last put into the table. May be longer than `rows`.
     words: Vec<Vec<u32>>,
 }
 
-/// One row of a batch.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// The node that has run; padding is nobody's.
+    /// The node that has run; `None` for padding.
     member: Option<NodeRef>,
-    /// The last node that this row can hold: behind it another cell follows, or a branch, or the end.
+    /// The last node of this row: after it comes another cell, a branch or the end.
     run_end: NodeId,
-    /// The size of a node's input, 0 if it has none.
+    /// The number of tokens that the node reads, for cells whose input has a size; otherwise 0.
     input: u32,
 }
 
 impl Row {
-    /// Computed because the batch has that size. It takes the word 0.
+    /// Padding reads the word 0.
     const PADDING: Row = Row { member: None, run_end: NodeId(0), input: 0 };
 
     /// The node that may run next in this row.
@@ -51,7 +48,6 @@ impl Row {
 }
 
 impl Rows {
-    /// No rows of this cell type; a state is `width` numbers.
     pub fn new(cell: CellId, width: usize) -> Rows {
         Rows {
             cell,
@@ -66,14 +62,13 @@ impl Rows {
         }
     }
 
-    /// Forgets all rows.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.made.clear();
         self.words.iter_mut().for_each(Vec::clear);
     }
 
-    /// The number of rows, padding included.
+    /// The number of rows, with padding.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -88,12 +83,12 @@ impl Rows {
         self.rows.iter().all(|row| row.next().is_some())
     }
 
-    /// How many rows have a next node.
+    /// The number of rows with a next node.
     pub fn going_on(&self) -> usize {
         self.rows.iter().filter(|row| row.next().is_some()).count()
     }
 
-    /// Passes to the next node in each row: what the rows left is what they take. Padding stays what it was.
+    /// Advances each row to its next node, which reads the state that the row has written.
     pub fn go_on(&mut self) {
         std::mem::swap(&mut self.taken, &mut self.made);
         self.taken_ends.clear();
@@ -105,8 +100,8 @@ impl Rows {
         }
     }
 
-    /// Brings the states together that these nodes take, and fills the batch up to `size` with padding. A node that can't
-    /// run makes its request fail and is padding from then on.
+    /// Gathers the states that these nodes read, and adds padding up to `size` rows. If a node can't run, its request fails and its row is
+    /// padding.
     pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table) {
         self.rows.clear();
         self.taken.clear();
@@ -131,13 +126,13 @@ impl Rows {
         }
     }
 
-    /// Computes the states that the rows leave.
+    /// Computes the new states.
     pub fn run(&mut self, network: &Network, padded_to: u32, scratch: &mut Scratch) {
         self.tokens.clear();
         self.token_ends.clear();
         for row in &self.rows {
             match row.member {
-                // The words of an input are counted from 0; any other cell has that of its node.
+                // The words of an input are counted from 0; other cells read the word of their node.
                 Some(at) if row.input > 0 => self.tokens.extend((0..row.input).map(|i| network.token(at.request, i))),
                 Some(at) => self.tokens.push(network.token(at.request, at.node.0)),
                 None => self.tokens.push(0),
@@ -162,7 +157,7 @@ impl Rows {
         }
     }
 
-    /// Puts what each row has left into the table. The rows stay.
+    /// Writes the new state of each row to the table. The rows stay.
     pub fn put_all(&mut self, table: &Table) {
         for row in 0..self.rows.len() {
             if let Some(member) = self.rows[row].member {
@@ -171,12 +166,12 @@ impl Rows {
         }
     }
 
-    /// Puts what the rows without a next node have left into the table, and makes them padding; `ended` is told of each.
+    /// Writes the states of rows without a next node to the table and turns the rows into padding; calls `ended` for each.
     pub fn put_ended(&mut self, table: &Table, ended: impl FnMut(NodeRef)) {
         self.dismiss(table, |row| row.next().is_none(), ended);
     }
 
-    /// Puts what all rows have left into the table, and makes them padding; `left` is told of each.
+    /// The same for all rows.
     pub fn dismiss_all(&mut self, table: &Table, left: impl FnMut(NodeRef)) {
         self.dismiss(table, |_| true, left);
     }

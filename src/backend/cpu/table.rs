@@ -1,8 +1,7 @@
-//! The states of the requests: every request owns its own.
+//! The states of all requests.
 //!
-//! A worker takes from here what a batch needs and puts back what it came to. Each request has a lock of its own, which
-//! is held for the copies of one node. Whatever a worker does, a request ends here once: with the digest of its output, or
-//! with the reason why it has none.
+//! Workers gather the states of a batch from here and write new ones back. Each request has a lock, which is held for the copies of one
+//! node. A request ends here exactly once: with the digest of its output, or with the reason why it has none.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,83 +12,73 @@ use crate::task::NodeRef;
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
 
-/// The states of all requests of a run.
 pub struct Table {
     graphs: Arc<[CellGraph]>,
     network: Arc<Network>,
-    /// The numbers in a state.
+    /// The width of a state.
     width: usize,
     slots: Box<[Mutex<Slot>]>,
 }
 
-/// What there is of a request.
 enum Slot {
-    /// Nothing yet.
     Fresh,
     Chain(Box<Chain>),
     Graph(Box<Nodes>),
     /// The digest of its output.
     Done(u64),
-    /// Why it has none, until somebody has asked.
+    /// Why it has none, until this was asked.
     Failed(Option<Box<str>>),
 }
 
-/// A request whose nodes need nothing but the node before.
+/// A request whose nodes need only the node before.
 struct Chain {
-    /// How many of its nodes have run.
+    /// The number of nodes that have run.
     done: u32,
-    /// The state after the last of them.
     state: Vec<f32>,
     words: Vec<u32>,
 }
 
 /// A request whose nodes are a general graph.
 struct Nodes {
-    /// Room for states; it grows to the most that are needed at one time.
+    /// Memory for states. It grows to the largest number that is needed at one time.
     states: Vec<f32>,
     vacant: Vec<u32>,
-    /// For each node where its state stands, or why it does not.
+    /// The place of each node's state, or why there is none.
     place: Box<[u32]>,
-    /// For each node, how many others have yet to take its state. That of a node that no other needs stays.
+    /// For each node, how many others still need its state. The state of a node that no other needs stays.
     takers: Box<[u32]>,
-    /// How many nodes have not run.
+    /// The number of nodes that have not run.
     left: u32,
     words: Vec<(u32, u32)>,
 }
 
 /// The node has not run.
 const AHEAD: u32 = u32::MAX;
-/// All that needed the node's state have taken it.
+/// All nodes that needed the state have taken it.
 const TAKEN: u32 = u32::MAX - 1;
 
 impl Table {
-    /// Requests of these graphs, none of whose nodes have run.
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> Table {
         let slots = graphs.iter().map(|_| Mutex::new(Slot::Fresh)).collect();
         let width = network.state();
         Table { graphs, network, width, slots }
     }
 
-    /// The graphs of all requests.
     pub fn graphs(&self) -> &[CellGraph] {
         &self.graphs
     }
 
-    /// The graph of a request.
     pub fn graph(&self, request: RequestId) -> &CellGraph {
         &self.graphs[request.index()]
     }
 
-    /// Where a node of a cell type stands.
-    ///
-    /// # Errors
-    /// Says that there is no such node: it is a mistake of the policy.
+    /// The place of a node that a policy runs as this cell type. If there is no such node, the policy is wrong.
     pub fn place(&self, at: NodeRef, cell: CellId) -> Result<NodePlace, String> {
         shared::node_of_cell(self.graph(at.request), at.node, cell, &self.network)
     }
 
-    /// Appends the states that a node needs, in the order of its inputs, and gives up those that no other node needs. For a
-    /// request that has failed they are zeros; a node that can't run yet, or has run, makes its request fail.
+    /// Appends the states that a node needs, in the order of its inputs, and frees those that no other node needs. If the node can't run
+    /// yet or has run, the request fails. States of failed requests are zeros.
     pub fn take(&self, at: NodeRef, states: &mut Vec<f32>) {
         let mut slot = self.slot(at.request);
         let before = states.len();
@@ -121,14 +110,13 @@ impl Table {
         }
     }
 
-    /// Puts the state after a node, and the words that have been written since the last state that was put. With the last
-    /// node the request is done.
+    /// Stores the state after a node and the words since the last stored state. The last node completes the request.
     pub fn put(&self, at: NodeRef, cell: CellId, state: &[f32], words: &[u32]) {
         let mut slot = self.slot(at.request);
         if matches!(*slot, Slot::Done(_) | Slot::Failed(_)) {
             return;
         }
-        // Without a branch inside of it the loop is a few vector instructions a line.
+        // Without a branch, the loop is a few vector instructions.
         if !state.iter().fold(true, |finite, number| finite & number.is_finite()) {
             let cell = self.network.cell_name(cell);
             slot.fail(format!("non-finite numbers in the state after node {} (cell {cell})", at.node));
@@ -156,19 +144,19 @@ impl Table {
         }
     }
 
-    /// The same for what a query of a network that a file lists has come to behind a node.
+    /// The same for the activation of a listed network's query.
     pub fn put_activation(&self, at: NodeRef, activation: &[f32]) {
         if let Some((cell, _)) = shared::find_node(self.graph(at.request), at.node) {
             self.put(at, cell, activation, &[]);
         }
     }
 
-    /// Makes a request fail, unless it is done or has failed before.
+    /// Fails a request, unless it is done or has failed before.
     pub fn fail(&self, request: RequestId, reason: String) {
         self.slot(request).fail(reason);
     }
 
-    /// Makes a request fail if nodes of it are left: its task is over.
+    /// Fails a request that has nodes left: its task has ended.
     pub fn expect_done(&self, request: RequestId) {
         let mut slot = self.slot(request);
         let nodes = self.graph(request).nodes();
@@ -181,7 +169,7 @@ impl Table {
         slot.fail(shared::left_over(left, nodes));
     }
 
-    /// Why a request failed; says so once.
+    /// Why a request failed; returned once.
     pub fn failure(&self, request: RequestId) -> Option<String> {
         match &mut *self.slot(request) {
             Slot::Failed(reason) => reason.take().map(String::from),
@@ -204,7 +192,7 @@ impl Table {
     }
 
     fn slot(&self, request: RequestId) -> MutexGuard<'_, Slot> {
-        // Nothing under the lock panics half way through a change.
+        // No code under the lock panics in the middle of a change.
         self.slots[request.index()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -264,7 +252,7 @@ impl Nodes {
 
     fn put(&mut self, node: u32, state: &[f32], words: &[u32]) {
         if self.place[node as usize] != AHEAD {
-            return; // It stood in one batch twice, with the same result.
+            return; // It was in one batch twice, with the same result.
         }
         let place = self.vacant.pop().unwrap_or((self.states.len() / state.len()) as u32);
         let from = place as usize * state.len();

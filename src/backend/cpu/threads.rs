@@ -13,8 +13,8 @@ use core_affinity::CoreId;
 use crate::backend::shared::LOOKS;
 use crate::clock;
 
-/// Spins until something comes, `until` has come, or nobody is left who could send. Between glances at the clock the core
-/// is offered to other threads, which costs little where there are none.
+/// Spins until an item arrives, `until` is reached, or the queue is closed. Between reads of the clock the core is offered to other
+/// threads.
 pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
     loop {
         for _ in 0..LOOKS {
@@ -31,43 +31,41 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
     }
 }
 
-/// The cores of a run, shared out.
 pub struct Cores {
     free: std::vec::IntoIter<CoreId>,
-    /// There is a core for each worker and one more, so that a thread that waits may spin.
+    /// There are more cores than workers, so that a waiting thread may spin.
     pub spare: bool,
 }
 
 impl Cores {
-    /// Shares out the cores that the calling thread may use. Where there are fewer cores than workers nobody is pinned.
+    /// The cores that the calling thread may use. With fewer cores than workers, no thread is pinned.
     pub fn share(workers: usize) -> Cores {
         let mut cores = core_affinity::get_core_ids().unwrap_or_default();
         if cores.len() < workers {
             cores.clear();
         }
-        // A container may have a share of the machine's time that is less than its cores.
+        // A container's share of the machine's time may be less than its cores.
         let usable = available_parallelism().map_or(1, NonZero::get);
         Cores { free: cores.into_iter(), spare: usable > workers }
     }
 
-    /// Pins the calling thread, the driver's, for as long as the value lives, if there is a core to spare for it. Comes
-    /// behind the start of the workers, which would inherit the core.
+    /// Pins the calling thread, the driver's, while the value lives, if there is a core to spare. Call it after the start of the
+    /// workers, which would inherit the core.
     pub fn pin_driver(&mut self) -> Option<Pinned> {
         if self.spare { Pinned::to(self.free.next()?) } else { None }
     }
 
-    /// A core for the next worker.
     pub fn for_worker(&mut self) -> Option<CoreId> {
         self.free.next()
     }
 }
 
-/// Keeps the calling thread on a core. Whether the system did so makes no difference to a result.
+/// Keeps the calling thread on a core. Results do not depend on it.
 pub fn keep_to(core: CoreId) {
     let _ = core_affinity::set_for_current(core);
 }
 
-/// The calling thread keeps to one core until this is dropped: threads that it starts later would inherit the core.
+/// The calling thread keeps to one core until this is dropped.
 #[cfg(target_os = "linux")]
 pub struct Pinned {
     before: nix::sched::CpuSet,
@@ -85,7 +83,7 @@ impl Pinned {
 #[cfg(target_os = "linux")]
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // The cores were allowed before; if they no longer are, the system has a reason.
+        // If the system no longer allows these cores, it has a reason.
         let _ = nix::sched::sched_setaffinity(THIS_THREAD, &self.before);
     }
 }
@@ -93,7 +91,7 @@ impl Drop for Pinned {
 #[cfg(target_os = "linux")]
 const THIS_THREAD: nix::unistd::Pid = nix::unistd::Pid::from_raw(0);
 
-/// Other systems don't say where a thread may run, so that a pin could not be undone: there is none.
+/// On other systems a pin could not be undone, because they do not say where a thread may run.
 #[cfg(not(target_os = "linux"))]
 pub struct Pinned {}
 

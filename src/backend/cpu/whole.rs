@@ -8,23 +8,21 @@ use crate::clock;
 use crate::task::Step;
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
-/// How long a worker took for one run of a step.
+/// The time of a step on a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTime {
-    /// The task.
     pub task: TaskId,
-    /// The cell that ran.
     pub cell: CellId,
-    /// The rows, padding included.
+    /// The number of rows, with padding.
     pub batch: u32,
-    /// From before rows are brought together until those that have ended are in the table.
+    /// From before the gather until the rows that have ended are in the table.
     pub time: Nanos,
-    /// The rows are those that the cell ran on before, and none ended.
+    /// No row joined or ended at this step.
     pub stayed: bool,
 }
 
 impl Worker {
-    /// Runs all nodes of these requests. Those that the steps don't reach make their requests fail.
+    /// Runs all nodes of these requests. Requests with nodes that the steps do not reach fail.
     pub fn run_whole(&mut self, task: TaskId, steps: &[Step], requests: &[RequestId]) {
         self.batches.iter_mut().for_each(Rows::clear);
         self.list.begin(requests, self.table.graphs());
@@ -37,7 +35,7 @@ impl Worker {
                 let stayed = self.run_step(step);
                 if let (Some(log), Some(began)) = (&self.log, began) {
                     let time = Nanos(began.elapsed().as_nanos() as u64);
-                    // Whoever does not listen any more does not want to know.
+                    // The receiver may be gone.
                     let _ = log.send(StepTime { task, cell: step.cell, batch: step.batch, time, stayed });
                 }
             }
@@ -48,8 +46,8 @@ impl Worker {
         self.batches.iter_mut().for_each(Rows::clear);
     }
 
-    /// Runs a step once. Rows stay in place as long as nobody is ready to join them; those that have ended run on as
-    /// padding while the step is as large as before. Says whether rows stayed and none ended.
+    /// Runs a step once. Rows stay in place as long as no node is ready to join them; those that have ended run on as padding while the
+    /// step is as large as before. Returns whether no row joined or ended.
     fn run_step(&mut self, step: &Step) -> bool {
         let size = step.batch as usize;
         if let Some(operators) = self.network.operators() {

@@ -1,4 +1,4 @@
-//! A worker: a thread that runs its jobs in order.
+//! A thread of a worker, which runs its jobs in order.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,33 +21,26 @@ use crate::network::{Network, Scratch};
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, TaskId, WorkerId};
 
-/// A worker that may spin does so for this long before it sleeps: longer than the gaps between requests under any load
-/// whose latencies are looked at, because waking up takes as long as many a task.
+/// How long a worker that may spin does so before it sleeps. Waking up takes as long as many tasks, so this is longer than the gaps
+/// between requests at any measured load.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A task on its way to its worker.
 pub struct Job {
-    /// The task.
     pub id: TaskId,
-    /// What it runs.
     pub steps: SmallVec<[Step; 1]>,
-    /// On which nodes.
     pub members: MemberList,
 }
 
-/// The report that a task is done, by the clock of the machine.
+/// A completed task, on the machine's clock.
 pub struct Report {
-    /// The task.
     pub task: TaskId,
-    /// When the worker took it.
     pub start: Instant,
-    /// When all of its states were where they are needed.
+    /// When all of its states were in place.
     pub finish: Instant,
-    /// Its members' list, which nobody needs any more.
+    /// For its memory.
     pub members: MemberList,
 }
 
-/// What a worker's thread owns.
 pub struct Worker {
     id: WorkerId,
     alone: bool,
@@ -57,20 +50,19 @@ pub struct Worker {
     pub(super) stop: Arc<AtomicBool>,
     /// The rows of each cell type.
     pub(super) batches: Vec<Rows>,
-    /// The queries in place, of a network that a file lists: it has these in place of rows.
+    /// The queries of a listed network, in place of rows.
     pub(super) queries: Queries,
-    /// The cell type whose rows are ahead of the table, if one is.
+    /// The cell type whose rows are newer than the table.
     ahead: Option<CellId>,
     pub(super) scratch: Scratch,
     pub(super) list: ReadyList,
-    /// The nodes of a step, kept for its memory.
+    /// The nodes of a step; kept for its memory.
     pub(super) nodes: Vec<NodeRef>,
-    /// Who is told of the steps of whole requests, if anybody is.
+    /// Receives the times of steps of whole requests.
     pub(super) log: Option<Sender<StepTime>>,
 }
 
 impl Worker {
-    /// A worker without rows.
     pub fn new(id: WorkerId, network: Arc<Network>, table: Arc<Table>, stop: Arc<AtomicBool>) -> Worker {
         Worker {
             id,
@@ -89,17 +81,16 @@ impl Worker {
         }
     }
 
-    /// Says whether this is the only worker, so that no other will ask for the states that it holds.
+    /// Sets whether this is the only worker, so that no other needs the states that it holds.
     pub fn alone(self, alone: bool) -> Worker {
         Worker { alone, ..self }
     }
 
-    /// Says whether its thread has a core that nobody else needs, so that it may spin for its next job.
+    /// Sets whether its thread has a core of its own, so that it may spin for its next job.
     pub fn spinning(self, spins: bool) -> Worker {
         Worker { spins, ..self }
     }
 
-    /// Says who is told of the steps of whole requests.
     pub fn logging(self, log: Option<Sender<StepTime>>) -> Worker {
         Worker { log, ..self }
     }
@@ -120,7 +111,7 @@ impl Worker {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
                 self.broke_off(&job, &*panic);
             }
-            // Without a driver that listens the queue of jobs is closed too.
+            // If the driver is gone, the queue of jobs is closed too.
             let _ = reports.send(Report { task: job.id, start, finish: clock::now(), members: job.members });
         }
     }
@@ -130,7 +121,7 @@ impl Worker {
         spun.or_else(|| jobs.recv().ok())
     }
 
-    /// Runs a job; the states of its rows may be ahead of the table then.
+    /// Runs a job. Its rows may then be newer than the table.
     pub fn run(&mut self, job: &Job) {
         match (&job.members, &job.steps[..]) {
             (MemberList::Requests(requests), steps) => {
@@ -178,8 +169,8 @@ impl Worker {
         self.ahead = Some(step.cell);
     }
 
-    /// Puts the states that are ahead into the table, unless the next job goes on with exactly these rows. While there is no
-    /// next job, a worker that is alone waits for it, if no request ends.
+    /// Writes newer states to the table, unless the next job continues with exactly these rows. Without a next job, the only worker
+    /// waits for one if no request ends.
     pub fn settle(&mut self, next: Option<&Job>) {
         if let Some(operators) = self.network.operators() {
             let stay = match next {
@@ -215,14 +206,13 @@ impl Worker {
         }
     }
 
-    /// Makes sure that there are rows for a cell type.
     pub(super) fn make_room(&mut self, cell: CellId) {
         for new in self.batches.len()..=cell.index() {
             self.batches.push(Rows::new(CellId(new as u16), self.network.state()));
         }
     }
 
-    /// A job panicked: its requests fail, and nothing of what it worked on is used again.
+    /// A job panicked: its requests fail, and the memory that it used is dropped.
     fn broke_off(&mut self, job: &Job, panic: &(dyn Any + Send)) {
         let message =
             panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -300,13 +300,13 @@ fn operators_are_judged_one_by_one() {
                 let mut wrong = found.clone();
                 wrong[begin + length / 2] += 0.2 * root_mean_square(&found[begin..begin + length]).max(0.5) as f32;
                 let said = judge(&wrong).unwrap_err();
-                let name = format!("behind operator \"{}\", number {} is ", operator.name, length / 2);
+                let name = format!("after operator \"{}\", number {} is ", operator.name, length / 2);
                 assert!(said.starts_with(&name), "{precision}: {said}");
                 begin += length;
             }
-            assert!(judge(&found[1..]).unwrap_err().contains(" numbers behind its operators, not "));
+            assert!(judge(&found[1..]).unwrap_err().contains(" numbers after its operators, not "));
             let other = coarsely(&network, precision, RequestId(9), &graph);
-            assert!(judge(&other).unwrap_err().starts_with("behind operator \"project\""), "another request's");
+            assert!(judge(&other).unwrap_err().starts_with("after operator \"project\""), "another request's");
         }
     }
 }

@@ -1,16 +1,14 @@
-//! A feed-forward block, the stage that staged networks are made of: each token on its own goes through
-//! y = x + W₂ relu(W₁ x + b₁) + b₂, and the request's state is the mean over its tokens.
+//! A feed-forward block, the stage of staged networks: y = x + W₂ relu(W₁ x + b₁) + b₂ for each token. The request's state is the
+//! mean over its tokens.
 
-use super::embedding::Embedding;
-use super::pack;
+use super::{Embedding, pack};
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
 
-/// The tokens that are computed at once: more would only take more memory.
+/// The tokens of a product. More would only take more memory.
 const BLOCK: usize = 512;
 
-/// The cell of a feed-forward network.
 #[derive(Debug)]
 pub struct Dense {
     embedding: Embedding,
@@ -21,7 +19,6 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// The cell with the weights `dense.*`.
     pub(super) fn new(spec: &Spec, weights: &Weights) -> Dense {
         let hidden = spec.hidden as usize;
         Dense {
@@ -35,11 +32,11 @@ impl Dense {
 }
 
 impl Cell for Dense {
-    /// Padding is computed as words are, and then left out of the mean. A row without words leaves zeros.
+    /// Padding is computed like words and left out of the mean. The state of a row without words is zeros.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inner) = (self.embedding.width(), self.second.inputs());
+        let (hidden, inner) = (self.embedding.width, self.second.inputs());
         out.fill(0.0);
-        // Every place of every row, padding included: all rows are as long as the longest, or as they are padded to.
+        // Every place of every row. With padding, all rows have the padded length, or that of the longest row.
         let longest = (0..batch.rows).map(|row| batch.tokens_of(row).len()).max().unwrap_or(0);
         let padded = if batch.padded_to == 0 { None } else { Some(longest.max(batch.padded_to as usize)) };
         let mut places = (0..batch.rows).flat_map(|row| {
@@ -94,7 +91,7 @@ impl Cell for Dense {
     }
 }
 
-/// The positive part; what is no number stays none.
+/// The positive part. NaN stays NaN.
 fn relu(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }

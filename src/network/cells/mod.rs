@@ -1,10 +1,7 @@
-//! The cells, a file each.
+//! The cells of the built-in models.
 
-pub mod childsum;
-pub mod dense;
-pub mod embedding;
-pub mod gru;
-pub mod lstm;
+mod chain;
+mod dense;
 pub mod seq2seq;
 pub mod tree;
 
@@ -16,33 +13,33 @@ use super::{Cell, Spec};
 use crate::workload::model::Model;
 
 /// A model's cells, in the order of their types ([`Model::cell_types`]).
-pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Box<dyn Cell>> {
+pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
+    let childsum_leaf = || Arc::new(tree::Leaf::new(spec, weights, "childsum.weight_iou_x", "childsum.bias_iou"));
     match model {
-        Model::Lstm => vec![Box::new(lstm::Lstm::new(spec, weights))],
-        Model::Gru => vec![Box::new(gru::Gru::new(spec, weights))],
+        Model::Lstm => vec![Arc::new(chain::Lstm::new(spec, weights))],
+        Model::Gru => vec![Arc::new(chain::Gru::new(spec, weights))],
         Model::Seq2Seq => {
-            vec![Box::new(seq2seq::Decoder::new(spec, weights)), Box::new(seq2seq::Encoder::new(spec, weights))]
+            vec![Arc::new(seq2seq::Decoder::new(spec, weights)), Arc::new(seq2seq::Encoder::new(spec, weights))]
         }
-        Model::TreeLstm => vec![Box::new(tree::Internal::new(spec, weights)), Box::new(tree::Leaf::new(spec, weights))],
-        Model::ChildSumTreeLstm => {
-            vec![Box::new(childsum::Internal::new(spec, weights)), Box::new(childsum::Leaf::new(spec, weights))]
+        Model::TreeLstm => {
+            let leaf = tree::Leaf::new(spec, weights, "leaf.weight", "leaf.bias");
+            vec![Arc::new(tree::Internal::new(spec, weights)), Arc::new(leaf)]
         }
+        Model::ChildSumTreeLstm => vec![Arc::new(tree::ChildSum::new(spec, weights)), childsum_leaf()],
         Model::ChildSumByArity(most) => {
-            // One set of weights, whatever the number of children.
-            let internal = Arc::new(childsum::Internal::new(spec, weights));
-            let mut cells: Vec<Box<dyn Cell>> =
-                (0..*most).map(|_| Box::new(Arc::clone(&internal)) as Box<dyn Cell>).collect();
-            cells.push(Box::new(childsum::Leaf::new(spec, weights)));
+            // Cells for different numbers of children share one set of weights.
+            let internal: Arc<dyn Cell> = Arc::new(tree::ChildSum::new(spec, weights));
+            let mut cells = vec![internal; *most as usize];
+            cells.push(childsum_leaf());
             cells
         }
-        // A description, for which `Spec::check` makes no network; a list, which has operators in place of cells.
+        // `Spec::check` refuses the one, and the other has operators in place of cells.
         Model::Graph(_) | Model::Network(_) => Vec::new(),
-        Model::Dnn(_) => vec![Box::new(dense::Dense::new(spec, weights))],
+        Model::Dnn(_) => vec![Arc::new(dense::Dense::new(spec, weights))],
     }
 }
 
-/// The numbers in the state that every node of a model leaves behind: h and c of an LSTM, in a translation also the word
-/// that was written last.
+/// The width of a model's states: h and c of an LSTM; in a translation also the last word that was written.
 pub fn state(model: &Model, spec: &Spec) -> usize {
     let hidden = spec.hidden as usize;
     match model {
@@ -53,7 +50,24 @@ pub fn state(model: &Model, spec: &Spec) -> usize {
     }
 }
 
-/// Packs tensors of the same outputs, `units` for each of the gates, whose input widths are given, to one product.
+/// A vector for each word.
+#[derive(Debug)]
+pub struct Embedding {
+    rows: Vec<f32>,
+    width: usize,
+}
+
+impl Embedding {
+    fn new(weights: &Weights, name: &str, width: usize) -> Embedding {
+        Embedding { rows: weights.take(name), width }
+    }
+
+    fn row(&self, word: u32) -> &[f32] {
+        &self.rows[word as usize * self.width..(word as usize + 1) * self.width]
+    }
+}
+
+/// Packs tensors with the same outputs, `units` for each gate, into one product. Each tensor is a name and the width of its input.
 fn pack(weights: &Weights, gates: usize, units: usize, tensors: &[(&str, usize)]) -> Product {
     let taken: Vec<Vec<f32>> = tensors.iter().map(|(name, _)| weights.take(name)).collect();
     let blocks: Vec<Block<'_>> =
@@ -61,7 +75,7 @@ fn pack(weights: &Weights, gates: usize, units: usize, tensors: &[(&str, usize)]
     Product::pack(gates, units, &blocks)
 }
 
-/// The parts of a row, each `width` numbers wide: its gates.
+/// The gates of a row, each `width` numbers wide.
 fn gates<const N: usize>(row: &[f32], width: usize) -> [&[f32]; N] {
     std::array::from_fn(|gate| &row[gate * width..(gate + 1) * width])
 }

@@ -1,12 +1,11 @@
 //! Translation (BatchMaker, figure 12): encoder steps over the source, then decoder steps, each of which writes the word
-//! that the next one reads. The state is \[h|c|word\].
+//! that the next step reads. The state is \[h|c|word\].
 
 use rten_simd::ops::{BitOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
 
-use super::embedding::Embedding;
-use super::lstm::Layer;
-use super::pack;
+use super::chain::Layer;
+use super::{Embedding, pack};
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
@@ -22,7 +21,6 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// The cell with the weights `encoder.*`.
     pub(super) fn new(spec: &Spec, weights: &Weights) -> Encoder {
         Encoder {
             embedding: Embedding::new(weights, "embedding.weight", spec.embedding as usize),
@@ -39,7 +37,7 @@ impl Cell for Encoder {
     }
 }
 
-/// A step that reads the word in its state, and writes the likeliest next one there.
+/// A step that reads the word in its state and writes the most likely next word there.
 #[derive(Debug)]
 pub struct Decoder {
     embedding: Embedding,
@@ -49,7 +47,6 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// The cell with the weights `decoder.*` and `projection.*`.
     pub(super) fn new(spec: &Spec, weights: &Weights) -> Decoder {
         let projection = ("projection.weight", spec.hidden as usize);
         Decoder {
@@ -71,8 +68,8 @@ impl Cell for Decoder {
         let read = |row| batch.state(row, 0, width).and_then(|state| self.word(state)).unwrap_or(START);
         self.layer.run(batch, width, |row| self.embedding.row(read(row)), out, scratch);
 
-        // Each row keeps the largest score so far, and its word. Where no score is a number, neither is the word, so that
-        // whoever looks for broken states finds this one.
+        // Each row keeps the largest score so far and its word. If all scores are NaN so is the word, so that the check for NaN
+        // and infinity finds this state.
         let largest = first(&mut scratch.more, batch.rows);
         largest.fill(f32::NEG_INFINITY);
         out.chunks_exact_mut(width).for_each(|state| state[width - 1] = f32::NAN);
@@ -82,7 +79,7 @@ impl Cell for Decoder {
             let rows = largest.iter_mut().zip(out.chunks_exact_mut(width));
             for (scores, (largest, state)) in scores.chunks_exact(words.len()).zip(rows) {
                 let here = Largest { scores, bias: &self.bias[words.clone()] }.dispatch();
-                // Of equals the first stays, which is the lowest.
+                // The lowest word wins a tie.
                 if let Some((score, at)) = here.filter(|(score, _)| score > largest) {
                     *largest = score;
                     state[width - 1] = (words.start + at) as f32;
@@ -111,8 +108,7 @@ impl Cell for Decoder {
     }
 }
 
-/// The largest sum of a score and its bias, and its place, the lowest of equals. Scores that are no numbers, or minus
-/// infinity, are passed over.
+/// The largest sum of a score and its bias, and its place, the lowest in a tie. NaN and minus infinity are skipped.
 struct Largest<'a> {
     scores: &'a [f32],
     bias: &'a [f32],
@@ -127,7 +123,7 @@ impl SimdOp for Largest<'_> {
         let lanes = ops.len();
         let (scores, bias) = (self.scores, &self.bias[..self.scores.len()]);
         let whole = scores.len() - scores.len() % lanes;
-        // Each lane keeps its largest sum and the vector in which it came first.
+        // Each lane keeps its largest sum and the vector in which that occurred first.
         let mut largest = ops.splat(f32::NEG_INFINITY);
         let mut found = places.splat(-1);
         let mut place = places.zero();
@@ -162,7 +158,7 @@ mod tests {
                 scores[at..].iter_mut().step_by(3).for_each(|score| *score = 2.0);
                 assert_eq!(largest(&scores), found(at), "{words} words");
                 scores[..at].fill(f32::NAN);
-                assert_eq!(largest(&scores), found(at), "{words} words, some of them no numbers");
+                assert_eq!(largest(&scores), found(at), "{words} words, some of them NaN");
             }
             assert_eq!(largest(&vec![f32::NAN; words]), None);
         }

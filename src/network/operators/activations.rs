@@ -1,7 +1,6 @@
-//! What the queries of a batch have come to: a row of numbers for each, as long as its own tokens make it.
+//! The activations of a batch: a row of numbers for each query, whose length depends on the query's tokens.
 
-/// The activations of a batch. Each query has a slot, in which its own numbers stand first; what stands behind them is what
-/// padding came to, and means nothing.
+/// The activations of a batch. Each query has a slot that begins with its own numbers; the rest is the result of padding.
 #[derive(Debug, Default)]
 pub struct Activations {
     /// May be longer than what is in use.
@@ -9,30 +8,29 @@ pub struct Activations {
     queries: Vec<Query>,
 }
 
-/// Where a query's numbers stand.
+/// The place of a query's numbers.
 #[derive(Clone, Copy, Debug)]
 struct Query {
     from: usize,
-    /// How many are its own: none for padding.
+    /// The number of its own numbers: 0 for padding.
     len: usize,
     tokens: u32,
 }
 
 impl Activations {
-    /// Forgets all queries.
     pub fn clear(&mut self) {
         self.numbers.clear();
         self.queries.clear();
     }
 
-    /// Takes in a query of so many tokens, whose numbers the function appends; one without numbers is padding.
+    /// Adds a query, whose numbers `append` appends. A query without numbers is padding.
     pub fn push(&mut self, tokens: u32, append: impl FnOnce(&mut Vec<f32>)) {
         let from = self.numbers.len();
         append(&mut self.numbers);
         self.queries.push(Query { from, len: self.numbers.len() - from, tokens });
     }
 
-    /// Fills up with padding.
+    /// Adds padding up to `size` queries.
     pub fn pad(&mut self, size: usize) {
         let padding = Query { from: self.numbers.len(), len: 0, tokens: 0 };
         self.queries.resize(size.max(self.queries.len()), padding);
@@ -49,17 +47,16 @@ impl Activations {
         &self.numbers[from..from + len]
     }
 
-    /// The tokens of a query.
     pub fn tokens(&self, query: usize) -> u32 {
         self.queries[query].tokens
     }
 
-    /// The tokens of the longest.
+    /// The tokens of the longest query.
     pub fn longest(&self) -> u32 {
         self.queries.iter().map(|query| query.tokens).max().unwrap_or(0)
     }
 
-    /// All slots behind each other, if each has this size and at least as many numbers as `own` says for its tokens.
+    /// All slots, contiguous, if each has this size and at least the `own` numbers for its tokens.
     pub fn as_slots(&self, size: usize, own: impl Fn(u32) -> usize) -> Option<&[f32]> {
         let fits = |(place, query): (usize, &Query)| {
             query.from == place * size && query.len > 0 && own(query.tokens) <= query.len
@@ -68,8 +65,8 @@ impl Activations {
         all.then(|| self.numbers.get(..self.queries() * size)).flatten()
     }
 
-    /// Room for the same queries with slots of this size, of which `own` says how much is a query's own for its tokens. It holds
-    /// whatever was there.
+    /// Makes slots of this size for the queries of `like`; `own` is the length of a query's own numbers for its tokens. The contents are
+    /// arbitrary.
     pub fn lay_out(&mut self, like: &Activations, size: usize, own: impl Fn(u32) -> usize) -> &mut [f32] {
         self.queries.clear();
         self.queries.extend(like.queries.iter().enumerate().map(|(place, query)| {
@@ -80,8 +77,7 @@ impl Activations {
     }
 }
 
-/// Fills `into` with the numbers of a source from a place on, and with those from its beginning again where it ends. Of nothing
-/// there are zeros.
+/// Fills `into` with the numbers of a source, read cyclically from a place on; with zeros if the source is empty.
 pub fn cycle(source: &[f32], from: usize, into: &mut [f32]) {
     if source.is_empty() {
         return into.fill(0.0);
@@ -91,7 +87,7 @@ pub fn cycle(source: &[f32], from: usize, into: &mut [f32]) {
     let head = once.min(period - from);
     into[..head].copy_from_slice(&source[from..from + head]);
     into[head..once].copy_from_slice(&source[..once - head]);
-    // From here on what stands a period before, twice as much each time.
+    // The rest repeats the numbers so far, twice as many each time.
     let mut filled = once;
     while filled < into.len() {
         let more = filled.min(into.len() - filled);

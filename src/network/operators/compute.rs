@@ -1,8 +1,7 @@
-//! What each kind of operator computes on a batch.
+//! The kinds of operators, on a batch.
 //!
-//! Every number of a query is added up and squashed in one way, whatever batch it is in and however far it is padded: products with
-//! weights have them packed once; products of two matrices of a query are padded with zeros, which are added up behind its own
-//! numbers and change nothing.
+//! The bits of a query do not depend on the batch or its padding. Weights are packed once. Products of two matrices of a query are
+//! padded with zeros, which are added after the query's own numbers and change nothing.
 
 use rten_simd::Isa;
 use rten_simd::ops::{BitOps, NumOps};
@@ -13,11 +12,10 @@ use crate::network::product::{Product, Rows, multiply};
 use crate::network::{Scratch, first};
 use crate::workload::dnn::{Form, Kind, Work};
 
-/// What an operator's sums are multiplied with before the hyperbolic tangent, so that numbers neither fade nor all come to the
-/// bounds over a hundred operators.
+/// A factor of an operator's sums before the hyperbolic tangent, so that numbers neither fade nor saturate over a hundred operators.
 const GAIN: f32 = 5.0 / 3.0;
 
-/// The rows that are multiplied at once: more would only take more memory.
+/// The rows of a product. More would only take more memory.
 const BLOCK: usize = 256;
 
 /// y = tanh(a x).
@@ -25,7 +23,6 @@ const BLOCK: usize = 256;
 struct Squash(f32);
 
 impl Squash {
-    /// That of an operator: sums of so many products of two numbers between -1 and 1 have a third of their squares on average.
     fn of_work(work: &Work) -> Squash {
         Squash(slope(work))
     }
@@ -43,7 +40,8 @@ impl Formula<1, 1> for Squash {
     }
 }
 
-/// What an operator multiplies its sums with before the hyperbolic tangent, or, without sums, the numbers themselves.
+/// The factor of an operator's sums before the hyperbolic tangent, or, without sums, of the numbers themselves. Numbers between -1 and
+/// 1 have a mean square of a third.
 pub fn slope(work: &Work) -> f32 {
     match work.kind {
         Kind::Memory => GAIN,
@@ -51,7 +49,7 @@ pub fn slope(work: &Work) -> f32 {
     }
 }
 
-/// The numbers that an operator reads of a query, from the beginning of its activation on.
+/// The count of the numbers that an operator reads of a query.
 pub fn reads(work: &Work) -> u64 {
     let left = work.count * work.rows * work.inner;
     match work.kind {
@@ -61,7 +59,7 @@ pub fn reads(work: &Work) -> u64 {
     }
 }
 
-/// The numbers that an operator writes of a query.
+/// The count of the numbers that an operator writes for a query.
 pub fn writes(work: &Work) -> u64 {
     match work.kind {
         Kind::Memory => half(work) as u64,
@@ -69,13 +67,13 @@ pub fn writes(work: &Work) -> u64 {
     }
 }
 
-/// Half of what a memory operator moves is what it reads, half what it writes.
+/// A memory operator reads half of the elements that it moves, and writes half.
 fn half(work: &Work) -> usize {
     work.elements.div_ceil(2).max(1) as usize
 }
 
-/// The rows of all queries, below each other, times the weights of each group. A row has the inputs of one group behind those of the
-/// other, and so have its results.
+/// The rows of all queries times the weights of each group. A row has the inputs of all groups, one after the other, and so has its
+/// result.
 pub fn matmul(
     form: &Form,
     padded: &Work,
@@ -95,7 +93,7 @@ pub fn matmul(
         let count = BLOCK.min(total - begin);
         let operand = match as_they_stand {
             Some(numbers) => &numbers[begin * wide..(begin + count) * wide],
-            None => brought_together(x, rows, wide, begin, first(&mut scratch.operand, count * wide)),
+            None => gathered(x, rows, wide, begin, first(&mut scratch.operand, count * wide)),
         };
         let y = &mut y[begin * out..(begin + count) * out];
         for (group, product) in groups.iter().enumerate() {
@@ -116,8 +114,8 @@ pub fn matmul(
     }
 }
 
-/// The rows from `begin` on of the left matrix, of which each query has so many.
-fn brought_together<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &'a mut [f32]) -> &'a [f32] {
+/// Gathers the left matrix from row `begin` on; each query has `rows` of its rows.
+fn gathered<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &'a mut [f32]) -> &'a [f32] {
     let end = begin + into.len() / wide;
     for query in begin / rows..end.div_ceil(rows) {
         let (from, to) = (begin.max(query * rows), end.min((query + 1) * rows));
@@ -127,10 +125,10 @@ fn brought_together<'a>(x: &Activations, rows: usize, wide: usize, begin: usize,
     into
 }
 
-/// For each query and each of its products two matrices of its own numbers: all left ones stand behind each other, and behind them
-/// the right ones. Both are padded with zeros.
+/// Multiplies two matrices of a query's own numbers for each of its products: first come all left matrices, then the right ones. Both are
+/// padded with zeros.
 pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
-    // A product of one row would go another way through the library, and come to other bits.
+    // The library computes a product of one row in another way, with other bits.
     let (rows, inner, columns) = (padded.rows.max(2) as usize, padded.inner as usize, padded.columns as usize);
     let slot = writes(padded) as usize;
     let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
@@ -165,7 +163,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// Where it stands, or brought together in `memory`.
+    /// The matrix in place, or gathered in `memory`.
     fn of<'a>(&self, numbers: &'a [f32], from: usize, memory: &'a mut Vec<f32>) -> &'a [f32] {
         let Matrix { size: [rows, columns], own: [own_rows, own_columns] } = *self;
         let whole = from..from + rows * columns;
@@ -181,7 +179,7 @@ impl Matrix {
     }
 }
 
-/// Half of the elements are read, squashed and written.
+/// Reads half of the elements, applies the hyperbolic tangent and writes them.
 pub fn memory(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
     let slot = half(padded);
     let y = y.lay_out(x, slot, |tokens| half(&form.at(tokens)));

@@ -1,13 +1,11 @@
-//! A network that a file lists, computed (`docs/NETWORKS.md`).
+//! Listed networks: networks whose operators a file lists (`docs/NETWORKS.md`).
 //!
-//! The file says how large each operator's matrices are, not where their numbers come from. So there is one rule for all of them: a
-//! query's activation is a row of numbers; an operator reads as many as its matrices have, from the beginning, and from the
-//! beginning again where the activation ends; what it writes is the activation for the next. The first reads numbers that are
-//! drawn from the seed and the request.
+//! The file defines the sizes of an operator's matrices, not the origin of their values. So one rule holds for all operators: a
+//! query's activation is a row of numbers, an operator reads it cyclically until its matrices are full, and its result is the next
+//! activation. The first operator reads numbers that are drawn from the seed and the request.
 
 mod activations;
 mod compute;
-mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -15,11 +13,9 @@ use std::sync::Arc;
 
 pub use self::activations::Activations;
 pub use self::compute::{reads, slope, writes};
-pub use self::memory::fits;
 use super::product::{Block, Product};
-use super::tokens::mix;
 use super::weights::Weights;
-use super::{Scratch, Spec};
+use super::{Scratch, Spec, mix};
 use crate::error::{Error, Result};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
@@ -30,34 +26,27 @@ use crate::workload::dnn::{Dnn, Kind, Operator, Size, Work};
 pub struct Operators {
     network: Arc<Dnn>,
     seed: u64,
-    /// By cell type: the weights of each group, for operators that have weights.
+    /// For each cell type, the weights of each group; empty for operators without weights.
     weights: Vec<Vec<Product>>,
 }
 
-/// An operator that someone else has computed, and what it comes to here.
+/// The result of an operator on another device, and the expected one.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed<'a> {
-    /// What it computes of the query.
     pub work: &'a Work,
-    /// The activation in front of it.
     pub read: &'a [f32],
-    /// What was found behind it.
     pub found: &'a [f32],
-    /// What it comes to.
     pub expected: &'a [f32],
 }
 
-/// The name and the shape of an operator's weights: a row for each output, group after group.
+/// The name and shape of an operator's weights: a row for each output, group after group.
 pub fn tensor(operator: &Operator) -> Option<(String, [usize; 2])> {
     let work = operator.form.at(0);
     let shape = [(work.count * work.columns) as usize, work.inner as usize];
     (work.kind == Kind::Matmul).then(|| (format!("{}.weight", operator.name), shape))
 }
 
-/// Whether a network can be computed at all.
-///
-/// # Errors
-/// Begins with `model`. An operator whose weights would be of another size for each request.
+/// Refuses operators whose weights would have another size for each request. Messages begin with `model`.
 pub fn check(network: &Dnn) -> Result<()> {
     for operator in network.distinct().iter().filter(|operator| operator.form.kind == Kind::Matmul) {
         let form = &operator.form;
@@ -76,7 +65,6 @@ pub fn check(network: &Dnn) -> Result<()> {
 }
 
 impl Operators {
-    /// The operators of a network that was [checked](check).
     pub(super) fn new(network: &Arc<Dnn>, spec: &Spec, weights: &Weights) -> Operators {
         let packed = |operator: &Operator| {
             let Some((name, [outputs, inputs])) = tensor(operator) else { return Vec::new() };
@@ -89,12 +77,11 @@ impl Operators {
         Operators { network: Arc::clone(network), seed: spec.seed, weights }
     }
 
-    /// The network.
     pub fn network(&self) -> &Dnn {
         &self.network
     }
 
-    /// The tokens of a request, 0 if it has none.
+    /// The number of a request's tokens, 0 if it has none.
     pub fn tokens(graph: &CellGraph) -> u32 {
         match graph {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.input).max().unwrap_or(0),
@@ -102,20 +89,20 @@ impl Operators {
         }
     }
 
-    /// Appends the numbers that the first operator reads of a request, drawn evenly between -1 and 1.
+    /// Appends the numbers that the first operator reads, drawn uniformly from -1 to 1.
     pub fn draw(&self, request: RequestId, tokens: u32, numbers: &mut Vec<f32>) {
         let Some(first) = self.network.operators().next() else { return };
         let stream = mix(self.seed ^ mix(u64::from(request.0)));
-        // 24 bits fill a float32 without rounding, so that the bits are the same everywhere.
+        // A float32 holds 24 bits without rounding, so that the bits are the same on every machine.
         let unit = |word: u64| (word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
         let count = compute::reads(&first.form.at(tokens));
         numbers.extend((0..count).map(|place| unit(mix(stream.wrapping_add(place)))));
     }
 
-    /// Runs an operator on a batch, all of whose queries are padded to so many tokens, or to those of the longest.
+    /// Runs an operator on a batch, all of whose queries are padded to `padded_to` tokens or to the longest query.
     pub fn run(&self, cell: CellId, padded_to: u32, from: &Activations, into: &mut Activations, scratch: &mut Scratch) {
         let form = &self.network.distinct()[cell.index()].form;
-        // A batch of padding alone has at least one token, so that there is something to compute.
+        // A batch that is only padding has one token, so that there is something to compute.
         let padded = form.at(from.longest().max(padded_to).max(1));
         match form.kind {
             Kind::Matmul => compute::matmul(form, &padded, &self.weights[cell.index()], from, into, scratch),
@@ -124,17 +111,17 @@ impl Operators {
         }
     }
 
-    /// How many numbers a request's activation has behind each operator, in their order.
+    /// The length of a request's activation after each operator.
     pub fn lengths(&self, graph: &CellGraph) -> impl Iterator<Item = u64> + use<'_> {
         let tokens = Operators::tokens(graph);
         self.network.operators().map(move |operator| writes(&operator.form.at(tokens)))
     }
 
-    /// Goes the way of someone else's activations, `found`, which stand behind each other: each operator by itself on what they are in
-    /// front of it. `judge` is told what went into it, what was found and what it comes to here.
+    /// Follows another device's activations, `found`, concatenated in the order of the operators: runs each operator on the device's
+    /// activation before it, and passes both results to `judge`.
     ///
     /// # Errors
-    /// The first that `judge` gives, with the operator's name; activations of other lengths.
+    /// The first error of `judge`, with the operator's name; activations of other lengths.
     pub fn follow(
         &self,
         request: RequestId,
@@ -144,25 +131,25 @@ impl Operators {
     ) -> Result<(), String> {
         let total: u64 = self.lengths(graph).sum();
         if total != found.len() as u64 {
-            return Err(format!("{} numbers behind its operators, not {total}", found.len()));
+            return Err(format!("{} numbers after its operators, not {total}", found.len()));
         }
         let (tokens, mut rest) = (Operators::tokens(graph), found);
         let (mut from, mut into, mut scratch) = (Activations::default(), Activations::default(), Scratch::default());
         from.push(tokens, |numbers| self.draw(request, tokens, numbers));
         for (operator, length) in self.network.operators().zip(self.lengths(graph)) {
             self.run(operator.cell, 0, &from, &mut into, &mut scratch);
-            let (found, behind) = rest.split_at(length as usize);
+            let (found, after) = rest.split_at(length as usize);
             let work = operator.form.at(tokens);
             let passed = Passed { work: &work, read: from.of(0), found, expected: into.of(0) };
-            judge(&passed).map_err(|wrong| format!("behind operator \"{}\", {wrong}", operator.name))?;
+            judge(&passed).map_err(|wrong| format!("after operator \"{}\", {wrong}", operator.name))?;
             from.clear();
             from.push(tokens, |numbers| numbers.extend_from_slice(found));
-            rest = behind;
+            rest = after;
         }
         Ok(())
     }
 
-    /// What a request comes to that runs alone.
+    /// The result of a request that runs alone.
     pub(super) fn alone(&self, request: RequestId, graph: &CellGraph) -> Vec<f32> {
         let tokens = Operators::tokens(graph);
         let (mut from, mut into, mut scratch) = (Activations::default(), Activations::default(), Scratch::default());
@@ -173,4 +160,48 @@ impl Operators {
         }
         from.of(0).to_vec()
     }
+}
+
+const FLOAT: u128 = size_of::<f32>() as u128;
+
+/// Refuses a network that is larger than the free memory, where the system says how much that is.
+pub fn fits(network: &Dnn) -> Result<()> {
+    within(network, available().unwrap_or(u128::MAX))
+}
+
+fn within(network: &Dnn, available: u128) -> Result<()> {
+    let works = || network.distinct().iter().map(|operator| operator.form.at(network.most_tokens().unwrap_or(0)));
+    let tensors = || network.distinct().iter().filter_map(tensor).map(|(_, shape)| shape.map(|n| n as u128));
+    let sizes = || tensors().map(|[outputs, inputs]| outputs * inputs * FLOAT);
+    // While the largest is packed, both forms are in memory.
+    let weights = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
+    // An operator reads one activation, writes another, and gathers one product's matrices at a time.
+    let of_query = |work: Work| {
+        let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
+        (u128::from(reads(&work)) + u128::from(writes(&work)) + matrices) * FLOAT
+    };
+    let query = works().map(of_query).max().unwrap_or(0);
+    if weights + query <= available {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "model: dnn:{} needs {} for its weights and {} for a query, and {} of memory are free; take a smaller network, or run it \
+         with batchlab sim",
+        network.given(),
+        gibibytes(weights),
+        gibibytes(query),
+        gibibytes(available)
+    )))
+}
+
+fn gibibytes(bytes: u128) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
+/// The memory that is available without swapping, in bytes; `None` if the system is not Linux or does not say.
+fn available() -> Option<u128> {
+    let said = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
 }

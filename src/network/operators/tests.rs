@@ -1,4 +1,4 @@
-//! Operators against a slow reference in float64, and every query against the same query alone.
+//! Operators against a slow reference in float64, and each query against the same query alone.
 
 use std::path::Path;
 
@@ -192,4 +192,19 @@ fn weights_that_depend_on_the_tokens_are_refused() {
         "model: dnn:n.csv: inner of the matmul \"a\" depends on tokens, and with it the size of its weights; to compute it, make \
          it a batched-matmul, which has none, or run it with batchlab sim"
     );
+}
+
+#[test]
+fn a_network_that_is_too_large_is_refused_with_its_size() {
+    let text = "shape,fixed\nname,kind,rows,inner,columns,elements\nwide,matmul,1,1024,524288,1\nlast,memory,,,,4096\n";
+    let network = Dnn::parse("n.csv", Path::new("n.csv"), text).unwrap();
+    assert!(within(&network, 5 << 30).is_ok(), "4 GiB: 2 for the weights, and 2 while they are packed");
+    assert_eq!(
+        within(&network, 4 << 30).unwrap_err().to_string(),
+        "model: dnn:n.csv needs 4.0 GiB for its weights and 0.0 GiB for a query, and 4.0 GiB of memory are free; take a \
+         smaller network, or run it with batchlab sim"
+    );
+    if cfg!(target_os = "linux") {
+        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+    }
 }

@@ -1,8 +1,8 @@
-//! Every cell against a slow reference in float64, and every row against the same row alone.
+//! Each cell against a slow reference in float64, and each row against the same row alone.
 
 mod naive;
-mod pytorch;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_request_alone_comes_to_what_the_equations_say((network, seed) in networks()) {
+    fn a_request_alone_has_the_result_of_the_equations((network, seed) in networks()) {
         let rng = &mut random::stream(seed, 0, "shapes");
         let naive = Naive::new(&network);
         for request in 0..3 {
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// What one row takes.
+/// The input of one row.
 struct Row {
     tokens: Vec<u32>,
     states: Vec<f32>,
@@ -126,7 +126,7 @@ impl Row {
     }
 }
 
-/// The bits of the states that rows leave behind. What was in the memory before must not matter.
+/// The bits of the rows' new states. The old contents of the memory must not matter.
 fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> Vec<Vec<u32>> {
     let width = network.state();
     for buffer in [&mut scratch.operand, &mut scratch.product, &mut scratch.more] {
@@ -145,7 +145,7 @@ fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> 
         rows: rows.len(),
         tokens: &rows.iter().flat_map(|row| row.tokens.clone()).collect::<Vec<_>>(),
         token_ends: &ends(&|row| row.tokens.len()),
-        // Padding is computed beside the words, and must not reach them.
+        // Padding must not change the words' results.
         padded_to: if rows.len().is_multiple_of(2) { 9 } else { 0 },
         states: &rows.iter().flat_map(|row| row.states.clone()).collect::<Vec<_>>(),
         state_ends: &ends(&|row| row.states.len() / width),
@@ -177,4 +177,63 @@ fn a_binary_cell_refuses_more_than_two_children() {
         "node 4 has 3 children, but the cells of tree-lstm take at most 2; the model childsum-tree-lstm takes any number"
     );
     assert!(check(Model::ChildSumTreeLstm).is_ok());
+}
+
+/// The output of PyTorch for the same weights and words (`scripts/torch-reference.py`).
+#[derive(serde::Deserialize)]
+struct Expected {
+    model: String,
+    hidden: u32,
+    embedding: u32,
+    vocabulary: u32,
+    seed: u64,
+    requests: Vec<ExpectedRequest>,
+}
+
+#[derive(serde::Deserialize)]
+struct ExpectedRequest {
+    shape: String,
+    state: Vec<f64>,
+    words: Vec<u32>,
+}
+
+#[test]
+fn requests_have_the_outputs_of_pytorch() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pytorch");
+    for model in MODELS {
+        // Cells for different numbers of children share the weights of the cell for any number.
+        let answers = if model.starts_with("childsum") { "childsum-tree-lstm" } else { model };
+        let file = folder.join(format!("{}.json", answers.replace(':', "-")));
+        let expected: Expected = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!(expected.model, answers);
+        let model = Model::parse(model).unwrap();
+        let spec = Spec {
+            hidden: expected.hidden,
+            embedding: expected.embedding,
+            vocabulary: expected.vocabulary,
+            seed: expected.seed,
+            weights: Some(file.with_extension("safetensors")),
+        };
+        let network = Network::new(&model, &spec).unwrap();
+        for (request, expected) in (0..).zip(expected.requests) {
+            let shape: Shape = expected.shape.parse().unwrap();
+            let output = network.alone(RequestId(request), &Unfolder::new(&model).unfold(&shape).unwrap());
+            assert_close(&output.state, &expected.state, &format!("{} of {shape}", model.name()));
+            assert_eq!(output.words, expected.words, "{} of {shape}", model.name());
+        }
+    }
+}
+
+#[test]
+fn sizes_out_of_range_are_refused() {
+    let spec = |hidden, embedding, vocabulary| Spec { hidden, embedding, vocabulary, seed: 1, weights: None };
+    let refusal = |spec: Spec, model: &str| spec.check(&Model::parse(model).unwrap()).unwrap_err().to_string();
+    assert_eq!(refusal(spec(0, 1, 1), "lstm"), "hidden: 0 is out of range; from 1 to 65536");
+    assert_eq!(refusal(spec(1, 1 << 17, 1), "gru"), "embedding: 131072 is out of range; from 1 to 65536");
+    assert_eq!(refusal(spec(1, 1, 1 << 25), "gru"), "vocabulary: 33554432 is out of range; from 1 to 16777216");
+    assert_eq!(
+        refusal(spec(8, 4, 9), "dnn:net"),
+        "embedding: 4 is not the hidden width 8, which the model dnn:net adds it to; leave it out"
+    );
+    assert!(spec(8, 4, 1 << 24).check(&Model::Seq2Seq).is_ok());
 }

@@ -57,6 +57,7 @@ pub fn network() -> Arc<Network> {
 pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
     let width = WIDTH as u32;
     let spec = Spec { hidden: width, embedding: width, vocabulary: 1000, seed: 11, weights: None };
+    let cells = cells.into_iter().map(Arc::from).collect();
     Arc::new(Network::of_cells(&Model::Dnn("toy".into()), &spec, cells, WIDTH))
 }
 

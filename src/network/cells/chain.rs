@@ -1,0 +1,209 @@
+//! The cells of chains, and the LSTM step that translation uses too.
+
+use rten_simd::Isa;
+use rten_simd::ops::NumOps;
+
+use super::{Embedding, gates, pack};
+use crate::network::elementwise::{Formula, apply, gated, gated_tanh, tanh};
+use crate::network::product::{Block, Product, Rows};
+use crate::network::weights::Weights;
+use crate::network::{Batch, Cell, Scratch, Spec, first};
+
+/// The LSTM. The state is \[h|c\].
+#[derive(Debug)]
+pub struct Lstm {
+    embedding: Embedding,
+    layer: Layer,
+}
+
+impl Lstm {
+    pub(super) fn new(spec: &Spec, weights: &Weights) -> Lstm {
+        Lstm {
+            embedding: Embedding::new(weights, "embedding.weight", spec.embedding as usize),
+            layer: Layer::new(spec, weights, "lstm"),
+        }
+    }
+}
+
+impl Cell for Lstm {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        let width = 2 * self.layer.hidden;
+        self.layer.run(batch, width, |row| self.embedding.row(batch.token(row)), out, scratch);
+    }
+}
+
+/// An LSTM step with all four gates in one product of the row \[x|h\].
+#[derive(Debug)]
+pub(super) struct Layer {
+    /// \[x|h\] to the gates i, f, g, o.
+    product: Product,
+    bias: Vec<f32>,
+    pub(super) hidden: usize,
+}
+
+impl Layer {
+    pub(super) fn new(spec: &Spec, weights: &Weights, name: &str) -> Layer {
+        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+        let (input, recurrent) = (format!("{name}.weight_ih"), format!("{name}.weight_hh"));
+        Layer {
+            product: pack(weights, 4, hidden, &[(&input, embedding), (&recurrent, hidden)]),
+            bias: weights.take(&format!("{name}.bias")),
+            hidden,
+        }
+    }
+
+    /// A step of each row: `x` gives a row's input vector. States are `width` numbers wide and begin with \[h|c\]; the rest is not
+    /// written.
+    pub(super) fn run<'a>(
+        &self,
+        batch: &Batch<'_>,
+        width: usize,
+        x: impl Fn(usize) -> &'a [f32],
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let (hidden, inputs) = (self.hidden, self.product.inputs());
+        let operand = first(&mut scratch.operand, batch.rows * inputs);
+        for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
+            let (embedded, recurrent) = operand.split_at_mut(inputs - hidden);
+            embedded.copy_from_slice(x(row));
+            match batch.state(row, 0, width) {
+                Some(state) => recurrent.copy_from_slice(&state[..hidden]),
+                None => recurrent.fill(0.0),
+            }
+        }
+        let left = Rows { data: operand, stride: inputs, count: batch.rows };
+        let zero = first(&mut scratch.more, hidden);
+        zero.fill(0.0);
+
+        for panel in self.product.panels() {
+            let (units, wide) = (panel.units(), panel.units().len());
+            let product = panel.multiply(left, &mut scratch.product);
+            let bias = gates::<4>(&self.bias, hidden).map(|bias| &bias[units.clone()]);
+            for (row, (product, out)) in product.chunks_exact(4 * wide).zip(out.chunks_exact_mut(width)).enumerate() {
+                let [i, f, g, o] = gates(product, wide);
+                let c = &batch.state(row, 0, width).map_or(&*zero, |state| &state[hidden..])[units.clone()];
+                let (h, rest) = out.split_at_mut(hidden);
+                let out = [&mut h[units.clone()], &mut rest[units.clone()]];
+                apply(LstmGates, [i, f, g, o, bias[0], bias[1], bias[2], bias[3], c], out);
+            }
+        }
+    }
+}
+
+/// c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c').
+#[derive(Clone, Copy)]
+struct LstmGates;
+
+impl Formula<9, 2> for LstmGates {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [i, f, g, o, bi, bf, bg, bo, c]: [I::F32; 9], _: [I::F32; 2]) -> [I::F32; 2] {
+        let ops = isa.f32();
+        let kept = gated(isa, ops.add(f, bf), c);
+        let c = ops.add(kept, gated_tanh(isa, ops.add(i, bi), ops.add(g, bg)));
+        [gated_tanh(isa, ops.add(o, bo), c), c]
+    }
+}
+
+/// The canonical GRU (GRNN, figure 6). The reset gate comes before the recurrent product, so that there are two products in
+/// sequence. The state is h.
+#[derive(Debug)]
+pub struct Gru {
+    embedding: Embedding,
+    /// \[h|x\] to the reset gate r.
+    reset: Product,
+    /// \[h|x\] to the update gate z.
+    update: Product,
+    /// \[x|r∘h\] to the new value n.
+    candidate: Product,
+    /// For r, z and n.
+    bias: Vec<f32>,
+    hidden: usize,
+}
+
+impl Gru {
+    pub(super) fn new(spec: &Spec, weights: &Weights) -> Gru {
+        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+        let (input, recurrent) = (weights.take("gru.weight_ih"), weights.take("gru.weight_hh"));
+        let x = |gate: usize| Block {
+            weights: &input[gate * hidden * embedding..(gate + 1) * hidden * embedding],
+            inputs: embedding,
+        };
+        let h = |gate: usize| Block {
+            weights: &recurrent[gate * hidden * hidden..(gate + 1) * hidden * hidden],
+            inputs: hidden,
+        };
+        Gru {
+            embedding: Embedding::new(weights, "embedding.weight", embedding),
+            reset: Product::pack(1, hidden, &[h(0), x(0)]),
+            update: Product::pack(1, hidden, &[h(1), x(1)]),
+            candidate: Product::pack(1, hidden, &[x(2), h(2)]),
+            bias: weights.take("gru.bias"),
+            hidden,
+        }
+    }
+}
+
+impl Cell for Gru {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        let (hidden, inputs) = (self.hidden, self.reset.inputs());
+        let [bias_r, bias_z, bias_n] = gates(&self.bias, hidden);
+        // A row of the operand is [h|x|r∘h], which holds both operands of the products.
+        let stride = inputs + hidden;
+        let operand = first(&mut scratch.operand, batch.rows * stride);
+        for (row, operand) in operand.chunks_exact_mut(stride).enumerate() {
+            match batch.state(row, 0, hidden) {
+                Some(state) => operand[..hidden].copy_from_slice(state),
+                None => operand[..hidden].fill(0.0),
+            }
+            operand[hidden..inputs].copy_from_slice(self.embedding.row(batch.token(row)));
+        }
+
+        for panel in self.reset.panels() {
+            let units = panel.units();
+            let r = panel.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
+            for (r, operand) in r.chunks_exact(units.len()).zip(operand.chunks_exact_mut(stride)) {
+                let (operand, reset) = operand.split_at_mut(inputs);
+                apply(GruReset, [r, &bias_r[units.clone()], &operand[units.clone()]], [&mut reset[units.clone()]]);
+            }
+        }
+
+        for (update, candidate) in self.update.panels().iter().zip(self.candidate.panels()) {
+            let units = update.units();
+            let z = update.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
+            let reset = operand.get(hidden..).unwrap_or_default();
+            let n = candidate.multiply(Rows { data: reset, stride, count: batch.rows }, &mut scratch.more);
+            let (z, n) = (z.chunks_exact(units.len()), n.chunks_exact(units.len()));
+            let rows = operand.chunks_exact(stride).zip(out.chunks_exact_mut(hidden));
+            for ((z, n), (operand, out)) in z.zip(n).zip(rows) {
+                let h = &operand[units.clone()];
+                let inputs = [z, &bias_z[units.clone()], n, &bias_n[units.clone()], h];
+                apply(GruUpdate, inputs, [&mut out[units.clone()]]);
+            }
+        }
+    }
+}
+
+/// σ(r) h.
+#[derive(Clone, Copy)]
+struct GruReset;
+
+impl Formula<3, 1> for GruReset {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [r, bias, h]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
+        [gated(isa, isa.f32().add(r, bias), h)]
+    }
+}
+
+/// (1 - σ(z)) tanh(n) + σ(z) h, which is tanh(n) + σ(z) (h - tanh(n)).
+#[derive(Clone, Copy)]
+struct GruUpdate;
+
+impl Formula<5, 1> for GruUpdate {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [z, bias_z, n, bias_n, h]: [I::F32; 5], _: [I::F32; 1]) -> [I::F32; 1] {
+        let ops = isa.f32();
+        let n = tanh(isa, ops.add(n, bias_n));
+        [ops.add(n, gated(isa, ops.add(z, bias_z), ops.sub(h, n)))]
+    }
+}
