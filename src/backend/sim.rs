@@ -17,13 +17,11 @@ pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Bo
     }
 }
 
-/// Simulated workers with one stream each. A worker runs its tasks one after the other; only [`Timing::start`] puts gaps between them.
+/// Simulated workers with one stream each. Only [`Timing::start`] puts gaps between a worker's tasks.
 pub struct Sim<T> {
     timing: T,
     now: Nanos,
-    /// When each worker becomes idle.
     free_at: Vec<Nanos>,
-    /// The last cell that each worker runs.
     last: Vec<Option<CellId>>,
     /// Running and queued tasks: when the driver is told, the finish, the task, the start. Sorted by these, so that tasks of one
     /// instant are in the order of submission.
@@ -114,7 +112,6 @@ struct Stream {
     tasks: VecDeque<Queued>,
     /// When the last completed task ended.
     free: Nanos,
-    /// The last cell that it runs.
     last: Option<CellId>,
 }
 
@@ -170,7 +167,6 @@ impl Worker {
         !self.waiting.is_empty() || !self.running.is_empty()
     }
 
-    /// Lets the first task of a stream wait for its start.
     fn wait_for(&mut self, stream: usize) {
         let Stream { tasks, free, .. } = &mut self.streams[stream];
         if let Some(first) = tasks.front_mut() {
@@ -207,7 +203,6 @@ impl Worker {
         self.look_ahead();
     }
 
-    /// Computes the next instant.
     fn look_ahead(&mut self) {
         let finish = self.running.peek().map_or(Nanos::MAX, |Reverse((target, _))| {
             let left = (target - self.clock).div_ceil(Work::from(speed(self.demands).0));

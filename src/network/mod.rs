@@ -48,8 +48,7 @@ const MAX_WIDTH: u32 = 1 << 16;
 const MAX_VOCABULARY: u32 = 1 << 24;
 
 impl Spec {
-    /// Checks that the model can be computed and that the sizes are in range. Messages begin with the key: `model`, `hidden`,
-    /// `embedding` or `vocabulary`.
+    /// Checks the model and the ranges of the sizes. Messages begin with the key.
     pub fn check(&self, model: &Model) -> Result<()> {
         if model.graph_model().is_some() {
             return Err(Error::input(format!(
@@ -70,7 +69,6 @@ impl Spec {
                 return Err(Error::input(format!("{key}: {value} is out of range; from 1 to {most}")));
             }
         }
-        // The block adds its input to its output.
         if matches!(model, Model::Dnn(_)) && self.embedding != self.hidden {
             return Err(Error::input(format!(
                 "embedding: {} is not the hidden width {}, which the model {} adds it to; leave it out",
@@ -90,7 +88,7 @@ pub struct Network {
     spec: Spec,
     cells: Vec<Arc<dyn Cell>>,
     state: usize,
-    /// In place of cells, for a listed network.
+    /// Of a listed network, in place of cells.
     operators: Option<Operators>,
 }
 
@@ -119,7 +117,7 @@ pub struct Batch<'a> {
     pub rows: usize,
     /// The input words of all rows, row after row.
     pub tokens: &'a [u32],
-    /// The end of each row's words in `tokens`. The first row begins at 0.
+    /// The end of each row's words in `tokens`.
     pub token_ends: &'a [u32],
     /// The number of words that each row is padded to, for cells whose time depends on it; otherwise 0.
     pub padded_to: u32,
@@ -130,17 +128,15 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The range of a row's words in [`Batch::tokens`].
     pub fn tokens_of(&self, row: usize) -> Range<usize> {
         span(self.token_ends, row)
     }
 
-    /// The range of a row's states, counted in states.
+    /// Counted in states.
     pub fn states_of(&self, row: usize) -> Range<usize> {
         span(self.state_ends, row)
     }
 
-    /// The first word of a row.
     fn token(&self, row: usize) -> u32 {
         self.tokens[self.tokens_of(row).start]
     }
@@ -156,7 +152,7 @@ fn span(ends: &[u32], row: usize) -> Range<usize> {
     from as usize..ends[row] as usize
 }
 
-/// A thread's working memory for cells. It grows to the largest batch and is kept.
+/// A thread's working memory. It grows to the largest batch.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The left operand of the product.
@@ -175,11 +171,10 @@ fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
 }
 
 impl Network {
-    /// The network of a model, with weights from the specification's file or, without one, from its seed.
+    /// The network of a model.
     ///
     /// # Errors
-    /// A size out of range (see [`Spec::check`]), a listed network that is larger than the free memory, or a file of weights that does
-    /// not fit the model.
+    /// A size out of range ([`Spec::check`]), a listed network larger than the free memory, a file of weights that does not fit.
     pub fn new(model: &Model, spec: &Spec) -> Result<Network> {
         spec.check(model)?;
         if let Some(listed) = model.network() {
@@ -209,7 +204,7 @@ impl Network {
         &self.spec
     }
 
-    /// The name of a cell type for messages; its number if the model does not have it.
+    /// For messages; the number of a cell that the model does not have.
     pub fn cell_name(&self, cell: CellId) -> String {
         self.model.cell_types().into_iter().nth(cell.index()).map_or_else(|| cell.to_string(), |cell| cell.name)
     }
@@ -218,7 +213,6 @@ impl Network {
         &*self.cells[cell.index()]
     }
 
-    /// The operators of a listed network.
     pub fn operators(&self) -> Option<&Operators> {
         self.operators.as_ref()
     }
@@ -247,9 +241,8 @@ impl Network {
         }
     }
 
-    /// The word at a place of a request, below the size of the vocabulary. Traces have no words, so they are drawn from the seed,
-    /// the request and the place, by a mix that is the same on every platform and needs no memory. A node's place is its number; the
-    /// tokens of a request of one cell are counted from 0.
+    /// The word at a place of a request. Traces have no words, so they are a mix of the seed, the request and the place, the same on
+    /// every platform. A node's place is its number; the tokens of a request of one cell are counted from 0.
     pub fn token(&self, request: RequestId, place: u32) -> u32 {
         let mixed = mix(self.spec.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
         // The high half of a product spreads 32 random bits evenly over the vocabulary.

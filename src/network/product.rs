@@ -1,4 +1,4 @@
-//! The matrix product of all cells.
+//! The matrix product.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,11 +9,11 @@ use rten_tensor::NdTensorView;
 use super::first;
 use super::huge_pages::HugePages;
 
-/// The approximate columns of a panel: few enough that its result for some hundred rows stays in a core's cache until it is a state,
-/// and enough that starting a product costs nothing. Tests cut small networks too.
+/// The approximate columns of a panel: its result for some hundred rows stays in a core's cache, and starting a product costs
+/// nothing. Tests cut small networks too.
 const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
 
-/// A panel has a multiple of this many units, so that all but the last fill the kernel's tiles and vectors.
+/// A panel's units are a multiple of this, to fill the kernel's tiles and vectors.
 const STEP: usize = 32;
 
 /// Weights that are packed for the kernel once. Batches of rows are multiplied with them from the left.
@@ -28,7 +28,6 @@ pub struct Product {
     panels: Vec<Panel>,
 }
 
-/// The weights of some units.
 pub struct Panel {
     units: Range<usize>,
     weights: PackedBMatrix<f32>,
@@ -74,7 +73,6 @@ impl Product {
         Product { inputs, panels }
     }
 
-    /// The width of a row of the left operand.
     pub fn inputs(&self) -> usize {
         self.inputs
     }

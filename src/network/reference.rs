@@ -5,7 +5,6 @@ use super::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 
-/// The result of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
     /// The states of the nodes that no other node needs, in the order of the nodes.
@@ -22,7 +21,7 @@ impl Output {
     }
 }
 
-/// The result of a request whose cells read given words in place of their own.
+/// The result of [`Network::follow`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Followed {
     /// The output, with the words that the cells themselves wrote.

@@ -1,5 +1,5 @@
-//! `--backend cuda` as a user meets it, on libraries that stand in for the driver, NVRTC and cuBLAS and run the project's
-//! kernels on the CPU. All host code is the real one.
+//! `--backend cuda` from the command line, on libraries that stand in for the driver, NVRTC and cuBLAS and run the project's kernels on
+//! the CPU. All host code is the real one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// One with two GPUs; nothing where there is no C++ compiler.
+    /// A host with two GPUs; `None` without a C++ compiler.
     pub fn new() -> Option<Host> {
         let libraries = host_cuda::driver()?;
         let desk = Desk::new();
@@ -28,13 +28,13 @@ impl Host {
         Some(Host { desk, libraries, environment: BTreeMap::new() }.with("DEVICES", "2"))
     }
 
-    /// The same with something of its GPUs changed: see `tests/host_cuda/driver/settings.hpp`.
+    /// The same with other settings of its GPUs: see `tests/host_cuda/driver/settings.hpp`.
     pub fn with(mut self, setting: &'static str, value: &str) -> Host {
         self.environment.insert(setting, value.into());
         self
     }
 
-    /// The same with these libraries alone.
+    /// The same with only these libraries.
     fn with_libraries(mut self, names: &[&str]) -> Host {
         let folder = self.desk.path("libraries");
         fs::create_dir(&folder).unwrap();
@@ -48,24 +48,24 @@ impl Host {
     pub fn run(&self, words: &[&str]) -> Ran {
         let mut command = self.desk.command(words);
         command.env("LD_LIBRARY_PATH", &self.libraries).env("BATCHLAB_CUDA_LIBRARIES", &self.libraries);
-        // Where no others are looked for than those of the system.
+        // Only the system's libraries are searched here.
         for variable in ["CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"] {
             command.env_remove(variable);
         }
-        // Kernels that were compiled for these GPUs are kept apart from the user's.
+        // The cache of compiled kernels is not the user's.
         command.env("HOME", self.desk.path("home")).env("XDG_CACHE_HOME", self.desk.path("cache"));
         command.envs(self.environment.iter().map(|(name, value)| (format!("HOST_CUDA_{name}"), value)));
         command.output().expect("the program starts").into()
     }
 
-    /// `batchlab real t.toml --backend cuda --out out …`, all of whose requests arrive at once.
+    /// `batchlab real t.toml --backend cuda --out out …` with all requests at once.
     fn real(&self, more: &[&str]) -> Ran {
         let fixed = ["real", "t.toml", "--backend", "cuda", "--out", "out"];
         let offline = ["--set", "arrivals={ process = 'offline' }", "--set", "workload.requests=40"];
         self.run(&[&fixed[..], &offline, more].concat())
     }
 
-    /// The same on two GPUs, and so that all requests are verified; how many they were.
+    /// The same on two GPUs with all requests verified; returns their number.
     #[track_caller]
     fn verified(&self, more: &[&str]) -> u32 {
         let ran = self.real(&[&["--verify", "all", "--set", "device.workers=2"], more].concat()).ok();
@@ -76,16 +76,16 @@ impl Host {
     }
 }
 
-/// Two more policies for the scenario, which has one by cells and one by whole requests.
+/// Two more policies for the scenario, which has one for cells and one for whole requests.
 fn every_policy(host: &Host) {
     let desk = &host.desk;
     desk.write("t.toml", desk.read("t.toml") + "[[policy]]\nkind = \"merged\"\n[[policy]]\nkind = \"immediate\"\n");
 }
 
-/// Policies by whole requests that join trees would need their shapes to be the same; a second one by cells takes its place.
+/// Policies for whole requests would need trees of the same shape, so trees have a second policy for cells.
 const TREES: [&str; 4] = ["--set", "policy.B.kind=cellular", "--set", "policy.B.max_batch=3"];
 
-/// Each model with requests for it, and what else it asks of the scenario.
+/// Each model with a dataset and its other settings.
 const MODELS: [(&str, &str, &[&str]); 6] = [
     ("lstm", "lengths.csv", &[]),
     ("gru", "lengths.csv", &[]),
@@ -107,7 +107,7 @@ fn words(all: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn devices_are_listed_with_what_they_are_used_through() {
+fn devices_are_listed_with_their_libraries() {
     let Some(host) = Host::new() else { return };
     let said = host.run(&["devices"]).ok().stdout;
     let line =
@@ -193,7 +193,7 @@ fn operators_are_profiled_and_simulated() {
             assert!(costs.lines().any(there), "{cell} {input}: {costs}");
         }
     }
-    // A table tells the policies what operators take, and the simulator.
+    // Policies and the simulator use the table.
     let costs = ["--set", "device.costs=gpu.csv"];
     assert_eq!(host.verified(&[&dataset[..], &costs, &["--set", "policy.A.stages=2"]].concat()), 320);
     host.desk.run(&[&["sim", "t.toml", "-q", "--out", "simulated"][..], &dataset, &costs].concat()).ok();
@@ -245,7 +245,7 @@ fn chunks_and_whole_requests_in_persistent_kernels_have_right_answers() {
 }
 
 #[test]
-fn persistent_kernels_that_are_none_are_refused() {
+fn missing_persistent_kernels_are_refused() {
     let Some(host) = with_persistent_kernels() else { return };
     let refuses = |more: &[&str], message| host.real(&[&PERSISTENT[..], more].concat()).failed(2, message);
     let trees = ["--set", "workload.model=tree-lstm", "--set", "workload.dataset=complete-tree:5"];
@@ -256,7 +256,7 @@ fn persistent_kernels_that_are_none_are_refused() {
 }
 
 #[test]
-fn every_precision_has_right_answers_however_it_is_launched() {
+fn every_precision_has_right_answers_with_every_launch() {
     let Some(host) = Host::new() else { return };
     for precision in ["f32", "tf32", "bf16", "f16"] {
         for (signal, launch) in [("fused", "graph"), ("fused", "kernels"), ("kernel", "graph"), ("kernel", "kernels")] {
@@ -273,7 +273,7 @@ fn every_precision_has_right_answers_however_it_is_launched() {
 }
 
 #[test]
-fn answers_are_right_whatever_runs_first() {
+fn answers_do_not_depend_on_the_first_task() {
     for (seed, delay) in [("0", "100"), ("1", "0"), ("2", "50"), ("3", "0")] {
         let Some(host) = Host::new().map(|host| host.with("SEED", seed).with("DELAY_US", delay)) else { return };
         for model in [MODELS[1], MODELS[2], MODELS[3]] {
@@ -303,7 +303,7 @@ fn requests_arrive_while_others_run() {
 }
 
 #[test]
-fn results_go_to_a_folder_of_their_own() {
+fn results_have_their_own_folder() {
     let Some(host) = Host::new() else { return };
     let fixed = ["real", "t.toml", "--backend", "cuda", "-q", "--set", "workload.requests=5"];
     host.run(&fixed).ok();
@@ -324,7 +324,7 @@ fn kernels_are_compiled_once() {
 }
 
 #[test]
-fn what_gpus_do_not_run_is_refused() {
+fn unsupported_models_are_refused() {
     let Some(host) = Host::new() else { return };
     let model = of_model(("dnn:net", "constant:7", &[]));
     let ran = host.real(&words(&model));
@@ -335,7 +335,7 @@ fn what_gpus_do_not_run_is_refused() {
     assert!(!host.desk.path("out").exists());
 }
 
-/// Asserts that a run says what is missing and where it was looked for, names the way out, and writes nothing.
+/// Asserts that a run names the missing library, the searched places and a way out, and writes nothing.
 #[track_caller]
 fn is_missing(host: &Host, messages: &[&str]) {
     let ran = host.real(&[]);
@@ -352,7 +352,7 @@ fn is_missing(host: &Host, messages: &[&str]) {
 #[test]
 fn a_driver_that_is_missing_is_named() {
     let Some(host) = Host::new().map(|host| host.with_libraries(&[])) else { return };
-    // A host with a driver of its own shows that one.
+    // A host with its own driver shows that one.
     if host.run(&["devices"]).stderr.contains("no NVIDIA driver was found") {
         is_missing(&host, &["no NVIDIA driver was found: looked for libcuda.so.1"]);
     }
@@ -392,7 +392,7 @@ fn memory_that_is_not_there_is_named() {
     assert!(ran.stderr.contains("KiB"), "{}", ran.stderr);
 }
 
-/// How many requests of a policy finished and failed, by its logs, and why those failed that did.
+/// The numbers of a policy's finished and failed requests in its logs, and the reasons of failures.
 #[track_caller]
 fn outcome(host: &Host, policy: &str) -> (usize, usize, BTreeSet<String>) {
     let point = format!("out/t/{policy}/offline");
@@ -410,9 +410,9 @@ fn outcome(host: &Host, policy: &str) -> (usize, usize, BTreeSet<String>) {
 const SMALL: [&str; 2] = ["--set", "policy.A.max_batch=4"];
 
 #[test]
-fn a_launch_that_fails_costs_its_requests_alone() {
+fn a_failed_launch_fails_only_its_requests() {
     for launch in ["graph", "kernels"] {
-        // Behind those that graphs are captured from.
+        // After those that graphs are captured from.
         let Some(host) = Host::new().map(|host| host.with("FAIL_LAUNCH", "60")) else { return };
         let launch = format!("device.launch={launch}");
         let ran = host.real(&[&SMALL[..], &["--verify", "all", "--set", &launch]].concat());
@@ -427,7 +427,7 @@ fn a_launch_that_fails_costs_its_requests_alone() {
 }
 
 #[test]
-fn a_gpu_that_is_lost_keeps_what_is_finished() {
+fn a_lost_gpu_keeps_finished_points() {
     for (code, says) in [("719", "unspecified launch failure"), ("700", "an illegal memory access was encountered")] {
         let Some(host) = Host::new().map(|host| host.with("LOSE", "40").with("LOSE_CODE", code)) else { return };
         let ran = host.real(&SMALL);
@@ -465,7 +465,7 @@ fn cells_are_profiled_and_simulated() {
     host.desk.run(&["sim", "t.toml", "--set", "device.costs=gpu.csv", "-q", "--out", "simulated"]).ok();
 }
 
-/// A device that has persistent kernels, and a file that does not say what they take.
+/// A device with persistent kernels, and a table without their times.
 fn with_timeless_kernels() -> Option<Host> {
     let host = with_persistent_kernels()?;
     let device = host.desk.read("titan-v.toml");
@@ -473,7 +473,7 @@ fn with_timeless_kernels() -> Option<Host> {
     Some(host)
 }
 
-/// The times that a cost table has for a name at a batch of one, which are one.
+/// The only time of a name at batch 1 in a cost table.
 fn time_in(table: &str, name: &str) -> u64 {
     let row = table.lines().find_map(|line| line.strip_prefix(&format!("{name},1,")));
     row.and_then(|row| row.split(',').next()?.parse().ok()).unwrap_or_else(|| panic!("{name}: {table}"))
@@ -503,7 +503,7 @@ fn launches_of_persistent_kernels_are_profiled_and_simulated() {
     for kernel in ["grnn_lstm", "grnn_gru"] {
         assert!(kernels.iter().any(|name| name.starts_with(kernel)), "{kernel} has not run: {kernels:?}");
     }
-    // A request alone, in chunks and whole: what the rows say, to the nanosecond.
+    // A single request, in chunks and whole: exactly the times of the rows.
     let one = ["--set", "workload.dataset=constant:6", "--set", "workload.requests=1", "--set", "policy.A.chunk=3"];
     let offline = ["--set", "arrivals={ process = 'offline' }", "--set", "policy.B.pad_to=longest"];
     let simulate = |costs: &str| {
@@ -520,7 +520,7 @@ fn launches_of_persistent_kernels_are_profiled_and_simulated() {
         };
         assert_eq!(rows.iter().map(took).collect::<Vec<_>>(), vec![launch + steps * step + task; tasks], "{policy}");
     }
-    // A table with one of the two rows alone, and one with none.
+    // A table with one of the two rows, and one with neither.
     let without = |part: &str| lstm.lines().filter(|line| !line.starts_with(part)).collect::<Vec<_>>().join("\n");
     for (name, part, message) in [
         ("half.csv", "lstm.persistent.launch,", "rows for \"lstm.persistent\" but none for \"lstm.persistent.launch\""),
@@ -585,7 +585,7 @@ fn a_profile_is_of_the_device_and_its_format() {
     for cell in ["lstm,1,", "lstm,3,", "internal,1,", "internal,3,"] {
         assert!(table.lines().any(|line| line.starts_with(cell)), "{cell}: {table}");
     }
-    // A network for trees is asked whether it takes them, whatever computes it.
+    // Every backend checks whether the network takes the trees.
     let trees = ["--set", "workload.model=tree-lstm", "--set", "workload.dataset=constant:tree:4 4 4 0"];
     let fixed = ["profile", "--backend", "cuda", "--scenario", "t.toml", "--quiet"];
     let ran = host.run(&[&fixed[..], &trees, &TREES].concat());
@@ -606,7 +606,7 @@ fn floors_are_those_of_copies_and_products() {
 #[test]
 fn simulated_runs_are_validated_against_gpus() {
     let Some(host) = Host::new() else { return };
-    // Costs far below what cells take here, so that batches are large and runs are short.
+    // Costs far below the real times, so that batches are large and runs short.
     host.desk.write("costs.csv", "cell,batch,ns\nlstm,1,100000\nlstm,8,200000\n");
     let fixed = ["validate", "t.toml", "--backend", "cuda", "--costs", "costs.csv", "--out", "out", "--format", "json"];
     let small = ["--loads", "80", "--repeats", "2", "--seconds", "0.01", "--quiet", "--set", "workload.max_length=2"];
@@ -618,7 +618,7 @@ fn simulated_runs_are_validated_against_gpus() {
 }
 
 #[test]
-fn a_sweep_goes_on_with_the_same_precision_alone() {
+fn a_sweep_resumes_only_with_the_same_precision() {
     let Some(host) = Host::new() else { return };
     let with = |precision: &str| host.real(&["--resume", "-q", "--set", &format!("device.precision={precision}")]);
     with("f16").ok();

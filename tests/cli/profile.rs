@@ -65,14 +65,13 @@ fn every_model_has_a_table() {
         assert_eq!(
             text.contains("\ngather,"),
             others.contains(&"gather"),
-            "members that always change are no surprise"
+            "members that always change have no gather of their own"
         );
-        // Tasks of one to five requests; those of a feed-forward network are one step.
+        // Tasks of one to five requests. Tasks of a feed-forward network are one step.
         assert_eq!(text.contains("\nwhole,1,") && text.contains(".whole,1,"), model != "dnn:net", "{text}");
         let several = matches!(model, "seq2seq" | "tree-lstm" | "childsum-tree-lstm");
         assert_eq!(text.contains(".switch,"), several, "{text}");
     }
-    // Several workers at the same time.
     covers("tree-lstm", &["--model", "tree-lstm", "--hidden", "4", "--workers", "2"], (1, 5), &["leaf"]);
     covers("lstm", &["--model", "lstm", "--hidden", "4", "--workers", "2"], (1, 5), &["lstm", "gather"]);
 }
@@ -84,7 +83,7 @@ fn single_cells_share_a_table() {
     assert!(text.contains("# task, gather, launch and whole: those of lstm\n"), "{text}");
     let text = covers("dnn:net", &["--cell", "net:4", "--inputs", "2,7"], (1, 5), &[]);
     assert!(text.contains("\ncell,batch,ns,stddev_ns,input\n") && text.contains(",7\n"), "{text}");
-    // A cell of the model alone.
+    // One cell of a model.
     let desk = Desk::new();
     let printed = desk.run(&["profile", "--cell", "decoder:4", "--batches", "1", "--repeats", "1", "--quiet"]).ok();
     assert_eq!(printed.stderr, "");
@@ -98,7 +97,7 @@ fn single_cells_share_a_table() {
 }
 
 #[test]
-fn a_scenario_says_what_to_measure_and_runs_on_the_table() {
+fn a_scenario_is_measured_and_runs_on_the_table() {
     let desk = Desk::new();
     let scenario = |model: &str, dataset: &str| {
         format!(

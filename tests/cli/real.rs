@@ -1,5 +1,4 @@
-//! Real runs: the files and columns of a simulation, right answers, failures, and how they end. How long anything takes
-//! decides nothing here.
+//! Real runs: the files and columns of a simulation, correct outputs, failures and interruptions. No test depends on times.
 
 #![expect(clippy::disallowed_methods, reason = "waits for a child process")]
 
@@ -25,7 +24,7 @@ fn real(desk: &Desk, more: &[&str]) -> Ran {
     desk.run(&[&["real", "t.toml", "--out", "out", "--quiet"], more].concat())
 }
 
-/// The same with its notes.
+/// The notes of such a run.
 fn notes(desk: &Desk, more: &[&str]) -> String {
     desk.run(&[&["real", "t.toml", "--out", "out"], more].concat()).ok().stderr
 }
@@ -34,7 +33,7 @@ fn document(desk: &Desk, name: &str) -> Value {
     serde_json::from_str(&desk.read(name)).unwrap()
 }
 
-/// The runs that the last call carried out itself, in their order: policy, point, replication.
+/// The runs of the last call in their order: policy, point, replication.
 fn carried_out(desk: &Desk) -> Vec<(String, String, u64)> {
     let runs = document(desk, "out/t/host.json")["runs"].clone();
     let text = |run: &Value, key: &str| run[key].as_str().unwrap().to_string();
@@ -86,7 +85,7 @@ fn files_and_columns_are_those_of_a_simulation() {
 }
 
 #[test]
-fn rounds_tell_all_that_a_policy_was_told() {
+fn rounds_list_all_calls_of_a_policy() {
     let desk = desk();
     real(&desk, &[]).ok();
     for point in ["A/2000", "A/4000", "B/2000", "B/4000"] {
@@ -107,7 +106,7 @@ fn told_of(desk: &Desk, point: &str) -> u64 {
 }
 
 #[test]
-fn repeats_take_turns_and_bring_intervals() {
+fn repeats_take_turns_and_give_intervals() {
     let desk = desk();
     let said = real(&desk, &["--repeats", "2", "--format", "json"]).ok().json();
     assert_eq!(said["rows"][0]["replications"], 2);
@@ -154,7 +153,7 @@ fn every_model_under_every_policy_has_right_answers() {
 }
 
 #[test]
-fn as_many_are_verified_as_the_user_wants() {
+fn the_number_of_verified_requests_is_a_setting() {
     let desk = desk();
     let verified = |which: &[&str]| {
         let said = notes(&desk, which);
@@ -186,7 +185,7 @@ fn the_notes_tell_how_late_the_generator_was() {
 }
 
 #[test]
-fn resuming_goes_on_with_what_is_finished() {
+fn resuming_keeps_finished_points() {
     let desk = desk();
     let resume = |more: &[&str]| real(&desk, &[&["--repeats", "2", "--resume"], more].concat());
     let only = ["--set", "arrivals.rates=[2000]"];
@@ -202,13 +201,13 @@ fn resuming_goes_on_with_what_is_finished() {
     resume(&["--set", "workload.hidden=9"]).failed(2, "point.json: was run with other settings");
 }
 
-/// Writes random weights, and in them, for all that `spoil` says of a tensor, numbers that are none from one row on.
+/// Writes random weights. In tensors for which `spoil` returns a row, that row and all after it are NaN.
 fn weights(desk: &Desk, model: &Model, spoil: impl Fn(&str) -> Option<usize>) {
     let spec = Spec { hidden: 8, embedding: 8, vocabulary: 11, seed: 1, weights: None };
     let path = desk.path("weights.safetensors");
     Weights::open(model, &spec).unwrap().write(&path).unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
-    // The format begins with the length of a JSON header, which says where each tensor lies behind it.
+    // The format begins with the length of a JSON header, which has the offset of each tensor after it.
     let data = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..data]).unwrap();
     for (name, about) in header.as_object().unwrap() {
@@ -238,7 +237,7 @@ fn weights_come_from_a_file() {
 #[test]
 fn requests_without_a_result_are_counted_and_named() {
     let desk = desk();
-    // Of eleven words the last is no number: whoever has it fails, the others finish, in the same batches.
+    // The last of eleven words is NaN: requests with it fail, others in the same batches finish.
     weights(&desk, &Model::Lstm, |name| name.starts_with("embedding").then_some(10));
     let all = [&WEIGHTS[..], &["--verify", "all", "--repeats", "2"]].concat();
     let ran = desk.run(&[&["real", "t.toml", "--out", "out"], &all[..]].concat());
@@ -271,7 +270,7 @@ fn requests_without_a_result_are_counted_and_named() {
     assert!(ran.stderr.contains(&format!("verified: {} requests", 8 * (200 - count))), "{}", ran.stderr);
     desk.run(&["replay", "out/t"]).ok();
 
-    // Those who look later are told too; and a run in which nothing fails leaves no list behind.
+    // A resumed run reports them too; a run without failures leaves no list.
     assert_eq!(real(&desk, &[&all[..], &["--resume"]].concat()).code, Some(1));
     real(&desk, &[]).ok();
     assert!(desk.files("out").keys().all(|name| !name.contains("failures")));
@@ -289,7 +288,7 @@ fn all_can_fail() {
 }
 
 #[test]
-fn whoever_arrives_beyond_the_bound_is_rejected() {
+fn arrivals_beyond_the_bound_are_rejected() {
     let desk = desk();
     let bound = ["--set", "device.max_waiting=10", "--set", "arrivals={ process = 'offline' }"];
     real(&desk, &bound).ok();
@@ -305,7 +304,7 @@ fn whoever_arrives_beyond_the_bound_is_rejected() {
     desk.run(&["replay", "out/t"]).ok();
     let said = notes(&desk, &bound);
     assert!(said.contains("\"B\" at offline: 190 requests were rejected\n"), "{said}");
-    // In the simulation to the nanosecond, also where requests leave between arrivals.
+    // Exact in the simulation, also if requests leave between arrivals.
     let crowded = ["--set", "device.max_waiting=3", "--set", "arrivals.rates=[400]"];
     let run = |out: &str| {
         desk.run(&[&["sim", "t.toml", "--out", out, "-q"], &COSTS[..], &crowded].concat()).ok();
@@ -380,7 +379,7 @@ mod interrupted {
         Ran::from(child.wait_with_output().unwrap())
     }
 
-    /// Waits until a file is there, or gone.
+    /// Waits until a file exists, or no longer does.
     fn wait_for(desk: &Desk, file: &str, there: bool) {
         let patience = Instant::now();
         while desk.path(file).is_file() != there {
@@ -390,11 +389,11 @@ mod interrupted {
     }
 
     #[test]
-    fn ctrl_c_keeps_what_is_finished_and_the_beginning_of_what_is_not() {
+    fn ctrl_c_keeps_finished_points_and_part_of_the_current_one() {
         let desk = desk();
         let child = start(&desk, &[]);
         wait_for(&desk, "out/t/B/20000/point.json", true);
-        sleep(Duration::from_millis(500)); // So that something has begun, which nothing below depends on.
+        sleep(Duration::from_millis(500)); // A point has probably begun; nothing below depends on it.
         let ran = stop(child);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let message = "batchlab: interrupted: 2 of 4 runs are finished and kept in out/t; go on with --resume\n";
@@ -410,9 +409,9 @@ mod interrupted {
         assert_eq!(summary["completed"], json!(finished));
         desk.run(&["replay", "out/t"]).ok();
 
-        // What was interrupted is not taken over.
+        // The interrupted point runs again.
         let child = start(&desk, &["--resume"]);
-        wait_for(&desk, "out/t/summary.csv", false); // It is taken away when a run goes on.
+        wait_for(&desk, "out/t/summary.csv", false); // A resumed run removes it.
         let ran = stop(child);
         assert!(ran.stderr.ends_with(message), "{ran:?}");
         assert_eq!(carried_out(&desk), []);

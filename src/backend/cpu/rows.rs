@@ -193,7 +193,7 @@ impl Rows {
         self.words[row].clear();
     }
 
-    /// Takes padding out until so many rows are left, or none of it; the others keep their order.
+    /// Removes padding down to `size` rows, if there is enough of it. The other rows keep their order.
     pub fn close_up(&mut self, size: usize) {
         let mut surplus = self.rows.len().saturating_sub(size);
         let mut kept = 0;

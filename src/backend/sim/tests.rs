@@ -1,4 +1,4 @@
-//! The shared device by hand, by its laws, beside a naive one, and beside the one that knows one stream alone.
+//! The shared device: by hand, by its laws, and against a naive one and the one with single streams.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::task::{HostOverhead, Members, Step};
 use crate::units::{StreamId, WorkerId};
 use crate::workload::model::Model;
 
-/// A task of a script, by nanoseconds.
+/// A task of a script. Times are nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     submit: u64,
@@ -18,7 +18,7 @@ struct Job {
     stream: u16,
     /// From the submission to the earliest start.
     lag: u64,
-    /// From the end of the task in front of it to its start.
+    /// From the end of the task before it to its start.
     gap: u64,
     alone: u64,
     demand: Share,
@@ -28,18 +28,18 @@ struct Job {
 const HALF: Share = Share(Share::WHOLE.0 / 2);
 
 impl Job {
-    /// One that begins with its submission, on the first worker.
+    /// A job that begins at its submission, on the first worker.
     fn new(submit: u64, stream: u16, alone: u64, demand: Share) -> Job {
         Job { submit, worker: 0, stream, lag: 0, gap: 0, alone, demand, notice: 0 }
     }
 
-    /// All that a task of it can do, in the units of the device.
+    /// The work of the task in the units of the device.
     fn work(&self) -> u128 {
         u128::from(self.alone) << 32
     }
 }
 
-/// Answers with the times of jobs, which are submitted in this order.
+/// Returns the times of jobs, which are submitted in this order.
 struct Script<'j> {
     jobs: std::slice::Iter<'j, Job>,
     present: Option<Job>,
@@ -82,7 +82,7 @@ fn task_on(worker: u16, stream: u16) -> Task<'static> {
     Task { stream: StreamId(stream), ..Task::whole_requests(WorkerId(worker), &STEP, &[], 1) }
 }
 
-/// What the driver is told, with the instants, when jobs are submitted at their times.
+/// The reports to the driver, with their instants, when jobs are submitted at their times.
 fn told(jobs: &[Job]) -> Vec<(Nanos, Completion)> {
     let mut backend = SharedSim::new(2, 4, Script::new(jobs));
     let mut told = Vec::new();
@@ -99,7 +99,7 @@ fn told(jobs: &[Job]) -> Vec<(Nanos, Completion)> {
     told
 }
 
-/// Task, start and finish, in the order in which they are told.
+/// Task, start and finish in the order of the reports.
 fn rows(jobs: &[Job]) -> Vec<(u64, u64, u64)> {
     told(jobs).into_iter().map(|(_, done)| (done.task.0, done.start.0, done.finish.0)).collect()
 }
@@ -116,28 +116,28 @@ fn two_tasks_that_fill_the_device_take_twice_as_long() {
     let pair = |demand| rows(&[Job::new(5, 0, 40, demand), Job::new(5, 1, 40, demand)]);
     assert_eq!(pair(Share::WHOLE), [(0, 5, 85), (1, 5, 85)]);
     assert_eq!(pair(HALF), [(0, 5, 45), (1, 5, 45)]);
-    // On one stream they run one behind the other, and on two workers beside each other.
+    // On one stream they run in sequence, on two workers at the same time.
     assert_eq!(rows(&[Job::new(5, 2, 40, Share::WHOLE); 2]), [(0, 5, 45), (1, 45, 85)]);
     let apart = [Job::new(5, 0, 40, Share::WHOLE), Job { worker: 1, ..Job::new(5, 0, 40, Share::WHOLE) }];
     assert_eq!(rows(&apart), [(0, 5, 45), (1, 5, 45)]);
 }
 
 #[test]
-fn three_tasks_and_one_behind_by_hand() {
+fn three_tasks_and_one_after_them_by_hand() {
     let jobs = [
         Job::new(0, 0, 100, HALF),
         Job::new(20, 1, 60, HALF),
         Job::new(50, 2, 30, Share::WHOLE),
         Job::new(50, 2, 8, HALF),
     ];
-    // Until 50 both of the first fit, and have 50 and 30 left. Then the demands come to twice the device, and all run at half
-    // speed: 30 take until 110. The last two fit again: the first has 20 left there.
+    // Until 50 the first two fit; 50 and 30 are left. Then the demands are twice the device, and all run at half speed: 30 take until
+    // 110. Then the last two fit again, and the first has 20 left.
     assert_eq!(rows(&jobs), [(1, 20, 110), (2, 50, 110), (3, 110, 118), (0, 0, 130)]);
 }
 
 #[test]
 fn speeds_are_rounded_down_and_finishes_up() {
-    // At two thirds of the speed 30 ns take 45, and 2^-32 of a nanosecond's work is missing then.
+    // At two thirds of full speed 30 ns take 45, minus 2^-32 of a nanosecond's work.
     let demand = Share::of(3, 4);
     assert_eq!(spans(&[Job::new(0, 0, 30, demand), Job::new(0, 1, 30, demand)]), [(0, 46); 2]);
     assert_eq!(speed(3 << 31), Share(((1 << 33) - 2) / 3));
@@ -146,7 +146,7 @@ fn speeds_are_rounded_down_and_finishes_up() {
 
 #[test]
 fn no_time_is_no_time_and_ends_are_the_end() {
-    // The one without work is done as it begins, also between others, and those behind it begin then.
+    // A task without work ends when it begins, also between others, and the next one begins then.
     let none = |submit, stream| Job::new(submit, stream, 0, Share::WHOLE);
     let jobs = [Job::new(0, 0, 10, Share::WHOLE), none(3, 1), none(3, 1), Job::new(3, 1, 1, Share::WHOLE)];
     assert_eq!(rows(&jobs), [(1, 3, 3), (2, 3, 3), (3, 3, 5), (0, 0, 11)]);
@@ -182,7 +182,7 @@ fn a_stream_that_was_not_asked_for_is_a_mistake() {
     told(&[Job::new(0, 4, 1, HALF)]);
 }
 
-/// The same, nanosecond by nanosecond, with the work that each task has left.
+/// A reference that advances by single nanoseconds with the remaining work of each task.
 fn naive(jobs: &[Job]) -> Vec<(u64, u64)> {
     let mut spans = vec![(0, 0); jobs.len()];
     for worker in 0..2 {
@@ -195,7 +195,7 @@ fn naive(jobs: &[Job]) -> Vec<(u64, u64)> {
         let mut running: Vec<(usize, u128)> = Vec::new();
         let mut now = 0;
         loop {
-            // Until nothing changes any more at this instant.
+            // Until nothing changes at this instant.
             let mut changed = true;
             while std::mem::take(&mut changed) {
                 for (queue, free) in queues.iter_mut().zip(&mut free) {
@@ -243,7 +243,7 @@ fn jobs() -> impl Strategy<Value = Vec<Job>> {
     })
 }
 
-/// What breaks a law of the device in these runs of jobs, if anything does.
+/// Checks the laws of the device on these runs of jobs.
 fn laws(jobs: &[Job], spans: &[(u64, u64)]) -> Result<(), String> {
     for worker in 0..2 {
         let of_worker: Vec<usize> = (0..jobs.len()).filter(|id| jobs[*id].worker == worker).collect();
@@ -314,7 +314,7 @@ fn a_law_that_is_broken_is_found() {
     assert!(broken(2, (spans[2].0 - 1, spans[2].1)), "the order");
 }
 
-/// What is done with a backend.
+/// An action on a backend.
 #[derive(Clone, Debug)]
 enum Action {
     Wait(Option<u64>),
@@ -336,7 +336,7 @@ fn script() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(prop_oneof![submit, wait], 0..60)
 }
 
-/// Two cells; all that a task can cost, and batches of one that fill an eighth of the device.
+/// Two cells with all kinds of costs; a batch of one fills an eighth of the device.
 fn device() -> TableModel {
     let rows = "cell,batch,ns\nencoder,1,10\nencoder,8,11\nencoder.switch,1,7\ndecoder,1,20\ndecoder,8,30\ndecoder.switch,1,3\n\
                 encoder.whole,1,9\nwhole,1,2\ntask,1,4\ngather,1,5\ngather,8,12\nlaunch,1,6\n";
@@ -344,7 +344,7 @@ fn device() -> TableModel {
     table.device(&Model::Seq2Seq.cell_types(), Overhead::default()).unwrap()
 }
 
-/// What came of each wait and of the last ones, until nothing runs.
+/// The result of each wait, and of waiting until nothing runs.
 fn played(backend: &mut dyn Backend, script: &[Action]) -> Vec<(Nanos, Option<Completion>)> {
     let mut seen = Vec::new();
     let mut tasks = 0;

@@ -1,4 +1,4 @@
-//! Networks that files list, for the tests of real backends.
+//! Listed networks for the tests of real backends.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,25 +9,24 @@ use crate::network::{Network, Spec};
 use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
 
-/// One that comes with batchlab, whose operators depend on the tokens.
+/// The example network, whose operators depend on the tokens.
 pub const EXAMPLE: &str = include_str!("../../../scenarios/networks/example.csv");
 
-/// An operator at two places, one after the other and again later, so that a stage may have it more than once.
+/// An operator at several places, some of them adjacent, so that a stage may have it more than once.
 pub const REPEATED: &str = "shape,fixed\nname,kind,count,rows,inner,columns,elements\na,matmul,2,3,5,7,1\nb,memory,,,,,40\n\
                             a,matmul,2,3,5,7,1\na,matmul,2,3,5,7,1\nc,matmul,,9,20,6,1\nb,memory,,,,,40\n";
 
-/// The model of a network in such a text.
 pub fn listed(text: &str) -> Model {
     Model::Network(Arc::new(Dnn::parse("n.csv", Path::new("n.csv"), text).expect("a network")))
 }
 
-/// A model's network, small.
+/// A small network of a model.
 pub fn network(model: &Model) -> Arc<Network> {
     let spec = Spec { hidden: 6, embedding: 5, vocabulary: 20, seed: 4, weights: None };
     Arc::new(Network::new(model, &spec).expect("weights from the seed"))
 }
 
-/// Costs by which larger batches are worth their while.
+/// Costs with which larger batches are faster.
 pub fn costs(model: &Model) -> Arc<dyn CostModel> {
     let cells = model.cell_types();
     let rows = cells.iter().map(|cell| format!("{0},1,1000\n{0},8,3000\n", cell.name)).collect::<String>();

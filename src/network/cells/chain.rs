@@ -52,8 +52,7 @@ impl Layer {
         }
     }
 
-    /// A step of each row: `x` gives a row's input vector. States are `width` numbers wide and begin with \[h|c\]; the rest is not
-    /// written.
+    /// `x` gives a row's input vector. States are `width` numbers wide; only \[h|c\] at their beginning is written.
     pub(super) fn run<'a>(
         &self,
         batch: &Batch<'_>,

@@ -24,7 +24,6 @@ pub struct Leaf {
     /// x to the gates i, o, u.
     product: Product,
     bias: Vec<f32>,
-    hidden: usize,
 }
 
 impl Leaf {
@@ -34,30 +33,41 @@ impl Leaf {
             embedding: Embedding::new(weights, "embedding.weight", embedding),
             product: pack(weights, 3, hidden, &[(weight, embedding)]),
             bias: weights.take(bias),
-            hidden,
         }
     }
 }
 
 impl Cell for Leaf {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inputs) = (self.hidden, self.product.inputs());
+        let inputs = self.product.inputs();
         let operand = first(&mut scratch.operand, batch.rows * inputs);
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
             operand.copy_from_slice(self.embedding.row(batch.token(row)));
         }
         let left = Rows { data: operand, stride: inputs, count: batch.rows };
+        run_gates(LeafGates, &self.product, &self.bias, left, out, &mut scratch.product);
+    }
+}
 
-        for panel in self.product.panels() {
-            let (units, wide) = (panel.units(), panel.units().len());
-            let product = panel.multiply(left, &mut scratch.product);
-            let [bias_i, bias_o, bias_u] = gates(&self.bias, hidden).map(|bias| &bias[units.clone()]);
-            for (product, out) in product.chunks_exact(3 * wide).zip(out.chunks_exact_mut(2 * hidden)) {
-                let [i, o, u] = gates(product, wide);
-                let (h, c) = out.split_at_mut(hidden);
-                let out = [&mut h[units.clone()], &mut c[units.clone()]];
-                apply(LeafGates, [i, o, u, bias_i, bias_o, bias_u], out);
-            }
+/// Computes the gates i, o, u of each row and applies the formula of \[h|c\] to them.
+fn run_gates(
+    formula: impl Formula<6, 2>,
+    gates_of: &Product,
+    bias: &[f32],
+    left: Rows<'_>,
+    out: &mut [f32],
+    memory: &mut Vec<f32>,
+) {
+    let hidden = bias.len() / 3;
+    for panel in gates_of.panels() {
+        let (units, wide) = (panel.units(), panel.units().len());
+        let product = panel.multiply(left, memory);
+        let [bias_i, bias_o, bias_u] = gates(bias, hidden).map(|bias| &bias[units.clone()]);
+        for (product, out) in product.chunks_exact(3 * wide).zip(out.chunks_exact_mut(2 * hidden)) {
+            let [i, o, u] = gates(product, wide);
+            let (h, c) = out.split_at_mut(hidden);
+            let out = [&mut h[units.clone()], &mut c[units.clone()]];
+            apply(formula, [i, o, u, bias_i, bias_o, bias_u], out);
         }
     }
 }
@@ -205,17 +215,7 @@ impl Cell for ChildSum {
                 }
             }
         }
-        for panel in self.gates.panels() {
-            let (units, wide) = (panel.units(), panel.units().len());
-            let product = panel.multiply(operand, &mut scratch.product);
-            let [bias_i, bias_o, bias_u] = gates(&self.gates_bias, hidden).map(|bias| &bias[units.clone()]);
-            for (product, out) in product.chunks_exact(3 * wide).zip(out.chunks_exact_mut(state)) {
-                let [i, o, u] = gates(product, wide);
-                let (h, c) = out.split_at_mut(hidden);
-                let out = [&mut h[units.clone()], &mut c[units.clone()]];
-                apply(ChildSumGates, [i, o, u, bias_i, bias_o, bias_u], out);
-            }
-        }
+        run_gates(ChildSumGates, &self.gates, &self.gates_bias, operand, out, &mut scratch.product);
     }
 }
 

@@ -8,11 +8,10 @@ pub struct Activations {
     queries: Vec<Query>,
 }
 
-/// The place of a query's numbers.
 #[derive(Clone, Copy, Debug)]
 struct Query {
     from: usize,
-    /// The number of its own numbers: 0 for padding.
+    /// 0 for padding.
     len: usize,
     tokens: u32,
 }
@@ -36,12 +35,11 @@ impl Activations {
         self.queries.resize(size.max(self.queries.len()), padding);
     }
 
-    /// The number of queries, padding included.
+    /// With padding.
     pub fn queries(&self) -> usize {
         self.queries.len()
     }
 
-    /// A query's own numbers.
     pub fn of(&self, query: usize) -> &[f32] {
         let Query { from, len, .. } = self.queries[query];
         &self.numbers[from..from + len]
@@ -51,7 +49,6 @@ impl Activations {
         self.queries[query].tokens
     }
 
-    /// The tokens of the longest query.
     pub fn longest(&self) -> u32 {
         self.queries.iter().map(|query| query.tokens).max().unwrap_or(0)
     }

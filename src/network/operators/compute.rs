@@ -18,7 +18,7 @@ const GAIN: f32 = 5.0 / 3.0;
 /// The rows of a product. More would only take more memory.
 const BLOCK: usize = 256;
 
-/// y = tanh(a x).
+/// tanh(a x).
 #[derive(Clone, Copy)]
 struct Squash(f32);
 
@@ -49,7 +49,7 @@ pub fn slope(work: &Work) -> f32 {
     }
 }
 
-/// The count of the numbers that an operator reads of a query.
+/// The numbers that an operator reads of a query.
 pub fn reads(work: &Work) -> u64 {
     let left = work.count * work.rows * work.inner;
     match work.kind {
@@ -59,7 +59,7 @@ pub fn reads(work: &Work) -> u64 {
     }
 }
 
-/// The count of the numbers that an operator writes for a query.
+/// The numbers that an operator writes for a query.
 pub fn writes(work: &Work) -> u64 {
     match work.kind {
         Kind::Memory => half(work) as u64,
@@ -179,7 +179,6 @@ impl Matrix {
     }
 }
 
-/// Reads half of the elements, applies the hyperbolic tangent and writes them.
 pub fn memory(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
     let slot = half(padded);
     let y = y.lay_out(x, slot, |tokens| half(&form.at(tokens)));

@@ -21,7 +21,6 @@ use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::dnn::{Dnn, Kind, Operator, Size, Work};
 
-/// The operators of a network with their weights.
 #[derive(Debug)]
 pub struct Operators {
     network: Arc<Dnn>,
@@ -39,7 +38,7 @@ pub struct Passed<'a> {
     pub expected: &'a [f32],
 }
 
-/// The name and shape of an operator's weights: a row for each output, group after group.
+/// An operator's weights have a row for each output, group after group.
 pub fn tensor(operator: &Operator) -> Option<(String, [usize; 2])> {
     let work = operator.form.at(0);
     let shape = [(work.count * work.columns) as usize, work.inner as usize];
@@ -81,7 +80,7 @@ impl Operators {
         &self.network
     }
 
-    /// The number of a request's tokens, 0 if it has none.
+    /// 0 for a request without tokens.
     pub fn tokens(graph: &CellGraph) -> u32 {
         match graph {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.input).max().unwrap_or(0),
@@ -149,7 +148,6 @@ impl Operators {
         Ok(())
     }
 
-    /// The result of a request that runs alone.
     pub(super) fn alone(&self, request: RequestId, graph: &CellGraph) -> Vec<f32> {
         let tokens = Operators::tokens(graph);
         let (mut from, mut into, mut scratch) = (Activations::default(), Activations::default(), Scratch::default());
@@ -175,7 +173,7 @@ fn within(network: &Dnn, available: u128) -> Result<()> {
     let sizes = || tensors().map(|[outputs, inputs]| outputs * inputs * FLOAT);
     // While the largest is packed, both forms are in memory.
     let weights = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
-    // An operator reads one activation, writes another, and gathers one product's matrices at a time.
+    // An operator reads an activation, writes one, and gathers one product's matrices at a time.
     let of_query = |work: Work| {
         let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
         (u128::from(reads(&work)) + u128::from(writes(&work)) + matrices) * FLOAT

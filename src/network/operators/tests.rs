@@ -87,7 +87,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_request_alone_comes_to_what_the_rule_says(text in lists(), seed in any::<u64>(), tokens in 1..=40u32) {
+    fn a_request_alone_has_the_result_of_the_rule(text in lists(), seed in any::<u64>(), tokens in 1..=40u32) {
         let network = network(&text, seed);
         let found = network.alone(RequestId(7), &graph(&network, tokens)).state;
         let expected = naive(&network, RequestId(7), tokens);

@@ -1,4 +1,4 @@
-//! Rows stay in place while their members do: nothing is put into the table, and so nothing gathered from it.
+//! Rows stay in place while their members do, without access to the table.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,7 @@ impl Bench {
         Bench { network, table, worker, graph }
     }
 
-    /// Runs a job, behind which another may stand in the queue.
+    /// Runs a job; another may follow in the queue.
     fn run(&mut self, job: &Job, next: Option<&Job>) {
         self.worker.run(job);
         self.worker.settle(next);
@@ -83,7 +83,7 @@ fn rows_stay_over_an_idle_time() {
     let mut bench = Bench::new(2, CellGraph::chain(CellId(0), 4));
     let both = |node| job(0, &[(0, node), (1, node)]);
     bench.run(&both(0), None);
-    // Others might ask for the states, so that they are in the table; but they are not fetched from there.
+    // Other workers may need the states, so that they are in the table; but they are not read from there.
     assert!(!bench.table.is_fresh(RequestId(0)));
     for request in [0, 1] {
         let at = NodeRef { request: RequestId(request), node: NodeId(0) };
@@ -95,12 +95,12 @@ fn rows_stay_over_an_idle_time() {
 }
 
 #[test]
-fn a_worker_that_is_alone_waits_for_the_next_job() {
+fn the_only_worker_waits_for_the_next_job() {
     let mut bench = Bench::new(3, CellGraph::chain(CellId(0), 4));
     bench.worker = bench.worker.alone(true);
     let two = |node| job(0, &[(0, node), (1, node)]);
     bench.run(&two(0), None);
-    assert!(bench.table.is_fresh(RequestId(0)), "nobody else asks for it");
+    assert!(bench.table.is_fresh(RequestId(0)), "no other worker needs it");
     bench.run(&job(0, &[(2, 0)]), None);
     assert!(!bench.table.is_fresh(RequestId(0)), "others have taken its place");
     assert!(bench.table.is_fresh(RequestId(2)));
@@ -110,7 +110,7 @@ fn a_worker_that_is_alone_waits_for_the_next_job() {
 }
 
 #[test]
-fn rows_that_join_leave_or_change_places_are_brought_together_anew() {
+fn rows_that_join_leave_or_change_places_are_gathered_again() {
     let mut bench = Bench::new(3, CellGraph::chain(CellId(0), 4));
     let jobs = [
         job(0, &[(0, 0), (1, 0)]),

@@ -1,4 +1,4 @@
-//! A network of whole numbers, in which every mix-up shows, and a reference that runs a request alone.
+//! A network of whole numbers that detects any confusion of states, and a reference that runs a single request.
 
 use std::sync::Arc;
 
@@ -13,10 +13,9 @@ use crate::workload::random::Stream;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// The numbers in a state.
 pub const WIDTH: usize = 5;
 
-/// Hashes a row's words and states, in their order, to whole numbers that a float holds.
+/// Hashes a row's words and states, in their order, to whole numbers that a float32 represents.
 #[derive(Debug)]
 pub struct Mix {
     pub salt: u32,
@@ -47,13 +46,12 @@ impl Cell for Mix {
     }
 }
 
-/// A network of three such cells, of which the first writes words.
+/// A network of three such cells. The first writes words.
 pub fn network() -> Arc<Network> {
     let cell = |salt| Box::new(Mix { salt, writes: salt == 0 }) as Box<dyn Cell>;
     of_cells((0..3).map(cell).collect())
 }
 
-/// A network of these cells.
 pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
     let width = WIDTH as u32;
     let spec = Spec { hidden: width, embedding: width, vocabulary: 1000, seed: 11, weights: None };
@@ -61,9 +59,9 @@ pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
     Arc::new(Network::of_cells(&Model::Dnn("toy".into()), &spec, cells, WIDTH))
 }
 
-/// The digest of a request that runs alone, node after node.
+/// The digest of a single request, run node by node.
 pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
-    // Each node with its cell, the size of its input and the nodes that it needs; the graph from the lowest depth up.
+    // Each node with its cell, the size of its input and the nodes that it needs, by ascending depth.
     let nodes: Vec<(u32, CellId, u32, Vec<u32>)> = match graph {
         CellGraph::Chains(runs) => {
             let cells = runs.iter().flat_map(|run| (0..run.length).map(|_| (run.cell, run.input)));
@@ -104,7 +102,6 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
     Output { state, words: words.into_iter().flatten().collect() }.digest()
 }
 
-/// What requests look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Chains of one cell type.
@@ -122,7 +119,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Kind; 5] = [Kind::Chains, Kind::Pairs, Kind::Sized, Kind::Trees, Kind::Graphs];
 
-    /// A model that policies treat alike.
+    /// A model of the same shape for policies.
     pub fn model(self) -> Model {
         match self {
             Kind::Chains => Model::Lstm,
@@ -132,12 +129,10 @@ impl Kind {
         }
     }
 
-    /// Whether the requests can be padded.
     pub fn sequences(self) -> bool {
         !matches!(self, Kind::Trees | Kind::Graphs)
     }
 
-    /// The cell types, by their ids.
     pub fn cells(self) -> Vec<CellType> {
         if self != Kind::Graphs {
             return self.model().cell_types();
@@ -152,7 +147,6 @@ impl Kind {
         vec![cell("a", 1), cell("b", 0), cell("c", 0)]
     }
 
-    /// Random requests.
     pub fn requests(self, count: usize, rng: &mut Stream) -> Requests {
         let (shapes, graphs): (Vec<Shape>, Vec<CellGraph>) = (0..count).map(|_| self.request(rng)).unzip();
         Requests { shapes: shapes.into(), graphs: graphs.into() }
@@ -170,7 +164,7 @@ impl Kind {
             }
             Kind::Sized => (Shape::Tokens(length), CellGraph::chains([run(0, 1, length)])),
             Kind::Trees => {
-                // Each node but the root below one that comes later.
+                // The parent of each node but the root comes later.
                 let nodes = 2 * length;
                 let edges: Vec<(u32, u32)> = (0..nodes - 1).map(|n| (n, rng.random_range(n + 1..nodes))).collect();
                 let is_leaf = |node: u32| edges.iter().all(|(_, parent)| *parent != node);
@@ -181,7 +175,7 @@ impl Kind {
                 let nodes = length + 3;
                 let cells = (0..nodes).map(|_| CellId(rng.random_range(0..3))).collect();
                 let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
-                // Edges from even to odd numbers and on, so that the numbers are in no order of the depths.
+                // Edges lead from even to odd numbers, so that numbers are not in the order of the depths.
                 let rank = |node: u32| (node % 2, node);
                 let edges: Vec<(u32, u32)> =
                     pairs.filter(|(a, b)| rank(*a) < rank(*b) && rng.random_bool(0.3)).collect();
