@@ -16,7 +16,6 @@ use crate::workload::cell_graph::{CellGraph, Graph};
 pub struct ReadyList {
     /// The nodes that can run, by cell type.
     ready: Vec<BinaryHeap<Reverse<Ready>>>,
-    /// The place of each request in the task, by its id.
     places: Vec<(RequestId, u32)>,
     /// For each request, where its nodes' counts begin in `missing`. Chains have none there.
     first: Vec<usize>,
@@ -64,14 +63,12 @@ impl ReadyList {
         self.ready.get(cell.index()).is_none_or(BinaryHeap::is_empty)
     }
 
-    /// Appends up to `most` nodes of a cell type.
     pub fn take(&mut self, cell: CellId, most: usize, nodes: &mut Vec<NodeRef>) {
         let Some(ready) = self.ready.get_mut(cell.index()) else { return };
         let next = std::iter::from_fn(|| ready.pop()).take(most);
         nodes.extend(next.map(|Reverse(next)| NodeRef { request: next.request, node: NodeId(next.node) }));
     }
 
-    /// Notes that a node has run.
     pub fn ran(&mut self, NodeRef { request, node }: NodeRef, graphs: &[CellGraph]) {
         let found = self.places.binary_search_by_key(&request, |(id, _)| *id).expect("a node of the task's requests");
         let place = self.places[found].1;

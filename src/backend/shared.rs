@@ -27,7 +27,6 @@ pub struct NodePlace {
     pub input: u32,
 }
 
-/// The cell type of a node and its place, if the graph has such a node.
 pub fn find_node(graph: &CellGraph, node: NodeId) -> Option<(CellId, NodePlace)> {
     match graph {
         CellGraph::Chains(runs) => {

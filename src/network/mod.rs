@@ -37,11 +37,10 @@ pub struct Spec {
     pub vocabulary: u32,
     /// The seed of the words, and of the weights if there is no file.
     pub seed: u64,
-    /// A safetensors file of weights.
     pub weights: Option<PathBuf>,
 }
 
-/// The widest layer: its weights alone take tens of gigabytes.
+/// The widest layer, whose weights take tens of gigabytes.
 const MAX_WIDTH: u32 = 1 << 16;
 
 /// The largest vocabulary: a state holds a word as a float32, which represents all integers up to here.
@@ -111,7 +110,6 @@ pub trait Cell: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// The inputs of a batch of one cell type.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     pub rows: usize,
@@ -155,9 +153,7 @@ fn span(ends: &[u32], row: usize) -> Range<usize> {
 /// A thread's working memory. It grows to the largest batch.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The left operand of the product.
     pub operand: Vec<f32>,
-    /// A panel of the product's result.
     pub product: Vec<f32>,
     pub more: Vec<f32>,
 }

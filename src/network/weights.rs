@@ -13,7 +13,6 @@ use crate::files;
 use crate::workload::model::Model;
 use crate::workload::random;
 
-/// A tensor of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     /// The name in the file, such as `lstm.weight_ih`.
@@ -82,7 +81,6 @@ enum Source {
 #[derive(Debug)]
 struct WeightsFile {
     bytes: Vec<u8>,
-    /// The beginning of the tensors' data.
     data: usize,
     metadata: Metadata,
 }
@@ -127,7 +125,6 @@ impl Weights {
         }
     }
 
-    /// Writes all tensors to a safetensors file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let views = self.tensors.iter().map(|tensor| (tensor.name.as_str(), Taken { weights: self, tensor }));
         let bytes = serialize(views, None)
@@ -246,7 +243,7 @@ mod tests {
         let drawn = weights.take("lstm.weight_ih");
         assert!(drawn.iter().all(|x| (-0.5..0.5).contains(x)));
         assert!(drawn.iter().any(|x| *x < -0.4) && drawn.iter().any(|x| *x > 0.4));
-        // Noted once: a seed gives these weights on every platform.
+        // Recorded once: a seed gives these weights on every platform.
         assert_eq!(drawn[..4], [-0.1541025, 0.4166146, -0.45840847, 0.45733917]);
         assert_ne!(drawn[..12], weights.take("lstm.weight_hh")[..12]);
     }

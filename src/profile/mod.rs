@@ -50,7 +50,6 @@ use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// A network that is ready to be measured.
 struct Subject<'a> {
     wanted: &'a Wanted,
     settings: &'a Settings,
@@ -69,18 +68,15 @@ impl Subject<'_> {
         Ok((backend, steps))
     }
 
-    /// Whether task times are those at which the host observed them.
     fn host_observed_times(&self) -> bool {
         self.settings.executor.abilities().host_observed_times
     }
 }
 
-/// How to measure.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Ascending.
     pub batches: Vec<u32>,
-    /// How often each batch size is measured.
     pub repeats: u32,
     pub workers: usize,
     pub executor: &'static dyn Executor,
@@ -95,7 +91,6 @@ impl Settings {
     }
 }
 
-/// The measurements of one network.
 #[derive(Debug, Default)]
 struct Profile {
     cells: ByCell,

@@ -14,10 +14,8 @@ use crate::results::table::{aligned, significant};
 use crate::units::Nanos;
 use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
-/// A measured cost table.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// The file's text.
     pub csv: String,
     /// The lines above its rows: the command, the machine, how well it interpolates.
     pub notes: Vec<String>,

@@ -21,7 +21,6 @@ pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
     batches.iter().map(|(batch, samples)| (*batch, samples.cost())).collect()
 }
 
-/// The line through some costs; `None` without any.
 pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
     Curve::new(costs.iter().map(|(batch, (time, _))| (*batch, time.0)).collect()).ok()
 }
@@ -100,7 +99,6 @@ impl Launches {
         (Nanos(step), deviation.hypot(long_deviation) / (long - short) as f64)
     }
 
-    /// The time of a launch without its steps.
     pub fn launch(&self) -> Cost {
         let ((step, spread), (time, deviation)) = (self.step(), self.0[0].cost());
         let short = u64::from(STEPS[0]);

@@ -65,7 +65,6 @@ impl Served {
 
 #[derive(Debug, Default)]
 pub struct Launch {
-    /// From the finish of a task to the start of the next.
     pub times: Samples,
     /// The policy's part of these times.
     pub decisions: Decisions,
@@ -235,7 +234,6 @@ fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
     Ok(shapes)
 }
 
-/// A task of a cell.
 #[derive(Clone, Copy)]
 struct Ran {
     batch: u32,

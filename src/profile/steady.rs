@@ -23,7 +23,6 @@ const TRAIN: usize = 6;
 /// The same on a GPU, where tasks that end before the host's first look do not count either.
 const SEEN_TRAIN: usize = 32;
 
-/// The trains of persistent launches of each length at a batch size.
 const LAUNCH_TRAINS: u32 = 3;
 
 /// Small batches are noisier, so that they run until this many members have run, ...
@@ -290,7 +289,6 @@ impl Train {
         self.tasks.iter().flat_map(of_worker).collect()
     }
 
-    /// The times from each task to the next.
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
         self.tasks.iter().flat_map(|tasks| tasks.windows(2)).map(|pair| pair[1].start.saturating_since(pair[0].finish))
     }

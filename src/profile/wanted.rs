@@ -16,7 +16,6 @@ use crate::workload::shape::{Shape, Tree};
 /// A query of a listed network has many rows: times are nearly straight lines, and a batch takes seconds.
 const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// The default batch sizes for some models on a device.
 pub fn batches_of<'a>(executor: &dyn Executor, mut models: impl Iterator<Item = &'a Model>) -> &'static [u32] {
     if models.any(|model| model.network().is_some()) { &LISTED } else { executor.profile_batches() }
 }
@@ -36,7 +35,6 @@ pub struct Wanted {
 /// The leaves of a tree where no dataset is given.
 const LEAVES: u32 = 32;
 
-/// The most trees that are taken from a scenario.
 const TREES: usize = 200;
 
 pub fn cells_of(model: &Model) -> Vec<String> {

@@ -8,7 +8,6 @@ use crate::network::{Batch, Network, Scratch};
 use crate::task::NodeRef;
 use crate::units::{CellId, NodeId};
 
-/// The rows of one cell type on one worker.
 #[derive(Debug)]
 pub struct Rows {
     cell: CellId,
@@ -40,7 +39,6 @@ impl Row {
     /// Padding reads the word 0.
     const PADDING: Row = Row { member: None, run_end: NodeId(0), input: 0 };
 
-    /// The node that may run next in this row.
     fn next(&self) -> Option<NodeRef> {
         let NodeRef { request, node } = self.member?;
         (node < self.run_end).then(|| NodeRef { request, node: NodeId(node.0 + 1) })
@@ -78,12 +76,10 @@ impl Rows {
         self.len() == nodes.len() && self.rows.iter().zip(nodes).all(|(row, node)| row.next() == Some(*node))
     }
 
-    /// Whether every row has a next node.
     pub fn all_go_on(&self) -> bool {
         self.rows.iter().all(|row| row.next().is_some())
     }
 
-    /// The number of rows with a next node.
     pub fn going_on(&self) -> usize {
         self.rows.iter().filter(|row| row.next().is_some()).count()
     }
@@ -126,7 +122,6 @@ impl Rows {
         }
     }
 
-    /// Computes the new states.
     pub fn run(&mut self, network: &Network, padded_to: u32, scratch: &mut Scratch) {
         self.tokens.clear();
         self.token_ends.clear();

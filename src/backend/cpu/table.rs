@@ -151,7 +151,6 @@ impl Table {
         }
     }
 
-    /// Fails a request, unless it is done or has failed before.
     pub fn fail(&self, request: RequestId, reason: String) {
         self.slot(request).fail(reason);
     }
@@ -177,7 +176,6 @@ impl Table {
         }
     }
 
-    /// The digest of a request's output, once it is done.
     pub fn digest(&self, request: RequestId) -> Option<u64> {
         match *self.slot(request) {
             Slot::Done(digest) => Some(digest),
@@ -185,7 +183,6 @@ impl Table {
         }
     }
 
-    /// Whether no state of the request has been put.
     #[cfg(test)]
     pub fn is_fresh(&self, request: RequestId) -> bool {
         matches!(*self.slot(request), Slot::Fresh)

@@ -8,7 +8,6 @@ use crate::clock;
 use crate::task::Step;
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
-/// The time of a step on a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTime {
     pub task: TaskId,

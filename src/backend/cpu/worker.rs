@@ -48,7 +48,6 @@ pub struct Worker {
     pub(super) network: Arc<Network>,
     pub(super) table: Arc<Table>,
     pub(super) stop: Arc<AtomicBool>,
-    /// The rows of each cell type.
     pub(super) batches: Vec<Rows>,
     /// The queries of a listed network, in place of rows.
     pub(super) queries: Queries,
@@ -95,7 +94,6 @@ impl Worker {
         Worker { log, ..self }
     }
 
-    /// Runs jobs until their queue closes or the run is stopped.
     pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
         let mut next = None;
         while let Some(job) = next.take().or_else(|| self.await_job(jobs)) {

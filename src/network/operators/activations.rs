@@ -3,7 +3,6 @@
 /// The activations of a batch. Each query has a slot that begins with its own numbers; the rest is the result of padding.
 #[derive(Debug, Default)]
 pub struct Activations {
-    /// May be longer than what is in use.
     numbers: Vec<f32>,
     queries: Vec<Query>,
 }
@@ -29,7 +28,6 @@ impl Activations {
         self.queries.push(Query { from, len: self.numbers.len() - from, tokens });
     }
 
-    /// Adds padding up to `size` queries.
     pub fn pad(&mut self, size: usize) {
         let padding = Query { from: self.numbers.len(), len: 0, tokens: 0 };
         self.queries.resize(size.max(self.queries.len()), padding);

@@ -100,7 +100,6 @@ proptest! {
     }
 }
 
-/// The input of one row.
 struct Row {
     tokens: Vec<u32>,
     states: Vec<f32>,

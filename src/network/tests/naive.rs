@@ -1,5 +1,4 @@
-//! The models' equations in float64, word for word, with nothing shared but the weights: one node at a time, each gate on
-//! its own, and no products joined.
+//! The models' equations in float64, one node and one gate at a time. Only the weights are shared.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +9,9 @@ use crate::workload::shape::{Shape, Tree};
 
 type Vector = Vec<f64>;
 
-/// How much less than the largest score that of a written word may be: float32 takes one of two that are nearly equal.
+/// The tolerance of a written word's score below the best: float32 may choose either of two nearly equal scores.
 const TIE: f64 = 1e-5;
 
-/// The weights of a network, by name.
 pub struct Naive {
     model: Model,
     hidden: usize,

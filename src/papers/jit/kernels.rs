@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::sample::Samples;
 use crate::policy::operators::batch::Batch;
-use crate::policy::operators::by_depth::by_depth;
+use crate::policy::operators::by_depth;
 use crate::policy::operators::classes::Classes;
 use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph};
