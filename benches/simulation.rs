@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use batchlab::metrics::summary::{Measure, summarize};
-use batchlab::metrics::warmup::Warmup;
+use batchlab::metrics::validity::Warmup;
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::dvabatch::DvaBatch;
 use batchlab::policy::merged::Merged;

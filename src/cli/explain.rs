@@ -1,10 +1,10 @@
-//! `batchlab explain`: why a request took as long as it did, and why a task was formed as it was.
+//! `batchlab explain`: the life of a request, and the reasons for a task.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::{Format, print, print_json};
+use super::Format;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Executors;
 use crate::explain::request::Life;
@@ -16,16 +16,16 @@ use crate::validate::results::{Point, Results};
 
 /// Explain a request's life or a task's reasons
 ///
-/// Goes through a run once more, from its results folder, and tells of a request in which tasks it was, with whom, what it
-/// waited for and what padding it paid; of a task why the policy chose this cell type, why so many, and why then. A real run
-/// needs its recording (output.tasks = true).
+/// Repeats a run from its results folder. For a request, shows its tasks, the other requests in them, the reasons for its
+/// waits, and its padding; for a task, why the policy chose this cell type, this batch size and this moment. A real run needs
+/// its recording (output.tasks = true).
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// The folder of one point (OUT/SCENARIO/POLICY/RATE), or a folder that holds no other
+    /// The folder of one point (OUT/SCENARIO/POLICY/RATE), or a folder with only one point
     #[arg(value_name = "RESULTS")]
     pub results: PathBuf,
 
-    /// What is to be explained
+    /// What to explain
     #[arg(value_enum)]
     pub what: What,
 
@@ -33,12 +33,11 @@ pub struct Args {
     #[arg(value_name = "N")]
     pub number: u64,
 
-    /// How it is printed
+    /// How the result is printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
 
-/// What can be explained.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A request's life
@@ -47,10 +46,6 @@ pub enum What {
     Task,
 }
 
-/// Explains one request or task.
-///
-/// # Errors
-/// A folder of no run or of several; a run that can't be gone through again; a number that is not there.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
     let point = only(args, &results)?;
@@ -71,10 +66,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             (account.text(), account.to_json())
         }
     };
-    match args.format {
-        Format::Table => print(&text),
-        Format::Json => print_json(vec![json]),
-    }
+    args.format.show(|| text, || json)
 }
 
 /// The one point of the folder.

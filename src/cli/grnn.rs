@@ -1,13 +1,17 @@
-//! `batchlab grnn`: persistent kernels for recurrent networks.
+//! `batchlab grnn`: persistent kernels for recurrent networks (GRNN).
 
-mod fit;
 mod rank;
 mod tune;
 
-use crate::cost::grnn::Cell;
-use crate::error::Result;
+use std::path::PathBuf;
 
-/// Persistent kernels for recurrent networks: which mapping of them is fastest
+use super::print;
+use crate::backend::cuda::gpu::grnn::{Host, measure};
+use crate::cost::grnn::{Cell, Device, SCHEDULERS, device_file};
+use crate::error::{Error, Result};
+use crate::files::{can_write, write_whole};
+
+/// Find the fastest mapping of persistent kernels for recurrent networks
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -16,7 +20,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum Command {
-    Fit(fit::Args),
+    Fit(FitArgs),
     Rank(rank::Args),
     Tune(tune::Args),
 }
@@ -24,9 +28,9 @@ enum Command {
 /// The cells that have kernels.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum CellName {
-    /// With one synchronisation a step
+    /// One synchronisation per step
     Lstm,
-    /// With one or two
+    /// One or two synchronisations per step
     Gru,
 }
 
@@ -39,14 +43,50 @@ impl CellName {
     }
 }
 
-/// Runs `batchlab grnn`.
-///
-/// # Errors
-/// Those of its commands.
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
-        Command::Fit(args) => fit::run(args),
+        Command::Fit(args) => fit(args),
         Command::Rank(args) => rank::run(args),
         Command::Tune(args) => tune::run(args),
     }
+}
+
+/// Measure the model's parameters of this host's GPU, and write a device file
+///
+/// Micro-benchmarks measure multiply-adds, shuffles, the L2 cache, the barrier of a row, products and reductions; S1, S2 and S3
+/// are fitted to them. rank and tune read the file with --device.
+#[derive(clap::Args, Clone, Debug)]
+struct FitArgs {
+    /// The name of the device
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    device_name: String,
+    /// The device file, FILE.toml
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Measurements of each quantity, of which the median is used
+    #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    times: u32,
+}
+
+/// Measures, fits and writes the file.
+fn fit(args: &FitArgs) -> Result<()> {
+    let out = args.out.display();
+    if args.out.extension().is_none_or(|end| end != "toml") {
+        return Err(Error::input(format!("--out {out}: a device file ends with .toml, as --device wants it")));
+    }
+    can_write(&args.out)?;
+    let host = Host::open().map_err(|error| {
+        Error::input(format!("{error}; fit measures on a GPU; scenarios/devices has files of others"))
+    })?;
+    let reported = host.reported(&args.device_name)?;
+    let measured = measure(&host, SCHEDULERS, args.times as usize)?;
+    let device = measured.device(&reported)?;
+    let text = device_file(&device, &measured, &reported);
+    // The file must be readable again.
+    Device::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
+    write_whole(&args.out, |file| file.write_all(text.as_bytes()))?;
+    let [products, reductions] = measured.misses(&device.constants).map(|miss| 100.0 * miss);
+    print(&format!(
+        "{text}\nThe fits miss products by up to {products:.1} %, reductions by up to {reductions:.1} %. Written to {out}\n"
+    ))
 }

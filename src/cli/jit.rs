@@ -1,4 +1,4 @@
-//! `batchlab jit`: what the look-up table of JIT dynamic batching does to trees.
+//! `batchlab jit`: counts of kernel launches under JIT dynamic batching of trees.
 
 use std::fmt::{self, Display};
 use std::io::Write;
@@ -14,7 +14,7 @@ use crate::papers::jit::kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use crate::papers::jit::sample::Samples;
 use crate::workload::random;
 
-/// Count what JIT dynamic batching launches
+/// Count the launches of JIT dynamic batching
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -25,27 +25,26 @@ pub struct Args {
 enum Command {
     /// Count the launches of a child-sum tree-LSTM on a file of trees, with and without batching
     ///
-    /// Without batching each node of a tree, the initial state of each leaf and, with --pairs, the head of each pair is a call. With
-    /// batching these are launched together: the initial states of a batch, nodes of one level and number of children, and
-    /// heads of one level.
+    /// Without batching, each node of a tree, the initial state of each leaf and, with --pairs, the head of each pair is a
+    /// launch. With batching, one launch serves all initial states of a batch, all nodes with the same level and number of
+    /// children, and all heads of one level.
     Count(Count),
 }
 
-/// The options of `count`.
 #[derive(clap::Args, Clone, Debug)]
 struct Count {
-    /// A tree a line, as the 1-based parent of each node (with or without the number of leaves and a tab before), or a trace file
+    /// One tree per line, as the 1-based parent of each node, optionally after the number of leaves and a tab; or a trace file
     trees: PathBuf,
-    /// Each two lines are a pair, which is compared
+    /// Take every two lines as a pair of trees that is compared
     #[arg(long)]
     pairs: bool,
     /// The order in which trees or pairs are batched: a CSV file position,tree or position,pair [default: the file's]
     #[arg(long, value_name = "FILE")]
     order: Option<PathBuf>,
-    /// How many trees or pairs are batched
+    /// Trees or pairs in a batch
     #[arg(long, default_value = "256")]
     batch: NonZeroU32,
-    /// Also count so many random orders, and tell the least and the most
+    /// Also count N random orders, and print the minimum, the maximum and the mean
     #[arg(long, value_name = "N")]
     orders: Option<NonZeroU32>,
     /// Seed of the random orders
@@ -56,10 +55,6 @@ struct Count {
     format: Format,
 }
 
-/// Runs `batchlab jit`.
-///
-/// # Errors
-/// A file that is missing or broken (exit code 2), standard output that can't be written (exit code 1).
 pub fn run(args: &Args) -> Result<()> {
     let Command::Count(args) = &args.command;
     let report = Report::of(args)?;
@@ -72,7 +67,6 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// All that is printed.
 #[derive(Clone, Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -84,7 +78,7 @@ struct Report {
     sample: &'static str,
 }
 
-/// Operators beside the paper's kernels.
+/// Our counts of operators and the paper's counts of kernels.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Kernels {
     #[serde(flatten)]
@@ -94,7 +88,7 @@ struct Kernels {
     paper_batched: u64,
 }
 
-/// What random orders come to.
+/// Launches over random orders.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Range {
     orders: u32,
@@ -170,8 +164,8 @@ impl Display for Report {
         writeln!(
             f,
             "          (22 + 2K for a cell of K children; {graph_nodes} nodes in the graphs of all cells, 29 + 4K each; \
-             the paper has {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK, by a rule that it does not tell: only the \
-             order of magnitude compares)"
+             the paper counts {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK by an unpublished rule: only the order of \
+             magnitude compares)"
         )
     }
 }

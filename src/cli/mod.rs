@@ -1,37 +1,34 @@
 //! The command line: a file for each command.
 //!
-//! Results go to standard output and to files, messages to standard error. Exit codes: 0 done, 1 failed, 2 a user's
-//! mistake. A program that adds policies of its own calls [`main`] with its own registry and has all commands.
+//! Results go to standard output and to files, messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake
+//! of the user. A program with policies of its own calls [`main`] with its own registry and has all commands.
 
 pub mod compare;
-pub mod devices;
 pub mod explain;
-pub mod find_knee;
-pub mod find_window;
 pub mod grnn;
 pub mod jit;
+pub mod knee;
+pub mod list;
 pub mod network;
 pub mod plot;
-pub mod policies;
 pub mod profile;
 pub mod real;
+pub mod render;
 pub mod replay;
 pub mod reproduce;
 pub mod sim;
-mod sweep;
 pub mod trace;
 pub mod validate;
 
-use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
 
+use self::render::{Format, print, print_json, print_with};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Executors;
 use crate::policy::registry::Registry;
@@ -49,8 +46,8 @@ struct Cli {
 enum Command {
     Sim(sim::Args),
     Real(real::Args),
-    FindKnee(find_knee::Args),
-    FindWindow(find_window::Args),
+    FindKnee(knee::KneeArgs),
+    FindWindow(knee::WindowArgs),
     Plot(plot::Args),
     Compare(compare::Args),
     Profile(profile::Args),
@@ -62,8 +59,9 @@ enum Command {
     Jit(jit::Args),
     Grnn(grnn::Args),
     Network(network::Args),
-    Policies(policies::Args),
-    Devices(devices::Args),
+    /// List the policies that a scenario can name, with their keys
+    Policies,
+    Devices(list::DevicesArgs),
 }
 
 /// Runs the command line with the policies of a registry.
@@ -76,8 +74,8 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     let outcome = match parse(executors).command {
         Command::Sim(args) => sim::run(&args, registry, executors),
         Command::Real(args) => real::run(&args, registry, executors),
-        Command::FindKnee(args) => find_knee::run(&args, registry),
-        Command::FindWindow(args) => find_window::run(&args, registry),
+        Command::FindKnee(args) => knee::find_knee(&args, registry),
+        Command::FindWindow(args) => knee::find_window(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
         Command::Profile(args) => profile::run(&args, registry, executors),
@@ -89,8 +87,8 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::Jit(args) => jit::run(&args),
         Command::Grnn(args) => grnn::run(&args),
         Command::Network(args) => network::run(&args),
-        Command::Policies(args) => policies::run(&args, registry),
-        Command::Devices(args) => devices::run(&args),
+        Command::Policies => list::policies(registry),
+        Command::Devices(args) => list::devices(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -123,12 +121,11 @@ pub struct Common {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
 
-    /// Seed of every random choice, in place of the scenario's
+    /// Seed of every random choice, instead of the scenario's
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Threads over which simulated runs, and checks of real ones, are spread; the results do not depend on it [default: one
-    /// for each core]
+    /// Threads for simulated runs and for verifying real ones; results do not depend on it [default: one per core]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 
@@ -136,7 +133,7 @@ pub struct Common {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// No progress bar and no notes, only results and errors
+    /// Print only results and errors, without progress and notes
     #[arg(long, short)]
     pub quiet: bool,
 
@@ -145,29 +142,14 @@ pub struct Common {
     pub format: Format,
 }
 
-/// How results are printed.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For a reader
-    Table,
-    /// For a program
-    Json,
-}
-
 impl Common {
     /// Reads a scenario with the overrides.
-    ///
-    /// # Errors
-    /// As [`Scenario::load`].
-    pub fn scenario(&self, path: &std::path::Path, registry: &Registry) -> Result<Scenario> {
+    pub fn scenario(&self, path: &Path, registry: &Registry) -> Result<Scenario> {
         self.scenario_with(path, &[], registry)
     }
 
-    /// The same, with more overrides, behind the user's.
-    ///
-    /// # Errors
-    /// As [`Scenario::load`].
-    pub fn scenario_with(&self, path: &std::path::Path, more: &[String], registry: &Registry) -> Result<Scenario> {
+    /// Reads a scenario with the user's overrides, followed by more.
+    pub fn scenario_with(&self, path: &Path, more: &[String], registry: &Registry) -> Result<Scenario> {
         let mut scenario = Scenario::load(path, &[&self.overrides, more].concat(), registry)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         Ok(scenario)
@@ -179,27 +161,17 @@ impl Common {
     }
 
     /// Does work on as many threads as the user wants.
-    ///
-    /// # Errors
-    /// The work's own, or threads that can't be started.
     pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let threads = self.threads.map_or(0, usize::from);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         pool.map_err(|cause| Error::failed(format!("threads can't be started: {cause}")))?.install(work)
     }
 
-    /// A progress bar over so many runs: on a terminal only, and not when the user wants quiet.
     pub fn progress(&self, runs: usize, name: &str) -> ProgressBar {
-        if self.quiet {
-            return ProgressBar::hidden();
-        }
-        let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} runs, {eta} left")
-            .expect("the template is well-formed")
-            .progress_chars("=> ");
-        ProgressBar::new(runs as u64).with_style(style).with_message(name.to_string())
+        progress(self.quiet, runs, "runs", name)
     }
 
-    /// Says something on standard error, unless the user wants quiet.
+    /// Prints a note on standard error, unless the user wants quiet.
     pub fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
             eprintln!("{text}");
@@ -207,44 +179,18 @@ impl Common {
     }
 }
 
-/// Prints a result. A reader that has seen enough, such as `head`, is no failure.
-///
-/// # Errors
-/// Standard output that can't be written for another reason.
-pub fn print(text: &str) -> Result<()> {
-    print_with(|out| out.write_all(text.as_bytes()))
-}
-
-/// Prints what a function writes, as [`print()`] does.
-///
-/// # Errors
-/// As [`print()`].
-pub fn print_with(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>) -> Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    match fill(&mut out).and_then(|()| out.flush()) {
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
-            // What is still buffered has no reader either; dropping the buffer would only try to write it again.
-            let _ = out.into_parts();
-            Ok(())
-        }
-        Err(cause) => Err(Error::failed(format!("standard output: cannot be written: {cause}"))),
-        Ok(()) => Ok(()),
+/// A progress bar on standard error; hidden if that is no terminal, and when the user wants quiet.
+fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
     }
+    let style = ProgressStyle::with_template(&format!("{{msg}} [{{bar:30}}] {{pos}}/{{len}} {unit}, {{eta}} left"))
+        .expect("the template is well-formed")
+        .progress_chars("=> ");
+    ProgressBar::new(steps as u64).with_style(style).with_message(name.to_string())
 }
 
-/// Prints one JSON document: the value itself, or an array where there are several.
-///
-/// # Errors
-/// As [`print()`].
-pub fn print_json(mut values: Vec<Value>) -> Result<()> {
-    let document = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
-    print(&format!("{document:#}\n"))
-}
-
-/// Set when the user presses Ctrl-C, or the system asks the program to end; runs under way are then given up. A second time ends the program at once.
-///
-/// # Errors
-/// A system that lets no handler be set.
+/// A flag that Ctrl-C or a request to terminate sets, so that running experiments stop; a second one exits at once.
 pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
     static STOP: AtomicBool = AtomicBool::new(false);
     let handler = || {

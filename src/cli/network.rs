@@ -1,4 +1,4 @@
-//! `batchlab network`: what a network's operators cost on a device, and how they are sliced into stages.
+//! `batchlab network`: the costs of a network's operators on a device, and its stages.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Format, print, print_json};
+use super::Format;
 use crate::cost::CostModel;
 use crate::cost::roofline::Roofline;
 use crate::cost::slice;
@@ -21,33 +21,33 @@ use crate::workload::dnn::{Dnn, Kind, Operator, Work};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 
-/// Show a network's operators: their shapes, their times by batch on a device, their preferred batches, and stages
+/// Show a network's operators: shapes, times by batch size on a device, preferred batches, and stages
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// The network, a CSV file of operators (docs/NETWORKS.md)
     network: PathBuf,
-    /// The device whose times are shown, a TOML file such as scenarios/devices/titan-rtx.toml
+    /// Show the times on this device, a TOML file such as scenarios/devices/titan-rtx.toml
     #[arg(long, value_name = "DEVICE")]
     roofline: Option<PathBuf>,
-    /// The precision in which it computes: f32, tf32, bf16 or f16
+    /// The precision of the device's arithmetic: f32, tf32, bf16 or f16
     #[arg(long, default_value = "f32", value_parser = |name: &str| gpu::parse(&gpu::precisions(), name))]
     precision: Precision,
-    /// A cost table, whose rows hold in the place of what the device computes
+    /// A cost table, whose rows replace the times computed for the device
     #[arg(long, value_name = "TABLE")]
     costs: Option<PathBuf>,
-    /// The batches that are shown
+    /// The batch sizes to show
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32, 64], value_parser = clap::value_parser!(u32).range(1..))]
     batch: Vec<u32>,
-    /// The tokens of each query [default: as many as the network takes]
+    /// Tokens of each query [default: the most that the network takes]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     tokens: Option<u32>,
-    /// Slice it into so many stages of even time, at the largest batch that is shown
+    /// Slice the network into N stages of even time, at the largest batch size that is shown
     #[arg(long, value_name = "N")]
     stages: Option<usize>,
-    /// Slice it before these operators
+    /// Slice the network before these operators
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "stages")]
     at: Vec<String>,
-    /// Slice it where the preferred batch falls from above this one
+    /// Slice the network where the preferred batch falls from above BATCH to at most BATCH
     #[arg(long, value_name = "BATCH", conflicts_with_all = ["stages", "at"])]
     preferred: Option<u32>,
     /// How the network is printed
@@ -55,10 +55,6 @@ pub struct Args {
     format: Format,
 }
 
-/// Prints the network.
-///
-/// # Errors
-/// A file that can't be read or is wrong, tokens that the network does not take, stages that it can't be sliced into.
 pub fn run(args: &Args) -> Result<()> {
     let given = args.network.display().to_string();
     let network = Arc::new(Dnn::read(&given, &args.network).map_err(Error::input)?);
@@ -68,13 +64,10 @@ pub fn run(args: &Args) -> Result<()> {
     let costs = costs(args, &model, device.as_ref())?;
     let shown = Shown { args, network: &network, tokens, costs };
     let stages = shown.stages()?;
-    match args.format {
-        Format::Table => print(&shown.table(&stages)),
-        Format::Json => print_json(vec![shown.json(device.as_deref(), &stages)]),
-    }
+    args.format.show(|| shown.table(&stages), || shown.json(device.as_deref(), &stages))
 }
 
-/// The tokens of each query; 0 for a network that takes none.
+/// The tokens of each query; 0 for a network of fixed-size requests.
 fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
     match (network.most_tokens(), args.tokens) {
         (None, Some(tokens)) => {
@@ -87,7 +80,7 @@ fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
     }
 }
 
-/// The device as the simulator has it; `None` where nothing says what operators take.
+/// The simulator's times of the operators; `None` without a device and a cost table.
 fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<Option<TableModel>> {
     let table = match (&args.costs, device) {
         (None, None) => return Ok(None),
@@ -95,14 +88,13 @@ fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<O
         (None, Some(_)) => CostTable::empty(),
     };
     let table = match device {
-        // The sizes are those of the file.
+        // The file defines all sizes, so these are unused.
         Some(device) => table.or_computed(device, model, &Sizes::square(1))?,
         None => table,
     };
     table.device(&model.cell_types(), Overhead::default()).map(Some)
 }
 
-/// A network with all that is shown of it.
 struct Shown<'a> {
     args: &'a Args,
     network: &'a Dnn,
@@ -157,7 +149,7 @@ impl Shown<'_> {
         self.args.batch.iter().map(of_range).collect()
     }
 
-    /// The multiply-adds of one query, and the numbers in the weights.
+    /// The multiply-adds of one query, and the number of weights.
     fn totals(&self) -> (u128, u128) {
         let macs = self.network.operators().map(|operator| operator.form.at(self.tokens).flops(1) / 2).sum();
         (macs, self.network.distinct().iter().map(|operator| operator.form.at(self.tokens).weights()).sum())

@@ -11,13 +11,13 @@ use crate::units::Nanos;
 
 /// Draw figures from results
 ///
-/// Without --kind, draws every figure that the results have the data for. Without -o, figures go into the results
-/// folder if there is one, otherwise into the current folder.
+/// Without --kind, draws every figure that the results have data for. Without -o, figures go into the results folder if
+/// there is only one, otherwise into the current folder.
 #[derive(ClapArgs, Clone, Debug)]
 pub struct Args {
-    /// Results folders (those with a summary.csv); for length-cdf also histograms of lengths or traces
+    /// Results folders (with a summary.csv); for length-cdf also histograms of lengths or traces
     ///
-    /// With several folders, a label that occurs in more than one of them is preceded by its folder's name.
+    /// A label that occurs in several folders is preceded by the folder's name.
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
 
@@ -26,16 +26,16 @@ pub struct Args {
     #[arg(long, value_parser = |text: &str| text.parse::<Kind>())]
     pub kind: Vec<Kind>,
 
-    /// Point whose requests are shown: a rate, or a folder's name such as `trace`
-    /// [default: the highest rate that saturates no policy]
+    /// Point whose requests are shown: a rate, or a folder's name such as `trace` [default: the highest rate that saturates no
+    /// policy]
     #[arg(long)]
     pub point: Option<String>,
 
-    /// Only these policies, by their labels, with commas between them
+    /// Draw only these policies, by their labels
     #[arg(long, value_name = "A,B")]
     pub policies: Vec<String>,
 
-    /// Title above the figure
+    /// Title of the figure
     #[arg(long)]
     pub title: Option<String>,
 
@@ -43,27 +43,27 @@ pub struct Args {
     #[arg(long, value_enum)]
     pub format: Option<Formats>,
 
-    /// Where to write: a file's name with or without .svg or .png, or a folder
+    /// Output file, with or without .svg or .png, or folder
     #[arg(short, long, value_name = "STEM_OR_DIR")]
     pub output: Option<PathBuf>,
 
-    /// Latency objective with its unit, such as 100ms: a line in latency-rate
+    /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
 
-    /// Draw the bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
+    /// Draw bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
     #[arg(long, conflicts_with = "no_bars")]
     pub bars: bool,
 
-    /// Leave out the bars from p50 to p99 in latency-throughput
+    /// Draw no bars from p50 to p99 in latency-throughput
     #[arg(long)]
     pub no_bars: bool,
 
-    /// Linear axis for latency instead of a logarithmic one
+    /// Use a linear axis for latency instead of a logarithmic one
     #[arg(long)]
     pub linear: bool,
 
-    /// Tails (1 - CDF on a logarithmic axis) instead of distributions
+    /// Draw tails (1 - CDF on a logarithmic axis) instead of distributions
     #[arg(long)]
     pub tail: bool,
 
@@ -72,21 +72,17 @@ pub struct Args {
     pub first: Option<usize>,
 }
 
-/// Which picture formats to write.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Formats {
     /// Scalable, for papers
     Svg,
     /// Pixels, for slides and web pages
     Png,
-    /// One of each
+    /// Both
     Both,
 }
 
 /// Draws the figures and prints the names of the files.
-///
-/// # Errors
-/// As [`draw`] and [`draw_all`].
 pub fn run(args: Args) -> Result<()> {
     let names: Vec<String> = written(&args)?.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&names.concat())
@@ -113,7 +109,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     };
     let missing = missing_letters(&inputs, &options);
     if options.formats.contains(&Format::Png) && !missing.is_empty() {
-        eprintln!("batchlab: warning: the figures' font has no {missing:?}; boxes stand in their place in the PNG");
+        eprintln!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead");
     }
     match (args.kind.as_slice(), place) {
         ([kind], Place::Stem(stem)) => draw(*kind, &inputs, &options, &stem),
@@ -136,9 +132,9 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
 
 /// Where figures go.
 enum Place {
-    /// One figure, under this name with the format's ending.
+    /// One figure: this name with the format's ending.
     Stem(PathBuf),
-    /// Each under the name of its kind in this folder.
+    /// Several figures in this folder, each named after its kind.
     Folder(PathBuf),
 }
 

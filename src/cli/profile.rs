@@ -1,13 +1,12 @@
-//! `batchlab profile`: measured cost tables.
+//! `batchlab profile`: measures cost tables.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use clap::ArgGroup;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{print, stop_on_ctrl_c};
+use super::{print, progress, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::cost::grnn;
 use crate::error::{Context as _, Error, Result};
@@ -22,17 +21,16 @@ use crate::scenario::Scenario;
 use crate::scenario::gpu::{LAUNCHES, SIGNALS, parse, precisions};
 use crate::workload::model::Model;
 
-/// How often each batch size has its turn, unless the user says otherwise.
 const REPEATS: u32 = 5;
 
 /// Measure the cost table that `sim` reads
 ///
-/// Runs the cells of networks on this machine at each batch size: a step, what a change of the batch's members costs, what
-/// passes between tasks, and how long a decision takes to become a task.
+/// Runs the cells of networks on this machine at each batch size and measures the time of a step, the cost of a change of the
+/// batch's members, the time between tasks, and the time from a decision to its task.
 #[derive(clap::Args, Clone, Debug)]
 #[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario", "floors"]))]
 pub struct Args {
-    /// What computes
+    /// The processor that computes
     #[arg(long, default_value = "cpu")]
     pub backend: String,
 
@@ -49,8 +47,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub scenario: Option<PathBuf>,
 
-    /// In place of a cost table, what no cell on the first GPU can be faster than: the bytes that a copy moves and the
-    /// operations that a large product does in a second, in each format
+    /// Measure the limits of the first GPU instead of a cost table: the bytes per second of a copy and the operations per second
+    /// of a large product, in each format
     #[arg(long)]
     pub floors: bool,
 
@@ -62,11 +60,11 @@ pub struct Args {
     #[arg(long, default_value_t = 1024, conflicts_with_all = ["cell", "scenario"])]
     pub hidden: u32,
 
-    /// Width of the words' vectors [default: the hidden width]
+    /// Width of the word embeddings [default: the hidden width]
     #[arg(long, conflicts_with = "scenario")]
     pub embedding: Option<u32>,
 
-    /// Number of words
+    /// Words in the vocabulary
     #[arg(long, default_value_t = 30_000, conflicts_with = "scenario")]
     pub vocabulary: u32,
 
@@ -74,7 +72,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024), conflicts_with = "scenario")]
     pub workers: u16,
 
-    /// Sizes of the input of a feed-forward cell, in tokens, with commas between them [default: an input of fixed size]
+    /// Input sizes of a feed-forward cell, in tokens [default: one fixed size]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub inputs: Vec<u32>,
 
@@ -82,28 +80,28 @@ pub struct Args {
     #[arg(long, default_value = "f32", conflicts_with = "scenario", value_parser = |name: &str| parse(&precisions(), name))]
     pub precision: Precision,
 
-    /// How a GPU tells that a task is done: fused or kernel
+    /// How a GPU signals that a task is done: fused or kernel
     #[arg(long, default_value = "fused", conflicts_with = "scenario", value_parser = |name: &str| parse(&SIGNALS, name))]
     pub signal: Signal,
 
-    /// How the kernels of a GPU's tasks are started: graph or kernels
+    /// How the kernels of a task are launched on a GPU: graph or kernels
     #[arg(long, default_value = "graph", conflicts_with = "scenario", value_parser = |name: &str| parse(&LAUNCHES, name))]
     pub launch: LaunchBy,
 
-    /// Also measure launches of persistent kernels of lstm and gru: the device by whose model they are chosen, by name or as a file [default:
-    /// that of the scenario, if it has one]
+    /// Also measure persistent kernels of lstm and gru, chosen by the model of this device, by name or as a file [default: the
+    /// scenario's device, if it has one]
     #[arg(long, value_name = "DEVICE", conflicts_with = "floors")]
     pub grnn: Option<String>,
 
-    /// Batch sizes, with commas between them [default: some fifty from 1 to 512, by the device; of a network that a file lists 1, 2, 4, 8 and 16]
+    /// Batch sizes [default: about fifty from 1 to 512, by the device; 1, 2, 4, 8 and 16 for a network from a file]
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub batches: Vec<u32>,
 
-    /// How often each batch size has its turn
+    /// Measurements of each batch size
     #[arg(long, default_value_t = REPEATS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
 
-    /// Seed of the weights and words
+    /// Seed of the weights and the words
     #[arg(long, default_value_t = 1, conflicts_with = "scenario")]
     pub seed: u64,
 
@@ -111,12 +109,12 @@ pub struct Args {
     #[arg(short, long, value_name = "COSTS.csv")]
     pub output: Option<PathBuf>,
 
-    /// No progress bar and no notes, only the table and errors
+    /// Print only the table and errors, without progress and notes
     #[arg(long, short)]
     pub quiet: bool,
 }
 
-/// A cell with the width of its network.
+/// A cell with its hidden width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellOf {
     name: String,
@@ -130,7 +128,7 @@ impl CellOf {
         Ok(CellOf { name: name.to_string(), hidden: hidden.parse().map_err(|_| form())? })
     }
 
-    /// The model that it is a cell of. A name that both tree-LSTMs have is taken for the binary one.
+    /// The model of the cell. A name that both tree-LSTMs have means the binary one.
     fn model(&self) -> Model {
         match self.name.as_str() {
             "lstm" => Model::Lstm,
@@ -142,7 +140,7 @@ impl CellOf {
     }
 }
 
-/// What to measure, and where the table goes.
+/// The cells to measure, and the file for the table.
 #[derive(Clone, Debug)]
 pub struct Order {
     wanted: Vec<Wanted>,
@@ -152,10 +150,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// All cells of a scenario's model, as the scenario has them, at the batch sizes of the device.
-    ///
-    /// # Errors
-    /// A dataset or trace that can't be read; persistent kernels of a device or of a model that has none.
+    /// All cells of a scenario's model, at the batch sizes of the device.
     pub fn of_scenario(
         scenario: &Scenario,
         executor: &'static dyn Executor,
@@ -174,7 +169,6 @@ impl Order {
         Ok(Order { wanted, settings, output: Some(output.to_path_buf()), quiet })
     }
 
-    /// What the command line asks for.
     fn of_args(args: &Args, registry: &Registry, executors: &Executors) -> Result<Order> {
         let executor = executors.executor(&args.backend)?;
         let (wanted, workers, gpu, of_scenario) = match &args.scenario {
@@ -221,10 +215,7 @@ impl Order {
     }
 }
 
-/// The device by whose model a scenario's persistent kernels are chosen, if it has such.
-///
-/// # Errors
-/// A processor, a model or a device without them.
+/// The device whose model chooses a scenario's persistent kernels, if the scenario has them.
 pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Option<grnn::Device>> {
     let read = |file: &Path| {
         on_gpus("device.grnn", executor)?;
@@ -234,7 +225,7 @@ pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Opt
     scenario.device.grnn.as_deref().map(read).transpose().within(scenario.file.display())
 }
 
-/// The device that the command line names for the persistent kernels of these networks.
+/// The device of `--grnn`, for the persistent kernels of these networks.
 fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::Device> {
     on_gpus("--grnn", executor)?;
     match wanted.iter().find(|one| grnn::Cell::of(&one.model).is_err()) {
@@ -255,10 +246,6 @@ fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
     )))
 }
 
-/// Measures and writes the table.
-///
-/// # Errors
-/// An unknown cell or model; what [`measure`] says.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     if args.floors {
         return floors(args);
@@ -266,15 +253,12 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     measure(&Order::of_args(args, registry, executors)?)
 }
 
-/// Measures what was ordered and writes the table.
-///
-/// # Errors
-/// Weights that can't be read, a device that can't be had, a file that can't be written, Ctrl-C.
+/// Measures the cells and writes the table.
 pub fn measure(order: &Order) -> Result<()> {
     let Order { wanted, settings, output, quiet } = order;
     output.as_deref().map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
-    let bar = progress(*quiet, wanted.iter().map(|one| one.steps(settings)).sum());
+    let bar = progress(*quiet, wanted.iter().map(|one| one.steps(settings)).sum(), "batches", "profile");
     let command: Vec<String> = std::env::args().skip(1).collect();
     let made = profile::make(wanted, settings, &format!("batchlab {}", command.join(" ")), stop, &|| bar.inc(1))?;
     bar.finish_and_clear();
@@ -297,10 +281,10 @@ fn put(path: Option<&Path>, csv: &str) -> Result<()> {
     }
 }
 
-/// Measures the floors of the first GPU in each format.
+/// Measures the limits of the first GPU in each format.
 fn floors(args: &Args) -> Result<()> {
     if args.backend != Cuda.name() {
-        return Err(Error::input("--floors: only those of GPUs are measured; add --backend cuda"));
+        return Err(Error::input("--floors: only GPUs have them; add --backend cuda"));
     }
     args.output.as_deref().map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
@@ -315,7 +299,7 @@ fn floors(args: &Args) -> Result<()> {
     put(args.output.as_deref(), &csv)
 }
 
-/// The networks of the cells or of the model that were asked for.
+/// The networks of `--model` or `--cell`.
 fn wanted(args: &Args) -> Result<Vec<Wanted>> {
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
         let spec = Spec {
@@ -349,14 +333,4 @@ fn wanted(args: &Args) -> Result<Vec<Wanted>> {
         }
     }
     Ok(all)
-}
-
-fn progress(quiet: bool, steps: usize) -> ProgressBar {
-    if quiet {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("profile [{bar:30}] {pos}/{len} batches, {eta} left")
-        .expect("the template is well-formed")
-        .progress_chars("=> ");
-    ProgressBar::new(steps as u64).with_style(style)
 }

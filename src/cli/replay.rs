@@ -1,11 +1,11 @@
-//! `batchlab replay`: recorded runs, decided again.
+//! `batchlab replay`: repeats the decisions of recorded runs.
 
 use std::path::PathBuf;
 
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{Format, print, print_json};
+use super::Format;
 use crate::backend::watched::Watcher;
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
@@ -22,22 +22,22 @@ use crate::validate::replay::{Replay, replay};
 use crate::validate::results::{Point, Results};
 use crate::workload::model::CellType;
 
-/// Replay recorded runs and show that the same decisions come out
+/// Replay recorded runs and check that they result in the same decisions
 ///
-/// Tells each policy again what it was told in a real run (rounds.csv) and compares the logs of the replay with those of
-/// the run, byte for byte. Where they differ, shows the first decision that does.
+/// Gives each policy the events of a real run again (rounds.csv) and compares the logs of the replay with those of the run,
+/// byte for byte. If they differ, shows the first decision that differs.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// A results folder of a real run, or the folder of one of its policies or points
     #[arg(value_name = "RESULTS")]
     pub results: PathBuf,
 
-    /// Also show which term owns the gap between the real latencies and the simulated ones: simulates each run with
-    /// durations, dispatch and arrivals as recorded, then with each of them, and with all, as the simulator has them
+    /// Also show which term of the model causes most of the gap between real and simulated latencies: simulates each run with
+    /// recorded durations, dispatch and arrivals, then with each of them from the simulator, then with all
     #[arg(long)]
     pub ledger: bool,
 
-    /// The simulator's cost table for the ledger [default: those of the scenario]
+    /// Cost table for the ledger's simulations [default: those of the scenario]
     #[arg(long, value_name = "COSTS", requires = "ledger")]
     pub costs: Option<PathBuf>,
 
@@ -46,26 +46,22 @@ pub struct Args {
     pub format: Format,
 }
 
-/// What was done with one point.
 struct Row<'r> {
     policy: &'r str,
     point: String,
     replay: Replay,
-    /// If it was asked for, and the decisions are the same.
+    /// If it was asked for and the decisions are the same.
     ledger: Option<Ledger>,
 }
 
-/// Replays all points that are recorded and prints what came out.
-///
-/// # Errors
-/// A folder without recordings or whose requests can't be drawn again; logs or costs that can't be read; a difference.
+/// Replays all recorded points. A difference is an error, after all results have been printed.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let Results { scenario, points, .. } = Results::open(&args.results, registry)?;
     let recorded: Vec<&Point> = points.iter().filter(|point| Recording::is_in(&point.folder)).collect();
     if recorded.is_empty() {
         return Err(Error::input(format!(
-            "{}: there is no rounds.csv in any of its points; a replay needs a run on a real backend, which writes down \
-             what its policies were told",
+            "{}: there is no rounds.csv in any of its points; a replay needs a run on a real backend, which records \
+             the events that its policies were given",
             args.results.display()
         )));
     }
@@ -91,27 +87,21 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
             replay,
         })
     };
-    // Rows come in the order of the points.
     let rows = recorded.par_iter().with_max_len(1).map(row).collect::<Result<Vec<Row<'_>>>>()?;
 
-    match args.format {
-        Format::Table => print(&text(&rows))?,
-        Format::Json => {
-            let rows: Vec<Value> = rows.iter().map(to_json).collect();
-            print_json(vec![json!({ "scenario": scenario.name, "rows": rows })])?;
-        }
-    }
+    let json = || json!({ "scenario": scenario.name, "rows": rows.iter().map(to_json).collect::<Vec<_>>() });
+    args.format.show(|| text(&rows), json)?;
     match rows.iter().filter(|row| row.replay.difference.is_some()).count() {
         0 => Ok(()),
         differing => Err(Error::failed(format!(
-            "{}: {differing} of {} recorded runs are not decided in the same way again",
+            "{}: {differing} of {} recorded runs have other decisions in the replay",
             args.results.display(),
             rows.len()
         ))),
     }
 }
 
-/// The simulator's device for each policy.
+/// The simulated device of each policy.
 fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<TableModel>> {
     let model = |policy: &PolicyEntry| {
         let costs = args.costs.as_deref().or(policy.costs.as_deref()).ok_or_else(|| {
@@ -128,7 +118,7 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
     scenario.policies.iter().map(model).collect()
 }
 
-/// A line for each point, and behind them the differences and the ledgers.
+/// A line for each point, followed by the differences and the ledgers.
 fn text(rows: &[Row<'_>]) -> String {
     let mut lines = vec![["policy", "point", "rounds", "tasks", "equal"].map(String::from).to_vec()];
     for Row { policy, point, replay, .. } in rows {
@@ -153,13 +143,13 @@ fn text(rows: &[Row<'_>]) -> String {
     text
 }
 
-/// The latencies of a ledger, one below the other, and the term that owns the gap.
+/// The latencies of a ledger, and the term that causes most of the gap.
 fn ledger_text(ledger: &Ledger) -> String {
     let mut lines = vec![["latency, ms", "mean", "", "p50", "", "p99", ""].map(String::from).to_vec()];
     for (name, times) in named(ledger) {
         let mut line = vec![name];
-        for figure in LATENCIES.map(|(_, figure)| figure) {
-            let (value, real) = (figure(times), figure(&ledger.real));
+        for latency in LATENCIES.map(|(_, latency)| latency) {
+            let (value, real) = (latency(times), latency(&ledger.real));
             let off = value.zip(real).map(|(value, real)| 100.0 * (value / real - 1.0));
             line.push(value.map_or("-".into(), |value| format!("{value:.3}")));
             line.push(off.filter(|_| lines.len() > 1).map_or(String::new(), |off| format!("{off:+.2} %")));
@@ -177,14 +167,13 @@ fn ledger_text(ledger: &Ledger) -> String {
     aligned(&lines) + &owner
 }
 
-/// A figure of latencies, with its name in JSON.
+/// A column of latencies, with its name in JSON.
 type Latency = (&'static str, fn(&Times) -> Option<f64>);
 
-/// The figures of a ledger.
 const LATENCIES: [Latency; 3] =
     [("mean_ms", |times| times.mean_ms), ("p50_ms", |times| times.p50_ms), ("p99_ms", |times| times.p99_ms)];
 
-/// The runs of a ledger, as a table calls them.
+/// The runs of a ledger, with their names in the table.
 fn named(ledger: &Ledger) -> Vec<(String, &Times)> {
     let replaced =
         Term::ALL.iter().zip(&ledger.replaced).map(|(term, times)| (format!("{} by the model", term.name()), times));
@@ -211,7 +200,7 @@ fn to_json(row: &Row<'_>) -> Value {
 
 fn ledger_json(ledger: &Ledger) -> Value {
     let latencies = |times: &Times| -> Value {
-        LATENCIES.iter().map(|(name, figure)| (name.to_string(), json!(figure(times)))).collect::<Map<_, _>>().into()
+        LATENCIES.iter().map(|(name, latency)| (name.to_string(), json!(latency(times)))).collect::<Map<_, _>>().into()
     };
     let of_terms = |value: &dyn Fn(usize, Term) -> Value| -> Value {
         let terms = Term::ALL.into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! `batchlab reproduce`: the papers' figures and claims.
+//! `batchlab reproduce`: runs, draws and checks the papers' figures and claims.
 
 mod order;
 
@@ -24,25 +24,25 @@ use crate::scenario::Scenario;
 
 /// Reproduce the papers' figures, or check their claims
 ///
-/// `list` names the figures. `batchmaker fig13a` runs a figure's scenario, draws it and checks what the paper's text says of it;
-/// `claims` checks all of a paper's claims, each beside ours with the gap and the reason; `all` does all of that and writes a
-/// page, index.html. Without the name of a paper, `list`, `claims` and `all` are about every paper. Run it in the repository,
-/// where the scenarios are.
+/// `list` names the figures. `batchmaker fig13a` runs the scenario of a figure, draws it and checks the paper's claims about it.
+/// `claims` checks all claims of a paper: the paper's value, ours, the gap and the reason. `all` does all of this and writes a
+/// page, index.html. Without a paper, `list`, `claims` and `all` cover every paper. Run it in the repository, where the
+/// scenarios are.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 
-    /// The folder of the papers' scenarios
+    /// Folder of the papers' scenarios
     #[arg(long, value_name = "DIR", default_value = "scenarios")]
     pub scenarios: PathBuf,
 
-    /// A folder with trees/sick_test.txt and jit/sick_test_order.csv, for jit table1 [default: what BATCHLAB_DATA names]
+    /// Folder with trees/sick_test.txt and jit/sick_test_order.csv, for jit table1 [default: $BATCHLAB_DATA]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Times of persistent kernels on a GPU, to stand beside GRNN's [from grnn tune --csv or scripts/gpu-check.sh]
+    /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --csv or scripts/gpu-check.sh)
     #[arg(long, value_name = "FILE")]
     pub measured: Option<PathBuf>,
 
@@ -50,10 +50,6 @@ pub struct Args {
     pub common: Common,
 }
 
-/// Runs scenarios, draws figures and checks claims.
-///
-/// # Errors
-/// An unknown name, with those that are known; whatever goes wrong with a scenario; Ctrl-C.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let order = Order::parse(&args.what)?;
     for paper in &order.list {
@@ -76,7 +72,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     tell(&order, &findings, &checked, args.common.format)
 }
 
-/// Runs the scenarios of these figures, after all of them have been read, and counts what is counted.
+/// Runs the scenarios and studies of these figures, after all scenarios have been read, and counts launches.
 fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> Result<BTreeMap<Paper, Findings>> {
     let common = &args.common;
     let measured = args.measured.as_deref().map(Measured::read).transpose()?;
@@ -110,7 +106,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         findings.entry(paper).or_default().add(&exhibit.name, scenario, report);
     }
     bar.finish_and_clear();
-    // How many runs a search takes is not known before.
+    // The number of runs of a search is not known in advance.
     let bar = common.progress(studies.len(), "");
     let tick = || bar.tick();
     for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
@@ -133,7 +129,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
     Ok(findings)
 }
 
-/// Prints what was asked for: figures by name with their claims, or all claims.
+/// Prints the named figures with their claims, or all claims.
 fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], format: Format) -> Result<()> {
     let mut documents = Vec::new();
     for Item { paper, exhibit } in &order.named {
@@ -174,19 +170,18 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
     if format == Format::Json { print_json(documents) } else { Ok(()) }
 }
 
-/// What a study came to.
 fn studied(study: &Study) -> Results {
     let numbers = study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
     Results { text: format!("{}\n{numbers}", study.table()), json: study.to_json() }
 }
 
-/// What a figure came to, for a reader and for a program.
+/// The results of a figure, for a reader and for a program.
 struct Results {
     text: String,
     json: Value,
 }
 
-/// A count of launches, or why there is none.
+/// The result of counting launches, or why they were not counted.
 fn counted(launches: Option<&Launches>) -> Result<Results> {
     Ok(match launches {
         None => Results { text: format!("not counted: {}\n", not_at_hand()), json: Value::Null },
@@ -200,7 +195,7 @@ fn counted(launches: Option<&Launches>) -> Result<Results> {
     })
 }
 
-/// The figures of a paper by name.
+/// The names of a paper's figures.
 fn listed(paper: Paper) -> String {
     let mut text = format!("{}\n", paper.title());
     for exhibit in paper.exhibits() {
@@ -209,13 +204,13 @@ fn listed(paper: Paper) -> String {
     text
 }
 
-/// The SVG documents among pictures.
+/// The contents of the SVG files among the pictures.
 fn documents(pictures: &[PathBuf]) -> Result<Vec<String>> {
     let svg = pictures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg"));
     svg.map(|file| fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))).collect()
 }
 
-/// Writes the page into the folder of the results.
+/// Writes the page into the results folder.
 fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
     let mut shown = Vec::new();
     for Item { paper, exhibit } in order.on_page() {

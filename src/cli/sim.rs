@@ -1,33 +1,40 @@
-//! `batchlab sim`: scenarios on the simulated backend.
+//! `batchlab sim`: scenarios on the simulated GPU, and the notes that `sim` and `real` print after each scenario.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Common, sweep};
-use crate::error::Result;
-use crate::experiment::Options;
+use super::{Common, Format, print, print_json, stop_on_ctrl_c};
+use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target};
+use crate::experiment::verify::{Largest, Verified};
+use crate::experiment::{self, Failure, Options, Report};
+use crate::files::folder_name;
+use crate::metrics::recorder::Decisions;
+use crate::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::policy::registry::Registry;
+use crate::results::summary::SummaryRow;
+use crate::results::{summary, table};
+use crate::scenario::Scenario;
 
 /// Run scenarios on the simulated GPU
 ///
-/// Every policy of a scenario replays the same requests at every load. Results go to DIR/NAME, with the scenario's name:
-/// summary.csv, a folder for each policy and load, and the figures that the scenario asks for.
+/// Every policy of a scenario replays the same requests at every load. Results go to DIR/NAME, where NAME is the
+/// scenario's name: summary.csv, a folder for each policy and load, and the figures that the scenario asks for.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenario files
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
 
-    /// What simulates the device
+    /// The simulator of the device
     #[arg(long, default_value = "sim")]
     pub backend: String,
 
-    /// Runs of each point, each with its own random streams; from 2 on, figures come with 95 % confidence intervals
+    /// Runs of each point, each with its own random streams; from 2 on, metrics have 95 % confidence intervals
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub replications: u32,
 
-    /// Go on where an earlier run of the same scenario was stopped: what is finished is taken over, and loads or policies
-    /// may have been added
+    /// Continue an interrupted run of the same scenario: finished runs are kept, and loads or policies may have been added
     #[arg(long)]
     pub resume: bool,
 
@@ -35,13 +42,166 @@ pub struct Args {
     pub common: Common,
 }
 
-/// Runs the scenarios one after the other.
-///
-/// # Errors
-/// A scenario with a mistake, before any of them is run; a file that can't be written; Ctrl-C.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.replications, resume: args.resume };
-    sweep::run(&args.scenarios, &args.common, &options, registry)
+    run_all(&args.scenarios, &args.common, &options, registry)
+}
+
+/// The number of failed requests whose reasons are printed.
+const FAILURES_SHOWN: usize = 3;
+
+/// Runs the scenarios one after another. All of them are checked first; failed requests are an error at the end, after all
+/// files have been written.
+pub fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Registry) -> Result<()> {
+    let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
+    refuse_equal_names(&scenarios)?;
+    if scenarios.len() > 1 {
+        // A mistake in the last scenario must not appear after hours of the first.
+        scenarios.iter().try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
+    }
+    let stop = stop_on_ctrl_c()?;
+    let mut documents = Vec::new();
+    let mut failed = None;
+    for scenario in &scenarios {
+        let runs = scenario.policies.len() * scenario.points().len() * options.replications as usize;
+        let bar = common.progress(runs, &scenario.name);
+        let report = common.on_threads(|| experiment::run(scenario, options, stop, &|| bar.inc(1)))?;
+        bar.finish_and_clear();
+        match common.format {
+            Format::Table => print(&format!("{}\n{}\n", scenario.name, table::table(&report.rows)))?,
+            Format::Json => documents.push(summary::to_json(&scenario.name, &report.rows)),
+        }
+        tell(common, scenario, &report);
+        let folder = report.folder.path().display();
+        if report.interrupted() {
+            let (done, all) = report.finished;
+            failed = Some(Error::failed(format!(
+                "interrupted: {done} of {all} runs are finished and kept in {folder}; go on with --resume"
+            )));
+            break;
+        }
+        if report.failed > 0 {
+            failed.get_or_insert_with(|| {
+                Error::failed(format!(
+                    "{} requests failed; failures.csv beside the logs of a point in {folder} names them, with the reasons",
+                    report.failed
+                ))
+            });
+        }
+    }
+    if common.format == Format::Json {
+        print_json(documents)?;
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Prints notes about a run, and where its results are.
+fn tell(common: &Common, scenario: &Scenario, report: &Report) {
+    if report.taken_over > 0 {
+        common.note(format!("taken over from before: {} of {} runs", report.taken_over, report.finished.1));
+    }
+    let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.runs).map(|run| run.warmup).max().unwrap_or(0);
+    if warmed_up > 0 {
+        common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
+    }
+    extrapolations(scenario, report).iter().for_each(|note| common.note(note));
+    let Decisions { calls, tasks, time } = report.decisions;
+    if calls > 0 {
+        let per = |count: u64| time.as_nanos() as f64 / count as f64 / 1e3;
+        common.note(format!("scheduler: {:.2} us a decision, {:.2} us a task on this host", per(calls), per(tasks)));
+    }
+    for row in &report.rows {
+        let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
+        if rejected > 0 {
+            common.note(format!("\"{}\" at {}: {rejected} requests were rejected", row.policy, row.point));
+        }
+        if let Some(late) = row.lateness() {
+            common.note(lateness(row, &late));
+        }
+    }
+    let Verified { requests, largest } = report.verified;
+    match largest {
+        _ if requests == 0 => {}
+        None => common.note(format!("verified: {requests} requests have the same bits as when run alone")),
+        Some(Largest { error, of_tolerated }) => common.note(format!(
+            "verified: {requests} requests have the CPU's results, up to rounding in {}: the largest relative error is \
+             {error:.2e}, {:.1} % of the tolerance",
+            scenario.device.gpu.precision,
+            100.0 * of_tolerated
+        )),
+    }
+    for Failure { run, policy, request, reason } in report.failures.iter().take(FAILURES_SHOWN) {
+        common.note(format!("\"{policy}\" at {}: request {request} failed: {reason}", run.load));
+    }
+    report.undrawn.iter().for_each(|why| common.note(format!("no figure: {why}")));
+    let figures = report.figures.iter().filter_map(|path| path.file_name());
+    let figures: Vec<String> = figures.map(|name| name.to_string_lossy().into_owned()).collect();
+    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
+    common.note(format!("results in {}{figures}", report.folder.path().display()));
+}
+
+/// A line for each cell of a cost table that ran at unmeasured batch sizes, over all runs that used the table.
+fn extrapolations(scenario: &Scenario, report: &Report) -> Vec<String> {
+    let mut sums: BTreeMap<(String, String), Extrapolation> = BTreeMap::new();
+    for row in &report.rows {
+        let policy = scenario.policies.iter().find(|policy| policy.label == row.policy);
+        let costs = policy.and_then(|policy| policy.costs.as_ref());
+        let costs = costs.map_or(String::new(), |costs| costs.display().to_string());
+        for found in row.runs.iter().flat_map(|run| &run.extrapolated) {
+            let of_cell = sums.entry((costs.clone(), found.cell.clone()));
+            of_cell.and_modify(|sum| sum.add(found)).or_insert_with(|| found.clone());
+        }
+    }
+    let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole as f64;
+    let note = |((costs, cell), sum): (&(String, String), &Extrapolation)| {
+        let sides = [(sum.below, "smaller"), (sum.above, "larger")];
+        let sides: Vec<&str> = sides.iter().filter(|(count, _)| *count > 0).map(|(_, side)| *side).collect();
+        format!(
+            "extrapolated: {:.2} % of the batches of {cell} ({:.2} % of its cells) were {} than the measured {}..{} of {costs}",
+            percent(sum.below + sum.above, sum.batches),
+            percent(sum.cells_beyond, sum.cells),
+            sides.join(" or "),
+            sum.from,
+            sum.to,
+        )
+    };
+    sums.iter().map(note).collect()
+}
+
+/// How late the load generator was at a point, and the verdict.
+fn lateness(row: &SummaryRow, late: &Lateness) -> String {
+    let p99 = late.p99_us.map_or(String::new(), |us| format!("p99 {us:.1} us, "));
+    let share = late.share.map_or(String::new(), |share| format!("{:.2} % of the median latency; ", 100.0 * share));
+    let verdict = match late.valid {
+        Some(true) => "VALID".to_string(),
+        Some(false) => format!(
+            "INVALID: above {} % the latencies are not those of an open loop; use fewer workers than cores, a machine that \
+             does nothing else, or a lower load",
+            100.0 * LATENESS_BOUND
+        ),
+        None => "too few requests for a verdict".to_string(),
+    };
+    format!(
+        "\"{}\" at {}: the generator was late by {:.1} us on average, {p99}at most {:.1} us; {share}{verdict}",
+        row.policy, row.point, late.mean_us, late.max_us
+    )
+}
+
+/// Refuses scenarios of the same name, which would overwrite each other's results.
+pub fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
+    let mut seen = BTreeMap::new();
+    for scenario in scenarios {
+        // Some file systems ignore case.
+        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
+            return Err(Error::input(format!(
+                "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
+                scenario.file.display(),
+                scenario.name,
+                other.display()
+            )));
+        }
+    }
+    Ok(())
 }

@@ -4,16 +4,17 @@ mod convert;
 mod generate;
 mod import;
 mod info;
-mod output;
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
+use super::print_with;
 use crate::error::{Error, Result};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{Parameters, Process, check_rate};
 use crate::workload::random;
+use crate::workload::trace::Trace;
 
 /// Make, describe, import and convert traces
 #[derive(Debug, clap::Args)]
@@ -28,23 +29,18 @@ enum Command {
     Gen(generate::Args),
     /// Describe a trace: rate, burstiness, lengths
     Info(info::Args),
-    /// Turn a public trace, sentences or trees into a trace
+    /// Convert a public trace, sentences or trees into a trace
     ///
-    /// Formats with times keep their gaps, and the first request arrives at 0. Sentences and trees have no times: they
-    /// arrive, in the file's order, by --process and --rate.
+    /// Formats with times keep the gaps between requests, and the first request arrives at 0. Sentences and trees have no times:
+    /// they arrive in the file's order, by --process and --rate.
     Import(import::Args),
-    /// Scale a trace in time, cut and filter it
+    /// Filter, cut and scale a trace
     ///
-    /// In this order: requests that are too long are left out, of the others the first are skipped, then so many are
-    /// taken. What is left is numbered from 0 and moved in time, so that its first request arrives at 0. Then the time
-    /// is scaled.
+    /// In this order: drops requests that are too long, skips the first of the others, and takes --take of the rest. The
+    /// remaining requests are numbered from 0 and shifted so that the first arrives at 0. Then the time is scaled.
     Convert(convert::Args),
 }
 
-/// Runs `batchlab trace`.
-///
-/// # Errors
-/// A bad option or input (exit code 2), or an output that can't be written (exit code 1).
 pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Gen(args) => generate::run(args),
@@ -54,43 +50,43 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// The arrival process and its parameters, as options.
+/// Options for the arrival process.
 #[derive(Debug, clap::Args)]
 struct ArrivalArgs {
     /// Arrival process: poisson, uniform, gamma, mmpp, stepping, offline
     #[arg(long, value_name = "NAME", default_value = "poisson")]
     process: String,
-    /// Mean rate in requests per second (all but stepping and offline)
+    /// Mean rate in requests per second (not for stepping and offline)
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
-    /// gamma: standard deviation of the gaps over their mean
+    /// gamma: coefficient of variation of the gaps
     #[arg(long)]
     cv: Option<f64>,
-    /// mmpp: the high rate over the low one
+    /// mmpp: ratio of the high rate to the low rate
     #[arg(long)]
     ratio: Option<f64>,
-    /// mmpp: mean stay in the low state, as 200ms
+    /// mmpp: mean time in the low state, such as 200ms
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
     low: Option<Nanos>,
-    /// mmpp: mean stay in the high state, as 50ms
+    /// mmpp: mean time in the high state, such as 50ms
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
     high: Option<Nanos>,
-    /// stepping: the first rate
+    /// stepping: first rate
     #[arg(long, value_name = "RPS")]
     from: Option<f64>,
-    /// stepping: the last rate
+    /// stepping: last rate
     #[arg(long, value_name = "RPS")]
     to: Option<f64>,
-    /// stepping: the number of steps
+    /// stepping: number of steps
     #[arg(long)]
     steps: Option<u32>,
-    /// Seed of all that is drawn
+    /// Seed of all random draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 impl ArrivalArgs {
-    /// Checks the options, so that nothing is drawn or read before a mistake is found.
+    /// Checks the options.
     fn process(&self) -> Result<(Process, Option<Rate>)> {
         if self.process == "closed" {
             return Err(Error::input("--process: a closed loop has no trace: its arrivals depend on the answers"));
@@ -119,19 +115,49 @@ impl ArrivalArgs {
         }
     }
 
-    /// The stream of one purpose; a scenario with the same seed draws the same requests.
+    /// The random stream for one purpose. A scenario with the same seed draws the same requests.
     fn stream(&self, purpose: &str) -> random::Stream {
         random::stream(self.seed, 0, purpose)
     }
 }
 
-/// Opens an input file, or standard input for `-`; also gives its name for messages.
+/// Opens an input file, or standard input for `-`. Also returns its name for messages.
 fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
     if path == Path::new("-") {
         return Ok((Box::new(io::stdin().lock()), "standard input".into()));
     }
     let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
     Ok((Box::new(file), path.display().to_string()))
+}
+
+#[derive(Debug, clap::Args)]
+struct OutputArgs {
+    /// Trace file to write; `-` for standard output [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Writes the trace. For a file, adds a note on standard error.
+    fn write(&self, trace: &Trace) -> Result<()> {
+        let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else {
+            return print_with(|out| trace.write_to(out));
+        };
+        if path.exists() && !path.is_file() {
+            // Devices and pipes are written to, not replaced.
+            return File::create(path)
+                .and_then(|file| {
+                    let mut out = BufWriter::new(file);
+                    trace.write_to(&mut out)?;
+                    out.flush()
+                })
+                .map_err(|cause| Error::unwritable(path, &cause));
+        }
+        trace.write(path)?;
+        let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
+        eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -152,7 +178,7 @@ mod tests {
         super::run(&cli.args)
     }
 
-    /// Runs `batchlab trace` and gives its message; it has to be the user's mistake.
+    /// The message of `batchlab trace` for a mistake of the user.
     pub(super) fn fails(words: &[&str]) -> String {
         let error = run(words).unwrap_err();
         assert_eq!(error.exit_code(), 2);

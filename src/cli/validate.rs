@@ -1,11 +1,11 @@
-//! `batchlab validate`: real runs beside simulated ones, on one machine, in one command.
+//! `batchlab validate`: compares real and simulated runs on one machine, in one command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::profile::{self, Order};
-use super::sweep::refuse_equal_names;
-use super::{Common, Format, print, print_json, stop_on_ctrl_c};
+use super::sim::refuse_equal_names;
+use super::{Common, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Executors, Target, Verify};
 use crate::experiment::prepare;
@@ -16,39 +16,39 @@ use crate::scenario::Scenario;
 use crate::validate::compare::{Comparison, report as comparison_report};
 use crate::validate::set::{self, Line, Part, Plan, report};
 
-/// How the names of the pictures begin.
+/// The beginning of the figures' names.
 const PICTURE: &str = "latency-cdf-";
 
 /// Validate the simulator against this machine
 ///
-/// For each scenario: measures its cells (costs.csv), finds what each policy serves at most, and runs every policy for real and
-/// simulated at loads from half of that to more than that. Prints both latencies with their difference beside the spread of
-/// the real runs, and whether the recorded runs decide the same in a replay. Rates and lengths are not those that were
-/// profiled.
+/// For each scenario: measures its cells (costs.csv), finds the capacity of each policy, and runs every policy for real and
+/// simulated at loads from below to above that capacity. Prints both latencies, their difference, the spread of the real
+/// runs, and whether a replay of the recorded runs results in the same decisions. Rates and lengths differ from those of the
+/// profile.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenario files that draw their requests [default: scenarios/validate/*.toml, on GPUs scenarios/validate/gpu/*.toml]
     #[arg(value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
 
-    /// What the real runs run on
+    /// The processor of the real runs
     #[arg(long, default_value = "cpu")]
     pub backend: String,
 
-    /// Loads in percent of each policy's capacity, with commas between them
+    /// Loads in percent of each policy's capacity
     #[arg(long, value_delimiter = ',', default_value = "50,70,90,100,120", value_name = "PERCENT,…",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub loads: Vec<u32>,
 
-    /// Real runs of each point; the spread needs two at least
+    /// Real runs of each point; the spread needs at least two
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub repeats: u32,
 
-    /// How long a run at capacity takes
+    /// Duration of a run at capacity
     #[arg(long, default_value_t = 3.0, value_parser = seconds)]
     pub seconds: f64,
 
-    /// A cost table that was measured before, for all scenarios, in place of a new one for each
+    /// An existing cost table for all scenarios, instead of measuring one for each
     #[arg(long, value_name = "COSTS.csv")]
     pub costs: Option<PathBuf>,
 
@@ -62,11 +62,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     parsed.ok_or_else(|| format!("\"{text}\" is not a time in seconds from {} to {}", allowed.start(), allowed.end()))
 }
 
-/// Validates the scenarios one after the other.
-///
-/// # Errors
-/// A scenario with a mistake, before anything is run; whatever the profile and the runs say; Ctrl-C; decisions that a replay
-/// does not repeat.
+/// Validates the scenarios one after another. Decisions that a replay does not repeat are an error.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let common = &args.common;
     let executor = executors.executor(&args.backend)?;
@@ -77,7 +73,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let mut device = String::new();
     for scenario in &scenarios {
         set::check(scenario)?;
-        profile::persistent_of(scenario, executor)?; // A simulation has them, so that the real runs have to.
+        profile::persistent_of(scenario, executor)?; // The simulation uses them, so the real runs must have them.
         device = prepare(scenario, target)?.1.describe();
     }
     let plan = Plan {
@@ -100,19 +96,16 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             bar.finish_and_clear();
             draw(&comparison, part, &plan.out.join("compared").join(folder_name(&part.scenario.name)))?;
             lines.extend(of_part);
-            // After each part, so that what is there when a later one fails is not lost.
+            // After each part, so that results remain if a later one fails.
             report::write_csv(&plan.out.join("validation.csv"), &lines)?;
         }
     }
-    match common.format {
-        Format::Table => print(&format!("{device}\n{}", report::table(&lines)))?,
-        Format::Json => print_json(vec![report::to_json(&lines)])?,
-    }
-    common.note(format!("profiles, results and pictures in {}", plan.out.display()));
+    common.format.show(|| format!("{device}\n{}", report::table(&lines)), || report::to_json(&lines))?;
+    common.note(format!("profiles, results and figures in {}", plan.out.display()));
     match lines.iter().find(|line| !line.same_decisions) {
         None => Ok(()),
         Some(line) => Err(Error::failed(format!(
-            "{} at {}: a replay came to other decisions than the recorded run; batchlab replay {} shows the first",
+            "{} at {}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
             line.scenario,
             line.rate,
             plan.out.join(target.name()).join(&line.scenario).display()
@@ -120,7 +113,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
 }
 
-/// The scenarios of a device, each of which has to be there.
+/// The default scenarios of an executor.
 fn the_set(executor: &dyn Executor) -> Result<Vec<PathBuf>> {
     let set: Vec<PathBuf> = executor.validation_set().iter().map(PathBuf::from).collect();
     match set.iter().find(|file| !file.is_file()) {
@@ -132,7 +125,7 @@ fn the_set(executor: &dyn Executor) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The cost table of a scenario: measured now, unless one was given.
+/// The cost table of a scenario, measured now unless one was given.
 fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &Scenario) -> Result<PathBuf> {
     if let Some(costs) = &args.costs {
         return Ok(costs.clone());
@@ -155,9 +148,9 @@ fn tell(common: &Common, part: &Part, plan: &Plan) {
     ));
 }
 
-/// The distributions of latency, a picture for each load, and the whole comparison as a table.
+/// Writes the latency distributions, a figure for each load, and the comparison as a table.
 fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
-    remove_pictures(out);
+    remove_figures(out);
     comparison_report::write_csv(&out.join("comparison.csv"), comparison)?;
     let inputs = Inputs::open(&[comparison.a.path(), comparison.b.path()])?;
     let options = plot::Options { title: Some(part.scenario.name.clone()), ..plot::Options::default() };
@@ -167,8 +160,8 @@ fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Pictures of an earlier validation, whose rates were others. What can't be removed is drawn over or stays.
-fn remove_pictures(folder: &Path) {
+/// Removes the figures of an earlier validation with other rates, as far as possible.
+fn remove_figures(folder: &Path) {
     for file in fs::read_dir(folder).into_iter().flatten().flatten() {
         if file.file_name().to_string_lossy().starts_with(PICTURE) {
             let _ = fs::remove_file(file.path());

@@ -10,7 +10,7 @@ use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::Measure;
-use crate::metrics::warmup::Warmup;
+use crate::metrics::validity::Warmup;
 use crate::policy::Policy;
 use crate::policy::admission::Admission;
 use crate::policy::registry::{Batches, Setup};

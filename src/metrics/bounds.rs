@@ -1,9 +1,9 @@
-//! What no policy can beat on a device: a floor for latency and a ceiling for throughput, from the cost table alone.
+//! Bounds for all policies on a device: a floor for latency and a ceiling for throughput, from the cost table only.
 //!
-//! Both take every cell at its best batch and leave out all that a policy may cost: gathering, launching, padding, switches,
-//! whatever its host does. The floor has each request alone on an idle device, on its critical path; the ceiling has every
-//! batch at the size with the most cells per second, on workers that are never idle. Where a worker has several streams, a batch takes up
-//! no more of it than it can use.
+//! Both use every cell at its best batch size and ignore all overheads: gathering, launching, padding, switches, and the
+//! host. For the floor, each request runs its critical path alone on an idle device. For the ceiling, every batch has the
+//! size with the most cells per second, and workers are never idle. If a worker has several streams, a batch occupies only
+//! the part of the worker that it can use.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,21 +16,19 @@ use crate::units::{CellId, Nanos};
 use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::trace::Requests;
 
-/// The bounds of a scenario, as `bounds.json` has them.
+/// The bounds of a scenario, the contents of `bounds.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// The workers that share the work.
     pub workers: usize,
-    /// What the requests take at least, each alone: the quantiles bound those of the latency.
+    /// The least latency of each request alone: the quantiles bound those of the measured latency.
     pub floor: Times,
-    /// The requests per second that the workers can serve at most; `None` where cells take no time.
+    /// The most requests per second that the workers can serve; `None` if cells take no time.
     pub ceiling_rps: Option<f64>,
 }
 
 impl Bounds {
-    /// The bounds of a mix of requests.
     pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
-        // Requests that share their chain have the same; looked up, never iterated.
+        // Requests that share a chain have the same bounds. The map is never iterated.
         let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
         let mut of_each = |graph: &CellGraph| match graph {
             CellGraph::Chains(runs) if runs.is_shared() => {
@@ -46,20 +44,19 @@ impl Bounds {
     }
 }
 
-/// The least times of cells on one or more devices: a policy may have costs of its own, and the best of all bounds all.
+/// The least times of cells over one or more devices: policies may have their own costs, and the best device bounds all.
 pub struct Fastest<'a> {
     devices: Vec<&'a TableModel>,
-    /// For each cell type the largest batch that may be met. Those of the tables are tried in any case.
+    /// The largest batch of each cell type. The sizes of the tables are tried in any case.
     largest: Vec<u32>,
     /// The most streams of a worker.
     streams: u16,
-    /// By cell and the size of its input.
+    /// By cell and input size.
     known: BTreeMap<(CellId, u32), Best>,
 }
 
 impl<'a> Fastest<'a> {
-    /// The best of these devices at batches up to those given for each cell type, and up to the largest of the tables, where a policy uses
-    /// so many streams of a worker.
+    /// `largest` has the largest batch of each cell type, `streams` the most streams of a worker that a policy uses.
     pub fn new(devices: impl IntoIterator<Item = &'a TableModel>, largest: Vec<u32>, streams: u16) -> Self {
         Fastest { devices: devices.into_iter().collect(), largest, streams, known: BTreeMap::new() }
     }
@@ -76,7 +73,7 @@ impl<'a> Fastest<'a> {
         })
     }
 
-    /// What a request takes at least: the cells on its critical path, each in the batch that is done first.
+    /// The least latency of a request: the cells on its critical path, each in its fastest batch.
     pub fn path(&mut self, graph: &CellGraph) -> Nanos {
         match graph {
             CellGraph::Chains(runs) => {
@@ -103,7 +100,7 @@ impl<'a> Fastest<'a> {
         longest
     }
 
-    /// The nanoseconds of a worker that a request takes up at least: each cell's share of the batch with the most cells per second.
+    /// The least worker time of a request in nanoseconds: each cell's share of the batch with the most cells per second.
     pub fn work(&mut self, graph: &CellGraph) -> f64 {
         match graph {
             CellGraph::Chains(runs) => {
@@ -114,8 +111,9 @@ impl<'a> Fastest<'a> {
     }
 }
 
-/// The least that one member takes up of a worker with so many streams. A batch of b members takes up its time times the share of the device
-/// that it can use, b over the preferred batch and at most 1, or more where there are too few streams to use the rest.
+/// The least worker time of one member of a batch, on a worker with several streams. A batch of b members occupies its time
+/// multiplied by the fraction of the device that it can use: b over the preferred batch, at most 1, and at least 1 over the
+/// number of streams, because the other streams must use the rest.
 fn beside_others(alone: &Best, preferred: u32, streams: u16) -> f64 {
     let below = alone.time.0 as f64 / f64::from(preferred);
     below.min(alone.share_ns).max(alone.share_ns / f64::from(streams))
@@ -154,7 +152,7 @@ mod tests {
 
     #[test]
     fn trees_take_their_longest_way() {
-        // Two leaves under one cell, and that beside a third leaf: a leaf and two inner cells stand one behind the other.
+        // Two leaves under one cell, and that beside a third leaf: the critical path has a leaf and two inner cells.
         let of = bounds(&Model::TreeLstm, &["leaf,1,5\nleaf,2,6\ninternal,1,7\n"], &["tree:4 4 5 5 0"], 2, 1);
         assert_eq!(of.floor.max_ms, Some(19e-6));
         assert_eq!(of.ceiling_rps, Some(1e9 / (3.0 * 3.0 + 2.0 * 7.0)));
@@ -175,10 +173,11 @@ mod tests {
 
     #[test]
     fn streams_use_what_small_batches_leave() {
-        // Alone: 25 ns for each of eight. Batches of one take 100 ns and an eighth of the device; four streams of them leave half of it.
+        // Alone: 25 ns for each of eight. Batches of one take 100 ns and an eighth of the device; four streams of them leave
+        // half of it idle.
         let alone = Best { time: Nanos(100), share_ns: 25.0 };
         assert_eq!([1, 2, 4].map(|streams| beside_others(&alone, 8, streams)), [25.0, 12.5, 12.5]);
-        // What fills the device does not gain.
+        // A batch that fills the device gains nothing.
         assert_eq!(beside_others(&alone, 1, 4), 25.0);
     }
 }

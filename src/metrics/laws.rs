@@ -1,8 +1,8 @@
-//! Laws that hold in every run, whatever the policy: a record that breaks one was not taken right.
+//! Laws that hold in every run under any policy. A record that breaks one is wrong.
 
 use std::collections::BTreeMap;
 
-use super::recorder::Recorder;
+use super::recorder::{Recorder, happened};
 use crate::units::{Nanos, StreamId, WorkerId};
 
 /// The number of requests in the system over the time of a run.
@@ -12,23 +12,22 @@ pub struct Presence {
     pub integral: u128,
     /// From the first arrival until the last request has left, or the last task is done.
     pub span: Nanos,
-    /// The largest number.
     pub peak: u64,
 }
 
 impl Presence {
-    /// The mean number in the system; `None` if the run took no time.
+    /// The mean number in the system; `None` for a run without duration.
     pub fn mean(self) -> Option<f64> {
         (self.span > Nanos::ZERO).then(|| self.integral as f64 / self.span.0 as f64)
     }
 }
 
 /// Counts the requests in the system from event to event: up at an arrival, down when a request finishes, fails or is
-/// turned away. No latency enters. Requests that never leave stay until the end.
+/// rejected. Latencies are not used. Requests that never leave stay until the end.
 pub fn presence(record: &Recorder) -> Presence {
-    let happened = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter(|&t| t != Nanos::MAX).collect() };
-    let mut arrivals = happened(&record.arrival);
-    let mut departures = happened(&record.finish);
+    let instants = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter_map(happened).collect() };
+    let mut arrivals = instants(&record.arrival);
+    let mut departures = instants(&record.finish);
     departures.extend(record.rejections.iter().map(|(_, at)| *at));
     departures.extend(record.failures.iter().map(|(_, at, _)| *at));
     arrivals.sort_unstable();
@@ -41,7 +40,7 @@ pub fn presence(record: &Recorder) -> Presence {
     let (mut number, mut since) = (0u64, first);
     let (mut arrivals, mut departures) = (arrivals.into_iter().peekable(), departures.into_iter().peekable());
     loop {
-        // At one instant arrivals go first, so that a request that takes no time does not leave before it has come.
+        // Arrivals go first, so that a request that takes no time does not leave before it arrives.
         let arrival = arrivals.next_if(|a| departures.peek().is_none_or(|d| a <= d));
         let arrives = arrival.is_some();
         let Some(at) = arrival.or_else(|| departures.next()) else { break };
@@ -54,21 +53,20 @@ pub fn presence(record: &Recorder) -> Presence {
     presence
 }
 
-/// Little's law, L = λW, exactly: over a run from empty to empty, the integral of the number in the system is the sum
-/// of the times that the requests spent in it.
+/// Little's law, L = λW, exactly: over a run from empty to empty, the integral of the number in the system is the sum of the
+/// times that the requests spent in it.
 ///
 /// # Errors
-/// Gives both numbers when they differ. Where a request never left, or left before it came, the law says nothing, which is
-/// an error too.
+/// Both numbers if they differ, or a request that never left or left before it arrived.
 pub fn littles_law(record: &Recorder) -> Result<(), String> {
     let left = record.left();
     let mut sum = 0u128;
     for (id, (&arrival, &left)) in record.arrival.iter().zip(&left).enumerate() {
-        match (arrival, left) {
-            (Nanos::MAX, Nanos::MAX) => {}
-            (_, Nanos::MAX) => return Err(format!("request {id} never left the system")),
-            (arrival, left) if left < arrival => return Err(format!("request {id} left before it came")),
-            (arrival, left) => sum += u128::from((left - arrival).0),
+        match (happened(arrival), happened(left)) {
+            (None, None) => {}
+            (_, None) => return Err(format!("request {id} never left the system")),
+            (Some(arrival), Some(left)) if left >= arrival => sum += u128::from((left - arrival).0),
+            _ => return Err(format!("request {id} left before it arrived")),
         }
     }
     let integral = presence(record).integral;
@@ -79,12 +77,9 @@ pub fn littles_law(record: &Recorder) -> Result<(), String> {
     }
 }
 
-/// Causality: every request arrives, then starts, then finishes.
-///
-/// # Errors
-/// Names the first request that does not.
+/// Causality: every request arrives, then starts, then finishes. The error names the first request that does not.
 pub fn causality(record: &Recorder) -> Result<(), String> {
-    for (id, &finish) in record.finish.iter().enumerate().filter(|(_, finish)| **finish != Nanos::MAX) {
+    for (id, &finish) in record.finish.iter().enumerate().filter(|(_, finish)| happened(**finish).is_some()) {
         let (arrival, start) = (record.arrival[id], record.start[id]);
         if arrival > start || start > finish {
             return Err(format!(
@@ -96,11 +91,11 @@ pub fn causality(record: &Recorder) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker's busy time is that in which at least one of its tasks runs, and the tasks of a stream run one behind the other. The tasks
-/// have to have been kept.
+/// A worker's busy time is the time in which at least one of its tasks runs, and the tasks of a stream do not overlap. The
+/// record must have its tasks.
 ///
 /// # Errors
-/// Names the first worker or stream for which it is not so, or tasks that are missing from the log.
+/// The first worker or stream that breaks the law, or tasks that are missing from the log.
 pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     if record.tasks.len() as u64 != record.task_count {
         return Err(format!("{} tasks ran, but the log has {}", record.task_count, record.tasks.len()));
@@ -109,7 +104,7 @@ pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     busy_is_covered(&record.busy, tasks)
 }
 
-/// As [`busy_is_covered_by_tasks`], of tasks given by worker, stream, start and finish.
+/// As [`busy_is_covered_by_tasks`], for tasks given as worker, stream, start and finish.
 pub(crate) fn busy_is_covered(
     busy: &[Nanos],
     tasks: impl Iterator<Item = (WorkerId, StreamId, Nanos, Nanos)>,
@@ -150,7 +145,7 @@ mod tests {
 
     #[test]
     fn presence_by_hand() {
-        // One is there from 2 to 6, one from 4 to 10, and one from 5 until it is turned away at 8.
+        // One is there from 2 to 6, one from 4 to 10, and one from 5 until it is rejected at 8.
         let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
         run.rejected(RequestId(2), Nanos(8));
         assert_eq!(presence(&run), Presence { integral: 4 + 6 + 3, span: Nanos(8), peak: 3 });
@@ -163,7 +158,7 @@ mod tests {
     fn a_request_that_fails_leaves() {
         let mut run = record(&[(2, 2, 6), (4, 6, u64::MAX)]);
         assert!(littles_law(&run).is_err());
-        run.failed(RequestId(1), Nanos(9), "no numbers".into());
+        run.failed(RequestId(1), Nanos(9), "NaN".into());
         assert_eq!(presence(&run), Presence { integral: 4 + 5, span: Nanos(7), peak: 2 });
         assert_eq!(littles_law(&run), Ok(()));
         assert_eq!(summarize(&run, &Measure::default()).failed, 1);

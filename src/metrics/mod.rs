@@ -1,19 +1,13 @@
-//! What happened in a run, and what it comes to. docs/METRICS.md states every definition as a formula.
-//!
-//! The modules stand in the order in which a record passes through them.
+//! The record of a run, and the metrics computed from it. docs/METRICS.md defines each metric by a formula.
 
 pub mod recorder;
 
 pub mod stats;
-pub mod warmup;
+pub mod validity;
 
-pub mod extrapolation;
-pub mod lateness;
-mod saturation;
 pub mod summary;
 
 pub mod bounds;
-
 pub mod laws;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Writes down what happens in a run: when each request arrived, started and finished, and what each task did.
+//! The record of a run: when each request arrived, started and finished, and each task.
 
 use std::iter::Sum;
 use std::time::Duration;
@@ -6,81 +6,77 @@ use std::time::Duration;
 use crate::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 
-/// What to keep of a run beside what every summary needs.
+/// What to record beyond what every summary needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep {
     /// A row for each task.
     pub tasks: bool,
     /// The first task of each request, for the timeline's arrows.
     pub first_tasks: bool,
-    /// What the driver handed to the policy at each instant, for a replay.
+    /// The events that the driver handed to the policy at each instant, for a replay.
     pub rounds: bool,
-    /// Why each task was submitted, in words.
+    /// Why each task was submitted, as text.
     pub reasons: bool,
 }
 
 /// The record of one run.
+///
+/// Instants of requests are plain numbers rather than `Option`s, which would double the memory of a run of ten million
+/// requests; [`happened`] reads them.
 #[derive(Debug)]
 pub struct Recorder {
     keep: Keep,
-    /// How many cell types the model has; steps with higher numbers are operators.
+    /// The model's cell types; steps with higher numbers are operators.
     cells: usize,
-    /// What has happened since the last round.
     this_round: Round,
-    /// For each worker when it was busy since it last had no task at all: spans that do not touch, ascending.
+    /// For each worker, when it was busy since it last had no task: disjoint spans, ascending.
     spans: Vec<Vec<(Nanos, Nanos)>>,
-    /// When each request arrived; [`Nanos::MAX`] until then, like the two below.
+    /// When each request arrived; [`Nanos::MAX`] until then, as for `start` and `finish`.
     pub arrival: Vec<Nanos>,
-    /// When the first task with a node of the request began to execute.
+    /// When the request's first task started.
     pub start: Vec<Nanos>,
-    /// When the request was done.
     pub finish: Vec<Nanos>,
-    /// How many requests were turned away.
     pub rejected: u64,
-    /// Which requests were turned away and when, in that order.
+    /// The rejected requests, in the order of their rejection.
     pub rejections: Vec<(RequestId, Nanos)>,
-    /// Which requests left without a result, when, and why, in that order.
+    /// The requests that left without a result and why, in the order in which they left.
     pub failures: Vec<(RequestId, Nanos, String)>,
     /// How long after its arrival each request was handed to the policy, in the order of arrival, if rounds are kept.
-    /// Nothing is late where the clock is virtual.
     pub lateness: Vec<Nanos>,
-    /// What happened at each instant, if kept.
     pub rounds: Vec<Round>,
-    /// The tasks whose completions the policy was told of, in that order, if rounds are kept.
+    /// The completed tasks in the order in which the policy learned of them, if rounds are kept.
     pub delivered: Vec<TaskId>,
-    /// Each task in the order of submission, if kept.
+    /// The tasks in the order of submission, if kept.
     pub tasks: Vec<TaskRow>,
-    /// Why each task was submitted, of policies that say so, if kept.
+    /// Why each task was submitted, if kept and if the policy gives reasons.
     pub reasons: Vec<(TaskId, Reason)>,
-    /// For each request the task that it started with, if kept; `None` until it has started.
+    /// The first task of each request, if kept; `None` until it starts.
     pub first_task: Vec<Option<TaskId>>,
-    /// How many tasks ran, and over how many members in sum.
     pub task_count: u64,
-    /// The sum of all tasks' batch sizes.
+    /// The sum of the batch sizes of all tasks.
     pub batch_sum: u64,
-    /// For each cell type, how often a batch of each size was executed; behind them those of the operators that were.
+    /// How often each cell type was executed at each batch size; operators follow after the cell types.
     pub batches: Vec<Vec<u64>>,
-    /// Cells executed, padding included; a cell with an input size counts as often as that is. Operators pad nothing: a task of
-    /// operators executes the cells that they belong to.
+    /// Executed cells including padding. A cell with an input of n tokens counts n times. Operators have no padding: their
+    /// tasks count the cells that they belong to.
     pub executed_cells: u64,
-    /// The same without padding.
+    /// Executed cells without padding.
     pub useful_cells: u64,
-    /// How long each worker was busy: the time in which at least one of its tasks ran.
+    /// How long at least one task of each worker was running.
     pub busy: Vec<Nanos>,
-    /// When the last task was done.
+    /// When the last task finished.
     pub end: Nanos,
-    /// What the host's clock says of the policy; never part of a result that has to repeat.
+    /// Measured on the host's clock, so never part of a result that must be reproducible.
     pub decisions: Decisions,
 }
 
-/// How long the policy took to decide, by the host's clock.
+/// How long the policy's decisions took on the host's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decisions {
-    /// Calls of the policy that submitted something.
+    /// Calls of the policy that submitted a task.
     pub calls: u64,
-    /// Tasks that these submitted.
+    /// Tasks submitted by these calls.
     pub tasks: u64,
-    /// The time that they took.
     pub time: Duration,
 }
 
@@ -94,13 +90,16 @@ impl Sum for Decisions {
     }
 }
 
+/// The instant of an event of a [`Recorder`], if it has happened.
+pub(crate) fn happened(at: Nanos) -> Option<Nanos> {
+    (at != Nanos::MAX).then_some(at)
+}
+
 impl Recorder {
-    /// Where a policy puts the reasons of its tasks, if they are kept.
     pub(crate) fn reasons(&mut self) -> Option<&mut Vec<(TaskId, Reason)>> {
         self.keep.reasons.then_some(&mut self.reasons)
     }
 
-    /// An empty record for so many requests, workers and cell types.
     pub fn new(requests: usize, workers: usize, cells: usize, keep: Keep) -> Self {
         Recorder {
             keep,
@@ -130,7 +129,7 @@ impl Recorder {
         }
     }
 
-    /// When each request left the system, served or not; [`Nanos::MAX`] for those that are still in it.
+    /// When each request left the system, served or not; [`Nanos::MAX`] for those still in it.
     pub fn left(&self) -> Vec<Nanos> {
         let mut left = self.finish.clone();
         let unserved = self.rejections.iter().map(|(request, at)| (request, at));
@@ -148,7 +147,6 @@ impl Recorder {
         }
     }
 
-    /// The policy has been told of a completion.
     pub(crate) fn delivered(&mut self, task: TaskId) {
         self.this_round.completions += 1;
         if self.keep.rounds {
@@ -156,7 +154,7 @@ impl Recorder {
         }
     }
 
-    /// All events of an instant have been handed to the policy.
+    /// Ends a round: the policy has been given all events of this instant.
     pub(crate) fn round(&mut self, now: Nanos) {
         let round = Round { now, ..std::mem::take(&mut self.this_round) };
         if self.keep.rounds {
@@ -211,7 +209,7 @@ impl Recorder {
         }
     }
 
-    /// Counts what a task adds to its worker's busy time; tasks of other streams may have run beside it.
+    /// Adds a task to its worker's busy time; tasks of other streams may have overlapped it.
     fn was_busy(&mut self, worker: WorkerId, start: Nanos, finish: Nanos) {
         let (spans, busy) = (&mut self.spans[worker.index()], &mut self.busy[worker.index()]);
         let first = spans.partition_point(|span| span.1 < start);
@@ -221,7 +219,7 @@ impl Recorder {
             *busy += finish - start;
             return;
         }
-        // They become one, in the place of the first.
+        // The task and all spans that it touches become one span.
         let known: Nanos = spans[first..first + touched].iter().map(|span| span.1 - span.0).sum();
         let last = spans[first + touched - 1];
         let merged = (start.min(spans[first].0), finish.max(last.1));
@@ -230,12 +228,12 @@ impl Recorder {
         *busy += (merged.1 - merged.0) - known;
     }
 
-    /// A worker has no unfinished task, so that all of its later ones begin behind those that it had.
+    /// Called when a worker has no unfinished task: all later tasks start after the earlier ones.
     pub(crate) fn idles(&mut self, worker: WorkerId) {
         self.spans[worker.index()].clear();
     }
 
-    /// Is called before the starts are updated: a task that starts no earlier than one already seen is not the first.
+    /// Must be called before the starts are updated: only a task that starts before all earlier ones is the first.
     fn keep_first_tasks(&mut self, completion: &Completion, task: &OpenTask) {
         for request in &task.requests {
             if completion.start < self.start[request.index()] {
@@ -255,7 +253,7 @@ impl Recorder {
             start: completion.start,
             finish: completion.finish,
         };
-        // Tasks of several workers finish out of order; the log is in order of submission.
+        // Tasks of several workers finish out of order; the log is in the order of submission.
         let place = self.tasks.iter().rposition(|t| t.task < row.task).map_or(0, |p| p + 1);
         self.tasks.insert(place, row);
     }
@@ -305,9 +303,9 @@ mod tests {
         };
         assert_eq!(busy(&[(1, 3), (3, 4), (6, 9)]), 6);
         assert_eq!(busy(&[(2, 5), (1, 7), (4, 9)]), 8);
-        // One that began before others and ends behind them fills what lay between.
+        // A span that covers others fills the gaps between them.
         assert_eq!(busy(&[(5, 6), (8, 9), (12, 12), (0, 10)]), 10);
-        // Told in another order than that of the finishes.
+        // Not in the order of the finishes.
         assert_eq!(busy(&[(10, 12), (3, 5), (4, 11)]), 9);
 
         let mut rng = crate::workload::random::stream(1, 0, "spans");

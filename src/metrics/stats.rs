@@ -3,57 +3,50 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A quantile, in thousandths so that its rank is computed in integers.
+/// A quantile in thousandths, so that ranks are computed in integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantile {
     per_mille: u16,
 }
 
 impl Quantile {
-    /// The median.
     pub const P50: Quantile = Quantile { per_mille: 500 };
-    /// The 90th percentile.
     pub const P90: Quantile = Quantile { per_mille: 900 };
-    /// The 95th percentile.
     pub const P95: Quantile = Quantile { per_mille: 950 };
-    /// The 99th percentile.
     pub const P99: Quantile = Quantile { per_mille: 990 };
-    /// The 99.9th percentile.
     pub const P999: Quantile = Quantile { per_mille: 999 };
 
     /// The quantiles that a summary reports, ascending.
     pub const REPORTED: [Quantile; 5] = [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999];
 
-    /// A quantile of so many thousandths.
-    ///
     /// # Panics
-    /// Unless it is from 1 to 999: the minimum and the maximum are no quantiles.
+    /// Unless `per_mille` is from 1 to 999.
     pub fn per_mille(per_mille: u16) -> Quantile {
         assert!((1..1000).contains(&per_mille), "a quantile lies between the minimum and the maximum");
         Quantile { per_mille }
     }
 
-    /// How many samples it takes until ten of them are expected beyond the quantile: 10 / (1 - q). With fewer, the
-    /// number would say more about the last sample than about the system.
+    /// The number of samples of which ten are expected above the quantile: 10 / (1 - q). With fewer, the result would depend
+    /// on the last few samples.
     pub fn samples_needed(self) -> usize {
         10_000usize.div_ceil(usize::from(1000 - self.per_mille))
     }
 
-    /// The nearest rank, from 1: the smallest number of samples that is at least a share q of all.
+    /// The nearest rank, from 1: the smallest number of samples that is at least a fraction q of all.
     fn rank(self, samples: usize) -> usize {
         ((samples as u128 * u128::from(self.per_mille)).div_ceil(1000)).max(1) as usize
     }
 }
 
-/// The exact quantiles of the samples by nearest rank: the smallest sample with at least a share q of all samples at or
-/// below it. `None` where there are fewer samples than [`Quantile::samples_needed`]. Reorders the samples.
+/// The exact quantiles of the samples by nearest rank: the smallest sample with at least a fraction q of all samples at or
+/// below it. `None` with fewer samples than [`Quantile::samples_needed`]. Reorders the samples.
 ///
 /// # Panics
-/// Unless the quantiles ascend.
+/// When the quantiles do not ascend.
 pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
     assert!(wanted.is_sorted(), "quantiles are asked for in ascending order");
     let n = samples.len();
-    // What a selection leaves above its rank holds all higher quantiles, so that each one searches less than the one before.
+    // A selection leaves all higher quantiles above its rank, so each search is shorter than the one before.
     let mut below = 0;
     wanted.map(|quantile| {
         if n < quantile.samples_needed() {
@@ -66,7 +59,7 @@ pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> 
     })
 }
 
-/// The mean of whole numbers, summed exactly. `None` without samples.
+/// The mean of whole numbers, which are summed exactly. `None` without samples.
 pub fn mean(samples: &[u64]) -> Option<f64> {
     let sum: u128 = samples.iter().map(|&x| u128::from(x)).sum();
     (!samples.is_empty()).then(|| sum as f64 / samples.len() as f64)
@@ -75,14 +68,12 @@ pub fn mean(samples: &[u64]) -> Option<f64> {
 /// A mean and how far the true mean may lie from it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The mean of the samples.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval around it.
     pub half_width: f64,
 }
 
 impl Interval {
-    /// Whether a value lies in the interval.
     pub fn contains(&self, value: f64) -> bool {
         (value - self.mean).abs() <= self.half_width
     }
@@ -100,19 +91,19 @@ pub fn interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { mean, half_width: freedom.inverse_cdf(0.975) * (variance / n).sqrt() })
 }
 
-/// Where one more sample will be with 95 % confidence, if it comes from where these do: their mean, and the half-width
-/// t · s · √(1 + 1/n). `None` with fewer than two.
+/// The 95 % prediction interval of one more sample from the same distribution: the mean and the half-width
+/// t · s · √(1 + 1/n). `None` with fewer than two samples.
 pub fn prediction(samples: &[f64]) -> Option<Interval> {
-    // The mean's own interval is t · s · √(1/n) wide.
+    // The confidence interval of the mean has the half-width t · s · √(1/n).
     let wider = (samples.len() as f64 + 1.0).sqrt();
     interval(samples).map(|Interval { mean, half_width }| Interval { mean, half_width: half_width * wider })
 }
 
-/// The interval of the mean of `a - b`, sample by sample: what one system gains over another on the same traces. Noise
-/// that both share drops out of it. `None` with fewer than two pairs.
+/// The interval of the mean of `a - b`, sample by sample, for two systems on the same traces: noise that both share cancels
+/// out. `None` with fewer than two pairs.
 ///
 /// # Panics
-/// When there are not as many samples of each.
+/// When the numbers of samples differ.
 pub fn paired_difference(a: &[f64], b: &[f64]) -> Option<Interval> {
     assert_eq!(a.len(), b.len(), "paired samples come in pairs");
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
@@ -128,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition read aloud: the smallest sample with at least a share q at or below it.
+    /// The definition: the smallest sample with at least a fraction q at or below it.
     fn naive(samples: &[u64], quantile: Quantile) -> u64 {
         let at_or_below = |x: u64| samples.iter().filter(|&&y| y <= x).count();
         let share = usize::from(quantile.per_mille);

@@ -1,13 +1,10 @@
-//! What a run comes to. docs/METRICS.md states each figure as a formula.
+//! The metrics of one run. docs/METRICS.md defines each by a formula.
 
 use serde::{Deserialize, Serialize};
 
-use super::extrapolation::Extrapolation;
-use super::lateness::Lateness;
-use super::recorder::Recorder;
-use super::saturation::saturated;
+use super::recorder::{Recorder, happened};
 use super::stats::{Quantile, mean, quantiles};
-use super::warmup::{Truncation, Warmup, mser5};
+use super::validity::{Extrapolation, Lateness, Truncation, Warmup, mser5, saturated};
 use crate::units::{Nanos, Rate};
 
 /// How to measure a run.
@@ -15,34 +12,32 @@ use crate::units::{Nanos, Rate};
 pub struct Measure {
     /// The latency up to which a request counts for goodput.
     pub slo: Option<Nanos>,
-    /// What to leave out at the beginning.
     pub warmup: Warmup,
-    /// The rate that the load was asked to have; without it, the rate at which requests arrived.
+    /// The rate that was asked for; without it, the rate at which requests arrived counts as offered.
     pub offered: Option<Rate>,
-    /// Clients wait for their answers, so that no load generator has a timetable to keep.
+    /// Clients wait for their answers, so no load generator can be late.
     pub closed_loop: bool,
 }
 
-/// The figures of one run. What can't be computed is `None`: a rate over no time, a quantile of too few samples.
+/// The metrics of one run. A rate over no time and a quantile of too few samples are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The rate that was asked for, or else [`Summary::achieved`].
+    /// The rate that was asked for, otherwise [`Summary::achieved`].
     pub offered: Option<Rate>,
     /// The rate at which the measured requests arrived.
     pub achieved: Option<Rate>,
-    /// Completions per second of the window.
+    /// Completions per second in the window.
     pub throughput: Option<Rate>,
-    /// Those of them within the SLO.
+    /// Completions per second in the window that met the SLO.
     pub goodput: Option<Rate>,
-    /// Requests that were served, the warm-up included.
+    /// Requests that were served, including the warm-up.
     pub completed: u64,
     /// Requests that arrived and neither finished nor were rejected.
     pub failed: u64,
-    /// Requests that were turned away.
     pub rejected: u64,
-    /// Requests that arrived and were left out of the times below.
+    /// Requests that are left out of the times below.
     pub warmup: u64,
-    /// Whether the latencies settle, where the rule for the warm-up looks for that.
+    /// Whether the latencies settle; `None` if the warm-up's rule does not examine it.
     pub steady: Option<bool>,
     /// From arrival to finish.
     pub latency: Times,
@@ -52,16 +47,16 @@ pub struct Summary {
     pub compute: Times,
     /// The mean batch size over all tasks.
     pub mean_batch: Option<f64>,
-    /// The share of the executed cells that belonged to no request.
+    /// The fraction of the executed cells that belonged to no request.
     pub padding: Option<f64>,
-    /// The share of the run's time in which the workers were busy.
+    /// The fraction of the run's time in which the workers were busy.
     pub utilization: Option<f64>,
     /// The same for each worker.
     pub worker_utilization: Vec<f64>,
     /// Whether more arrived than could be served; `None` where the run is too short to tell.
     pub saturated: Option<bool>,
-    /// The cell types that ran at batch sizes beyond those of the cost table. Whoever knows the table fills it in; a real
-    /// device needs none.
+    /// The cell types that ran at batch sizes outside the cost table. The caller, who knows the table, fills it in; it stays
+    /// empty on a real device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extrapolated: Vec<Extrapolation>,
     /// How late the load generator was; `None` where the clock is virtual or clients wait for their answers.
@@ -69,29 +64,22 @@ pub struct Summary {
     pub lateness: Option<Lateness>,
 }
 
-/// A span of the measured requests that finished, in milliseconds.
+/// The distribution of a time over the measured requests that finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many requests stand behind the figures.
+    /// The number of requests.
     pub samples: u64,
-    /// The mean.
     pub mean_ms: Option<f64>,
-    /// The median.
     pub p50_ms: Option<f64>,
-    /// The 90th percentile.
     pub p90_ms: Option<f64>,
-    /// The 95th percentile.
     pub p95_ms: Option<f64>,
-    /// The 99th percentile.
     pub p99_ms: Option<f64>,
-    /// The 99.9th percentile.
     pub p999_ms: Option<f64>,
-    /// The longest.
     pub max_ms: Option<f64>,
 }
 
 impl Times {
-    /// The figures of spans in nanoseconds, which end up in another order.
+    /// The distribution of times in nanoseconds, which are reordered.
     pub(super) fn of(spans: &mut [u64]) -> Times {
         let millis = |ns: u64| Nanos(ns).as_millis_f64();
         let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles(spans, Quantile::REPORTED).map(|q| q.map(millis));
@@ -108,7 +96,6 @@ impl Times {
     }
 }
 
-/// Summarizes the record of a run.
 pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
     let run = Run::new(record);
     let (warmup, steady) = run.warmup(measure.warmup);
@@ -118,7 +105,7 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
     let slo_ns = measure.slo.map(|slo| slo.0);
     let (utilization, worker_utilization) = run.utilization();
 
-    // One buffer serves the three spans: a run may have ten million requests.
+    // One buffer for all three times: a run may have ten million requests.
     let mut spans = Vec::with_capacity(measured.len());
     let mut times = |span: fn(&Run<'_>, usize) -> u64| {
         spans.clear();
@@ -127,7 +114,7 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
     };
     let latency = times(|run, r| run.latency(r));
     let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
-    let completed = record.finish.iter().filter(|&&finish| finish != Nanos::MAX).count() as u64;
+    let completed = record.finish.iter().filter(|finish| happened(**finish).is_some()).count() as u64;
     Summary {
         offered: measure.offered.or(achieved),
         achieved,
@@ -155,36 +142,36 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The share of the completions behind the window's beginning that the window holds at least.
+/// The fraction of the completions after the window's start that the window contains at least.
 const WINDOW_SHARE: (usize, usize) = (9, 10);
 
-/// From the first instant to the last, both included.
+/// Both ends are included.
 #[derive(Clone, Copy)]
 struct Window {
     from: Nanos,
     to: Nanos,
 }
 
-/// A record with what several figures need.
+/// A record, with data that several metrics need.
 struct Run<'a> {
     record: &'a Recorder,
     /// The requests that arrived, in the order of arrival.
     order: Vec<u32>,
-    /// When each request left, served or not.
+    /// When each request left the system, served or not.
     left: Vec<Nanos>,
 }
 
 impl<'a> Run<'a> {
     fn new(record: &'a Recorder) -> Self {
         let mut order: Vec<u32> =
-            (0..record.arrival.len() as u32).filter(|&r| record.arrival[r as usize] != Nanos::MAX).collect();
-        // The sort is stable, and linear where the trace is in order already.
+            (0..record.arrival.len() as u32).filter(|&r| happened(record.arrival[r as usize]).is_some()).collect();
+        // The sort is stable, and linear for a trace that is already in order.
         order.sort_by_key(|&r| record.arrival[r as usize]);
         Run { record, order, left: record.left() }
     }
 
     fn finished(&self, request: usize) -> bool {
-        self.record.finish[request] != Nanos::MAX
+        happened(self.record.finish[request]).is_some()
     }
 
     fn latency(&self, request: usize) -> u64 {
@@ -195,25 +182,25 @@ impl<'a> Run<'a> {
         self.latency(request) - self.compute(request)
     }
 
-    /// A request that was finished without any task has not computed.
+    /// 0 for a request that finished without a task.
     fn compute(&self, request: usize) -> u64 {
         self.record.finish[request].saturating_since(self.record.start[request]).0
     }
 
-    /// How many requests the rule leaves out, and whether it found the latencies to settle.
+    /// The number of requests that the rule leaves out, and whether the latencies settle.
     fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
         let all = self.order.len();
         match rule {
             Warmup::None => (0, None),
             Warmup::Requests(n) => ((n as usize).min(all), None),
-            // `as` maps NaN to zero and saturates; a share above 1 leaves out all.
+            // `as` maps NaN to zero and saturates; a fraction above 1 leaves out all.
             Warmup::Share(share) => (((share * all as f64) as usize).min(all), None),
             Warmup::Mser5 => {
                 let finished: Vec<usize> = (0..all).filter(|&rank| self.finished(self.order[rank] as usize)).collect();
                 let latencies: Vec<f64> =
                     finished.iter().map(|&rank| self.latency(self.order[rank] as usize) as f64).collect();
                 match mser5(&latencies) {
-                    // The rule counts requests that finished; those between them go with them.
+                    // The rule counts finished requests; the others between them are dropped too.
                     Truncation::Steady(dropped) => (if dropped == 0 { 0 } else { finished[dropped] }, Some(true)),
                     Truncation::NotSteady => (0, Some(false)),
                     Truncation::TooFew => (0, None),
@@ -222,21 +209,21 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The gaps between the requests per second, `None` if there is none.
+    /// Gaps between arrivals per second; `None` if the requests take no time to arrive.
     fn arrival_rate(&self, requests: &[u32]) -> Option<Rate> {
         let at = |request: &u32| self.record.arrival[*request as usize];
         let period = at(requests.last()?) - at(requests.first()?);
         (period > Nanos::ZERO).then(|| Rate((requests.len() - 1) as f64 / period.as_secs_f64()))
     }
 
-    /// The window in which completions are counted. It begins with the first measured arrival. It ends with the last
-    /// arrival, so that stragglers after it don't count as idle capacity; but not before nine tenths of the completions
-    /// from its beginning on have happened, so that an overloaded run is measured while it is at work. Where all requests
-    /// are there at one instant it is the whole run: throughput is then requests over makespan.
+    /// The window in which completions are counted. It starts at the first measured arrival and ends at the last arrival, so
+    /// that stragglers after it don't count as idle capacity. But it lasts until nine tenths of the completions after its
+    /// start have happened, so that an overloaded run is measured while it works. If all requests arrive at once, the window
+    /// is the whole run, and throughput is requests over makespan.
     fn window(&self, measured: &[u32]) -> Option<Window> {
         let arrival = |request: &u32| self.record.arrival[*request as usize];
         let (from, last) = (arrival(measured.first()?), arrival(measured.last()?));
-        let inside = |finish: &Nanos| *finish >= from && *finish != Nanos::MAX;
+        let inside = |finish: &Nanos| happened(*finish).is_some_and(|finish| finish >= from);
         let finishes = || self.record.finish.iter().copied().filter(inside);
         let all = finishes().count();
         let needed = if from == last { all } else { (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1) };
@@ -248,16 +235,16 @@ impl<'a> Run<'a> {
         Some(Window { from, to })
     }
 
-    /// Completions per second of the window, of requests that took no longer than `slo_ns`.
+    /// Completions per second in the window, of requests that took at most `slo_ns`.
     fn completion_rate(&self, window: Window, slo_ns: u64) -> Option<Rate> {
-        let inside = |finish: Nanos| (window.from..=window.to).contains(&finish) && finish != Nanos::MAX;
+        let inside = |finish: Nanos| happened(finish).is_some_and(|finish| (window.from..=window.to).contains(&finish));
         let counts = |&&r: &&u32| inside(self.record.finish[r as usize]) && self.latency(r as usize) <= slo_ns;
         let completions = self.order.iter().filter(counts).count();
         let seconds = (window.to - window.from).as_secs_f64();
         (seconds > 0.0).then(|| Rate(completions as f64 / seconds))
     }
 
-    /// The busy share of all workers and of each, from the first arrival until nothing happens any more.
+    /// The busy fraction of all workers and of each, from the first arrival to the last event.
     fn utilization(&self) -> (Option<f64>, Vec<f64>) {
         let arrival = |request: &u32| self.record.arrival[*request as usize];
         let Some((first, last)) = self.order.first().zip(self.order.last()) else { return (None, Vec::new()) };

@@ -1,4 +1,8 @@
-//! The columns of the result files, in the order of the files.
+//! The columns of the result files: names, units and values, in the order of the files.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value as Json};
 
 use crate::metrics::summary::Summary;
 use crate::units::Rate;
@@ -39,6 +43,78 @@ impl Unit {
             Unit::PerSecond | Unit::Micros | Unit::Count => format!("{value:.3}"),
         }
     }
+}
+
+/// The value of a column in one row. A missing value is an empty field in files and null in JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Text(String),
+    Truth(Option<bool>),
+    Number(Option<f64>, Unit),
+    Ratios(Vec<f64>),
+}
+
+impl Value {
+    /// The value as a field of a CSV file, with the decimals of its unit.
+    pub fn to_csv(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
+            Value::Number(number, unit) => number.map_or(String::new(), |number| unit.written(number)),
+            Value::Ratios(ratios) => {
+                ratios.iter().map(|ratio| Unit::Ratio.written(*ratio)).collect::<Vec<_>>().join(";")
+            }
+        }
+    }
+
+    /// The value with all its digits; a whole count has no decimal point.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Value::Text(text) => text.as_str().into(),
+            Value::Truth(truth) => (*truth).into(),
+            Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => (*count as u64).into(),
+            Value::Number(number, _) => (*number).into(),
+            Value::Ratios(ratios) => ratios.as_slice().into(),
+        }
+    }
+}
+
+/// A column of a table with rows of type `T`: its name, in files and in JSON, and its value in a row.
+pub struct Column<'c, T> {
+    pub name: Cow<'static, str>,
+    value: Box<dyn Fn(&T) -> Value + 'c>,
+}
+
+impl<'c, T> Column<'c, T> {
+    pub fn text(name: &'static str, of: impl Fn(&T) -> String + 'c) -> Self {
+        Column { name: name.into(), value: Box::new(move |row| Value::Text(of(row))) }
+    }
+
+    pub fn truth(name: &'static str, of: impl Fn(&T) -> Option<bool> + 'c) -> Self {
+        Column { name: name.into(), value: Box::new(move |row| Value::Truth(of(row))) }
+    }
+
+    pub fn number(name: impl Into<Cow<'static, str>>, unit: Unit, of: impl Fn(&T) -> Option<f64> + 'c) -> Self {
+        Column { name: name.into(), value: Box::new(move |row| Value::Number(of(row), unit)) }
+    }
+
+    pub fn count(name: &'static str, of: impl Fn(&T) -> usize + 'c) -> Self {
+        Column::number(name, Unit::Count, move |row| Some(of(row) as f64))
+    }
+
+    pub fn ratios(name: &'static str, of: impl Fn(&T) -> Vec<f64> + 'c) -> Self {
+        Column { name: name.into(), value: Box::new(move |row| Value::Ratios(of(row))) }
+    }
+
+    pub fn value(&self, row: &T) -> Value {
+        (self.value)(row)
+    }
+}
+
+/// A row as a JSON object with these columns as keys.
+pub fn to_object<'a, 'c: 'a, T: 'c>(columns: impl IntoIterator<Item = &'a Column<'c, T>>, row: &T) -> Json {
+    let entries = columns.into_iter().map(|column| (column.name.to_string(), column.value(row).to_json()));
+    entries.collect::<Map<_, _>>().into()
 }
 
 /// Declares the metrics, a line each: the variant, the column's name, its unit, and its value in a summary.

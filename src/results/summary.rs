@@ -1,13 +1,11 @@
 //! A row of `summary.csv`: the replications of one point, and the columns computed from them.
 
-use std::borrow::Cow;
+use serde_json::{Value as Json, json};
 
-use serde_json::Value as Json;
-
-use super::columns::{Metric, Unit};
-use crate::metrics::lateness::Lateness;
+use super::columns::{Column, Metric, Unit, to_object};
 use crate::metrics::stats::{Interval, interval, paired_difference};
 use crate::metrics::summary::Summary;
+use crate::metrics::validity::Lateness;
 
 /// One policy at one point.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,131 +73,53 @@ impl SummaryRow {
     }
 }
 
-/// A column of `summary.csv`, and a key of the JSON output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
-    Policy,
-    Backend,
-    Point,
-    Saturated,
-    Metric(Metric),
-    WorkerUtilization,
-    Replications,
-    LateMean,
-    LateP99,
-    LateMax,
-    Valid,
-    /// The half-width of a metric's confidence interval.
-    HalfWidth(Metric),
+/// The columns of `summary.csv` in their order. Those about the load generator are there if any of these rows ran on a
+/// real clock, and those with half-widths if any has several replications.
+pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
+    let mut columns = vec![
+        Column::text("policy", |row: &SummaryRow| row.policy.clone()),
+        Column::text("backend", |row: &SummaryRow| row.backend.clone()),
+    ];
+    for &metric in Metric::ALL {
+        if metric == Metric::Warmup {
+            columns.push(Column::text("point", |row: &SummaryRow| row.point.clone()));
+            columns.push(Column::truth("saturated", SummaryRow::saturated));
+        }
+        columns.push(Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value));
+    }
+    columns.push(Column::ratios("worker_utilization", SummaryRow::worker_utilization));
+    columns.push(Column::count("replications", |row: &SummaryRow| row.runs.len()));
+    if rows.iter().any(|row| row.lateness().is_some()) {
+        let late = |name: &'static str, of: fn(Lateness) -> Option<f64>| {
+            Column::number(name, Unit::Micros, move |row: &SummaryRow| row.lateness().and_then(of))
+        };
+        columns.push(late("late_mean_us", |late| Some(late.mean_us)));
+        columns.push(late("late_p99_us", |late| late.p99_us));
+        columns.push(late("late_max_us", |late| Some(late.max_us)));
+        columns.push(Column::truth("valid", |row: &SummaryRow| row.lateness().and_then(|late| late.valid)));
+    }
+    if rows.iter().any(|row| row.runs.len() > 1) {
+        let half_width = |metric: Metric| {
+            let name = format!("{}_ci", metric.name());
+            Column::number(name, metric.unit(), move |row: &SummaryRow| row.estimate(metric).half_width)
+        };
+        columns.extend(Metric::ALL.iter().copied().map(half_width));
+    }
+    columns
 }
 
 /// The columns that come first in JSON.
-const FIRST_IN_JSON: [Column; 5] =
-    [Column::Policy, Column::Backend, Column::Point, Column::Replications, Column::Saturated];
-
-impl Column {
-    /// All columns in the order of `summary.csv`. Those about the load generator are there if any of these rows ran on a
-    /// real clock, and those with half-widths if any has several replications.
-    pub fn of(rows: &[SummaryRow]) -> Vec<Column> {
-        let mut columns = vec![Column::Policy, Column::Backend];
-        for &metric in Metric::ALL {
-            if metric == Metric::Warmup {
-                columns.extend([Column::Point, Column::Saturated]);
-            }
-            columns.push(Column::Metric(metric));
-        }
-        columns.extend([Column::WorkerUtilization, Column::Replications]);
-        if rows.iter().any(|row| row.lateness().is_some()) {
-            columns.extend([Column::LateMean, Column::LateP99, Column::LateMax, Column::Valid]);
-        }
-        if rows.iter().any(|row| row.runs.len() > 1) {
-            columns.extend(Metric::ALL.iter().copied().map(Column::HalfWidth));
-        }
-        columns
-    }
-
-    pub fn name(self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
-            Column::Policy => "policy",
-            Column::Backend => "backend",
-            Column::Point => "point",
-            Column::Saturated => "saturated",
-            Column::Metric(metric) => metric.name(),
-            Column::WorkerUtilization => "worker_utilization",
-            Column::Replications => "replications",
-            Column::LateMean => "late_mean_us",
-            Column::LateP99 => "late_p99_us",
-            Column::LateMax => "late_max_us",
-            Column::Valid => "valid",
-            Column::HalfWidth(metric) => return Cow::Owned(format!("{}_ci", metric.name())),
-        })
-    }
-
-    pub fn value(self, row: &SummaryRow) -> Value<'_> {
-        let late = |of: fn(Lateness) -> Option<f64>| Value::Number(row.lateness().and_then(of), Unit::Micros);
-        match self {
-            Column::Policy => Value::Text(&row.policy),
-            Column::Backend => Value::Text(&row.backend),
-            Column::Point => Value::Text(&row.point),
-            Column::Saturated => Value::Truth(row.saturated()),
-            Column::Metric(metric) => Value::Number(row.estimate(metric).value, metric.unit()),
-            Column::WorkerUtilization => Value::Ratios(row.worker_utilization()),
-            Column::Replications => Value::Number(Some(row.runs.len() as f64), Unit::Count),
-            Column::LateMean => late(|late| Some(late.mean_us)),
-            Column::LateP99 => late(|late| late.p99_us),
-            Column::LateMax => late(|late| Some(late.max_us)),
-            Column::Valid => Value::Truth(row.lateness().and_then(|late| late.valid)),
-            Column::HalfWidth(metric) => Value::Number(row.estimate(metric).half_width, metric.unit()),
-        }
-    }
-}
-
-/// The value of a column in one row. A missing value is an empty field in files and null in JSON.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value<'a> {
-    Text(&'a str),
-    Truth(Option<bool>),
-    Number(Option<f64>, Unit),
-    Ratios(Vec<f64>),
-}
-
-impl Value<'_> {
-    /// The value as a field of a CSV file, with the decimals of its unit.
-    pub fn to_csv(&self) -> String {
-        match self {
-            Value::Text(text) => text.to_string(),
-            Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
-            Value::Number(number, unit) => number.map_or(String::new(), |number| unit.written(number)),
-            Value::Ratios(ratios) => {
-                ratios.iter().map(|ratio| Unit::Ratio.written(*ratio)).collect::<Vec<_>>().join(";")
-            }
-        }
-    }
-
-    /// The value with all its digits; a whole count has no decimal point.
-    pub fn to_json(&self) -> Json {
-        match self {
-            Value::Text(text) => (*text).into(),
-            Value::Truth(truth) => (*truth).into(),
-            Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => (*count as u64).into(),
-            Value::Number(number, _) => (*number).into(),
-            Value::Ratios(ratios) => ratios.as_slice().into(),
-        }
-    }
-}
+const FIRST_IN_JSON: [&str; 5] = ["policy", "backend", "point", "replications", "saturated"];
 
 /// The results as one JSON object: the scenario's name and an object for each row, with the names of `summary.csv`.
 pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
-    let object = |row: &SummaryRow| -> Json {
-        let further =
-            Column::of(std::slice::from_ref(row)).into_iter().filter(|column| !FIRST_IN_JSON.contains(column));
-        let columns = FIRST_IN_JSON.into_iter().chain(further);
-        columns
-            .map(|column| (column.name().into_owned(), column.value(row).to_json()))
-            .collect::<serde_json::Map<_, _>>()
-            .into()
+    let object = |row: &SummaryRow| {
+        let mut columns = columns(std::slice::from_ref(row));
+        let place = |name: &str| FIRST_IN_JSON.iter().position(|first| *first == name);
+        columns.sort_by_key(|column| place(&column.name).unwrap_or(FIRST_IN_JSON.len()));
+        to_object(&columns, row)
     };
-    serde_json::json!({ "scenario": scenario, "rows": rows.iter().map(object).collect::<Vec<_>>() })
+    json!({ "scenario": scenario, "rows": rows.iter().map(object).collect::<Vec<_>>() })
 }
 
 #[cfg(test)]

@@ -173,9 +173,9 @@ mod tests {
 
     use super::super::summary::to_json;
     use super::*;
-    use crate::metrics::lateness::Lateness;
     use crate::metrics::records::{queue, record};
     use crate::metrics::summary::{Measure, Summary, summarize};
+    use crate::metrics::validity::Lateness;
     use crate::units::Rate;
 
     fn row(policy: &str, runs: &[Summary]) -> SummaryRow {

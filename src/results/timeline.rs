@@ -1,8 +1,7 @@
-//! The timeline of a run as a Chrome trace, the JSON form that Perfetto and chrome://tracing open.
+//! The timeline of a run as a Chrome trace, the JSON format of Perfetto and chrome://tracing.
 //!
-//! There is a track for each worker's stream with its tasks, rows of requests that wait and compute, an arrow from each
-//! request to the task that it started with, and counters. The format takes microseconds; with three decimals these are
-//! exact nanoseconds.
+//! It has a track for each stream of a worker, rows of waiting and computing requests, an arrow from each request to its
+//! first task, and counters. Times are microseconds with three decimals, which are exact nanoseconds.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,19 +14,15 @@ use serde_json::json;
 use super::write::join_names;
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::metrics::recorder::Recorder;
+use crate::metrics::recorder::{Recorder, happened};
 use crate::units::{Nanos, StreamId, WorkerId};
 use crate::workload::model::CellType;
 
-/// The trace's processes, which group its tracks.
+/// The processes of the trace, which group its tracks.
 const WORKERS: u32 = 1;
 const REQUESTS: u32 = 2;
 
-/// Writes `timeline.json`. The tasks come from the record's task log and the arrows from its first tasks, both of which
-/// have to have been kept; what was not kept is not drawn.
-///
-/// # Errors
-/// Names the file that can't be written.
+/// Writes `timeline.json`. Tasks and arrows are drawn if the record has kept tasks and first tasks.
 pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
@@ -35,7 +30,7 @@ pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Res
         let tracks = tracks(record);
         let stays = stays(record);
         name_tracks(&mut events, record, &tracks, &stays)?;
-        // A viewer binds an arrow's end to a slice that it has read before, so that the arrows come behind the slices.
+        // A viewer binds the end of an arrow to a slice that it has already read, so arrows follow the slices.
         draw_tasks(&mut events, record, &tracks, cells)?;
         draw_requests(&mut events, record, &tracks, &stays)?;
         draw_arrows(&mut events, record, &tracks, &stays)?;
@@ -44,7 +39,7 @@ pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Res
     })
 }
 
-/// The workers' streams in order, each a track; a worker without any task has its first stream.
+/// The streams of the workers in order, each a track; a worker without tasks has its first stream.
 fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
     let mut tracks: Vec<_> = (0..record.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0))).collect();
     let mut ran: Vec<_> = record.tasks.iter().map(|task| (task.worker, task.stream)).collect();
@@ -56,37 +51,34 @@ fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
     tracks
 }
 
-/// A request's stay in the system, on a row of the timeline where it is alone.
+/// A request's stay in the system, on a row of the timeline where it overlaps no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stay {
     request: usize,
     row: usize,
     arrival: Nanos,
-    /// When it started, if it did.
     start: Option<Nanos>,
-    /// When it left; for one that never did, when the run ended.
+    /// When it left; the end of the run if it never did.
     end: Nanos,
     outcome: &'static str,
 }
 
-/// The stays in the order of arrival, each on the first row that is free: as many rows as there ever were requests in
-/// the system at once.
+/// The stays in the order of arrival, each on the first free row: there are as many rows as requests at the peak.
 fn stays(record: &Recorder) -> Vec<Stay> {
     let mut rejected = vec![None; record.arrival.len()];
     for &(request, at) in &record.rejections {
         rejected[request.index()] = Some(at);
     }
     let mut stays: Vec<Stay> = (0..record.arrival.len())
-        .filter(|&request| record.arrival[request] != Nanos::MAX)
-        .map(|request| {
-            let arrival = record.arrival[request];
-            let (end, outcome) = match (record.finish[request], rejected[request]) {
-                (Nanos::MAX, Some(at)) => (at, "rejected"),
-                (Nanos::MAX, None) => (record.end.max(arrival), "never finished"),
-                (finish, _) => (finish, "finished"),
+        .filter_map(|request| {
+            let arrival = happened(record.arrival[request])?;
+            let (end, outcome) = match (happened(record.finish[request]), rejected[request]) {
+                (None, Some(at)) => (at, "rejected"),
+                (None, None) => (record.end.max(arrival), "never finished"),
+                (Some(finish), _) => (finish, "finished"),
             };
             let start = Some(record.start[request]).filter(|&start| start <= end);
-            Stay { request, row: 0, arrival, start, end, outcome }
+            Some(Stay { request, row: 0, arrival, start, end, outcome })
         })
         .collect();
     stays.sort_by_key(|stay| stay.arrival);
@@ -175,7 +167,7 @@ fn draw_requests(
     Ok(())
 }
 
-/// An arrow from the start of each request's computing to its first task, which starts at the same instant.
+/// An arrow from the start of each request's computation to its first task, which starts at the same instant.
 fn draw_arrows(
     events: &mut Events<'_>,
     record: &Recorder,
@@ -197,7 +189,7 @@ fn draw_arrows(
     Ok(())
 }
 
-/// The number of requests in the system and of those that wait, at each instant at which one of them changes.
+/// The numbers of requests in the system and of waiting requests, at each instant at which one of them changes.
 fn draw_counters(events: &mut Events<'_>, record: &Recorder, stays: &[Stay]) -> io::Result<()> {
     let mut changes: Vec<(Nanos, i64, i64)> = Vec::with_capacity(3 * stays.len());
     for stay in stays {
@@ -235,14 +227,14 @@ fn draw_counters(events: &mut Events<'_>, record: &Recorder, stays: &[Stay]) -> 
     Ok(())
 }
 
-/// The list of events that is being written, one on a line.
+/// The list of events being written, one on a line.
 struct Events<'a> {
     out: &'a mut dyn Write,
     first: bool,
 }
 
 impl Events<'_> {
-    /// An event, given as the inside of its object.
+    /// Writes an event, given as the fields of its object.
     fn push(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
         let comma = if self.first { "" } else { "," };
         self.first = false;
@@ -295,7 +287,7 @@ mod tests {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Requests that each run as a task of their own, on the first that is free of two streams of a worker and one of another, or never.
+    /// Requests that each run as a task of their own, on the first free stream of three, or never.
     fn run(requests: &[(u64, u64)]) -> Recorder {
         let mut run = Recorder::new(requests.len(), 2, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
         let mut free = [0u64; 3];
@@ -338,7 +330,7 @@ mod tests {
         (value.as_f64().unwrap() * 1000.0).round() as u64
     }
 
-    /// What a viewer needs: slices of a track that do not overlap, arrows with both ends in a slice, named tracks.
+    /// Checks the rules of viewers: slices of a track do not overlap, arrows have both ends in a slice, tracks have names.
     fn check(text: &str) {
         let trace: Value = serde_json::from_str(text).unwrap();
         let mut tracks: BTreeMap<(u64, u64), Vec<(u64, u64)>> = BTreeMap::new();

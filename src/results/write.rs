@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use self::Field::{Number, Text, Time};
-use super::columns::{BATCHES, DIFFERENCES, FAILURES, Metric, REQUESTS, ROUNDS, TASKS};
-use super::summary::{Column, SummaryRow};
+use super::columns::{BATCHES, Column, DIFFERENCES, FAILURES, Metric, REQUESTS, ROUNDS, TASKS};
+use super::summary::{self, SummaryRow};
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::metrics::recorder::Recorder;
+use crate::metrics::recorder::{Recorder, happened};
 use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
 
@@ -21,9 +21,9 @@ pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
 /// The contents of `requests.csv`.
 pub fn requests(out: &mut dyn Write, record: &Recorder) -> io::Result<()> {
     let mut table = Table::new(out, &REQUESTS)?;
-    for (id, &arrival) in record.arrival.iter().enumerate().filter(|(_, arrival)| **arrival != Nanos::MAX) {
+    for (id, &arrival) in record.arrival.iter().enumerate().filter(|(_, arrival)| happened(**arrival).is_some()) {
         let finish = record.finish[id];
-        let start = if finish == Nanos::MAX { Nanos::MAX } else { record.start[id] };
+        let start = happened(finish).map_or(finish, |_| record.start[id]);
         table.row([Number(id as u64), Time(arrival), Time(start), Time(finish)])?;
     }
     table.finish()
@@ -129,8 +129,12 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
 
 /// Writes `summary.csv`, a row for each policy and point.
 pub fn write_summary(path: &Path, rows: &[SummaryRow]) -> Result<()> {
-    let columns = Column::of(rows);
-    write_table(path, &columns.iter().map(|column| column.name()).collect::<Vec<_>>(), |table| {
+    write_columns(path, &summary::columns(rows), rows)
+}
+
+/// Writes rows as a CSV file with these columns.
+pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> Result<()> {
+    write_table(path, &columns.iter().map(|column| column.name.as_ref()).collect::<Vec<_>>(), |table| {
         rows.iter().try_for_each(|row| {
             let fields: Vec<String> = columns.iter().map(|column| column.value(row).to_csv()).collect();
             table.row(fields.iter().map(|field| Text(field)))
@@ -147,7 +151,7 @@ pub(crate) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellTyp
     }
 }
 
-/// A field of a row. [`Nanos::MAX`] stands for an instant that never came, an empty field.
+/// A field of a row. It is empty for an instant of the record that never came.
 enum Field<'a> {
     Number(u64),
     Time(Nanos),
@@ -180,8 +184,10 @@ impl<'w> Table<'w> {
         for field in fields {
             match field {
                 Number(number) => self.number(number)?,
-                Time(Nanos::MAX) => self.0.write_field("")?,
-                Time(time) => self.number(time.0)?,
+                Time(at) => match happened(at) {
+                    Some(at) => self.number(at.0)?,
+                    None => self.0.write_field("")?,
+                },
                 Text(text) => self.0.write_field(text)?,
             }
         }

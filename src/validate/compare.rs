@@ -1,5 +1,5 @@
-//! Two runs of one trace beside each other: each figure, by how much it differs, and whether that is more than the runs
-//! of the first differ among themselves. docs/METRICS.md states the definitions.
+//! Comparison of two runs of one trace: by how much each metric differs, and whether that is more than the runs of the first
+//! differ among themselves. docs/METRICS.md has the definitions.
 
 pub mod report;
 pub mod side;
@@ -13,14 +13,14 @@ use self::side::{BatchCounts, Place, Side};
 use crate::error::{Error, Result};
 use crate::metrics::stats::prediction;
 use crate::metrics::summary::Summary;
-use crate::results::columns::Metric;
+use crate::results::columns::{Metric, REQUESTS};
 use crate::results::read::{CsvColumn, CsvFile};
 
-/// The figures that are compared, beside the distribution of batch sizes.
-const FIGURES: [Metric; 6] =
+/// The metrics that are compared, besides the distribution of batch sizes.
+const METRICS: [Metric; 6] =
     [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
 
-/// What decides which requests there are, beside the dataset, which may lie under another name.
+/// The settings that determine the requests, except for the dataset, whose path may differ.
 const SAME: [&str; 15] = [
     "/seed",
     "/scenario/workload/model",
@@ -42,72 +42,65 @@ const SAME: [&str; 15] = [
 /// Two results folders, compared.
 #[derive(Debug)]
 pub struct Comparison {
-    /// The results that the others are compared with.
+    /// The reference.
     pub a: Side,
-    /// The others.
     pub b: Side,
-    /// The points that both have, in the order of A.
+    /// The common points, in the order of A.
     pub places: Vec<Place>,
-    /// A row for each figure of each of these.
     pub rows: Vec<Row>,
-    /// What a reader should know beside the rows.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
-/// What is compared.
+/// The quantity that a row compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// A figure of the summary.
+    /// A column of the summary.
     Metric(Metric),
-    /// The sizes of the batches in which the cells of this type ran.
+    /// The batch sizes of this cell type.
     Batches(String),
 }
 
 impl Compared {
-    /// Its name in files: the column of summary.csv, or `batches_ks:CELL`.
+    /// The name in files: the column of summary.csv, or `batches_ks:CELL`.
     pub fn name(&self) -> String {
         match self {
-            Compared::Metric(figure) => figure.name().into(),
+            Compared::Metric(metric) => metric.name().into(),
             Compared::Batches(cell) => format!("batches_ks:{cell}"),
         }
     }
 }
 
-/// One figure of one point.
+/// One quantity at one point.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The policy and the point.
     pub place: Place,
-    /// The figure.
-    pub figure: Compared,
-    /// In A: the mean over its runs; of two simulations, over as many runs as both have. A distribution has no single value.
+    pub metric: Compared,
+    /// The mean over A's runs; for two simulations, over as many runs as both have. `None` for a distribution.
     pub a: Option<f64>,
-    /// In B.
+    /// The same for B.
     pub b: Option<f64>,
-    /// The least and the largest value of A's runs, where there are several.
+    /// The least and the largest value of A's runs, if there are several.
     pub range: Option<(f64, f64)>,
-    /// How many runs of A and of B stand behind it.
+    /// The number of runs of A and of B.
     pub runs: (usize, usize),
-    /// By how much B is above A, in percent of A; between distributions their distance in percentage points.
+    /// By how much B exceeds A, in percent of A; for distributions, their distance in percentage points.
     pub difference: Option<f64>,
-    /// How far from the mean of A one more run of A would be with 95 % confidence, in percent of A; between
-    /// distributions the largest distance of a run of A from its other runs. `None` with a single run.
+    /// The half-width of the 95 % prediction interval of one more run of A, in percent of A; for distributions, the largest
+    /// distance of a run of A from its other runs. `None` with a single run.
     pub spread: Option<f64>,
 }
 
 /// Whether B differs from A by more than runs of A do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does not.
     Inside,
-    /// It does.
     Outside,
     /// A has a single run, or one of the two lacks the figure.
     Unknown,
 }
 
 impl Verdict {
-    /// Its name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Inside => "inside",
@@ -118,7 +111,7 @@ impl Verdict {
 }
 
 impl Row {
-    /// The verdict. What does not differ at all is inside of any spread.
+    /// Equal values are inside any spread.
     pub fn verdict(&self) -> Verdict {
         match (self.difference, self.spread) {
             (Some(0.0), _) => Verdict::Inside,
@@ -132,7 +125,7 @@ impl Row {
 /// Compares the results in two folders.
 ///
 /// # Errors
-/// A folder without results; two that did not serve the same requests; no policy and point that both have.
+/// A folder without results; folders with different requests; no common policy and point.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let (a, b) = (Side::open(a)?, Side::open(b)?);
     same_settings(&a, &b)?;
@@ -158,7 +151,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         warmups_differ += usize::from(of_a[0].warmup != of_b[0].warmup);
         let late = |run: &Summary| run.lateness.is_some_and(|lateness| lateness.valid == Some(false));
         not_valid += usize::from(of_a.iter().chain(&of_b).any(late));
-        rows.extend(FIGURES.map(|figure| figure_row(place, figure, &of_a, &of_b, paired)));
+        rows.extend(METRICS.map(|metric| metric_row(place, metric, &of_a, &of_b, paired)));
         rows.extend(batch_rows(place, (&a, of_a.len()), (&b, of_b.len()), paired)?);
     }
     let only_in_b: Vec<Place> = b.places().iter().filter(|place| !places.contains(place)).cloned().collect();
@@ -191,8 +184,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     Ok(Comparison { a, b, places, rows, notes })
 }
 
-/// The runs of a point that can stand beside those of the other results. Simulated ones draw other requests each, so that
-/// beside real ones only the first has the same.
+/// The runs of a point that can be compared with those of the other results. Each simulated run draws its own requests, so
+/// only the first has the requests of a real run.
 fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
     let mut runs = results.runs(place)?;
     if results.simulated() && !other.simulated() {
@@ -201,7 +194,7 @@ fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
     Ok(runs)
 }
 
-/// Refuses results of other requests, as far as the settings tell.
+/// Refuses results of different requests, judged by the settings.
 fn same_settings(a: &Side, b: &Side) -> Result<()> {
     let differing: Vec<String> = SAME
         .iter()
@@ -224,8 +217,8 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
     }
 }
 
-/// Refuses results whose requests arrived at other times, as far as the logs tell: every policy replays the same trace, so
-/// that one of each point is enough. In a closed loop the arrivals are the system's own doing.
+/// Refuses results whose requests arrived at different times, judged by the logs. Every policy replays the same trace, so
+/// one log of each point is enough. In a closed loop, arrivals depend on the system.
 fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for place in places.iter().filter(|place| !place.point.starts_with("clients-")) {
@@ -234,9 +227,8 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
         }
         let (Some(mut of_a), Some(mut of_b)) = (a.requests(place)?, b.requests(place)?) else { continue };
         seen.insert(&place.point);
-        let columns =
-            |rows: &CsvFile| -> Result<[CsvColumn; 2]> { Ok([rows.column("id")?, rows.column("arrival_ns")?]) };
-        let (columns_a, columns_b) = (columns(&of_a)?, columns(&of_b)?);
+        let columns = [REQUESTS[0], REQUESTS[1]];
+        let (columns_a, columns_b) = (of_a.columns(columns)?, of_b.columns(columns)?);
         let next = |rows: &mut CsvFile, [id, arrival]: [CsvColumn; 2]| -> Result<Option<(u64, u64)>> {
             rows.read()?.map(|row| Ok((row.needed(id)?, row.needed(arrival)?))).transpose()
         };
@@ -280,11 +272,10 @@ fn listed(places: &[Place]) -> String {
     if each.is_empty() { "none".into() } else { each.join("; ") }
 }
 
-/// `paired` says that the runs of either side draw other requests each, the first runs the same, the second runs the same.
-/// Then as many are compared as both have.
-fn figure_row(place: &Place, figure: Metric, a: &[Summary], b: &[Summary], paired: bool) -> Row {
-    // As for replications, a mean over the runs that have a figure would be one over the lucky ones.
-    let values = |runs: &[Summary]| runs.iter().map(|run| figure.of(run)).collect::<Option<Vec<f64>>>();
+/// `paired` says that the n-th runs of both sides have the same requests. Then as many runs are compared as both have.
+fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paired: bool) -> Row {
+    // A mean over only those runs that have a value would be biased.
+    let values = |runs: &[Summary]| runs.iter().map(|run| metric.of(run)).collect::<Option<Vec<f64>>>();
     let common = if paired { a.len().min(b.len()) } else { usize::MAX };
     let mean = |values: &Vec<f64>| {
         let taken = &values[..common.min(values.len())];
@@ -296,7 +287,7 @@ fn figure_row(place: &Place, figure: Metric, a: &[Summary], b: &[Summary], paire
     let several = of_a.as_ref().filter(|values| values.len() > 1);
     Row {
         place: place.clone(),
-        figure: Compared::Metric(figure),
+        metric: Compared::Metric(metric),
         a: mean_a,
         b: mean_b,
         range: several.map(|values| {
@@ -311,7 +302,7 @@ fn figure_row(place: &Place, figure: Metric, a: &[Summary], b: &[Summary], paire
     }
 }
 
-/// A row for each cell type that either side has run, in the order of their names; none where a side has no log.
+/// A row for each cell type that either side has run, by name; none if a side has no log.
 fn batch_rows(
     place: &Place,
     (a, runs_a): (&Side, usize),
@@ -346,7 +337,7 @@ fn batch_rows(
         let spread = (all_runs_logged && of_a.len() > 1).then(|| (0..of_a.len()).map(from_others).fold(0.0, f64::max));
         Row {
             place: place.clone(),
-            figure: Compared::Batches(cell.clone()),
+            metric: Compared::Batches(cell.clone()),
             a: None,
             b: None,
             range: None,
@@ -358,9 +349,9 @@ fn batch_rows(
     Ok(cells.into_iter().map(row).collect())
 }
 
-/// The distance of Kolmogorov and Smirnov between two distributions of cells over batch sizes: over all sizes, the largest
-/// difference between the shares of the cells that ran in batches of this size or smaller ones. 0 is none, 1 the largest that there is; one that
-/// is empty is at distance 1 from any other.
+/// The Kolmogorov-Smirnov distance between two distributions of cells over batch sizes: over all sizes, the largest difference
+/// between the fractions of cells that ran in batches of at most this size. An empty distribution is at distance 1 from any
+/// other.
 fn distance(a: &BatchCounts, b: &BatchCounts) -> f64 {
     let cells = |counts: &BatchCounts| counts.iter().map(|(batch, count)| batch * count).sum::<u64>();
     let (all_a, all_b) = (cells(a), cells(b));
@@ -402,7 +393,7 @@ mod tests {
     fn a_difference_is_judged_by_the_spread_of_the_runs_of_a() {
         let place = Place { policy: "p".into(), point: "100".into() };
         let a = [run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(1.0))];
-        let row = |figure, a: &[Summary], b| figure_row(&place, figure, a, &[run(b, Some(2.0))], false);
+        let row = |metric, a: &[Summary], b| metric_row(&place, metric, a, &[run(b, Some(2.0))], false);
         let inside = row(Metric::Mean, &a, 14.9);
         assert_eq!((inside.a, inside.b, inside.range), (Some(10.0), Some(14.9), Some((9.0, 11.0))));
         // t(0.975; 2) = 4.303, and the standard deviation is 1: 4.303 · √(1 + 1/3) = 4.968.
@@ -412,7 +403,7 @@ mod tests {
         assert_eq!(row(Metric::P99, &a, 10.0).verdict(), Verdict::Unknown, "one run of A has no p99");
         assert_eq!(row(Metric::Mean, &a[..1], 9.1).verdict(), Verdict::Unknown, "a single run has no spread");
         assert_eq!(row(Metric::Mean, &a[..1], 9.0).verdict(), Verdict::Inside, "no difference at all");
-        let paired = figure_row(&place, Metric::Mean, &a, &[run(9.0, None)], true);
+        let paired = metric_row(&place, Metric::Mean, &a, &[run(9.0, None)], true);
         assert_eq!((paired.a, paired.range), (Some(9.0), inside.range), "one run of each, and the spread of all");
     }
 }

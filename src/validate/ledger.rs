@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::{Measure, Times, summarize};
-use crate::metrics::warmup::Warmup;
+use crate::metrics::validity::Warmup;
 use crate::scenario::LoadPoint;
 use crate::task::distinct_cells;
 use crate::task::{Copies, FoldLoop, HostOverhead, Members, Step, Task};

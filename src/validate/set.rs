@@ -181,7 +181,7 @@ pub fn validate(
         let point = rate.to_string();
         let of_point = |row: &&Row| row.place.point == point;
         let figures = FIGURES.map(|figure| {
-            let row = comparison.rows.iter().filter(of_point).find(|row| row.figure == Compared::Metric(figure));
+            let row = comparison.rows.iter().filter(of_point).find(|row| row.metric == Compared::Metric(figure));
             row.cloned().expect("a comparison has a row for each figure")
         });
         let late = real.rows.iter().find(|row| row.point == point).and_then(|row| row.lateness());
@@ -230,7 +230,7 @@ impl Line {
 
     /// How a figure of the line stands to what is asked for.
     pub fn judgement(&self, row: &Row) -> Judgement {
-        let bound = BOUNDS.iter().find(|(figure, _)| row.figure == Compared::Metric(*figure)).map(|(_, bound)| *bound);
+        let bound = BOUNDS.iter().find(|(figure, _)| row.metric == Compared::Metric(*figure)).map(|(_, bound)| *bound);
         match (row.difference, bound) {
             _ if self.load > BOUND_UP_TO => Judgement::NoBound,
             (_, None) => Judgement::NoBound,

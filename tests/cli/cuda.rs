@@ -71,7 +71,7 @@ impl Host {
         let ran = self.real(&[&["--verify", "all", "--set", "device.workers=2"], more].concat()).ok();
         let line = ran.stderr.lines().find_map(|line| line.strip_prefix("verified: "));
         let line = line.unwrap_or_else(|| panic!("{more:?}: {}", ran.stderr));
-        assert!(line.contains(" came to what the CPU comes to, up to rounding in "), "{more:?}: {line}");
+        assert!(line.contains(" have the CPU's results, up to rounding in "), "{more:?}: {line}");
         line.split_once(' ').unwrap().0.parse().unwrap()
     }
 }

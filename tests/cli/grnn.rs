@@ -41,8 +41,8 @@ fn both_synchronisations_of_a_gru_are_ranked_together() {
 fn a_size_without_valid_mappings_says_what_runs_instead() {
     let desk = Desk::new();
     for (cell, hidden, batch, says) in [
-        ("gru", "1024", "20", "the batch runs as 2 launches, one behind the other: 2 of 10\n"),
-        ("gru", "1024", "19", "the batch runs as 2 launches, one behind the other: 1 of 10, 1 of 9\n"),
+        ("gru", "1024", "20", "the batch runs as 2 launches, one after another: 2 of 10\n"),
+        ("gru", "1024", "19", "the batch runs as 2 launches, one after another: 1 of 10, 1 of 9\n"),
         ("lstm", "256", "61", "the batch runs padded to 63: grnn rank --batch 63\n"),
         (
             "lstm",

@@ -253,7 +253,7 @@ fn a_network_computes_under_every_policy_that_takes_chains() {
     ];
     let verified = |more: &[&str]| {
         let said = desk.run(&[&fixed[..], more].concat()).ok().stderr;
-        assert!(said.contains("verified: 480 requests came to the same bits as alone\n"), "{more:?}: {said}");
+        assert!(said.contains("verified: 480 requests have the same bits as when run alone\n"), "{more:?}: {said}");
     };
     verified(&[]);
     // Two stages on two streams, and the policy's decisions are those of the recording.
@@ -303,7 +303,7 @@ fn the_shipped_real_scenario_has_right_answers() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("verified: 300 requests came to the same bits as alone\n"), "{said}");
+    assert!(said.contains("verified: 300 requests have the same bits as when run alone\n"), "{said}");
 }
 
 #[test]

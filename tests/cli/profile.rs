@@ -133,7 +133,7 @@ fn mistakes_are_named() {
         ),
         (&["--model", "lstm", "--inputs", "4"], 2, "--inputs: the time of these cells does not depend on"),
         (&["--model", "lstm", "--hidden", "0"], 2, "hidden: 0 is out of range; from 1 to 65536"),
-        (&["--floors"], 2, "--floors: only those of GPUs are measured; add --backend cuda"),
+        (&["--floors"], 2, "--floors: only GPUs have them; add --backend cuda"),
         (&["--cell", "lstm:4", "--precision", "f16"], 2, "the CPU computes only in f32, not in f16"),
         (&["--cell", "x:4", "--embedding", "3"], 2, "embedding: 3 is not the hidden width 4"),
     ] {

@@ -48,7 +48,7 @@ fn a_difference_is_shown_and_fails() {
         ran.stdout.contains("\n\nB at 200: round ") && ran.stdout.contains(", task 5\n  recorded  lstm"),
         "{ran:?}"
     );
-    assert_eq!(ran.stderr, "batchlab: out/t: 1 of 4 recorded runs are not decided in the same way again\n");
+    assert_eq!(ran.stderr, "batchlab: out/t: 1 of 4 recorded runs have other decisions in the replay\n");
 }
 
 #[test]

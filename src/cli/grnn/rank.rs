@@ -1,4 +1,4 @@
-//! `batchlab grnn rank`: the mappings of a persistent kernel by what the model says of them.
+//! `batchlab grnn rank`: the mappings of a persistent kernel, ranked by the performance model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,50 +7,46 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::CellName;
-use crate::cli::{Format, print, print_json};
+use crate::cli::Format;
 use crate::cost::grnn::{Cell, Cost, Device, Launches, Mapping, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
 use crate::files::write_whole;
 
 /// Rank the mappings of a persistent kernel
 ///
-/// Costs are those of a step, in fused multiply-adds that wait for each other: GC is the state's way from the L2 cache, SC a second
-/// synchronisation, RC the sums over the threads of a work group, PC the products. The model ranks mappings; it does not predict times.
+/// Costs are per step, in dependent fused multiply-adds: GC reads the state from the L2 cache, SC is a second synchronisation,
+/// RC sums over the threads of a work group, PC computes the products. The model ranks mappings; it does not predict times.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// What the kernel computes; for a GRU both ways to synchronise are ranked together
+    /// The cell; for a GRU, both kernels (one or two synchronisations) are ranked together
     #[arg(long, value_enum)]
     cell: CellName,
-    /// The width of the state
+    /// Width of the state
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     hidden: u32,
-    /// The sequences that run together
+    /// Sequences in the batch
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
     /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a `grnn` table
     #[arg(long, default_value = "titan-v")]
     device: String,
-    /// How many are printed
+    /// Number of mappings to print
     #[arg(long, default_value_t = 5)]
     top: usize,
-    /// Write all valid ones to a file
+    /// Write all valid mappings to a file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// The widest tile
+    /// Largest width of a tile
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     max_tile_width: u32,
-    /// Also blocks whose threads are no multiple of 128, a warp for each scheduler
+    /// Also allow blocks whose threads are not a multiple of 128 (one warp for each scheduler)
     #[arg(long)]
     loose: bool,
-    /// How they are printed
+    /// How the mappings are printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
-/// Ranks, prints the first ones and writes all of them, if that is wanted.
-///
-/// # Errors
-/// A device that is not known or not complete; a file that can't be written.
 pub fn run(args: &Args) -> Result<()> {
     let device = Device::open(&args.device)?;
     let space = Space { widest: args.max_tile_width, uneven: args.loose };
@@ -62,8 +58,19 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let size: u64 = cell.kernels().iter().map(|rnn| space.size(*rnn, args.batch)).sum();
     let shown = &ranked[..args.top.min(ranked.len())];
-    match args.format {
-        Format::Json => print_json(vec![json!({
+    let table = || {
+        let head = format!(
+            "{}, hidden {}, batch {}, on {}: {} of {size} mappings are valid\n",
+            cell.name(),
+            args.hidden,
+            args.batch,
+            device.name,
+            ranked.len()
+        );
+        head + &if ranked.is_empty() { instead(cell, args, &device, &space) } else { table(cell, shown, args) }
+    };
+    let json = || {
+        json!({
             "device": device.name,
             "cell": cell.name(),
             "hidden": args.hidden,
@@ -71,42 +78,28 @@ pub fn run(args: &Args) -> Result<()> {
             "space": size,
             "valid": ranked.len(),
             "top": shown.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
-        })]),
-        Format::Table => {
-            let head = format!(
-                "{}, hidden {}, batch {}, on {}: {} of {size} mappings are valid\n",
-                cell.name(),
-                args.hidden,
-                args.batch,
-                device.name,
-                ranked.len()
-            );
-            let rest = match ranked.is_empty() {
-                true => instead(cell, args, &device, &space),
-                false => table(cell, shown, args),
-            };
-            print(&(head + &rest))
-        }
-    }
+        })
+    };
+    args.format.show(table, json)
 }
 
-/// What runs where no mapping is valid.
+/// The launches that run instead if no mapping is valid.
 fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
     let launches = Launches::new(cell, args.hidden, device, space);
-    // By size and how often: there are two sizes at most, and thousands of launches.
+    // The number of launches by size: there are at most two sizes, and thousands of launches.
     let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
     launches.of(args.batch).for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
     match sizes.iter().collect::<Vec<_>>()[..] {
         [] => format!(
-            "no batch fits: with tiles of up to {} elements the blocks are more than the multiprocessors, or the weights more than their \
-             registers hold, so that the traditional kernels run, one for each step\n",
+            "no batch fits: with tiles of up to {} elements there are more blocks than multiprocessors, or more weights than \
+             registers; the traditional kernels run instead, one for each step\n",
             space.widest
         ),
         [(padded, 1)] => format!("the batch runs padded to {padded}: grnn rank --batch {padded}\n"),
         _ => {
             let list: Vec<String> = sizes.iter().rev().map(|(batch, count)| format!("{count} of {batch}")).collect();
             let launches: u32 = sizes.values().sum();
-            format!("the batch runs as {launches} launches, one behind the other: {}\n", list.join(", "))
+            format!("the batch runs as {launches} launches, one after another: {}\n", list.join(", "))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `batchlab grnn tune`: the mappings that the model ranks first, measured.
+//! `batchlab grnn tune`: measures the mappings that the performance model ranks first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::CellName;
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
-use crate::cli::{Format, print, print_json};
+use crate::cli::Format;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
 use crate::files::can_write;
@@ -21,65 +21,66 @@ use crate::workload::random;
 
 /// Find the fastest mapping of a persistent kernel on this host's GPU
 ///
-/// The mappings that the model ranks first are compiled, checked against the CPU and run; the fastest is kept for the next time.
+/// Compiles the mappings that the model ranks first, checks them against the CPU and runs them. The fastest is kept for later
+/// runs.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// What the kernel computes; for a GRU both ways to synchronise are tried
+    /// The cell; for a GRU, both kernels (one or two synchronisations) are tried
     #[arg(long, value_enum)]
     cell: CellName,
-    /// The width of the state, and of the inputs
+    /// Width of the state and of the inputs
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     hidden: u32,
-    /// The sequences that run together
+    /// Sequences in the batch
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     batch: u32,
-    /// The steps of a sequence
+    /// Steps of a sequence
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     steps: u32,
-    /// The device whose constants rank, by name or as a file; its multiprocessors are those of the GPU [default: the one that the
-    /// GPU's name has in it, otherwise titan-v]
+    /// The device whose constants rank the mappings, by name or as a file; the number of multiprocessors is the GPU's [default: the
+    /// device in the GPU's name, otherwise titan-v]
     #[arg(long)]
     device: Option<String>,
-    /// How many of the first are run
+    /// Number of mappings to run, from the top of the ranking
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     top: u32,
-    /// Also run so many others, drawn from all valid ones, to see what the model misses
+    /// Also run a random sample of N valid mappings, to see what the model misses
     #[arg(long, value_name = "N", default_value_t = 0)]
     all: usize,
-    /// Of which draw
+    /// Seed of the random sample
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How often each is measured; the median counts
+    /// Measurements of each mapping, of which the median is used
     #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     times: u32,
-    /// Measure even if the fastest is known
+    /// Measure even if the fastest mapping is known
     #[arg(long)]
     again: bool,
-    /// Only kernels of this kind; they keep their places in the ranking of both
+    /// Run only kernels of this kind; they keep their ranks among both kinds
     #[arg(long, value_enum, conflicts_with = "all")]
     kernel: Option<KernelName>,
-    /// Run this mapping instead of the first ones (repeatable)
+    /// Run this mapping instead of the first of the ranking (repeatable)
     #[arg(long = "mapping", value_name = "TW,TH,GPB,WS", value_parser = parsed, conflicts_with_all = ["all", "top"])]
     mappings: Vec<Mapping>,
-    /// The batch in so many launches, one behind the other, where it is too large for one; times are those of all
+    /// Split a batch that is too large into N launches, one after another; times are for all of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     launches: u32,
-    /// Add all that was measured to a file, for --measured of reproduce; what it has of the same mappings is replaced
+    /// Add the measurements to a file, for `reproduce --measured`; those of the same mappings are replaced
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// How they are printed
+    /// How the measurements are printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
-/// The kernels for a GRU, which is computed in two ways.
+/// The kernels; a GRU has two.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum KernelName {
-    /// Of an LSTM
+    /// LSTM
     Lstm,
-    /// With one synchronisation a step
+    /// GRU with one synchronisation per step
     GruSingle,
-    /// With two
+    /// GRU with two synchronisations per step
     GruDouble,
 }
 
@@ -93,7 +94,7 @@ impl KernelName {
     }
 }
 
-/// A mapping as `--mapping` has it.
+/// Parses `--mapping`.
 fn parsed(text: &str) -> Result<Mapping, String> {
     let numbers: Option<Vec<u32>> = text.split(',').map(|part| part.trim().parse().ok().filter(|n| *n > 0)).collect();
     match numbers.as_deref() {
@@ -104,7 +105,7 @@ fn parsed(text: &str) -> Result<Mapping, String> {
     }
 }
 
-/// A mapping with its place among all valid ones, why it was run, and the time of a launch.
+/// A measured mapping: its rank among all valid ones, why it was run, and the time of a launch.
 struct Timed {
     place: usize,
     chosen: Chosen,
@@ -112,11 +113,7 @@ struct Timed {
     time: Duration,
 }
 
-/// Tunes, prints what was measured and keeps the fastest.
-///
-/// # Errors
-/// No GPU, or no library for it; a device that is not known; a size without valid mappings, or a mapping that is none of these; mappings of
-/// which the GPU runs none; a kernel that computes something else than the CPU; a file of something else, or that can't be written.
+/// Runs mappings, prints their times and keeps the fastest.
 pub fn run(args: &Args) -> Result<()> {
     let host = Host::open().map_err(|error| {
         Error::input(format!("{error}; tune runs kernels on a GPU, and batchlab grnn rank needs none"))
@@ -133,8 +130,8 @@ pub fn run(args: &Args) -> Result<()> {
     let all = rank(cell, args.hidden, part, &device, &Space::default());
     if all.is_empty() {
         return Err(Error::input(format!(
-            "no mapping of {} with hidden {} and batch {part} is valid on {gpu}; batchlab grnn rank says which batches run instead, and \
-             --launches runs a batch in parts",
+            "no mapping of {} with hidden {} and batch {part} is valid on {gpu}; batchlab grnn rank shows which batches run instead, and \
+             --launches splits a batch",
             cell.name(),
             args.hidden
         )));
@@ -146,7 +143,7 @@ pub fn run(args: &Args) -> Result<()> {
     });
     let file = file.transpose()?;
     let tuner = Tuner::new(host, cell, args.hidden, part, args.steps)?;
-    // Only what was taken from the whole ranking is the fastest of it.
+    // A choice by the user may not contain the fastest mapping.
     let whole = args.kernel.is_none() && args.mappings.is_empty();
     let may_recall = whole && !args.again && args.all == 0 && file.is_none();
     if let Some(known) = tuner.recall().filter(|_| may_recall) {
@@ -160,7 +157,7 @@ pub fn run(args: &Args) -> Result<()> {
         steps: args.steps,
         nanoseconds: best.time.as_nanos() as u64,
     };
-    // One that was found to be faster among others stays.
+    // A faster mapping from an earlier run stays.
     let is_beaten = |known: Tuned| {
         known.steps == found.steps && known.mapping != found.mapping && known.nanoseconds < found.nanoseconds
     };
@@ -170,9 +167,8 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(file) = file {
         write(file, &measured, all.len(), &device.name, args)?;
     }
-    match args.format {
-        Format::Table => print(&table(&measured, best, all.len(), &gpu, cell, args))?,
-        Format::Json => print_json(vec![json!({
+    let json = || {
+        json!({
             "gpu": gpu,
             "cell": cell.name(),
             "hidden": args.hidden,
@@ -183,19 +179,20 @@ pub fn run(args: &Args) -> Result<()> {
             "best": object(best, args),
             "measured": measured.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
             "regret": regrets(&measured, best, args).map(|(one, top)| json!({ "top_1": one, "top": top })),
-        })])?,
-    }
+        })
+    };
+    args.format.show(|| table(&measured, best, all.len(), &gpu, cell, args), json)?;
     outcome
 }
 
-/// What the model knows of the GPU.
+/// The model's device for this GPU.
 fn device(args: &Args, host: &Host) -> Result<Device> {
     let by_name = || Sheet::of(host.name()).map(|sheet| sheet.device);
     let device = Device::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
     Ok(Device { multiprocessors: host.multiprocessors(), ..device })
 }
 
-/// The places in the ranking of what is to be run, in their order, and why each is.
+/// The places in the ranking of the mappings to run, and the reason for each.
 fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chosen>> {
     let wanted = args.kernel.map(KernelName::rnn);
     let mut of_kernel = (0..all.len()).filter(|place| wanted.is_none_or(|kernel| all[*place].rnn == kernel)).peekable();
@@ -210,7 +207,7 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
         let mut rng = random::stream(args.seed, 0, "grnn tune");
         let drawn = sample(&mut rng, all.len(), args.all.min(all.len())).into_iter();
         let first = of_kernel.take(args.top as usize).map(|place| (place, Chosen::First));
-        // The first ones are that, drawn or not.
+        // A mapping from the top is `First` even if it was drawn too.
         return Ok(drawn.map(|place| (place, Chosen::Drawn)).chain(first).collect());
     }
     let of_kernel: Vec<usize> = of_kernel.collect();
@@ -230,8 +227,8 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
     Ok(places)
 }
 
-/// Runs these places of the ranking. Those that the GPU can't run are passed over, and are an error if nothing else was run; a kernel that
-/// computes something wrong, and a GPU that broke off, end it, and what was measured before stays.
+/// Runs these places of the ranking. Mappings that the GPU can't run are skipped, which is an error if none is left. A wrong
+/// result or a failing GPU ends the measurement; the results until then are kept.
 fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args: &Args) -> (Vec<Timed>, Result<()>) {
     let mut measured = Vec::new();
     let mut refused = Ok(());
@@ -253,7 +250,7 @@ fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args
     (measured, outcome)
 }
 
-/// By how much the first one, and the best of the first ones, are slower than the best of all; nothing without a sample.
+/// By how much the first mapping, and the best of the first ones, are slower than the best of all; `None` without a sample.
 fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> {
     let of = |first: usize| {
         let times = measured.iter().filter(|one| one.place <= first).map(|one| one.time);
@@ -263,7 +260,7 @@ fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> 
     of(1).zip(of(args.top as usize))
 }
 
-/// The milliseconds of all launches, from the time of one.
+/// The time of all launches in milliseconds.
 fn milliseconds(time: Duration, args: &Args) -> f64 {
     time.as_secs_f64() * 1e3 * f64::from(args.launches)
 }
@@ -275,15 +272,15 @@ fn words(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
 
 fn show_known(known: &Tuned, gpu: &str, args: &Args) -> Result<()> {
     let time = Duration::from_nanos(known.nanoseconds);
-    match args.format {
-        Format::Json => print_json(vec![json!({ "gpu": gpu, "launches": args.launches, "known": known })]),
-        Format::Table => print(&format!(
+    let table = || {
+        format!(
             "known from an earlier run on {gpu}: {}: {:.4} ms for {} steps; --again measures anew\n",
             words(known.rnn, &known.mapping),
             milliseconds(time, args),
             known.steps
-        )),
-    }
+        )
+    };
+    args.format.show(table, || json!({ "gpu": gpu, "launches": args.launches, "known": known }))
 }
 
 fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, cell: Cell, args: &Args) -> String {
@@ -326,7 +323,7 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, cell: Cell, 
     text
 }
 
-/// Adds what was measured to a file.
+/// Adds the measurements to a file.
 fn write(mut file: Measured, measured: &[Timed], valid: usize, device: &str, args: &Args) -> Result<()> {
     let Args { hidden, batch, steps, .. } = *args;
     for one in measured {

@@ -1,4 +1,4 @@
-//! What the words behind `reproduce` ask for.
+//! Parses the words after `reproduce`.
 
 use std::collections::BTreeSet;
 
@@ -8,33 +8,29 @@ use crate::papers::{Exhibit, Paper};
 /// An exhibit of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The paper.
     pub paper: Paper,
-    /// The exhibit.
     pub exhibit: &'static Exhibit,
 }
 
-/// What was asked for.
+/// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Exhibits that were named.
+    /// Exhibits named by the user.
     pub named: Vec<Item>,
-    /// Papers all of whose claims are checked.
+    /// Papers whose claims are all checked.
     pub claims: BTreeSet<Paper>,
-    /// Papers all of whose exhibits are shown on a page.
+    /// Papers whose exhibits are all shown on the page.
     pub all: BTreeSet<Paper>,
-    /// Whether there is a page.
     pub page: bool,
     /// Papers whose exhibits are listed.
     pub list: BTreeSet<Paper>,
 }
 
 impl Order {
-    /// Reads the words. The name of a paper holds for those behind it; before the first, they are about all papers.
+    /// Parses the words. The name of a paper applies to the words after it; words before the first paper apply to all papers.
     ///
     /// # Errors
-    /// A word that is none of these, with those that are known; a paper's name with nothing behind it; a figure that several
-    /// papers have.
+    /// An unknown word; a paper without a word after it; a figure that several papers have.
     pub fn parse(words: &[String]) -> Result<Order> {
         let mut order = Order::default();
         let mut papers: Vec<Paper> = Paper::ALL.to_vec();
@@ -67,7 +63,7 @@ impl Order {
         Ok(order)
     }
 
-    /// The exhibits to run, in the papers' order: those that are shown, and those that a claim needs which is checked.
+    /// The exhibits to run, in the papers' order: those shown, and those that a checked claim needs.
     pub fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
         for paper in Paper::ALL {
@@ -94,7 +90,7 @@ impl Order {
     }
 }
 
-/// The figure of this name among the papers'.
+/// The figure with this name in one of the papers.
 fn find(name: &str, papers: &[Paper]) -> Result<Item> {
     let of_paper = |paper: &Paper| {
         let exhibit = paper.exhibits().iter().find(|exhibit| exhibit.name == name)?;
@@ -112,7 +108,7 @@ fn find(name: &str, papers: &[Paper]) -> Result<Item> {
     }
 }
 
-/// What may stand behind the names of these papers.
+/// The words that may follow the names of these papers.
 fn known(papers: &[Paper]) -> String {
     let of_paper = |paper: &Paper| {
         let names: Vec<&str> = paper.exhibits().iter().map(|exhibit| exhibit.name.as_str()).collect();
@@ -125,7 +121,9 @@ fn known(papers: &[Paper]) -> String {
 fn nothing_open(open: Option<Paper>) -> Result<()> {
     match open {
         None => Ok(()),
-        Some(paper) => Err(Error::input(format!("{}: name what of it; known: {}", paper.name(), known(&[paper])))),
+        Some(paper) => {
+            Err(Error::input(format!("{}: name a figure or a list; known: {}", paper.name(), known(&[paper]))))
+        }
     }
 }
 
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_holds_for_the_figures_behind_it() {
+    fn a_paper_applies_to_the_figures_after_it() {
         let order = parse("batchmaker fig7a fig10 late fig7").unwrap();
         assert_eq!(names(&order.named), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
         assert_eq!(names(&order.items()), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
@@ -176,7 +174,7 @@ mod tests {
                 "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3"
             )
         );
-        assert!(error("late").starts_with("late: name what of it; known: late fig3, "));
+        assert!(error("late").starts_with("late: name a figure or a list; known: late fig3, "));
         assert!(parse("fig13a").is_ok(), "only one paper has it");
     }
 }

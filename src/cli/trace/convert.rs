@@ -1,10 +1,9 @@
-//! `batchlab trace convert`: cuts a trace and scales it in time.
+//! `batchlab trace convert`: filters, cuts and scales a trace.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::open;
-use super::output::OutputArgs;
+use super::{OutputArgs, open};
 use crate::error::{Context, Error, Result};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::check_rate;
@@ -12,7 +11,6 @@ use crate::workload::dataset::cut_length;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Trace;
 
-/// The options of `convert`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The trace; `-` for standard input
@@ -20,16 +18,16 @@ pub(super) struct Args {
     /// Multiply the time between requests by this: 0.5 doubles the load
     #[arg(long, value_name = "FACTOR", conflicts_with = "rate")]
     time_scale: Option<f64>,
-    /// Scale the time so that this is the mean rate, in requests per second
+    /// Scale the time to this mean rate, in requests per second
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
-    /// Take so many requests
+    /// Take only N requests
     #[arg(long, value_name = "N")]
     take: Option<usize>,
-    /// Leave out the first requests
+    /// Skip the first N requests
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: usize,
-    /// Leave out longer requests (of seq2seq by the longer side, of trees by the leaves)
+    /// Drop longer requests (seq2seq: by the longer side; trees: by the leaves)
     #[arg(long, value_name = "LENGTH")]
     max_length: Option<u32>,
     #[command(flatten)]
@@ -70,7 +68,7 @@ fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
     }
 }
 
-/// Scales a trace that begins at 0 to a mean rate, counted as gaps over the time from first to last.
+/// Scales a trace that starts at 0 to a mean rate: the number of gaps over the time from the first to the last request.
 fn at_rate(trace: &Trace, rate: Rate) -> Result<Trace> {
     let span = trace.arrivals[trace.len() - 1];
     if span == Nanos::ZERO {

@@ -2,28 +2,26 @@
 
 use std::path::PathBuf;
 
-use super::ArrivalArgs;
-use super::output::OutputArgs;
+use super::{ArrivalArgs, OutputArgs};
 use crate::error::{Error, Result};
 use crate::workload::arrivals::within_the_clock;
 use crate::workload::dataset::Dataset;
 use crate::workload::model::Model;
 use crate::workload::trace::Trace;
 
-/// The options of `gen`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A file of lengths or trees, constant:24, constant:24>27, complete-tree:16 or generator:NAME
     #[arg(long, value_name = "SPEC")]
     dataset: String,
-    /// The model that the shapes are for: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME,
+    /// The model of the requests: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME,
     /// graph:FILE
     #[arg(long, default_value = "lstm")]
     model: String,
-    /// How many requests to draw
+    /// Number of requests
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     requests: u32,
-    /// Draw only shapes up to this length (of seq2seq the longer side, of trees the leaves)
+    /// Draw only shapes up to this length (seq2seq: the longer side; trees: the leaves)
     #[arg(long, value_name = "LENGTH")]
     max_length: Option<u32>,
     #[command(flatten)]
@@ -36,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     args.output.write(&draw(args)?)
 }
 
-/// Arrivals and shapes come from streams of their own, so that two processes give requests of the same shapes.
+/// Arrivals and shapes have separate random streams, so two arrival processes draw the same shapes.
 fn draw(args: &Args) -> Result<Trace> {
     let (process, rate) = args.arrivals.process()?;
     let model = Model::open(&args.model, &|file| Ok(PathBuf::from(file)));

@@ -3,22 +3,20 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 
-use super::output::OutputArgs;
-use super::{ArrivalArgs, open};
+use super::{ArrivalArgs, OutputArgs, open};
 use crate::error::{Context, Error, Result};
 use crate::workload::arrivals::within_the_clock;
 use crate::workload::import::{Format, Imported, Kind};
 use crate::workload::trace::Trace;
 
-/// The options of `import`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The file; `-` for standard input
     file: PathBuf,
-    /// The file's format [default: azure, burstgpt or csv, told by the header]
+    /// The file's format [default: azure, burstgpt or csv, by the header]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
-    /// What requests become [default: seq2seq with two lengths, chain with one, tree of a parse]
+    /// Shape of the requests [default: seq2seq for two lengths, chain for one, tree for a parse tree]
     #[arg(long = "as", value_enum, value_name = "KIND")]
     kind: Option<Kind>,
     #[command(flatten)]
@@ -41,7 +39,7 @@ fn read(args: &Args) -> Result<Trace> {
     let mut input = BufReader::new(input);
     let (format, consumed) = match args.format {
         Some(format) => (format, String::new()),
-        None => tell_format(&mut input).within(&name)?,
+        None => detect_format(&mut input).within(&name)?,
     };
     let imported = format.read(consumed.as_bytes().chain(input), args.kind).within(&name)?;
     report(&imported, &name);
@@ -53,8 +51,8 @@ fn read(args: &Args) -> Result<Trace> {
     Ok(Trace { arrivals: times.into(), shapes: imported.shapes })
 }
 
-/// Tells the format by the first line, and gives that line back.
-fn tell_format(input: &mut impl BufRead) -> Result<(Format, String)> {
+/// Finds the format by the first line. Also returns that line.
+fn detect_format(input: &mut impl BufRead) -> Result<(Format, String)> {
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
     Ok((Format::of_header(line.trim_end())?, line))

@@ -5,34 +5,27 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::open;
-use crate::cli::print_with;
+use crate::cli::{Format, print_with};
 use crate::error::{Context, Error, Result};
 use crate::units::Nanos;
 use crate::workload::describe::{Bin, Description};
 use crate::workload::trace::Trace;
 
-/// The options of `info`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The trace; `-` for standard input
     file: PathBuf,
-    /// Look for the busiest window of this length, as 100ms [default: 1s, less in a span under 10s]
+    /// Length of the busiest window to find, such as 100ms [default: 1s, less for traces under 10s]
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
     window: Option<Nanos>,
-    /// For people or for programs
+    /// How the description is printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Table,
-    Json,
-}
-
 pub(super) fn run(args: &Args) -> Result<()> {
     if args.window == Some(Nanos::ZERO) {
-        return Err(Error::input("--window: 0ns is no window; it is a time above 0"));
+        return Err(Error::input("--window: 0ns is not a window; it must be above 0"));
     }
     let (input, name) = open(&args.file)?;
     let description = Description::of(&Trace::read_from(input).within(name)?, args.window);
@@ -45,7 +38,6 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// A description for people.
 struct Table<'a>(&'a Description);
 
 impl Display for Table<'_> {

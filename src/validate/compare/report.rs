@@ -1,4 +1,4 @@
-//! A comparison for a reader, for a program, and as a file.
+//! A comparison as a table, as JSON, and as a file.
 
 use std::path::Path;
 
@@ -7,27 +7,11 @@ use serde_json::{Value, json};
 use super::side::Side;
 use super::{Compared, Comparison, Row, Verdict};
 use crate::error::Result;
-use crate::files::write_whole;
-use crate::results::columns::Metric;
+use crate::results::columns::{Column, Metric, Unit, to_object};
 use crate::results::table::{aligned, significant};
+use crate::results::write::write_columns;
 
-/// The columns of the file.
-const COLUMNS: [&str; 12] = [
-    "policy",
-    "point",
-    "figure",
-    "a",
-    "b",
-    "difference_percent",
-    "spread_percent",
-    "a_min",
-    "a_max",
-    "a_runs",
-    "b_runs",
-    "verdict",
-];
-
-/// A table with a block for each policy and point, and the count of the verdicts below it.
+/// A table with a block for each policy and point, followed by the number of each verdict.
 pub fn table(comparison: &Comparison) -> String {
     let heading = ["", "A", "B", "difference", "spread", "verdict"].map(String::from).to_vec();
     let mut lines = vec![heading];
@@ -63,7 +47,7 @@ fn side(results: &Side, runs: Option<usize>) -> String {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let name = match &row.figure {
+    let name = match &row.metric {
         Compared::Metric(Metric::Mean) => "mean latency (ms)".into(),
         Compared::Metric(Metric::P50) => "p50 (ms)".into(),
         Compared::Metric(Metric::P90) => "p90 (ms)".into(),
@@ -74,8 +58,8 @@ fn cells(row: &Row) -> Vec<String> {
         Compared::Batches(cell) => format!("batches of {cell} (KS)"),
     };
     let value = |value: Option<f64>| value.map_or("-".into(), significant);
-    // A distance has no sign.
-    let difference = |percent: f64| match row.figure {
+    // A distance between distributions has no sign.
+    let difference = |percent: f64| match row.metric {
         Compared::Metric(_) => format!("{percent:+.2} %"),
         Compared::Batches(_) => format!("{percent:.2} %"),
     };
@@ -89,58 +73,36 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-/// The comparison as one JSON object; what there is none of is null.
+/// The columns of `comparison.csv` and of the rows in JSON.
+fn columns() -> [Column<'static, Row>; 12] {
+    let number = |name: &'static str, of: fn(&Row) -> Option<f64>| Column::number(name, Unit::Ratio, of);
+    [
+        Column::text("policy", |row: &Row| row.place.policy.clone()),
+        Column::text("point", |row: &Row| row.place.point.clone()),
+        Column::text("figure", |row: &Row| row.metric.name()),
+        number("a", |row| row.a),
+        number("b", |row| row.b),
+        number("difference_percent", |row| row.difference),
+        number("spread_percent", |row| row.spread),
+        number("a_min", |row| row.range.map(|(least, _)| least)),
+        number("a_max", |row| row.range.map(|(_, most)| most)),
+        Column::count("a_runs", |row: &Row| row.runs.0),
+        Column::count("b_runs", |row: &Row| row.runs.1),
+        Column::text("verdict", |row: &Row| row.verdict().name().into()),
+    ]
+}
+
 pub fn to_json(comparison: &Comparison) -> Value {
     let side = |results: &Side| json!({ "results": results.path(), "backend": results.backend() });
-    let row = |row: &Row| {
-        json!({
-            "policy": row.place.policy,
-            "point": row.place.point,
-            "figure": row.figure.name(),
-            "a": row.a,
-            "b": row.b,
-            "difference_percent": row.difference,
-            "spread_percent": row.spread,
-            "a_min": row.range.map(|(least, _)| least),
-            "a_max": row.range.map(|(_, most)| most),
-            "a_runs": row.runs.0,
-            "b_runs": row.runs.1,
-            "verdict": row.verdict().name(),
-        })
-    };
     json!({
         "scenario": comparison.a.scenario(),
         "a": side(&comparison.a),
         "b": side(&comparison.b),
-        "rows": comparison.rows.iter().map(row).collect::<Vec<_>>(),
+        "rows": comparison.rows.iter().map(|row| to_object(&columns(), row)).collect::<Vec<_>>(),
     })
 }
 
-/// Writes the rows as CSV.
-///
-/// # Errors
-/// Names the file that can't be written.
+/// Writes `comparison.csv`.
 pub fn write_csv(path: &Path, comparison: &Comparison) -> Result<()> {
-    write_whole(path, |out| {
-        let mut table = csv::Writer::from_writer(out);
-        table.write_record(COLUMNS)?;
-        for row in &comparison.rows {
-            let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.6}"));
-            table.write_record([
-                row.place.policy.clone(),
-                row.place.point.clone(),
-                row.figure.name(),
-                number(row.a),
-                number(row.b),
-                number(row.difference),
-                number(row.spread),
-                number(row.range.map(|(least, _)| least)),
-                number(row.range.map(|(_, most)| most)),
-                row.runs.0.to_string(),
-                row.runs.1.to_string(),
-                row.verdict().name().to_string(),
-            ])?;
-        }
-        table.flush()
-    })
+    write_columns(path, &columns(), &comparison.rows)
 }

@@ -1,4 +1,4 @@
-//! One of the two results that are compared, read from its files.
+//! A results folder that is compared with another, read from its files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::files::folder_name;
 use crate::metrics::summary::Summary;
+use crate::results::columns::BATCHES;
 use crate::results::read::{CsvFile, CsvTable};
 
 /// A results folder.
@@ -29,29 +30,28 @@ pub struct Place {
     pub point: String,
 }
 
-/// How often batches of each size were executed.
+/// The number of batches by size.
 pub type BatchCounts = BTreeMap<u64, u64>;
 
 impl Side {
     /// Opens a folder with `summary.csv` and `run.json`.
-    ///
-    /// # Errors
-    /// A folder that is not there or holds no results, a file that can't be read.
     pub fn open(path: &Path) -> Result<Side> {
-        if !path.join("summary.csv").is_file() {
+        let file = path.join("summary.csv");
+        if !file.is_file() {
             return Err(Error::input(format!(
                 "{}: has no summary.csv; name the folder that a run wrote its results to, such as results/sim/NAME",
                 path.display()
             )));
         }
-        let summary = CsvTable::read(&path.join("summary.csv"))?;
+        let summary = CsvTable::read(&file)?;
         let (policy, point) = (summary.column("policy")?, summary.column("point")?);
-        let text = |row: crate::results::read::CsvRow<'_>, column| row.text(column).to_string();
-        let places = summary.rows().map(|row| Place { policy: text(row, policy), point: text(row, point) }).collect();
+        let places = summary
+            .rows()
+            .map(|row| Place { policy: row.text(policy).into(), point: row.text(point).into() })
+            .collect();
         Ok(Side { path: path.to_path_buf(), run: read_json(&path.join("run.json"))?, places })
     }
 
-    /// Where they are.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -61,17 +61,17 @@ impl Side {
         self.setting("/scenario/name").as_str().unwrap_or_default()
     }
 
-    /// The name of the backend that ran it.
+    /// The name of the backend.
     pub fn backend(&self) -> &str {
         self.setting("/backend").as_str().unwrap_or_default()
     }
 
-    /// Whether the clock was virtual. If so, the runs of a point draw other requests each; real runs repeat one trace.
+    /// Whether the clock was virtual. If so, each run of a point draws its own requests; real runs repeat one trace.
     pub fn simulated(&self) -> bool {
         self.backend() == Target::SIM.name()
     }
 
-    /// What `run.json` has at a place, such as `/scenario/seed`; null where it has nothing.
+    /// The value in `run.json` at a JSON pointer such as `/scenario/seed`; null if there is none.
     pub fn setting(&self, pointer: &str) -> &Value {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
     }
@@ -81,10 +81,7 @@ impl Side {
         &self.places
     }
 
-    /// The summaries of the runs of a point, the first one first.
-    ///
-    /// # Errors
-    /// A file that can't be read, or that another version of the program wrote.
+    /// The summaries of the runs of a point in their order.
     pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {
         let mut runs = Vec::new();
         loop {
@@ -100,17 +97,11 @@ impl Side {
         }
     }
 
-    /// The batches of each cell type that a run of a point executed, the cell types by name; nothing if it did not log them.
-    ///
-    /// # Errors
-    /// A file that is there but can't be read.
+    /// The batches of each cell type that a run of a point executed; `None` if it did not log them.
     pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, BatchCounts>>> {
         let path = self.file(place, "batches", run, "csv");
-        if !path.is_file() {
-            return Ok(None);
-        }
-        let mut rows = CsvFile::open(&path)?;
-        let [cell, batch, tasks] = [rows.column("cell")?, rows.column("batch")?, rows.column("tasks")?];
+        let Some(mut rows) = CsvFile::open_if_there(&path)? else { return Ok(None) };
+        let [cell, batch, tasks] = rows.columns(BATCHES)?;
         let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
         while let Some(row) = rows.read()? {
             let sizes = cells.entry(row.text(cell).to_string()).or_default();
@@ -120,20 +111,16 @@ impl Side {
     }
 
     /// The request log of the first run of a point, if it was written.
-    ///
-    /// # Errors
-    /// A file that is there but can't be read.
     pub fn requests(&self, place: &Place) -> Result<Option<CsvFile>> {
-        let path = self.file(place, "requests", 0, "csv");
-        if path.is_file() { CsvFile::open(&path).map(Some) } else { Ok(None) }
+        CsvFile::open_if_there(&self.file(place, "requests", 0, "csv"))
     }
 
-    /// The histogram of lengths of the first run's requests; nothing if there is none.
+    /// The histogram of the lengths of the first run's requests, if it was written.
     pub fn lengths(&self) -> Option<String> {
         fs::read_to_string(self.path.join("lengths.csv")).ok()
     }
 
-    /// A file of a run of a point: the first run's has no number, the second's is 2.
+    /// A file of a run of a point. The first run's file has no number, the second's has 2.
     fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> PathBuf {
         let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
         self.path.join(folder_name(&place.policy)).join(&place.point).join(format!("{name}{number}.{ending}"))

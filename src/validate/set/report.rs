@@ -111,7 +111,7 @@ fn line_to_json(line: &Line) -> Value {
                 "spread_percent": row.spread,
                 "judgement": line.judgement(row).name(),
             });
-            (row.figure.name(), figure)
+            (row.metric.name(), figure)
         })
         .collect();
     json!({
@@ -146,7 +146,7 @@ pub fn write_csv(path: &Path, lines: &[Line]) -> Result<()> {
                     line.policy.clone(),
                     line.load.to_string(),
                     line.rate.to_string(),
-                    row.figure.name(),
+                    row.metric.name(),
                     real,
                     simulated,
                     difference,

@@ -1,40 +1,48 @@
-//! `batchlab devices`: what the backend `cuda` would run on.
+//! `batchlab policies` and `batchlab devices`: what scenarios can name, and what the backend `cuda` runs on.
 
 use serde_json::json;
 
-use super::{Format, print, print_json};
+use super::{Format, print};
 use crate::backend::cuda::gpu::about::{About, Libraries, Library, of_driver};
 use crate::backend::cuda::gpu::libraries;
 use crate::error::Result;
+use crate::policy::registry::Registry;
 
-/// List the GPUs of this host, and the libraries that they are used through
+/// Prints the policies of a registry with their keys.
+pub fn policies(registry: &Registry) -> Result<()> {
+    let mut text = String::new();
+    for kind in registry.kinds() {
+        text.push_str(&format!("{kind:<12}{}\n", registry.about(kind).unwrap_or_default()));
+        let keys = registry.keys(kind).unwrap_or_default();
+        if !keys.is_empty() {
+            text.push_str(&format!("{:<12}keys: {}\n", "", keys.join(", ")));
+        }
+    }
+    print(&text)
+}
+
+/// List the GPUs of this host and the CUDA libraries
 #[derive(clap::Args, Clone, Debug)]
-pub struct Args {
+pub struct DevicesArgs {
     /// How the list is printed
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
 }
 
-/// Prints the list. The backend `cpu` needs nothing of it.
-///
-/// # Errors
-/// What is missing for the backend `cuda`, after what there is has been printed: what was looked for and where.
-pub fn run(args: &Args) -> Result<()> {
+/// Prints the GPUs and the libraries. Afterwards, fails if the backend `cuda` lacks one of them.
+pub fn devices(args: &DevicesArgs) -> Result<()> {
     let found = libraries::find();
     let libraries = Libraries::of(&found);
     let gpus = of_driver(&found);
     let seen = gpus.as_deref().unwrap_or_default();
-    match args.format {
-        Format::Table => print(&table(seen, &libraries))?,
-        Format::Json => print_json(vec![json!({ "gpus": seen, "libraries": libraries })])?,
-    }
+    args.format.show(|| table(seen, &libraries), || json!({ "gpus": seen, "libraries": libraries }))?;
     gpus.map(drop)?;
     found.nvrtc.need()?;
     found.cublas.need()?;
     Ok(())
 }
 
-/// The list for a reader: a line for each GPU, then a line for each library.
+/// A line for each GPU, then a line for each library.
 fn table(gpus: &[About], libraries: &Libraries) -> String {
     let gibibytes = |bytes: u64| format!("{:.1}", bytes as f64 / (1u64 << 30) as f64);
     let head = ["gpu", "name", "capability", "multiprocessors", "free_gib", "memory_gib"].map(String::from);
@@ -60,7 +68,7 @@ fn table(gpus: &[About], libraries: &Libraries) -> String {
     text + &aligned(&[library("driver, CUDA", driver), library("NVRTC", nvrtc), library("cuBLAS", cublas)])
 }
 
-/// Rows of cells in columns, two spaces apart.
+/// Rows as columns that begin at the same place, two spaces apart.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

@@ -1,0 +1,234 @@
+//! `batchlab find-knee` and `batchlab find-window`: the highest rate that holds a latency objective.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::{Common, stop_on_ctrl_c};
+use crate::error::{Error, Result};
+use crate::experiment::executor::Target;
+use crate::experiment::knee::{self, Knee, Objective};
+use crate::experiment::window::{self, Tried, WINDOWS};
+use crate::files::folder_name;
+use crate::policy::registry::Registry;
+use crate::results::columns::{Column, Unit};
+use crate::results::write::write_columns;
+use crate::scenario::{Load, Quantile, Scenario};
+use crate::units::Nanos;
+
+/// Find the highest rate at which each policy of a scenario holds a latency objective
+///
+/// Each replication brackets and bisects the rate with its own requests; the interval is the 95 % confidence interval over
+/// the replications. Writes DIR/NAME/knee.csv, where NAME is the scenario's name.
+#[derive(clap::Args, Clone, Debug)]
+pub struct KneeArgs {
+    #[command(flatten)]
+    goal: Goal,
+
+    /// Precision of the search, as a fraction of the rate
+    #[arg(long, default_value_t = 0.005, value_parser = tolerance)]
+    tolerance: f64,
+
+    /// Searches, each with its own random streams
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    replications: u32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Find the batch window with which a policy holds a latency objective at the highest rate
+///
+/// Tries each window with the search of `find-knee`. Among windows whose rates the search can't tell apart, the shortest
+/// is the best.
+#[derive(clap::Args, Clone, Debug)]
+pub struct WindowArgs {
+    #[command(flatten)]
+    goal: Goal,
+
+    /// The label of the policy, which must have the key `window`
+    #[arg(long, value_name = "LABEL")]
+    policy: String,
+
+    /// The windows to try, with their units [default: 1, 2, 5, 10, 20, 50 and 100ms]
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = Nanos::parse)]
+    windows: Vec<Nanos>,
+
+    /// Precision of the search, as a fraction of the rate
+    #[arg(long, default_value_t = 0.01, value_parser = tolerance)]
+    tolerance: f64,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A scenario and its objective.
+#[derive(clap::Args, Clone, Debug)]
+struct Goal {
+    /// Scenario file; its arrivals must have a rate
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+
+    /// Latency objective, with its unit, such as 100ms [default: the scenario's metrics.slo]
+    #[arg(long, value_parser = Nanos::parse)]
+    slo: Option<Nanos>,
+
+    /// The quantile that must hold it: p50, p90, p95, p99 or p999 [default: the scenario's metrics.quantile]
+    #[arg(long, value_parser = quantile)]
+    quantile: Option<Quantile>,
+}
+
+impl Goal {
+    fn objective(&self, scenario: &Scenario, tolerance: f64, replications: u32, example: &str) -> Result<Objective> {
+        let slo = self.slo.or(scenario.metrics.slo).ok_or_else(|| {
+            Error::input(format!("{}: metrics.slo: missing; add it or give --slo {example}", scenario.file.display()))
+        })?;
+        let quantile = self.quantile.unwrap_or(scenario.metrics.quantile);
+        Ok(Objective { slo, quantile, tolerance, replications })
+    }
+}
+
+fn quantile(name: &str) -> Result<Quantile, String> {
+    Quantile::ALL.into_iter().find(|quantile| quantile.name() == name).ok_or_else(|| {
+        let known = Quantile::ALL.map(Quantile::name).join(", ");
+        format!("unknown quantile; known: {known}")
+    })
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let allowed = "a number from 0.0001 to 0.5";
+    let value: f64 = text.parse().map_err(|_| format!("not a number; {allowed}"))?;
+    if (0.0001..=0.5).contains(&value) { Ok(value) } else { Err(format!("out of range; {allowed}")) }
+}
+
+/// Finds and prints the knee of each policy.
+pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
+    let common = &args.common;
+    let scenario = common.scenario(&args.goal.scenario, registry)?;
+    let objective = args.goal.objective(&scenario, args.tolerance, args.replications, "100ms")?;
+    let stop = stop_on_ctrl_c()?;
+    let bar = common.progress(scenario.policies.len() * args.replications as usize, &scenario.name);
+    let knees = common.on_threads(|| knee::find(&scenario, &objective, stop, &|| bar.inc(1)))?;
+    bar.finish_and_clear();
+
+    let file = common.out(Target::SIM.name()).join(folder_name(&scenario.name)).join("knee.csv");
+    let half_width = |knee: &Knee| knee.interval().map(|interval| interval.half_width);
+    let columns = [
+        Column::text("policy", |knee: &Knee| knee.policy.clone()),
+        Column::text("slo_ms", |_: &Knee| objective.slo.as_millis_f64().to_string()),
+        Column::text("quantile", |_: &Knee| objective.quantile.name().to_string()),
+        Column::number("knee_rps", Unit::PerSecond, |knee: &Knee| knee.mean().map(|rate| rate.0)),
+        Column::number("knee_rps_ci", Unit::PerSecond, half_width),
+        Column::count("replications", |knee: &Knee| knee.rates.len()),
+    ];
+    write_columns(&file, &columns, &knees)?;
+    let row = |knee: &Knee| {
+        json!({
+            "policy": knee.policy,
+            "knee_rps": knee.mean(),
+            "knee_rps_ci": half_width(knee),
+            "replications": knee.rates,
+        })
+    };
+    let json = || {
+        json!({
+            "scenario": scenario.name,
+            "slo_ms": objective.slo.as_millis_f64(),
+            "quantile": objective.quantile.name(),
+            "tolerance": objective.tolerance,
+            "rows": knees.iter().map(row).collect::<Vec<_>>(),
+        })
+    };
+    common.format.show(|| knee_table(&scenario.name, &objective, &knees), json)?;
+    if let Some(warning) = too_short(&scenario, &objective, &knees) {
+        common.note(warning);
+    }
+    common.note(format!("results in {}", file.display()));
+    Ok(())
+}
+
+/// Warns of runs that end before an overload shows: a system that is overloaded by a fraction x falls behind by x seconds
+/// per second, so that its queue takes SLO / x to break the objective.
+fn too_short(scenario: &Scenario, objective: &Objective, knees: &[Knee]) -> Option<String> {
+    let Load::Drawn { requests, .. } = &scenario.workload.load else { return None };
+    let highest = knees.iter().filter_map(Knee::mean).map(|rate| rate.0).fold(0.0, f64::max);
+    let needed = (objective.slo.as_secs_f64() / objective.tolerance * highest).ceil();
+    let unseen = 100.0 * objective.slo.as_secs_f64() * highest / f64::from(*requests);
+    (f64::from(*requests) < needed).then(|| {
+        format!(
+            "note: {requests} requests at {highest:.0} req/s end so soon that an overload below {unseen:.1} % may still hold \
+             the objective; --set workload.requests={needed} shows it"
+        )
+    })
+}
+
+/// The objective of a search, as the title of its table ends.
+fn title(objective: &Objective) -> String {
+    let Objective { slo, quantile, tolerance, .. } = objective;
+    format!("with {} at most {slo}, to {} %\n", quantile.name(), tolerance * 100.0)
+}
+
+fn knee_table(scenario: &str, objective: &Objective, knees: &[Knee]) -> String {
+    let width = knees.iter().map(|knee| knee.policy.chars().count()).max().unwrap_or(0);
+    let mut text = format!("{scenario}: the highest rate {}", title(objective));
+    for knee in knees {
+        let rate = match (knee.mean(), knee.interval()) {
+            (Some(rate), Some(interval)) => format!("{:.0} ± {:.0} req/s", rate.0, interval.half_width),
+            (Some(rate), None) => format!("{:.0} req/s", rate.0),
+            (None, _) => "holds at no rate".to_string(),
+        };
+        let _ = writeln!(text, "  {:<width$}  {rate}", knee.policy);
+    }
+    if knees.iter().any(|knee| knee.interval().is_some()) {
+        text.push_str("± half the width of the 95 % confidence interval over the replications\n");
+    }
+    text
+}
+
+/// Tries the windows and prints their knees.
+pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
+    let (common, policy) = (&args.common, &args.policy);
+    let scenario = common.scenario(&args.goal.scenario, registry)?;
+    if !scenario.policies.iter().any(|entry| entry.label == *policy) {
+        let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
+        let (file, known) = (scenario.file.display(), known.join(", "));
+        return Err(Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}")));
+    }
+    let objective = args.goal.objective(&scenario, args.tolerance, 1, "200ms")?;
+    let windows = if args.windows.is_empty() { WINDOWS.to_vec() } else { args.windows.clone() };
+    let stop = stop_on_ctrl_c()?;
+    let bar = common.progress(windows.len(), &scenario.name);
+    let load = |set: &str| common.scenario_with(&args.goal.scenario, &[set.to_string()], registry);
+    let tried = common.on_threads(|| window::find(&load, policy, &windows, &objective, stop, &|| bar.inc(1)))?;
+    bar.finish_and_clear();
+    let best = window::best(&tried, args.tolerance).map(|one| one.window);
+    let row = |one: &Tried| json!({ "window_ms": one.window.as_millis_f64(), "knee_rps": one.rate });
+    let json = || {
+        json!({
+            "scenario": scenario.name,
+            "policy": policy,
+            "slo_ms": objective.slo.as_millis_f64(),
+            "quantile": objective.quantile.name(),
+            "tolerance": args.tolerance,
+            "best_ms": best.map(Nanos::as_millis_f64),
+            "rows": tried.iter().map(row).collect::<Vec<_>>(),
+        })
+    };
+    common.format.show(
+        || {
+            let head = format!("{}: the highest rate of {policy} {}", scenario.name, title(&objective));
+            head + &window_rows(&tried, best)
+        },
+        json,
+    )
+}
+
+fn window_rows(tried: &[Tried], best: Option<Nanos>) -> String {
+    let line = |one: &Tried| {
+        let rate = one.rate.map_or("holds at no rate".into(), |rate| format!("{:.0} req/s", rate.0));
+        let mark = if Some(one.window) == best { "  <- the shortest of the best" } else { "" };
+        format!("  window {:<8}{rate}{mark}\n", one.window.to_string())
+    };
+    tried.iter().map(line).collect()
+}
