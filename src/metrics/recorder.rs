@@ -23,7 +23,7 @@ pub struct Keep {
 ///
 /// Instants of requests are plain numbers rather than `Option`s, which would double the memory of a run of ten million
 /// requests; [`happened`] reads them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Recorder {
     keep: Keep,
     /// The model's cell types; steps with higher numbers are operators.
@@ -107,25 +107,11 @@ impl Recorder {
             arrival: vec![Nanos::MAX; requests],
             start: vec![Nanos::MAX; requests],
             finish: vec![Nanos::MAX; requests],
-            rejected: 0,
-            rejections: Vec::new(),
-            failures: Vec::new(),
-            lateness: Vec::new(),
-            rounds: Vec::new(),
-            delivered: Vec::new(),
-            this_round: Round::default(),
             spans: vec![Vec::new(); workers],
-            tasks: Vec::new(),
-            reasons: Vec::new(),
             first_task: vec![None; if keep.first_tasks { requests } else { 0 }],
-            task_count: 0,
-            batch_sum: 0,
             batches: vec![Vec::new(); cells],
-            executed_cells: 0,
-            useful_cells: 0,
             busy: vec![Nanos::ZERO; workers],
-            end: Nanos::ZERO,
-            decisions: Decisions::default(),
+            ..Recorder::default()
         }
     }
 

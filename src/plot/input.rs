@@ -1,4 +1,4 @@
-//! What figures are drawn from: results folders and single files, and what is chosen of them.
+//! The inputs of figures: results folders and single files, and the policies and points chosen from them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,6 @@ use crate::metrics::bounds::Bounds;
 use crate::results::read::{CsvFile, CsvRow, CsvTable};
 use crate::workload::model::Model;
 
-/// The inputs of a figure.
 #[derive(Debug)]
 pub struct Inputs {
     folders: Vec<Folder>,
@@ -22,11 +21,9 @@ pub struct Inputs {
 /// The results of one scenario.
 #[derive(Debug)]
 pub struct Folder {
-    /// Where it is.
     pub path: PathBuf,
-    /// The last part of its path, which is the scenario's name, or more parts if another folder has the same.
+    /// The last part of the path, which is the scenario's name; more parts if several folders have the same name.
     pub name: String,
-    /// The whole path.
     full: PathBuf,
     summary: CsvTable,
     /// The policies in the order of the summary, each with its rows.
@@ -36,9 +33,9 @@ pub struct Folder {
 /// One line of a figure: a policy's rows in the summary of one folder.
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
-    /// What the legend calls it.
+    /// The entry in the legend.
     pub label: String,
-    /// How it is drawn. The same in every figure of the same inputs, whatever else is chosen.
+    /// The same in every figure of the same inputs, whatever policies are chosen.
     pub style: Style,
     folder: &'a Folder,
     policy: &'a str,
@@ -47,9 +44,6 @@ pub struct Series<'a> {
 
 impl Inputs {
     /// Opens results folders, and files of lengths or traces.
-    ///
-    /// # Errors
-    /// A path that is not there, a folder without `summary.csv` or named twice, a summary that can't be read.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Inputs> {
         let mut inputs = Inputs { folders: Vec::new(), files: Vec::new() };
         for path in paths.iter().map(AsRef::as_ref) {
@@ -69,7 +63,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Gives folders of one name as many parts of their paths as tell them apart.
+    /// Extends equal names of folders by as many parts of their paths as make them different.
     fn tell_apart(&mut self) {
         let name = |folder: &Folder, parts: usize| {
             let all: Vec<_> = folder.full.iter().map(|part| part.to_string_lossy()).collect();
@@ -86,24 +80,23 @@ impl Inputs {
         }
     }
 
-    /// The results folders.
     pub fn folders(&self) -> &[Folder] {
         &self.folders
     }
 
-    /// The files that are no results folders.
+    /// The inputs that are not results folders.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// What legends call the folders, the files and the policies.
+    /// The names of policies, folders and files that appear in legends.
     pub fn names(&self) -> Vec<String> {
         let policies = self.folders.iter().flat_map(|folder| folder.policies.iter().map(|(policy, _)| policy.clone()));
         let folders = self.folders.iter().map(|folder| folder.name.clone());
         policies.chain(folders).chain(self.files.iter().map(|file| stem(file))).collect()
     }
 
-    /// The results folder, if there is exactly one and nothing else.
+    /// The results folder, if it is the only input.
     pub fn only_folder(&self) -> Option<&Path> {
         match (self.folders.as_slice(), self.files.as_slice()) {
             ([folder], []) => Some(&folder.path),
@@ -111,10 +104,7 @@ impl Inputs {
         }
     }
 
-    /// The chosen policies, in the order of the summaries.
-    ///
-    /// # Errors
-    /// A policy that was chosen but is not there; the message lists those that are.
+    /// The chosen policies, in the order of the summaries. An unknown policy is an error.
     pub fn series(&self, options: &Options) -> Result<Vec<Series<'_>>, Undrawn> {
         if self.folders.is_empty() {
             return Err(nothing("this kind of figure needs a results folder, the one with summary.csv"));
@@ -148,14 +138,14 @@ impl Inputs {
     }
 }
 
-/// The policies that were asked for, or nothing if that is all of them.
+/// The policies that the user chose; `None` for all of them.
 fn chosen_policies(asked: &[String], known: &[&str]) -> Result<Option<Vec<String>>> {
     if asked.is_empty() {
         return Ok(None);
     }
     let mut chosen = Vec::new();
     for text in asked {
-        // A label may hold a comma, so the whole text is tried first.
+        // A label may contain a comma, so the whole text is tried first.
         let parts: Vec<&str> = match known.contains(&text.as_str()) {
             true => vec![text],
             false => text.split(',').map(str::trim).collect(),
@@ -171,11 +161,8 @@ fn chosen_policies(asked: &[String], known: &[&str]) -> Result<Option<Vec<String
     Ok(Some(chosen))
 }
 
-/// The point at which the requests of several policies are compared: the one that was asked for, or the one of the
-/// highest rate that no policy's run was saturated at.
-///
-/// # Errors
-/// A point that was asked for but is not there; the message lists those that are.
+/// The point at which the requests of several policies are compared: the user's choice, otherwise the highest rate at which
+/// no policy is saturated.
 pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     let mut known = Vec::new();
     for s in series {
@@ -212,8 +199,8 @@ pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     Ok(best.map_or(known[0], |(_, point)| point).to_string())
 }
 
-/// What an axis adds to its label for a point: its rate or its number of clients. A trace has neither, and what the title
-/// says already is not said again.
+/// The part of an axis label that names the point: its rate or its number of clients. It is empty for a trace, and where the
+/// title already names the load.
 pub fn at_point(point: &str, options: &Options) -> String {
     let (before, load) = match (point.parse::<f64>(), point.strip_prefix("clients-")) {
         (Ok(rate), _) => ("at", format!("{} requests/s", number(rate))),
@@ -226,7 +213,7 @@ pub fn at_point(point: &str, options: &Options) -> String {
     }
 }
 
-/// Whether a title names a load, with or without commas between the thousands, and not as the end of a larger number.
+/// Whether a title names a load, with or without commas between the thousands, but not as the end of a larger number.
 fn says(title: &str, load: &str) -> bool {
     [load.to_string(), load.replace(',', "")].iter().any(|load| {
         title
@@ -235,12 +222,11 @@ fn says(title: &str, load: &str) -> bool {
     })
 }
 
-/// A file's name without its ending.
+/// A file's name without its extension.
 pub fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// The legend of lines.
 pub fn line_legend(series: &[Series<'_>]) -> Vec<Entry> {
     series.iter().map(|s| Entry::new(&s.label, Key::Line(s.style))).collect()
 }
@@ -267,10 +253,7 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf(), full, name, summary, policies })
     }
 
-    /// What no policy could beat in these runs; nothing for runs on a real device.
-    ///
-    /// # Errors
-    /// A file that is no `bounds.json`.
+    /// The bounds of these runs; `None` for runs on a real device.
     pub fn bounds(&self) -> Result<Option<Bounds>> {
         let path = self.path.join("bounds.json");
         let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
@@ -278,7 +261,7 @@ impl Folder {
         parsed.map(Some).map_err(|cause| Error::input(format!("{}: {cause}; run the scenario again", path.display())))
     }
 
-    /// The model whose requests were run, as `run.json` has it; nothing without that file.
+    /// The model in `run.json`; `None` without that file.
     pub fn model(&self) -> Option<Model> {
         let text = std::fs::read_to_string(self.path.join("run.json")).ok()?;
         let run: serde_json::Value = serde_json::from_str(&text).ok()?;
@@ -286,7 +269,7 @@ impl Folder {
     }
 }
 
-/// The way out for someone who named the folder above the scenarios'.
+/// A hint for a user who named the parent folder of results.
 fn scenarios_below(path: &Path) -> String {
     let mut below: Vec<String> = std::fs::read_dir(path)
         .into_iter()
@@ -313,27 +296,22 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl<'a> Series<'a> {
-    /// The policy's label, which [`Series::label`] may have more than.
+    /// The policy's label, of which [`Series::label`] may be an extension.
     pub fn policy(&self) -> &'a str {
         self.policy
     }
 
-    /// Whether it is of this folder.
     pub fn is_of(&self, folder: &Folder) -> bool {
         std::ptr::eq(self.folder, folder)
     }
 
-    /// Its rows in the summary.
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'a>> {
         let folder = self.folder;
         self.rows.iter().map(|&index| folder.summary.row(index))
     }
 
-    /// Its rows by rate. Those without a rate come last, in the order of the summary, and so do those of closed loops, whose rate
-    /// is their own doing.
-    ///
-    /// # Errors
-    /// A rate that is not a number.
+    /// The rows by rate. Rows without a rate come last, in the order of the summary, and so do closed loops, whose rate depends
+    /// on the system.
     pub fn rows_by_rate(&self) -> Result<Vec<CsvRow<'a>>> {
         let point = self.folder.summary.column("point").ok();
         let mut rows = Vec::new();
@@ -346,19 +324,12 @@ impl<'a> Series<'a> {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// A figure of a row; nothing if the field is empty, as it is for a quantile with too few samples behind it.
-    ///
-    /// # Errors
-    /// A column that is not there, a field that is not a number.
+    /// The number in a column of a row; `None` if the field is empty, such as a quantile of too few samples.
     pub fn number(&self, row: CsvRow<'_>, name: &'static str) -> Result<Option<f64>> {
         row.number(self.folder.summary.column(name)?)
     }
 
-    /// Whether the system fell behind the load in this run. Without a column that says so: whether it delivered less
-    /// than 95 % of what was offered.
-    ///
-    /// # Errors
-    /// As [`Series::number`].
+    /// Whether the run was saturated. Summaries without this column: whether it delivered less than 95 % of the offered rate.
     pub fn saturated(&self, row: CsvRow<'_>) -> Result<bool> {
         if let Ok(column) = self.folder.summary.column("saturated") {
             return match row.text(column) {
@@ -371,27 +342,16 @@ impl<'a> Series<'a> {
         Ok(matches!((offered, served), (Some(offered), Some(served)) if served < 0.95 * offered))
     }
 
-    /// The name of a row's point.
-    ///
-    /// # Errors
-    /// A summary without the column `point`.
     pub fn point<'r>(&self, row: CsvRow<'r>) -> Result<&'r str> {
         Ok(row.text(self.folder.summary.column("point")?))
     }
 
-    /// The row of a point.
-    ///
-    /// # Errors
-    /// A summary without the column `point`.
     pub fn row_at(&self, point: &str) -> Result<Option<CsvRow<'a>>> {
         let column = self.folder.summary.column("point")?;
         Ok(self.rows().find(|row| row.text(column) == point))
     }
 
-    /// How many requests of the warm-up the summary of a point leaves out.
-    ///
-    /// # Errors
-    /// A field that is not a number.
+    /// The number of requests that the summary of a point leaves out as warm-up.
     pub fn warmup(&self, point: &str) -> Result<u64> {
         match (self.row_at(point)?, self.folder.summary.column("warmup")) {
             (Some(row), Ok(column)) => Ok(row.number(column)?.map_or(0, |requests| requests.round() as u64)),
@@ -399,7 +359,6 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Where a log of a point is.
     pub fn log(&self, point: &str, file: &str) -> PathBuf {
         self.folder.path.join(folder_name(self.policy)).join(point).join(file)
     }
@@ -417,12 +376,8 @@ impl<'a> Series<'a> {
     }
 
     /// A log of a point, if it was written.
-    ///
-    /// # Errors
-    /// A file that is there but can't be read.
     pub fn open_log(&self, point: &str, file: &'static str) -> Result<Option<CsvFile>> {
-        let path = self.log(point, file);
-        if path.is_file() { CsvFile::open(&path).map(Some) } else { Ok(None) }
+        CsvFile::open_if_there(&self.log(point, file))
     }
 }
 

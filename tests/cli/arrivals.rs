@@ -1,4 +1,4 @@
-//! Every way for requests to arrive: it runs, and writes what it should.
+//! Every arrival process runs and writes its results.
 
 use crate::desk::{Desk, SCENARIO};
 
@@ -61,7 +61,7 @@ fn a_trace_is_replayed_in_its_own_time_or_a_scaled_one() {
     let (head, rest) = SCENARIO.split_once("dataset").unwrap();
     let device = &rest[rest.find("[device]").unwrap()..];
     desk.write("t.toml", format!("{head}trace = \"trace.csv\"\n{device}"));
-    // Beyond 2^53 an f64 has no room for every nanosecond.
+    // Above 2^53 ns an f64 cannot represent every nanosecond.
     let late = (1u64 << 53) + 1;
     desk.write("trace.csv", format!("id,arrival_ns,shape\n0,7,chain:3\n1,7,tokens:2\n2,{late},chain:1\n"));
     desk.sim(&[]).ok();

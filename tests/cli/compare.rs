@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::desk::Desk;
 
-/// Results in `one/t` with three runs of each point, and in `two/t` on dearer costs.
+/// Results in `one/t` with three runs of each point, and in `two/t` with higher costs.
 fn with_results() -> Desk {
     let desk = Desk::new();
     let requests = ["--quiet", "--set", "workload.requests=400"];

@@ -1,4 +1,4 @@
-//! A folder to work in, with a small scenario in it, and the program to call there.
+//! A temporary folder with a small scenario, in which tests run the program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,12 +29,12 @@ label = "B"
 
 pub const COSTS: &str = "cell,batch,ns\nlstm,1,1000000\nlstm,2,1100000\n";
 
-/// A folder that goes when the test ends.
+/// A folder that is deleted when the test ends.
 pub struct Desk {
     folder: TempDir,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
@@ -50,14 +50,14 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// Asserts that it went well.
+    /// Asserts success.
     #[track_caller]
     pub fn ok(self) -> Ran {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
-    /// Asserts that one error, and nothing else, was said.
+    /// Asserts that the call printed one error and nothing else.
     #[track_caller]
     pub fn failed(&self, code: i32, message: &str) {
         assert_eq!(self.code, Some(code), "expected {message}\n{self:?}");
@@ -96,14 +96,14 @@ impl Desk {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// The program, to be called in the folder.
+    /// The program, with the folder as its working directory.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = program();
         command.current_dir(self.folder.path()).args(words);
         command
     }
 
-    /// Calls the program in the folder.
+    /// Runs the program in the folder.
     pub fn run(&self, words: &[&str]) -> Ran {
         self.command(words).output().expect("the program starts").into()
     }
@@ -120,7 +120,7 @@ impl Desk {
         assert!(!self.path("out").exists(), "{message}: a folder was made");
     }
 
-    /// The rows of a CSV file, by the names of its columns.
+    /// The rows of a CSV file, by column names.
     #[track_caller]
     pub fn rows(&self, name: &str) -> Vec<BTreeMap<String, String>> {
         let text = self.read(name);
@@ -135,7 +135,7 @@ impl Desk {
         self.rows(name).into_iter().map(|row| row[column].clone()).collect()
     }
 
-    /// Every file below a folder with its bytes, but for `host.json`.
+    /// The bytes of every file below a folder, except `host.json`.
     pub fn files(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {
         let mut files = files_below(&self.path(folder));
         files.retain(|name, _| !name.ends_with("host.json"));
@@ -143,14 +143,14 @@ impl Desk {
     }
 }
 
-/// The program, with no options yet.
+/// The program without options.
 pub fn program() -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("batchlab"));
     command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
     command
 }
 
-/// Every file below a folder with its bytes, by its path from there.
+/// The bytes of every file below a folder, by relative path.
 pub fn files_below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -168,7 +168,7 @@ pub fn files_below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Asserts that two folders hold the same, and names the files in which they do not.
+/// Asserts that two folders are equal, and names the files that differ.
 #[track_caller]
 pub fn same(one: &BTreeMap<String, Vec<u8>>, other: &BTreeMap<String, Vec<u8>>) {
     let names = one.keys().chain(other.keys());

@@ -1,4 +1,4 @@
-//! One seed, one result: to the byte, whatever else is different.
+//! Equal seeds give equal bytes.
 
 use crate::desk::{Desk, SCENARIO, same};
 

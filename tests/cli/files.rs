@@ -1,4 +1,4 @@
-//! The files of a run: where they lie and what they hold.
+//! The files of a run: names and contents.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn only_what_is_asked_for_is_written() {
     assert_eq!(names(), ["batches.csv", "point.json", "requests.csv", "tasks.csv", "timeline.json"]);
     let timeline: Value = serde_json::from_str(&desk.read("out/t/A/100/timeline.json")).unwrap();
     assert!(timeline["traceEvents"].as_array().is_some_and(|events| events.len() > 200));
-    // What an earlier run wrote and this one does not must not be taken for this one's.
+    // Files of an earlier run that this run does not write must not remain.
     desk.sim(&["--set", "output.requests=false", "--set", "output.tasks=false", "--seed", "2"]).ok();
     assert_eq!(names(), ["batches.csv", "point.json"]);
 }
@@ -75,7 +75,7 @@ fn batches_beyond_the_cost_table_are_counted() {
     };
     assert_eq!(beyond["above"], tasks(&|batch| batch > 2));
     assert_eq!((&beyond["below"], &beyond["batches"]), (&json!(0), &json!(tasks(&|_| true))));
-    // A run that is taken over says so again.
+    // A resumed run repeats its notes.
     let again = desk.run(&["sim", "t.toml", "--out", "out", "--resume"]).ok();
     assert!(again.stderr.contains(note), "{}", again.stderr);
 

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, SCENARIO};
 
-/// Requests of one step that take a millisecond each, one after the other: a thousand a second and no more.
+/// Requests of one step that take a millisecond each, one after another: at most a thousand per second.
 fn deterministic() -> Desk {
     let desk = Desk::new();
     let head = SCENARIO.split("[[policy]]").next().unwrap().replace("lengths.csv", "constant:1");
@@ -47,7 +47,7 @@ fn the_capacity_of_a_known_system_is_found() {
 #[test]
 fn a_rate_at_which_the_system_falls_behind_does_not_hold() {
     let desk = deterministic();
-    // The run is over long before the last request waits for a minute.
+    // The run ends long before the last request waits for a minute.
     let ran = desk.run(&[
         "find-knee",
         "t.toml",
@@ -98,7 +98,7 @@ fn searches_that_lead_nowhere_are_refused() {
     );
 }
 
-/// A batch of one is full at once, so that no window makes a difference, and the shortest is the best.
+/// A batch of one is full at once, so windows make no difference, and the shortest is the best.
 #[test]
 fn the_shortest_of_equal_windows_is_found() {
     let desk = deterministic();

@@ -1,4 +1,4 @@
-//! The command line as a user calls it: what it prints, what it writes, how it ends.
+//! The command line as a user calls it: output, files and exit codes.
 
 mod arrivals;
 mod compare;

@@ -1,4 +1,4 @@
-//! The scenarios that come with the project.
+//! The scenarios in the repository.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::desk::{Desk, program};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Runs a shipped scenario from the project's folder; results go to the desk.
+/// Runs a shipped scenario from the repository; results go to the desk.
 fn sim(desk: &Desk, scenario: &str) -> String {
     let out = desk.path("out");
     let mut command = program();
@@ -26,7 +26,7 @@ fn every_scenario_loads() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                // Devices are no scenarios, but are written in the same way.
+                // Device files are TOML too, but not scenarios.
                 folders.extend((!path.ends_with("devices")).then_some(path));
             } else if path.extension() == Some("toml".as_ref()) {
                 let scenario =
@@ -53,8 +53,8 @@ fn the_first_look_runs() {
     }
 }
 
-/// BatchMaker, Figure 5: graph batching ends at 5 and 12; under cellular batching the requests leave one by one, and each
-/// place is taken at once.
+/// BatchMaker, Figure 5: graph batching ends at 5 and 12; under cellular batching requests leave one by one, and each place
+/// is refilled at once.
 #[test]
 fn figure_5_has_the_papers_times() {
     let desk = Desk::new();

@@ -1,10 +1,9 @@
 //! The simulator against exact queueing theory.
 //!
-//! The rule, for each mean: independent replications give a two-sided t-interval of 99.9 %. Its half-width has to be at
-//! most 0.5 % of the exact value, and the exact value has to lie inside. A correct simulator misses once in a thousand
-//! such checks by chance; the seed is fixed, so that it misses always or never. The numbers of requests were chosen for
-//! the half-width with other seeds; the seed below was the first that was tried, and is not to be changed until
-//! something passes.
+//! The rule for each mean: independent replications give a two-sided 99.9 % t-interval. Its half-width must be at most 0.5 %
+//! of the exact value, and it must contain the exact value. A correct simulator fails one of a thousand such checks by
+//! chance; because the seed is fixed, a check fails always or never. The numbers of requests were chosen with other seeds to
+//! reach the half-width. The seed below was the first one tried; do not change it to make a check pass.
 
 use crate::lab::{Device, policy};
 use batchlab::cost::table::Overhead;
@@ -18,10 +17,9 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 const SEED: u64 = 1;
 const REPLICATIONS: u32 = 32;
-/// Requests at either end of a replication that are left out: the queue has forgotten the empty beginning long before,
-/// and a batch at the very end is smaller than it should be.
+/// Requests left out at either end of a replication: the queue starts empty, and the last batch is smaller than usual.
 const EDGE: usize = 1_000;
-/// Nanoseconds in the unit of time of this file, so that rounding to whole nanoseconds is far below the interval.
+/// Nanoseconds in this file's unit of time, so large that rounding to nanoseconds is negligible.
 const UNIT: f64 = 1e6;
 
 /// The linear batch service time of the published values.
@@ -87,7 +85,7 @@ fn several_servers_with_equal_requests_are_m_d_c() {
     }
 }
 
-/// Two lengths: steps of 1/4, and one request in five is of twelve steps, the others of two; the mean is 1.
+/// Two lengths: steps of 1/4; one request in five has twelve steps, the others have two; the mean is 1.
 #[test]
 fn one_server_with_two_lengths_is_m_g_1() {
     let rate = 0.5;
@@ -103,8 +101,8 @@ fn one_server_with_two_lengths_is_m_g_1() {
     experiment.check(|rng| if rng.random_bool(0.2) { 12 } else { 2 });
 }
 
-/// Geometric lengths, the discrete sibling of M/M/1: steps of 1/4, four in the mean. What every task costs beside is
-/// part of the service.
+/// Geometric lengths, the discrete analogue of M/M/1: steps of 1/4, four on average. Every task's overhead is part of the
+/// service time.
 #[test]
 fn one_server_with_geometric_lengths_is_m_g_1() {
     let (rate, step, task, stop) = (0.5, 0.25, 0.25, 0.25);
@@ -122,7 +120,7 @@ fn one_server_with_geometric_lengths_is_m_g_1() {
     experiment.check(|rng| 1 + (0..).take_while(|_| !rng.random_bool(stop)).count() as u32);
 }
 
-/// Requests of one cell under cellular batching with one task at a time: all who wait go together, up to the cap.
+/// Requests of one cell under cellular batching with one task at a time: all waiting requests form a batch, up to the cap.
 #[test]
 fn cellular_with_single_cells_is_batch_service() {
     for (cap, load, requests) in [(8, 0.5, 20_000), (32, 0.7, 60_000)] {
@@ -164,10 +162,10 @@ fn padded_with_one_length_is_batch_service() {
     experiment.check(|_| 5);
 }
 
-/// A mean latency that theory knows, in units of time.
+/// A mean latency known from theory, in units of time.
 struct Experiment<'a> {
     name: &'a str,
-    /// Arrivals in a unit of time.
+    /// Arrivals per unit of time.
     rate: f64,
     exact: f64,
     device: Device,
@@ -177,7 +175,7 @@ struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// Checks the rule, with lengths drawn by `length`, and prints what came out under `--nocapture`.
+    /// Checks the rule, with lengths drawn by `length`, and prints the result under `--nocapture`.
     fn check(&self, mut length: impl FnMut(&mut Stream) -> u32) {
         let means: Vec<f64> = (0..REPLICATIONS).map(|i| self.replication(i, &mut length)).collect();
         let n = means.len() as f64;
@@ -208,7 +206,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Poisson arrivals at so many a unit of time. Each experiment has a stream of its own.
+/// Poisson arrivals. Each experiment has its own random stream.
 fn poisson_arrivals(rate: f64, count: usize, replication: u32, experiment: &str) -> Vec<Nanos> {
     let mut rng = stream(SEED, replication, &format!("arrivals of {experiment}"));
     let mut at = 0.0;
