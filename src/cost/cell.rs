@@ -1,5 +1,3 @@
-//! What a cell takes: the rows that a cost table has for it, what follows from its operators, or a launch of its persistent kernel.
-
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -9,26 +7,25 @@ use super::roofline::Kernels;
 use crate::task::Step;
 use crate::units::Nanos;
 
-/// What a cell takes.
+/// The times of one cell.
 #[derive(Clone, Debug)]
 pub enum CellCosts {
-    /// The table has rows for it.
+    /// From rows of the table.
     Rows(Rows),
-    /// It has none, and the times follow from what the cell computes.
+    /// Computed from its operators.
     Computed(Arc<Kernels>),
-    /// It has none, and each step is a launch of the persistent kernel.
+    /// Each step is a launch of the persistent kernel.
     Persistent(Arc<Persistent>),
 }
 
-/// The curves of one cell by the size of its input, ascending; a cell without sizes has one, at 0.
+/// The curves of one cell by input size, ascending. A cell without sizes has one curve, at 0.
 #[derive(Clone, Debug)]
 pub struct Rows {
-    /// By ascending input.
     pub by_input: Vec<(u32, Curve)>,
 }
 
 impl Rows {
-    /// The curves for inputs of at least this size; the last one for larger ones.
+    /// The curves for inputs of at least this size; the last one for larger inputs.
     fn from(&self, input: u32) -> &[(u32, Curve)] {
         let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
         &self.by_input[fitting..]
@@ -43,12 +40,12 @@ impl Rows {
 }
 
 impl CellCosts {
-    /// What takes no time.
+    /// A cell that takes no time.
     pub fn nothing() -> CellCosts {
         CellCosts::Rows(Rows { by_input: vec![(0, Curve::constant(Nanos::ZERO))] })
     }
 
-    /// The time of a step of the cell. In a table a smaller input runs padded to the next size that was measured.
+    /// The time of a step. In a table, a smaller input is padded to the next measured size.
     pub fn at(&self, step: &Step) -> Nanos {
         match self {
             CellCosts::Rows(rows) => rows.from(step.input)[0].1.at(step.batch),
@@ -66,7 +63,7 @@ impl CellCosts {
         }
     }
 
-    /// The least that a step with this input takes. It may run beside a larger one, padded to that.
+    /// The least cost of a step with this input, which may run padded to a larger one.
     pub fn best(&self, input: u32, largest: u32) -> Best {
         match self {
             CellCosts::Rows(rows) => {
@@ -78,7 +75,7 @@ impl CellCosts {
         }
     }
 
-    /// The batches for which the times are not extrapolated.
+    /// The batches whose times are not extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
             CellCosts::Rows(rows) => rows.measured(),

@@ -1,46 +1,44 @@
-//! Time by batch size, through measured points.
+//! Time by batch size, interpolated between measured points.
 
 use std::ops::RangeInclusive;
 
 use super::preferred::preferred;
 use crate::units::Nanos;
 
-/// Time as a function of the batch size: linear between points, flat below the first, and above the last on the line
-/// through the last two (in proportion to the batch where there is one point alone), never below zero. Rounded half up
-/// to a whole nanosecond, computed in integers, so that it is the same everywhere.
+/// Time as a function of the batch size: linear between points, flat below the first. Above the last it follows the
+/// line through the last two points, or is proportional to the batch if there is only one; it never falls below zero.
+/// Computed in integers and rounded half up, so that it is the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// Batch and nanoseconds, by ascending batch; at least one, no batch twice.
     points: Vec<(u32, u64)>,
-    /// The times of small batches, looked up instead of computed.
+    /// The times of small batches, as a table.
     small: Vec<Nanos>,
     preferred: u32,
 }
 
-/// The least that batches take.
+/// The least cost over all batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
-    /// The whole batch: the time of the one that is done first.
+    /// The time of the fastest batch.
     pub time: Nanos,
-    /// One of its members, in nanoseconds: its share of the one with the most members per second.
+    /// The time per member, in nanoseconds, of the batch with the best throughput.
     pub share_ns: f64,
 }
 
 impl Best {
-    /// The least of both.
     pub fn or(self, other: Best) -> Best {
         Best { time: self.time.min(other.time), share_ns: self.share_ns.min(other.share_ns) }
     }
 }
 
-/// Batches up to this one are tabulated.
 const TABULATED: u32 = 2048;
 
 impl Curve {
     /// A curve through points of (batch, time), in any order.
     ///
     /// # Errors
-    /// No point at all, a batch of 0, or the batch that is given twice.
+    /// No points, a batch of 0, or a batch given twice.
     pub fn new(mut points: Vec<(u32, u64)>) -> Result<Curve, String> {
         points.sort_unstable();
         if points.is_empty() {
@@ -58,12 +56,10 @@ impl Curve {
         Ok(curve)
     }
 
-    /// A time that does not depend on the batch.
     pub fn constant(time: Nanos) -> Curve {
         Curve::new(vec![(1, time.0), (2, time.0)]).expect("two different batches")
     }
 
-    /// The time of a batch.
     pub fn at(&self, batch: u32) -> Nanos {
         self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
     }
@@ -73,15 +69,15 @@ impl Curve {
         self.preferred
     }
 
-    /// From the smallest batch to the largest that has a point; beyond, times are extrapolated.
+    /// From the smallest to the largest batch with a point; times outside are extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
         let batch = |point: Option<&(u32, u64)>| point.map_or(0, |(batch, _)| *batch);
         batch(self.points.first())..=batch(self.points.last())
     }
 
-    /// The least over all batches up to `largest`, and up to the largest that has a point.
+    /// The least over all batches up to `largest` and up to the largest with a point.
     pub fn best(&self, largest: u32) -> Best {
-        // Each of them is tried: times are rounded, so that the least share need not be at a point.
+        // Times are rounded, so the least time per member need not be at a point: try every batch.
         let of = |batch: u32| {
             let time = self.at(batch);
             Best { time, share_ns: time.0 as f64 / f64::from(batch) }

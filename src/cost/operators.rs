@@ -1,25 +1,24 @@
-//! What a launch of operators takes, for policies that batch below the level of cells.
+//! The time of a launch of operators, for policies that batch below cells.
 //!
-//! Cost tables are about cells. Where one has rows `CELL.OPERATOR`, these hold. Otherwise a launch takes its share of the cell's time
-//! at that batch, and never less than the launch of a kernel (rows `kernel`). The share follows from what each operator of the cell
-//! has to compute and to move: an operator's work is the larger of its floating-point operations and [`BALANCE`] times its bytes
-//! (float32; weights once for each launch, inputs and outputs for each row), as a device of that balance would have it.
-//! Shares of a cell's operators sum to 1, so that one launch for each operator costs what the cell costs, but for the kernels' floor.
+//! The rows `CELL.OPERATOR` of a cost table hold where they exist. Otherwise a launch takes its share of the cell's
+//! time at that batch, and at least the time of a kernel launch (rows `kernel`). The share follows from the operator's
+//! work: the larger of its floating-point operations and [`BALANCE`] times its bytes (float32; weights once per launch,
+//! inputs and outputs per row). The shares of a cell sum to 1, so that launching each operator once costs as much as
+//! the cell, apart from the floor of the kernels.
 
 use crate::units::CellId;
 use crate::workload::operator::{Kind, Operator};
 
-/// Floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. The ratio differs little between
-/// devices, and weighs but the few operators that are bound by memory against those that are not.
+/// Floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. The ratio is similar
+/// on other devices and affects only the few operators that are bound by memory.
 pub const BALANCE: u64 = 17;
 
-/// The bytes of a float32.
+/// Bytes of a float32.
 const FLOAT: u64 = 4;
 
-/// A cell before a node counts as this many where its number is open: the nodes of a binary tree have two children.
 const BEFORE: u32 = 2;
 
-/// What an operator has to do for so many rows, in floating-point operations or the bytes that take as long.
+/// The work of an operator, in floating-point operations or in bytes that take as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Work {
     flops_of_row: u64,
@@ -49,17 +48,16 @@ impl Work {
 /// An operator's part of its cell.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// The cell.
     pub cell: CellId,
-    /// The rows of the operator for each node of the cell.
+    /// Rows of the operator per node of the cell.
     pub rows_of_node: u32,
     work: Work,
-    /// The work of each operator of the cell, and its rows for each node.
+    /// The work of each operator of the cell, and its rows per node.
     all: Vec<(Work, u32)>,
 }
 
 impl Share {
-    /// The part of an operator in a cell with these operators. `chain` says that one cell stands before each.
+    /// The part of an operator in a cell with the operators `list`. `chain`: exactly one cell precedes each cell.
     pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> Share {
         let before = if chain { 1 } else { BEFORE };
         let rows_of_node = |operator: &Operator| operator.copies(before) * operator.rows(before);
@@ -71,12 +69,12 @@ impl Share {
         }
     }
 
-    /// The number of the cell's nodes that have so many rows of the operator, rounded up.
+    /// The number of the cell's nodes that these rows of the operator belong to, rounded up.
     pub fn nodes(&self, rows: u32) -> u32 {
         rows.div_ceil(self.rows_of_node)
     }
 
-    /// The operator's share of the cell's time in a launch of so many rows, as a fraction.
+    /// The operator's share of the cell's time in a launch of this number of rows, as a fraction.
     pub fn at(&self, rows: u32) -> (u64, u64) {
         let nodes = u64::from(self.nodes(rows));
         let all = self.all.iter().map(|(work, rows)| work.at(nodes * u64::from(*rows))).sum();

@@ -1,4 +1,4 @@
-//! What launches of persistent kernels take, each of which runs several steps of a cell: as they were measured, or as GRNN's model has them.
+//! The time of a persistent kernel's launch, which runs several steps of a cell: as measured, or by GRNN's model.
 
 use std::ops::RangeInclusive;
 
@@ -7,22 +7,21 @@ use super::grnn;
 use super::preferred::preferred;
 use crate::units::Nanos;
 
-/// Where the times of a cell's persistent kernels are from.
 #[derive(Clone, Debug)]
 pub enum Persistent {
-    /// Rows of a cost table. A batch that is larger than that of any kernel, and so is launched in pieces, was measured in one.
+    /// Rows of a cost table. A batch too large for any kernel was measured as a whole, although it runs in pieces.
     Measured {
-        /// A step inside of a launch.
+        /// A step within a launch.
         step: Curve,
-        /// What a launch takes beside its steps. That states come together and go back is part of it, since each launch does both.
+        /// A launch without its steps. It includes gathering the states and writing them back.
         launch: Curve,
     },
-    /// The device's file. Nothing is known of states there, so that tasks pay for them as others do.
+    /// By the device's file, which says nothing of states, so that tasks pay for them separately.
     Modelled(grnn::Persistent),
 }
 
 impl Persistent {
-    /// The time of so many steps of a batch.
+    /// The time of `steps` steps of a batch.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         match self {
             Persistent::Measured { step, launch } => {
@@ -32,17 +31,17 @@ impl Persistent {
         }
     }
 
-    /// Whether that states come together and go back is part of these times.
+    /// Whether these times include gathering the states and writing them back.
     pub fn moves_states(&self) -> bool {
         matches!(self, Persistent::Measured { .. })
     }
 
-    /// The batch that fills the device where a launch is a step alone.
+    /// The batch that fills the device if each launch runs one step.
     pub fn preferred(&self) -> u32 {
         preferred(|batch| self.runs(batch, 1))
     }
 
-    /// The least that a step takes in batches of up to so many, and of up to the largest that was measured; launches apart.
+    /// The least time of a step in batches up to `largest` and up to the largest measured one, without the launch.
     pub fn best(&self, largest: u32) -> Best {
         match self {
             Persistent::Measured { step, .. } => step.best(largest),
@@ -50,7 +49,7 @@ impl Persistent {
         }
     }
 
-    /// The batches for which the times are not extrapolated.
+    /// The batches whose times are not extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
             Persistent::Measured { step, launch } => {
@@ -74,7 +73,7 @@ mod tests {
     use crate::units::{CellId, Share, WorkerId};
     use crate::workload::model::Model;
 
-    /// Beside what an LSTM's persistent kernels take, single steps, and what tasks of them pay.
+    /// Rows for single steps of an LSTM, and for what their tasks pay.
     const ROWS: &str =
         "cell,batch,ns\nlstm,1,50\nlstm,8,99\nlstm.whole,1,40\nwhole,1,1000\ngather,1,2000\ntask,1,7\ntask,8,7\n";
     const LAUNCHES: &str =
@@ -84,7 +83,7 @@ mod tests {
         CostTable::parse(rows, "t.csv").unwrap()
     }
 
-    /// A device of which rows tell what its persistent kernels take.
+    /// A device with the persistent kernels of these rows.
     fn device(rows: &str) -> TableModel {
         let table = table(rows);
         let times = table.persistent("lstm").unwrap().unwrap();
@@ -92,7 +91,7 @@ mod tests {
         table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap()
     }
 
-    /// What a task of these steps takes, each a batch and how often it runs; its members are new.
+    /// The duration of a task of these steps (batch, times) with new members.
     fn duration(device: &mut TableModel, steps: &[(u32, u32)], members: Members<'_>) -> u64 {
         let step = |(batch, times): &(u32, u32)| Step { cell: CellId(0), batch: *batch, times: *times, input: 0 };
         let steps: Vec<Step> = steps.iter().map(step).collect();
@@ -104,11 +103,12 @@ mod tests {
     fn tasks_of_several_steps_take_what_the_rows_say_and_single_steps_do_not() {
         let mut device = device(&format!("{ROWS}{LAUNCHES}"));
         let parts = Members::Parts(&|_| ());
-        // By the lines: 10, 11, 12, 13 and 14 for a step, 100, 105, 110 and 115 for a launch. No state is gathered beside it.
+        // From the lines: 10, 11, 12, 13 and 14 per step, 100, 105, 110 and 115 per launch. No state is gathered
+        // separately.
         assert_eq!(duration(&mut device, &[(1, 3)], parts), 100 + 3 * 10 + 7);
         assert_eq!(duration(&mut device, &[(3, 20)], parts), 105 + 20 * 12 + 7);
         assert_eq!(duration(&mut device, &[(5, 1)], Members::Requests), 115 + 14 + 7);
-        // As requests end, those that are left are launched again.
+        // As requests end, the rest is launched again.
         assert_eq!(duration(&mut device, &[(4, 6), (2, 1), (1, 2)], Members::Requests), 110 + 78 + 100 + 11 + 120 + 7);
         assert_eq!(duration(&mut device, &[(1, 1)], Members::Nodes(&|_| ())), 50 + 2000 + 7);
         let step = Step { cell: CellId(0), batch: 1, times: 2, input: 0 };

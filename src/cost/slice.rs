@@ -1,4 +1,4 @@
-//! How a network is sliced into stages (DVABatch, section 7.1): ranges of operators in the order in which they run.
+//! Slicing a network into stages (DVABatch, section 7.1): ranges of operators in the order in which they run.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::task::Step;
 use crate::units::Nanos;
 use crate::workload::dnn::{Dnn, Operator};
 
-/// The time of each operator at this batch, for so many tokens (0 for a network that takes none).
+/// The time of each operator at this batch; `tokens` is 0 for a network that takes none.
 pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> Vec<Nanos> {
     let of_operator = |operator: &Operator| {
         costs.cell(&Step { cell: operator.cell, batch, times: 1, input: network.input(operator, tokens) })
@@ -15,11 +15,11 @@ pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> V
     network.operators().map(of_operator).collect()
 }
 
-/// So many stages that are as even in time as they can be: the longest is as short as possible, and among the ways to have that
-/// the sum of squares is the least.
+/// Divides the operators into stages as evenly as possible: the longest stage is as short as it can be, and of such
+/// divisions the sum of squares is least.
 ///
 /// # Errors
-/// No stage at all, or more stages than operators.
+/// No stages, or more stages than operators.
 pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
     if !(1..=times.len()).contains(&stages) {
         return Err(format!("{stages} stages of {} operators; from 1 to {}", times.len(), times.len()));
@@ -37,14 +37,15 @@ pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String>
     Ok(best(times.len(), stages, square).1)
 }
 
-/// The least cost of cutting so many operators into stages, and the stages. `cost` says what a stage makes of the cost of those before it;
-/// `None` where it is not allowed. Of equal ways it takes the one whose last stages are the longest.
+/// The least cost of dividing the operators into stages, and the stages. `cost(before, from, to)` extends the cost of
+/// the stages before by the stage `from..to`, or returns `None` if that stage is not allowed. Ties go to the division
+/// with the longest last stages.
 fn best(
     operators: usize,
     stages: usize,
     cost: impl Fn(u128, usize, usize) -> Option<u128>,
 ) -> (u128, Vec<Range<usize>>) {
-    // The least cost of the operators before each place in the stages so far, and where the last of them begins.
+    // The least cost of the operators before each place in the stages so far, and where the last stage begins.
     let mut least: Vec<Option<u128>> = vec![None; operators + 1];
     least[0] = Some(0);
     let mut begins = Vec::with_capacity(stages);
@@ -68,11 +69,8 @@ fn best(
     (least[operators].expect("there is a way"), ranges)
 }
 
-/// Stages that begin at the operators of these names, and one that begins at the first operator. An operator that stands at
-/// several places counts at the first.
-///
-/// # Errors
-/// A name that no operator has.
+/// Stages that begin at the first operator and at the operators of these names. Of a name that occurs several times,
+/// the first occurrence counts.
 pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let place = |name: &&str| {
         network.operators().position(|operator| operator.name == **name).ok_or_else(|| {
@@ -86,15 +84,15 @@ pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     Ok(between(&cuts, network.operators().len()))
 }
 
-/// Stages by the operators' preferred batches: a cut stands where that of the operator before is above the threshold and that of the one
-/// behind is not.
+/// Stages by the operators' preferred batches: a cut wherever they fall from above the threshold to at most the
+/// threshold.
 pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
     let falls = |place: &usize| preferred[place - 1] > threshold && preferred[*place] <= threshold;
     let cuts: Vec<usize> = (1..preferred.len()).filter(falls).collect();
     between(&cuts, preferred.len())
 }
 
-/// The ranges between cuts, which are ascending.
+/// The ranges between ascending cuts.
 fn between(cuts: &[usize], operators: usize) -> Vec<Range<usize>> {
     let mut ends = cuts.iter().copied().filter(|cut| *cut > 0).chain([operators]);
     let mut from = 0;
@@ -118,7 +116,7 @@ mod tests {
     fn stages_are_even_in_time() {
         assert_eq!(sliced(&[1; 8], 4), [0..2, 2..4, 4..6, 6..8]);
         assert_eq!(sliced(&[5, 1, 1, 1, 1, 1], 2), [0..1, 1..6]);
-        // The longest is 9 whatever is done; the rest is even all the same.
+        // The longest stage is always 9; the rest is divided evenly.
         assert_eq!(sliced(&[9, 1, 1, 1, 1], 3), [0..1, 1..3, 3..5]);
         assert_eq!(sliced(&[0, 0, 0], 3), [0..1, 1..2, 2..3]);
         assert_eq!(sliced(&[3, 4], 1), [0..2]);

@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_task_demands_the_mean_of_its_steps_for_their_time() {
-        // Batches of 4 fill the device with the first cell, and of 2 with the other.
+        // Batches of 4 fill the device with the decoder, batches of 2 with the encoder.
         let rows =
             "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
         let table = CostTable::parse(rows, "costs").unwrap();
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(demand(&[decoder(1, 1)], nodes), quarter);
         assert_eq!(demand(&[decoder(3, 1)], nodes), 3 * quarter);
         assert_eq!(demand(&[decoder(5, 1)], nodes), 4 * quarter);
-        // A quarter for 10 · 10 ns and the half for 100 ns; for 20 ns and 100 ns; of the latter the third part is rounded up.
+        // A quarter for 10 · 10 ns and half for 100 ns; then a quarter for 20 ns and half for 100 ns, rounded up.
         assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], nodes), (quarter + 2 * quarter) / 2);
         assert_eq!(demand(&[decoder(1, 2), encoder(1, 1)], nodes), (20 * quarter + 100 * 2 * quarter).div_ceil(120));
         // Among whole requests the encoder takes no time.

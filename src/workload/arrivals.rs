@@ -1,6 +1,6 @@
-//! When requests arrive.
+//! Arrival times.
 //!
-//! An open [`Process`] gives its arrival times before the run; a [`ClosedLoop`] finds them out while it runs.
+//! An open [`Process`] gives them before the run, a [`ClosedLoop`] during the run.
 
 mod process;
 
@@ -16,13 +16,10 @@ use crate::units::{Nanos, RequestId};
 use crate::workload::random::Stream;
 use crate::workload::trace::{Request, Requests};
 
-/// The last instant at which a request may arrive, half way to the end of the clock (292 years).
+/// The last instant at which a request may arrive, half of the clock's range (292 years).
 pub const LAST_ARRIVAL: Nanos = Nanos(u64::MAX / 2);
 
-/// Checks that requests arrive while the clock runs, and early enough to be served; `times` do not descend.
-///
-/// # Errors
-/// Says when the last request arrives and what is allowed.
+/// Checks that requests arrive early enough to be served before the clock ends; `times` do not descend.
 pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
     match times.last() {
         Some(last) if *last > LAST_ARRIVAL => Err(Error::input(format!(
@@ -38,13 +35,13 @@ pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
 
 /// Where the driver takes requests from.
 pub trait Source {
-    /// When the next request arrives, as far as that is known.
+    /// When the next request arrives, as far as known.
     fn peek(&self) -> Option<Nanos>;
 
     /// The next request.
     ///
     /// # Panics
-    /// When there is none; [`Source::peek`] says so.
+    /// If [`Source::peek`] returns `None`.
     fn pop(&mut self) -> Request<'_>;
 
     /// A request has left the system; in a closed loop its client thinks, then sends the next.
@@ -61,9 +58,6 @@ pub struct OpenLoop<'a> {
 
 impl<'a> OpenLoop<'a> {
     /// All requests of a trace, with an arrival time for each, not descending.
-    ///
-    /// # Panics
-    /// When there are not as many times as requests.
     pub fn new(requests: &'a Requests, arrivals: &'a [Nanos]) -> Self {
         assert_eq!(requests.len(), arrivals.len(), "every request has an arrival time");
         OpenLoop { requests, arrivals, next: 0 }
@@ -87,7 +81,7 @@ impl Source for OpenLoop<'_> {
 /// How long a client of a closed loop waits before its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
-    /// Always the same time; zero for none.
+    /// A constant time, possibly zero.
     Constant(Nanos),
     /// Exponentially distributed with this mean.
     Exponential(Nanos),
@@ -95,21 +89,21 @@ pub enum Think {
 
 /// Clients that send a request, wait until it has left the system, think, and send the next.
 ///
-/// Requests are numbered as they are sent, and the loop ends when all of them are. Every client thinks with a random
-/// stream of its own, so that the order of completions shifts no draw.
+/// Requests are numbered in the order in which they are sent, and the loop ends after the last one. Every client has a
+/// random stream of its own, so that the order of completions does not affect the draws.
 #[derive(Debug)]
 pub struct ClosedLoop<'a> {
     requests: &'a Requests,
     think: Think,
     thoughts: Vec<Stream>,
-    /// When each waiting client sends; of equal times the lower client first.
+    /// When each waiting client sends; ties go to the lower client.
     due: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// Who sent each request, in the order of the requests.
+    /// The client of each request.
     sender: Vec<u32>,
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// So many clients, all of which send their first request at the start.
+    /// Clients that all send their first request at the start.
     pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
         ClosedLoop {
             requests,
@@ -169,7 +163,7 @@ mod tests {
         source.left(RequestId(1), Nanos(7));
         assert_eq!(source.peek(), Some(Nanos(17)));
         source.left(RequestId(0), Nanos(7));
-        // Both are due at 17: client 0 sends first, though it was answered last.
+        // Both are due at 17: client 0 sends first, although its answer came last.
         assert_eq!((source.pop().id, source.pop().id), (RequestId(2), RequestId(3)));
         assert_eq!(source.sender, [0, 1, 0, 1]);
         source.left(RequestId(2), Nanos(20));

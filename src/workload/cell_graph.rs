@@ -1,8 +1,8 @@
-//! Cell graphs: what a request unfolds to, and how it is cut into subgraphs (BatchMaker, sections 3.1 and 4.3).
+//! Cell graphs, to which requests unfold, and their subgraphs (BatchMaker, sections 3.1 and 4.3).
 //!
-//! A node is one invocation of a cell; an edge says that the later node takes the earlier one's output. Most requests are
-//! chains, and a chain is written as its length alone, so that it costs the same whatever that is. Trees share one
-//! [`Graph`] for all the requests of their shape, and store a parent for each node instead of an edge list.
+//! A node is one call of a cell; an edge says that the later node takes the earlier one's output. Most requests are
+//! chains, which are stored as lengths, so that long ones cost as little as short ones. All requests with the same tree
+//! share one [`Graph`], which stores a parent per node instead of an edge list.
 
 mod cut;
 #[cfg(test)]
@@ -18,29 +18,28 @@ use self::cut::{connected, cut};
 use super::shape::Tree;
 use crate::units::CellId;
 
-/// A request's cells and what each of them needs.
+/// A request's cells and their inputs.
 #[derive(Clone, Debug)]
 pub enum CellGraph {
-    /// Runs of one cell type each, one behind the other; every node needs the node before it. Neighbouring runs differ
-    /// in their cell type, so that each run is one subgraph.
+    /// Sequences of one cell type each; every node needs the previous one. Neighbours differ in cell type, so each is
+    /// one subgraph.
     Chains(Runs),
-    /// Any other directed acyclic graph, trees among them.
+    /// Any other directed acyclic graph, such as a tree.
     Graph(Arc<Graph>),
 }
 
 /// A chain of equal cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The cell type of every node.
     pub cell: CellId,
-    /// The number of nodes, at least 1.
+    /// At least 1.
     pub length: u32,
-    /// The input's size, for cells whose time depends on it (the tokens of a feed-forward network), otherwise 0.
+    /// The size of the input, for cells whose time depends on it (the tokens of a feed-forward network); otherwise 0.
     pub input: u32,
 }
 
-/// The runs of a chain. One or two stand here themselves; more are shared by all that clone them, so that the requests of one
-/// size of a long network cost no more than those of a short one.
+/// One or two parts are stored inline; more are shared by all clones, so that the requests of a long network take no
+/// more memory than those of a short one.
 #[derive(Clone, Debug)]
 pub struct Runs(Stored);
 
@@ -62,7 +61,7 @@ impl From<&[Run]> for Runs {
 }
 
 impl Runs {
-    /// Whether they are many, and stand in one place for all that share them.
+    /// Whether the parts are stored once for all clones.
     pub fn is_shared(&self) -> bool {
         matches!(self.0, Stored::Shared(_))
     }
@@ -94,12 +93,12 @@ impl<'a> IntoIterator for &'a Runs {
 }
 
 impl CellGraph {
-    /// One run of `length` cells.
+    /// One part of `length` cells.
     pub fn chain(cell: CellId, length: u32) -> CellGraph {
         CellGraph::chains([Run { cell, length, input: 0 }])
     }
 
-    /// Several runs, one behind the other. Neighbours of one cell type become one run.
+    /// Several parts, one after another. Neighbours of one cell type are merged.
     pub fn chains(runs: impl IntoIterator<Item = Run>) -> CellGraph {
         let mut merged: SmallVec<[Run; 2]> = SmallVec::new();
         for run in runs {
@@ -111,7 +110,6 @@ impl CellGraph {
         CellGraph::Chains(Runs::from(&merged[..]))
     }
 
-    /// The number of nodes.
     pub fn nodes(&self) -> u64 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| u64::from(run.length)).sum(),
@@ -119,7 +117,7 @@ impl CellGraph {
         }
     }
 
-    /// The number of nodes on the longest way through it.
+    /// The number of nodes on the longest path.
     pub fn depth(&self) -> u32 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
@@ -127,7 +125,7 @@ impl CellGraph {
         }
     }
 
-    /// For each of so many cell types, the most nodes that have the same depth.
+    /// For each of `cells` cell types, the most nodes at the same depth.
     pub fn widths(&self, cells: usize) -> Vec<u32> {
         let mut widths = vec![0; cells];
         match self {
@@ -150,31 +148,28 @@ impl CellGraph {
 pub struct Graph {
     cells: Box<[CellId]>,
     edges: Edges,
-    /// For each node, how many nodes of its own subgraph it needs.
     inner_inputs: Box<[u32]>,
     subgraph_of: Box<[u32]>,
     subgraphs: Box<[Subgraph]>,
     depths: Box<[u32]>,
-    /// The edges the other way round; only a backend that computes asks for them.
+    /// The reversed edges, built when a backend that computes asks for them.
     inputs: OnceLock<Lists>,
 }
 
 /// A maximal connected set of nodes of one cell type, the unit that the scheduler queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subgraph {
-    /// The cell type of its nodes.
     pub cell: CellId,
-    /// The number of its nodes.
     pub nodes: u32,
-    /// How many edges lead into it from other subgraphs; it is released when all of them are satisfied.
+    /// The number of edges from other subgraphs. The subgraph is released when all of them are satisfied.
     pub outer_inputs: u32,
-    /// The nodes that need none of its own nodes, in the order of their indices: ready at its release.
+    /// The nodes without inputs from the subgraph itself, ascending: ready at its release.
     pub entries: Box<[u32]>,
 }
 
 #[derive(Clone, Debug)]
 enum Edges {
-    /// A tree: the one node that takes this node's output, or [`Tree::NO_PARENT`].
+    /// Of a tree: the node that takes this node's output, or [`Tree::NO_PARENT`].
     Parents(Box<[u32]>),
     /// Any number of successors, ascending.
     Lists(Lists),
@@ -188,14 +183,13 @@ struct Lists {
     targets: Box<[u32]>,
 }
 
-/// Why a list of nodes and edges is no cell graph.
+/// Why nodes and edges do not form a cell graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphError {
-    /// There are no nodes.
     Empty,
-    /// An edge names a node that is not there.
+    /// An edge names a node that does not exist.
     NoSuchNode(u32),
-    /// These nodes, each of which needs the one before it, close a cycle.
+    /// A cycle of nodes, each of which needs the previous one.
     Cycle(Vec<u32>),
 }
 
@@ -216,10 +210,7 @@ impl fmt::Display for GraphError {
 }
 
 impl Graph {
-    /// A graph of the given cells, where each edge `(a, b)` says that node `b` needs node `a`. An edge given twice counts once.
-    ///
-    /// # Errors
-    /// An empty graph, an edge to a node that is not there, or a cycle, which is named.
+    /// A graph of the given cells; an edge `(a, b)` says that node `b` needs node `a`. Duplicate edges count once.
     pub fn new(cells: Vec<CellId>, edges: &[(u32, u32)]) -> Result<Graph, GraphError> {
         if cells.is_empty() {
             return Err(GraphError::Empty);
@@ -237,8 +228,8 @@ impl Graph {
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
     }
 
-    /// A tree of `leaf` cells where a node has no children and `internal` cells elsewhere. Each leaf is a subgraph, and
-    /// so are all internal nodes together: a node's parent is internal, so that they hang together up to the root.
+    /// A tree of `leaf` cells and, at nodes with children, `internal` cells. Each leaf is a subgraph, and all internal
+    /// nodes together are one, since every parent is internal.
     pub fn from_tree(tree: &Tree, leaf: CellId, internal: CellId) -> Graph {
         assert_ne!(leaf, internal, "leaves and internal nodes are cells of two types");
         let children = tree.child_counts();
@@ -257,8 +248,8 @@ impl Graph {
         Graph::assemble(cells, Edges::Parents(tree.parents().into()), subgraph_of, depths)
     }
 
-    /// A tree whose cells follow from the number of each node's children. Nodes of one type that hang together are one
-    /// subgraph: what is left of a tree when its subgraphs shrink to a node each is a tree, so that none waits for itself.
+    /// A tree whose cells depend on the number of a node's children. Connected nodes of one type are a subgraph.
+    /// Contracting subgraphs of a tree leaves a tree, so no subgraph waits for itself.
     pub fn from_tree_by_children(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
         let children = tree.child_counts();
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
@@ -268,7 +259,7 @@ impl Graph {
         Graph::assemble(cells, edges, subgraph_of, depths)
     }
 
-    /// Counts what the cut implies: inputs inside and outside of each subgraph, and where each can begin.
+    /// Derives what follows from the cut: the inputs of each subgraph and its entries.
     fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
         let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
         let mut inner_inputs = vec![0u32; cells.len()];
@@ -306,23 +297,21 @@ impl Graph {
         Graph { cells, edges, inner_inputs: inner_inputs.into(), subgraph_of, subgraphs, depths, inputs }
     }
 
-    /// The number of nodes.
     #[allow(clippy::len_without_is_empty)] // a graph has at least one node
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// The cell type of each node.
     pub fn cells(&self) -> &[CellId] {
         &self.cells
     }
 
-    /// The nodes that need this one, in the order of their indices.
+    /// The nodes that need this one, ascending.
     pub fn successors(&self, node: u32) -> &[u32] {
         self.edges.of(node)
     }
 
-    /// The nodes that this one needs, in the order of their indices.
+    /// The nodes that this one needs, ascending.
     pub fn inputs(&self, node: u32) -> &[u32] {
         let inputs = self.inputs.get_or_init(|| {
             let mut edges: Vec<(u32, u32)> = (0..self.len() as u32)
@@ -339,12 +328,11 @@ impl Graph {
         &self.inner_inputs
     }
 
-    /// The subgraph of each node.
     pub fn subgraph_of(&self) -> &[u32] {
         &self.subgraph_of
     }
 
-    /// The subgraphs, numbered by their lowest node.
+    /// Numbered by their lowest node.
     pub fn subgraphs(&self) -> &[Subgraph] {
         &self.subgraphs
     }
@@ -369,7 +357,7 @@ impl Edges {
 }
 
 impl Lists {
-    /// The second node of each pair, listed under the first; the pairs are sorted.
+    /// Lists the second node of each pair under the first; the pairs are sorted.
     fn of_sorted(nodes: usize, pairs: &[(u32, u32)]) -> Lists {
         let mut offsets = vec![0u32; nodes + 1];
         for (node, _) in pairs {
@@ -387,7 +375,7 @@ impl Lists {
     }
 }
 
-/// All nodes, each behind the nodes that it needs.
+/// All nodes, each after its inputs.
 fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphError> {
     let mut missing = vec![0u32; cells.len()];
     for node in 0..cells.len() as u32 {
@@ -409,8 +397,8 @@ fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphE
     if order.len() < cells.len() { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
 }
 
-/// A cycle among the nodes that still miss an input. Each of them has a predecessor among them, so walking backwards must
-/// come back to a node that was passed.
+/// Finds a cycle among the nodes that still miss an input. Each has a predecessor among them, so walking backwards must
+/// return to a node.
 fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
     let stuck = |node: u32| missing[node as usize] > 0;
     let mut before = vec![u32::MAX; missing.len()];
@@ -448,7 +436,7 @@ fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
     depth.into()
 }
 
-/// The height of each node over its deepest leaf, by taking leaves off the tree one after another.
+/// The height of each node over its deepest leaf, by removing leaves one after another.
 fn heights(tree: &Tree, children: &[u32]) -> Box<[u32]> {
     let mut missing = children.to_vec();
     let mut height = vec![0u32; tree.len()];

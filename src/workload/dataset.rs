@@ -1,7 +1,7 @@
-//! Datasets: where shapes are drawn from, without arrival times.
+//! Datasets: the shapes that requests are drawn from, without arrival times.
 //!
 //! A dataset is a file (a histogram of lengths, a joint histogram of source and target lengths, or a list of trees), a
-//! constant, or a generator. All but the generator of trees are a table of shapes with a weight each.
+//! constant, or a generator. All but the generator of trees are a table of shapes with weights.
 
 mod files;
 
@@ -21,7 +21,6 @@ use crate::error::{Context, Error, Result};
 /// The most leaves of a `complete-tree`.
 const MAX_COMPLETE_LEAVES: u32 = 1 << 20;
 
-/// What shapes are drawn from.
 #[derive(Debug)]
 pub struct Dataset {
     /// As the user named it, for messages.
@@ -37,7 +36,7 @@ enum Shapes {
     Treebank { leaves: Shares<u32>, trees: Box<Treebank> },
 }
 
-/// Which family of shapes a model takes, and so which files.
+/// The shapes that a model takes, which determine the kind of file.
 enum Family {
     Lengths(fn(u32) -> Shape),
     Pairs,
@@ -62,7 +61,7 @@ impl Family {
         }
     }
 
-    /// What a file for this family holds.
+    /// The content of a file for this family.
     fn file(&self) -> &'static str {
         match self {
             Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
@@ -76,14 +75,14 @@ impl Family {
 impl Dataset {
     /// Opens a dataset for a model. `spec` is one of
     ///
-    /// - a path, resolved with `find`: a CSV file with the header `length,count` or, under any other ending than `.csv`, a
-    ///   text with one sentence a line (chains, or tokens for `dnn:NAME`); a CSV file with the header
-    ///   `src_len,tgt_len,count` (seq2seq); or trees in one of the [notations](super::treebanks::Notation) that treebanks
-    ///   have;
-    /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or
-    ///   `constant:tree:3 3 0`;
+    /// - a path, resolved with `find`: a CSV file with the header `length,count`, or with another ending than `.csv` a
+    ///   text with one sentence per line (chains, or tokens for `dnn:NAME`); a CSV file with the header
+    ///   `src_len,tgt_len,count` (seq2seq); or trees in one of the [notations](super::treebanks::Notation) of
+    ///   treebanks;
+    /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or `constant:tree:3 3
+    ///   0`;
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
-    /// - `generator:graphs`, the graphs that the file of a graph model lists, by their weights;
+    /// - `generator:graphs`, the graphs in a graph model's file, by their weights;
     /// - `generator:NAME`, one of [`generators::NAMES`].
     ///
     /// # Errors
@@ -104,14 +103,14 @@ impl Dataset {
         Ok(Dataset { spec: spec.to_string(), shapes })
     }
 
-    /// Draws `n` shapes, with replacement. Shapes longer than `max_length` are left out, the others keep their
-    /// proportions; the length is that of the longer side for seq2seq and the number of leaves for trees.
+    /// Draws `n` shapes with replacement. Shapes longer than `max_length` (by [`cut_length`]) are left out; the others
+    /// keep their proportions.
     ///
-    /// A table is sorted by length and takes one number of `rng` for each shape, so that one stream draws long
-    /// requests at the same places from any histogram.
+    /// A table is sorted by length and takes one random number per shape, so that one stream draws long requests at the
+    /// same places from any histogram.
     ///
     /// # Errors
-    /// When no shape is short enough.
+    /// No shape is short enough.
     pub fn sample(&self, n: usize, max_length: Option<u32>, rng: &mut Stream) -> Result<Arc<[Shape]>> {
         let limit = max_length.unwrap_or(u32::MAX);
         match &self.shapes {
@@ -162,7 +161,7 @@ impl Dataset {
     }
 }
 
-/// The length that `max_length` limits.
+/// The length that `max_length` limits: the longer side for seq2seq, leaves for trees.
 pub fn cut_length(shape: &Shape) -> u32 {
     match shape {
         Shape::Seq2Seq { source, target } => *source.max(target),
@@ -236,7 +235,7 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
     }
 }
 
-/// The dataset is sound, but not for this model.
+/// The dataset is valid, but not for this model.
 fn not_for(model: &Model, family: &Family, what: &str) -> Error {
     let way_out = match family {
         Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
@@ -258,7 +257,6 @@ mod tests {
         Dataset::open(spec, &Model::parse(model).unwrap(), &|path| PathBuf::from(path))
     }
 
-    /// Opens a dataset file with this text.
     fn open_text(text: &str, model: &str) -> Result<Dataset> {
         open_named("data.csv", text, model)
     }
@@ -340,7 +338,7 @@ mod tests {
         ] {
             assert_eq!(open_named(name, text, model).unwrap().histogram(), histogram, "{name}");
         }
-        // Trees are no sentences, and a text is no CSV file.
+        // Trees are not sentences, and a text is not a CSV file.
         for (name, text, message) in [
             ("dev.txt", "(3 (2 good) (2 film))\n", "line 1: is a tree, but the model lstm takes"),
             ("a.parents", "3 3 0\n", "line 1: is a tree, but the model lstm takes"),

@@ -1,4 +1,4 @@
-//! What a trace is like: how fast and how evenly its requests come, and how long they are.
+//! Statistics of a trace: the rate and evenness of its arrivals, and the lengths of its requests.
 
 use serde::Serialize;
 
@@ -6,82 +6,64 @@ use super::shape::{Shape, Tree};
 use super::trace::Trace;
 use crate::units::Nanos;
 
-/// The description of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// The number of requests.
     pub requests: usize,
-    /// From the first arrival to the last, in seconds.
+    /// From the first arrival to the last.
     pub span_s: f64,
-    /// Gaps per second of the span; none when all requests arrive at once.
+    /// Gaps per second of the span; none if all requests arrive at once.
     pub rate_rps: Option<f64>,
-    /// Standard deviation of the gaps over their mean; none when all requests arrive at once.
+    /// Standard deviation of the gaps over their mean; none if all requests arrive at once.
     pub gap_cv: Option<f64>,
     /// The busiest window.
     pub peak: Option<Peak>,
-    /// How many requests there are of each kind of shape, most first.
+    /// Requests of each kind of shape, most first.
     pub kinds: Vec<Kind>,
-    /// What there is to say of lengths, by kind of shape.
     pub lengths: Vec<Lengths>,
-    /// How many requests have a length within the bounds, for equal ranges of the [length](Shape::length).
+    /// Requests per range of [lengths](Shape::length).
     pub histogram: Vec<Bin>,
 }
 
-/// The requests of one kind of shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Kind {
-    /// The kind's name, as in the trace.
     pub kind: &'static str,
-    /// How many requests are of it.
     pub requests: usize,
 }
 
 /// The busiest window of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Peak {
-    /// Its length in seconds.
     pub window_s: f64,
-    /// Requests per second within.
     pub rate_rps: f64,
-    /// That rate over the mean rate.
+    /// The rate over the mean rate.
     pub over_mean: f64,
 }
 
-/// The distribution of one figure of the shapes.
+/// The distribution of one property of the shapes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lengths {
-    /// What is measured.
     pub what: &'static str,
-    /// The arithmetic mean.
     pub mean: f64,
-    /// The standard deviation.
     pub sd: f64,
-    /// The smallest.
     pub min: u32,
-    /// The least value that half of the requests do not exceed; so too for the others.
+    /// The least value that at least half of the values do not exceed.
     pub p50: u32,
-    /// 90 of 100 do not exceed it.
     pub p90: u32,
-    /// 99 of 100 do not exceed it.
     pub p99: u32,
-    /// The largest.
     pub max: u32,
 }
 
-/// One range of a histogram.
+/// One range of a histogram, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bin {
-    /// The least length in it.
     pub from: u32,
-    /// The greatest length in it.
     pub to: u32,
-    /// How many requests have such a length.
     pub count: usize,
 }
 
 impl Description {
-    /// Describes a trace. Without a `window` the busiest second is looked for; in a span of less than ten seconds the
-    /// longest of 100 ms, 10 ms and so on that it holds ten times.
+    /// Describes a trace. By default the peak is that of a second; in a span of less than ten seconds, of the longest
+    /// of 100 ms, 10 ms and so on that fits ten times.
     pub fn of(trace: &Trace, window: Option<Nanos>) -> Description {
         let span = match &trace.arrivals[..] {
             [first, .., last] => *last - *first,
@@ -114,7 +96,7 @@ fn gap_cv(arrivals: &[Nanos]) -> Option<f64> {
     (mean > 0.0).then_some(sd / mean)
 }
 
-/// The window with the most arrivals, of all windows that begin with one.
+/// The window with the most arrivals, among those that begin with one.
 fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
     let mut end = 0;
     let mut most = 0;
@@ -141,7 +123,7 @@ fn kinds(shapes: &[Shape]) -> Vec<Kind> {
 }
 
 fn length_statistics(shapes: &[Shape]) -> Vec<Lengths> {
-    /// What is measured, of the shapes that have it.
+    /// A property of the shapes that have it.
     type Figure = (&'static str, fn(&Shape) -> Option<u32>);
     let figures: [Figure; 7] = [
         ("chain steps", |shape| if let Shape::Chain(n) = shape { Some(*n) } else { None }),
@@ -162,7 +144,7 @@ impl Lengths {
     fn of(what: &'static str, mut values: Vec<u32>) -> Option<Lengths> {
         let (mean, sd) = mean_and_sd(values.iter().map(|value| f64::from(*value)))?;
         values.sort_unstable();
-        // The nearest rank: the first value that the share of requests does not exceed, in whole numbers.
+        // The nearest rank, in integers.
         let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Some(Lengths {
             what,
@@ -177,7 +159,7 @@ impl Lengths {
     }
 }
 
-/// The edges between the root and its farthest leaf. The nodes may stand in any order.
+/// The edges between the root and its farthest leaf. Nodes may be in any order.
 pub fn height(tree: &Tree) -> u32 {
     const UNKNOWN: u32 = u32::MAX;
     let parents = tree.parents();
@@ -201,7 +183,7 @@ pub fn height(tree: &Tree) -> u32 {
     depth.into_iter().max().unwrap_or(0)
 }
 
-/// Mean and population standard deviation; none of nothing.
+/// Mean and population standard deviation; `None` without values.
 fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     let n = values.clone().count() as f64;
     if n == 0.0 {
@@ -212,7 +194,7 @@ fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> 
     Some((mean, variance.sqrt()))
 }
 
-/// Counts lengths, which ascend, in equal ranges of a round width, twenty at most.
+/// Counts ascending lengths in at most twenty equal ranges of a round width.
 fn histogram(lengths: &[u32]) -> Vec<Bin> {
     const MOST_BINS: u32 = 20;
     let Some(&longest) = lengths.last() else { return Vec::new() };

@@ -1,8 +1,7 @@
-//! Shapes without data: distributions of lengths and trees, fitted to public corpora.
+//! Synthetic shapes: distributions of lengths and trees, fitted to public corpora.
 //!
-//! A fitted distribution is written out as the share of each length, so that a generator is sampled, cut at a maximum
-//! length and plotted just as a measured histogram is. The parameters and how well they fit stand in
-//! `traces/README.md`.
+//! A fitted distribution is a list of each length's share, so that it is sampled, cut and plotted like a measured
+//! histogram. `traces/README.md` gives the parameters and the quality of the fits.
 
 use rand::RngExt;
 use rand_distr::{Beta, Distribution};
@@ -11,13 +10,13 @@ use statrs::function::erf::erf;
 use super::random::Stream;
 use super::shape::Tree;
 
-/// The names of the generators, as in `generator:NAME`.
+/// The generators, as in `generator:NAME`.
 pub const NAMES: [&str; 6] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank", "graphs"];
 
-/// A value and its share; the shares need not sum to 1.
+/// Values and their shares, which need not sum to 1.
 pub type Shares<T> = Vec<(T, f64)>;
 
-/// Shares below this are left out: no run draws enough requests to see one.
+/// Smaller shares are left out: no run draws enough requests to see one.
 const NEGLIGIBLE: f64 = 1e-12;
 
 /// Words of an English Europarl sentence: negative binomial, mean 24.6.
@@ -30,8 +29,8 @@ pub fn europarl_de() -> Shares<u32> {
     negative_binomial(2.417, 0.1021)
 }
 
-/// Words of a German sentence and its English translation: the German side as in [`europarl_de`], and the logarithm of
-/// the ratio of the lengths normal, with parameters that depend on the German length.
+/// Words of a German sentence, as [`europarl_de`], and of its English translation: the logarithm of their ratio is
+/// normal, with parameters that depend on the German length.
 pub fn europarl_de_en() -> Shares<(u32, u32)> {
     europarl_de()
         .into_iter()
@@ -42,8 +41,8 @@ pub fn europarl_de_en() -> Shares<(u32, u32)> {
         .collect()
 }
 
-/// Sentence lengths with the mean (24), the share below 100 words and the longest sentence (330) that BatchMaker's
-/// section 7.1 gives: one sentence in a thousand comes from an exponential tail above 100 words.
+/// Sentence lengths with BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one
+/// sentence in a thousand is from an exponential tail above 100 words.
 pub fn paper_lstm() -> Shares<u32> {
     const LONGEST: u32 = 330;
     const TAIL_SHARE: f64 = 0.001;
@@ -91,7 +90,7 @@ fn translations(source: u32) -> Shares<u32> {
         32..64 => (0.062, 0.155),
         _ => (0.0, 0.114),
     };
-    // The share of targets that round to less than `target + 1/2`.
+    // The share of targets below `target + 1/2`.
     let below = |target: u32| {
         let z = ((f64::from(target) + 0.5) / f64::from(source)).ln() - mean;
         0.5 * (1.0 + erf(z / (sd * std::f64::consts::SQRT_2)))
@@ -112,7 +111,7 @@ fn translations(source: u32) -> Shares<u32> {
 /// Binary constituency trees like those of the Stanford Sentiment Treebank.
 ///
 /// A span of words is split at random until single words are left. Short constituents hang off long ones more often
-/// than an even split would have it, which makes the trees about twice as high as complete ones.
+/// than with even splits, so the trees are about twice as high as complete ones.
 #[derive(Debug)]
 pub struct Treebank {
     splits: [Split; 7],
@@ -124,9 +123,9 @@ struct Split {
     up_to: u32,
     /// The probability that the left part is a single leaf.
     left_single: f64,
-    /// The probability that the right part is, and the left one is not.
+    /// The probability that only the right part is a single leaf.
     right_single: f64,
-    /// Where the cut lies when neither part is a single leaf.
+    /// Where the span is cut if neither part is a single leaf.
     cut: Beta<f64>,
 }
 
@@ -137,7 +136,6 @@ impl Default for Treebank {
 }
 
 impl Treebank {
-    /// The fitted splits.
     pub fn new() -> Self {
         let split = |up_to, left_single, right_single, a, b| Split {
             up_to,
@@ -165,7 +163,7 @@ impl Treebank {
         shares
     }
 
-    /// A tree of so many leaves, in post-order.
+    /// A random tree in post-order.
     pub fn tree(&self, leaves: u32, rng: &mut Stream) -> Tree {
         binary_tree(leaves, &mut |span| self.left_part(span, rng))
     }
@@ -187,13 +185,12 @@ impl Treebank {
     }
 }
 
-/// A binary tree of so many leaves, at least 1, whose halves differ by one leaf at most: complete where the number is a
-/// power of two. In post-order.
+/// A binary tree whose halves differ by at most one leaf, complete for powers of two. In post-order.
 pub fn complete_tree(leaves: u32) -> Tree {
     binary_tree(leaves, &mut |span| span.div_ceil(2))
 }
 
-/// A binary tree in post-order; `left_part` says how many leaves of a span go to the left.
+/// A binary tree in post-order; `left_part` gives the leaves of a span's left part.
 fn binary_tree(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32) -> Tree {
     let mut parents = Vec::with_capacity(2 * leaves as usize - 1);
     grow(leaves, left_part, &mut parents);
@@ -293,7 +290,7 @@ mod tests {
         let pairs = europarl_de_en();
         let source = statistics(pairs.iter().map(|((source, _), share)| (*source, *share)));
         let target = statistics(pairs.iter().map(|((_, target), share)| (*target, *share)));
-        // The pairs of the corpus have means 23.1 and 25.5, a ratio of 1.10; the generator's German side is that of the
+        // The corpus's pairs have means 23.1 and 25.5, a ratio of 1.10; the generator's German side is that of the
         // larger, uncut corpus.
         assert!((source.mean - 22.3).abs() < 0.05);
         assert!((target.mean / source.mean - 25.5 / 23.1).abs() < 0.02, "{}", target.mean / source.mean);
@@ -325,7 +322,7 @@ mod tests {
         }
         heights.sort_unstable();
         let mean = heights.iter().sum::<u32>() as f64 / heights.len() as f64;
-        // 9.91 in data drawn at the fit; the standard error of 20,000 trees is 0.03.
+        // 9.91 in data drawn from the fit; the standard error of 20,000 trees is 0.03.
         assert!((mean - 9.88).abs() < 0.12, "mean height {mean}");
         assert!(heights[heights.len() * 99 / 100].abs_diff(20) <= 1);
     }

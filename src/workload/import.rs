@@ -1,7 +1,6 @@
-//! Traces and shapes in the formats in which others publish them.
+//! Reads published traces and shapes in their own formats.
 //!
-//! Columns are found by their names, whatever their case and order, so that files with further columns are read as
-//! well.
+//! Columns are found by name, in any case and order; other columns are ignored.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -22,13 +21,13 @@ pub enum Format {
     BurstGpt,
     /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional
     Csv,
-    /// A sentence a line; its length is the number of words between spaces
+    /// A sentence per line; its length is the number of words between spaces
     Sentences,
-    /// A tree a line: the 1-based parent of each node, 0 for the root, as in SICK's .parents files
+    /// A tree per line: the 1-based parent of each node, 0 for the root, as in SICK's .parents files
     Parents,
-    /// The s-expressions of the Stanford and the Penn treebank
+    /// The s-expressions of the Stanford and Penn treebanks
     Treebank,
-    /// CoNLL-U: a word a line, whose head is its parent in the tree
+    /// CoNLL-U: a word per line, whose head is its parent in the tree
     Conllu,
 }
 
@@ -37,7 +36,7 @@ pub enum Format {
 pub enum Kind {
     /// A chain as long as the input
     Chain,
-    /// The input's and the output's length
+    /// The lengths of input and output
     Seq2seq,
     /// One pass over an input of this many tokens
     Tokens,
@@ -45,21 +44,20 @@ pub enum Kind {
     Tree,
 }
 
-/// What an import read.
+/// The result of an import.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// The shape of each request.
     pub shapes: Arc<[Shape]>,
-    /// When each arrives, the first at zero; none for formats without times.
+    /// The first at zero; `None` for formats without times.
     pub arrivals: Option<Arc<[Nanos]>>,
-    /// Rows left out because their input or output, where it is needed, has length 0.
+    /// Rows left out because a length of theirs is 0.
     pub skipped: usize,
     /// Whether the rows had to be sorted by time.
     pub sorted: bool,
 }
 
 impl Imported {
-    /// The trace, where the format has times.
+    /// The trace, if the format has times.
     pub fn into_trace(self) -> Option<Trace> {
         Some(Trace { arrivals: self.arrivals?, shapes: self.shapes })
     }
@@ -75,10 +73,7 @@ struct Columns {
 }
 
 impl Format {
-    /// Tells a timed format by its header.
-    ///
-    /// # Errors
-    /// When no header fits; formats without one have to be named.
+    /// Finds a timed format by its header.
     pub fn of_header(first_line: &str) -> Result<Format> {
         let names: Vec<String> = first_line.split(',').map(normalized).collect();
         [Format::Azure, Format::BurstGpt, Format::Csv]
@@ -132,7 +127,7 @@ impl Format {
     /// a tree.
     ///
     /// # Errors
-    /// A missing column, a broken row (with its line and value), a kind that the format can't give, no request at all.
+    /// A missing column, a broken row (with its line and value), a kind that the format can't give, or no requests.
     pub fn read(self, input: impl Read, kind: Option<Kind>) -> Result<Imported> {
         let imported = match (self, self.columns()) {
             (_, Some(columns)) => read_timed(input, &columns, kind)?,
@@ -209,7 +204,7 @@ fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result
     Ok(Imported { shapes, arrivals: Some(arrivals), skipped, sorted })
 }
 
-/// A number of tokens; 0 stands for a request that failed. Some files write whole numbers as `12.0`.
+/// A number of tokens; 0 means that a request failed. Some files write whole numbers as `12.0`.
 fn tokens(text: &str) -> Option<u32> {
     text.strip_suffix(".0").unwrap_or(text).parse().ok().filter(|n| *n <= MAX_LENGTH)
 }
@@ -220,7 +215,7 @@ fn read_text(mut input: impl Read) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
 }
 
-/// The line that a record stands on. The reader's own count does not see empty lines before it.
+/// The line of a record. The reader's own count ignores preceding empty lines.
 fn line_of(text: &str, record: &csv::StringRecord) -> usize {
     let start = record.position().map_or(0, |position| position.byte() as usize);
     let empty = text[start..].len() - text[start..].trim_start_matches(['\r', '\n']).len();
@@ -248,8 +243,7 @@ fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
     Ok(Imported { shapes, arrivals: None, skipped, sorted: false })
 }
 
-/// The length of each sentence of a text that has one on every line, in words between blanks. Lines without a word are left
-/// out.
+/// The length of each sentence of a text with one per line, in words between blanks. Lines without words are left out.
 pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
     let text = text.trim_start_matches('\u{feff}');
     text.lines().map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32).filter(|words| *words > 0)
@@ -304,8 +298,7 @@ fn offset(text: &str) -> Option<i64> {
     Some(sign * (hours * 60 + minutes))
 }
 
-/// Days from the first of January 1970 in the Gregorian calendar. Years are counted from March, so that the leap day
-/// comes last.
+/// Days since 1 January 1970 in the Gregorian calendar. Years begin in March, so that the leap day comes last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let leap_days = year / 4 - year / 100 + year / 400;

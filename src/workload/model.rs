@@ -1,4 +1,4 @@
-//! Models: which cells a network has, and how a shape unfolds to a graph of them.
+//! Models: their cells, and how a request's shape unfolds to a graph of cells.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -14,40 +14,39 @@ use crate::units::CellId;
 /// The network that requests run through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// A chain of `lstm` cells, one for each step (BatchMaker, section 7.2).
+    /// A chain of `lstm` cells, one per step (BatchMaker, section 7.2).
     Lstm,
     /// A chain of `gru` cells.
     Gru,
-    /// `encoder` cells over the source, then `decoder` cells, fed back (BatchMaker, figure 12).
+    /// `encoder` cells over the source, then `decoder` cells (BatchMaker, figure 12).
     Seq2Seq,
-    /// `leaf` cells under `internal` cells (BatchMaker, figure 2).
+    /// `leaf` cells below `internal` cells (BatchMaker, figure 2).
     TreeLstm,
-    /// `leaf` cells under `internal` cells that take any number of children and, as leaves do, a word (JIT dynamic
+    /// `leaf` cells below `internal` cells that take any number of children and, as leaves do, a word (JIT dynamic
     /// batching, table 2).
     ChildSumTreeLstm,
-    /// The same, with a cell type for each number of children up to this one, `internal1`, `internal2` and so on, so that only nodes
-    /// of equally many children run together.
+    /// The same with a cell type for each number of children up to this one (`internal1`, `internal2`, …), so that only
+    /// nodes with equally many children run together.
     ChildSumByArity(u8),
-    /// Cells and an unfolding of one's own.
+    /// Cells and an unfolding from a JSON file.
     Graph(Arc<GraphModel>),
-    /// A feed-forward network: one cell of its own name, whose time may depend on the number of tokens.
+    /// A feed-forward network as a single cell of this name, whose time may depend on the number of tokens.
     Dnn(String),
-    /// A feed-forward network whose file lists its operators: a cell each, one behind the other.
+    /// A feed-forward network as a chain of the operators in its file, a cell type each.
     Network(Arc<Dnn>),
 }
 
-/// One cell type of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellType {
-    /// The name, as in cost tables.
+    /// As in cost tables.
     pub name: String,
-    /// Higher runs first where a policy has priorities: what stands later in the graph (BatchMaker, section 4.3).
+    /// Higher runs first in policies with priorities: cells later in the graph (BatchMaker, section 4.3).
     pub priority: i32,
-    /// Every subgraph of this type is a chain, so that it always has exactly one ready node.
+    /// Every subgraph of this type is a chain, so it always has exactly one ready node.
     pub chain: bool,
-    /// The time of a cell depends on the size of its input.
+    /// The time of the cell depends on the size of its input.
     pub sized: bool,
-    /// The batch sizes that the device has, ascending: a batch runs padded to the next of them. Empty where it has all.
+    /// The batch sizes that the device has, ascending; batches are padded to the next one. Empty if it has all.
     pub batches: Vec<u32>,
 }
 
@@ -55,21 +54,21 @@ pub struct CellType {
 pub const KNOWN: &str =
     "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE";
 
-/// How the name of a graph model begins; its file follows.
+/// The prefix of graph models, followed by a file.
 const GRAPH: &str = "graph:";
 
-/// How the name of a feed-forward network begins; its cell follows, or its file, which ends in [`LISTED`].
+/// The prefix of feed-forward networks, followed by a cell's name or by a file, which ends in [`LISTED`].
 const DNN: &str = "dnn:";
 const LISTED: &str = ".csv";
 
-/// The most children that a cell type of its own can be asked for: the numbers in the names have at most two digits.
+/// Numbers in cell names have at most two digits.
 const MAX_ARITY: u8 = 99;
 
 impl Model {
-    /// The model of this name, or the one that a file describes, which `find` leads to.
+    /// The model of this name. `find` locates the file of a model that is described by one.
     ///
     /// # Errors
-    /// Lists the known names; or what is wrong with the file, and where.
+    /// Lists the known names, or names the place of the mistake in the file.
     pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
         if let Some(file) = name.strip_prefix(GRAPH) {
             return Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?)));
@@ -80,10 +79,7 @@ impl Model {
         }
     }
 
-    /// The model of this name, if it is one that needs no file.
-    ///
-    /// # Errors
-    /// Lists the known names.
+    /// The model of this name, if it needs no file.
     pub fn parse(name: &str) -> Result<Model, String> {
         match name {
             "lstm" => Ok(Model::Lstm),
@@ -109,7 +105,7 @@ impl Model {
         }
     }
 
-    /// The model's name, as a scenario gives it.
+    /// The name in a scenario.
     pub fn name(&self) -> String {
         match self {
             Model::Lstm => "lstm".into(),
@@ -124,7 +120,7 @@ impl Model {
         }
     }
 
-    /// The model's cell types in the order of their names, which is that of their [`CellId`]s.
+    /// The model's cell types, sorted by name; their place is their [`CellId`].
     pub fn cell_types(&self) -> Vec<CellType> {
         let cell = |name: &str, priority, chain, sized| CellType {
             name: name.into(),
@@ -141,7 +137,7 @@ impl Model {
                 vec![cell("internal", 1, false, false), cell("leaf", 0, true, false)]
             }
             Model::ChildSumByArity(most) => {
-                // As many digits everywhere, so that the order of the names is that of the numbers.
+                // Equally many digits, so that names sort as numbers do.
                 let digits = most.to_string().len();
                 let internal = |children| cell(&format!("internal{children:0digits$}"), 1, false, false);
                 (1..=*most).map(internal).chain([cell("leaf", 0, true, false)]).collect()
@@ -152,12 +148,11 @@ impl Model {
         }
     }
 
-    /// Whether all of its requests are sequences, one cell behind the other, so that they can be padded.
+    /// Whether all of its requests are sequences of cells, which can be padded.
     pub fn is_sequence(&self) -> bool {
         !self.takes_trees() && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
 
-    /// Whether its requests are trees.
     pub fn takes_trees(&self) -> bool {
         match self {
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => true,
@@ -166,7 +161,7 @@ impl Model {
         }
     }
 
-    /// Its operators in the order in which they run, if it is a network that a file lists.
+    /// The network, if it is listed in a file.
     pub fn network(&self) -> Option<&Dnn> {
         match self {
             Model::Network(network) => Some(network),
@@ -174,7 +169,7 @@ impl Model {
         }
     }
 
-    /// The file that describes it, as the user named it and where it was found; `None` for a model that needs none.
+    /// The file that describes it, as the user named it and as found.
     pub fn file(&self) -> Option<(&str, &Path)> {
         match self {
             Model::Graph(graph) => Some((graph.given(), graph.path())),
@@ -183,7 +178,6 @@ impl Model {
         }
     }
 
-    /// What its file says, if it is a graph model.
     pub fn graph_model(&self) -> Option<&GraphModel> {
         match self {
             Model::Graph(graph) => Some(graph),
@@ -194,7 +188,7 @@ impl Model {
     /// Whether it has cells for every node of a tree.
     ///
     /// # Errors
-    /// Names the node that has too many children, and the models that have cells for it.
+    /// Names the first node with too many children, and the models that take it.
     pub fn check_tree(&self, tree: &Tree) -> Result<(), String> {
         let Model::ChildSumByArity(most) = self else { return Ok(()) };
         match tree.child_counts().iter().enumerate().find(|(_, children)| **children > u32::from(*most)) {
@@ -234,14 +228,13 @@ impl Model {
 #[derive(Debug)]
 pub struct Unfolder<'a> {
     model: &'a Model,
-    // Looked up, never iterated: their order reaches no result.
+    // Looked up, never iterated, so that their order does not matter.
     trees: HashMap<*const Tree, Arc<Graph>>,
-    /// Of a model that a file describes, by the kind of the shape and its sizes, or the place of its tree.
+    /// For models from files: by the kind of the shape and its sizes, or the address of its tree.
     unfolded: HashMap<(Discriminant<Shape>, (usize, usize)), CellGraph>,
 }
 
 impl<'a> Unfolder<'a> {
-    /// An unfolder for one model.
     pub fn new(model: &'a Model) -> Self {
         Unfolder { model, trees: HashMap::new(), unfolded: HashMap::new() }
     }
@@ -249,7 +242,7 @@ impl<'a> Unfolder<'a> {
     /// The cell graph of one request.
     ///
     /// # Errors
-    /// A shape that the model does not take; the message names those that it does.
+    /// The model does not take this kind of shape; lists those that it takes.
     pub fn unfold(&mut self, shape: &Shape) -> Result<CellGraph, String> {
         match (self.model, shape) {
             (Model::Lstm | Model::Gru, Shape::Chain(n) | Shape::Tokens(n)) => Ok(CellGraph::chain(CellId(0), *n)),
@@ -281,7 +274,7 @@ impl<'a> Unfolder<'a> {
         }
     }
 
-    /// As a graph model's file says. A chain by a rule costs less to make than to look up.
+    /// By a graph model's rule. A chain is faster to make than to look up.
     fn of_graph_model(&mut self, model: &GraphModel, shape: &Shape) -> Result<CellGraph, String> {
         let unfold = || model.unfold(shape).unwrap_or_else(|| Err(not_taken(self.model, shape)));
         let sizes = match shape {
@@ -300,7 +293,7 @@ impl<'a> Unfolder<'a> {
         Ok(unfolded)
     }
 
-    /// The graph of a tree, made when the tree is met for the first time.
+    /// The graph of a tree, built when the tree first occurs.
     fn of_tree(&mut self, tree: &Arc<Tree>, make: impl FnOnce(&Tree) -> Graph) -> CellGraph {
         let graph = self.trees.entry(Arc::as_ptr(tree)).or_insert_with(|| Arc::new(make(tree)));
         CellGraph::Graph(Arc::clone(graph))
@@ -339,13 +332,13 @@ mod tests {
         let model = Model::parse("childsum-tree-lstm:3").unwrap();
         let names: Vec<String> = model.cell_types().into_iter().map(|cell| cell.name).collect();
         assert_eq!(names, ["internal1", "internal2", "internal3", "leaf"]);
-        // Node 5 has the children 1 to 3, node 6 the nodes 4 and 5, and nodes 7 and 8 hang over it one above the other.
+        // Node 5 has the children 1 to 3, node 6 the children 4 and 5, node 7 only node 6, and node 8 only node 7.
         let shape: Shape = "tree:5 5 5 6 6 7 8 0".parse().unwrap();
         let CellGraph::Graph(graph) = Unfolder::new(&model).unfold(&shape).unwrap() else { panic!("a graph") };
         let cells: Vec<&str> = graph.cells().iter().map(|cell| names[cell.index()].as_str()).collect();
         let [leaf, one] = ["leaf", "internal1"];
         assert_eq!(cells, [leaf, leaf, leaf, leaf, "internal3", "internal2", one, one]);
-        // Only the last two are of one type and hang together.
+        // Only the last two are of one type and connected.
         assert_eq!(graph.subgraph_of(), [0, 1, 2, 3, 4, 5, 6, 6]);
     }
 

@@ -1,9 +1,8 @@
-//! Operators: what a cell is made of, for systems that batch below the level of cells (DyNet, JIT dynamic batching).
+//! Operators: the parts of a cell, for systems that batch below cells (DyNet, JIT dynamic batching).
 //!
-//! An operator is one node of the graph that such a system builds: a product with a weight matrix, an elementwise function, a
-//! slice. `built_in` has the lists of the models that come with batchlab, `from_file` makes those of graph models, [`catalogue`]
-//! numbers the operators of a model, so that
-//! tasks and logs can name them, [`depth`] says how deep each stands in a request's graph of operators.
+//! An operator is one node of the graph that such a system builds: a product with a weight matrix, an elementwise
+//! function, a slice. `built_in` lists those of the built-in models, `from_file` those of graph models. [`catalogue`]
+//! gives them ids for tasks and logs, and [`depth`] is their depth in a request's graph of operators.
 
 mod built_in;
 pub mod catalogue;
@@ -12,23 +11,21 @@ mod from_file;
 
 use super::model::Model;
 
-/// One operator of a cell. The last operator of a list gives the cell's state to whatever comes behind it.
+/// One operator of a cell. The last one of a list gives the cell's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// Its name, of which a cell has no second.
+    /// Unique within the cell.
     pub name: String,
-    /// What it does.
     pub kind: Kind,
-    /// How often it is there for one node, and over how many rows it runs.
+    /// How often it occurs per node, and over how many rows it runs.
     pub rows: Rows,
-    /// What it takes, in this order.
     pub inputs: Vec<Source>,
-    /// The numbers of a row that it gives, and those of a row that it takes (all inputs together); for [`Kind::Lookup`] the rows
-    /// of its table.
+    /// The width of an output row and the width of all inputs together; for [`Kind::Lookup`] the second is the number
+    /// of the table's rows.
     pub shape: [u32; 2],
 }
 
-/// What an operator does. Weights go by their names: operators of two cells with one weight share it.
+/// Weights have names: operators of two cells with the same weight share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// A product with a weight matrix.
@@ -36,64 +33,59 @@ pub enum Kind {
         /// The matrix, of [`Operator::shape`].
         weight: String,
     },
-    /// A product with a weight matrix, and a bias added.
+    /// A product with a weight matrix, plus a bias.
     Affine {
         /// The matrix, of [`Operator::shape`].
         weight: String,
-        /// The bias, as wide as a row of the output.
+        /// The bias, as wide as an output row.
         bias: String,
     },
     /// A function of each element: `sigmoid`, `tanh`, `product`, …
     Elementwise {
-        /// The function.
         function: String,
     },
     /// The sum of its inputs, element by element, or of the rows of its input.
     Sum,
     /// A row of a table.
     Lookup {
-        /// The table.
         table: String,
     },
-    /// Its inputs, one behind the other.
+    /// The concatenation of its inputs.
     Concat,
-    /// A part of its input.
     Slice,
-    /// A whole network of which no more is known than its name; systems that know operators can't batch it.
+    /// A whole network with unknown operators; systems that batch operators can't batch it.
     Opaque,
 }
 
-/// How often an operator is there for one node.
+/// How often an operator occurs per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rows {
     /// Once, over one row.
     One,
-    /// Once for each cell before (each child of a tree's node), over one row each.
+    /// Once per preceding cell (each child of a tree's node), over one row each.
     ForEach,
-    /// Once, over a row for each cell before.
+    /// Once, over a row per preceding cell.
     Stacked,
 }
 
-/// What an operator takes.
+/// An input of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The output of an earlier operator of the same cell, by its place in the list. Of an operator that is there for each cell
-    /// before, another such takes the one for the same cell, and any other takes all.
+    /// The output of an earlier operator of the cell, by its place in the list. A [`Rows::ForEach`] operator takes that
+    /// of the same preceding cell from another such operator; any other operator takes all of them.
     Operator(u16),
-    /// The input of the node: its word.
+    /// The word of the node.
     Word,
-    /// The states of the cells before: for [`Rows::ForEach`] that of the one, otherwise all.
+    /// The states of the preceding cells: for [`Rows::ForEach`] that of one cell, otherwise all.
     State,
 }
 
-/// The sizes that decide an operator's shape.
+/// The sizes that determine an operator's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// The width of the hidden state.
     pub hidden: u32,
-    /// The width of the vector that a word becomes.
+    /// The width of a word's vector.
     pub embedding: u32,
-    /// The number of words.
     pub vocabulary: u32,
 }
 
@@ -104,11 +96,10 @@ impl Sizes {
     }
 }
 
-/// What has to be equal for DyNet to run two operators as one (Neubig, Goldberg and Dyer, 2017); `None` for one that it can't
-/// batch.
+/// Operators with equal signatures can run as one in DyNet (Neubig, Goldberg and Dyer, 2017).
 ///
-/// Products are the same with the same weights and the same size of argument; sums, elementwise products and functions by their
-/// type alone. Slices and concatenations depend on sizes, and a slice also on where it cuts, for which its name stands.
+/// Products must have the same weights and input size; sums and elementwise functions only the same type. Slices and
+/// concatenations depend on sizes, and a slice also on its position, for which its name stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Signature {
     kind: Kind,
@@ -116,7 +107,7 @@ pub struct Signature {
 }
 
 impl Operator {
-    /// The signature of the operator at a node that so many cells stand before.
+    /// The signature at a node with `before` preceding cells; `None` if DyNet can't batch it.
     pub fn signature(&self, before: u32) -> Option<Signature> {
         let sizes = match self.kind {
             Kind::Opaque => return None,
@@ -129,24 +120,24 @@ impl Operator {
         Some(Signature { kind: self.kind.clone(), sizes })
     }
 
-    /// The layout of its inputs, as far as it depends on how many cells stand before: that number where it takes something of all
-    /// of them, otherwise 1 (JIT dynamic batching, section 4.2).
+    /// The layout of its inputs by the number of preceding cells: that number if it takes something of all of them,
+    /// otherwise 1 (JIT dynamic batching, section 4.2).
     pub fn layout(&self, before: u32) -> u32 {
         let all_states = self.rows == Rows::One && self.inputs.contains(&Source::State);
         if all_states || self.rows == Rows::Stacked { before } else { 1 }
     }
 
-    /// How many of it there are for a node with so many cells before it.
+    /// How many of it a node with `before` preceding cells has.
     pub fn copies(&self, before: u32) -> u32 {
         if self.rows == Rows::ForEach { before } else { 1 }
     }
 
-    /// How many rows one of it runs over.
+    /// How many rows each of them runs over.
     pub fn rows(&self, before: u32) -> u32 {
         if self.rows == Rows::Stacked { before } else { 1 }
     }
 
-    /// The weights that it holds: a matrix and a bias, a matrix, or none.
+    /// The names of its weights.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match &self.kind {
             Kind::Matmul { weight } => (Some(weight), None),
@@ -159,14 +150,14 @@ impl Operator {
 }
 
 impl Model {
-    /// The operators of each cell, in the order of the cells' ids. Whatever an operator takes stands before it.
+    /// The operators of each cell, by cell id. An operator's inputs precede it.
     pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
         built_in::operators(self, sizes)
     }
 }
 
-/// A cell's operators as kernels: a product with a bias becomes the product and the addition of the bias (JIT dynamic batching,
-/// section 4.1); others stay as they are.
+/// A cell's operators as kernels: a product with a bias becomes a product and an addition (JIT dynamic batching,
+/// section 4.1).
 pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     let mut kernels: Vec<Operator> = Vec::with_capacity(2 * operators.len());
     let mut place = Vec::with_capacity(operators.len());

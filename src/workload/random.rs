@@ -1,14 +1,15 @@
-//! Named random streams: one seed, and for each purpose a stream of its own, so that a new draw in one shifts no other.
+//! Named random streams: each purpose has its own stream of the seed, so that a new draw for one does not shift the
+//! others.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The generator behind every random choice; its output is the same on every platform and in every version.
+/// The generator of every random choice; its output is the same on every platform and in every version.
 pub type Stream = ChaCha8Rng;
 
 /// The stream of one purpose (`"arrivals"`, `"shapes"`, …) in one replication of a seed.
 pub fn stream(seed: u64, replication: u32, purpose: &str) -> Stream {
-    // ChaCha is built for this: the key is the experiment, the stream number the purpose.
+    // The key is the experiment, the stream number the purpose.
     let mut key = [0u8; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
     key[8..12].copy_from_slice(&replication.to_le_bytes());

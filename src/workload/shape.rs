@@ -1,4 +1,4 @@
-//! How large a request is, before any model unfolds it.
+//! The size of a request, before a model unfolds it.
 //!
 //! The text form is that of the trace file: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`, `tokens:37`, `fixed`,
 //! `graph:2`.
@@ -19,18 +19,18 @@ pub enum Shape {
         /// Steps of the decoder.
         target: u32,
     },
-    /// A tree; requests drawn from one dataset share it.
+    /// Requests drawn from one dataset share their trees.
     Tree(Arc<Tree>),
     /// One pass over an input of this many tokens.
     Tokens(u32),
     /// One pass over an input of fixed size.
     Fixed,
-    /// One of the graphs that the model's file lists, by its number from 1.
+    /// A graph of the model's file, by its number from 1.
     Graph(u32),
 }
 
 impl Shape {
-    /// The length by which shapes are compared: steps, source steps, nodes, tokens, or 1 for what has none.
+    /// The length by which shapes are compared: steps, source steps, nodes or tokens; otherwise 1.
     pub fn length(&self) -> u32 {
         match self {
             Shape::Chain(n) | Shape::Tokens(n) => *n,
@@ -91,7 +91,7 @@ impl FromStr for Shape {
     }
 }
 
-/// The largest size of a shape: node numbers stay within 32 bits even for both halves of a seq2seq request.
+/// Both halves of a seq2seq request together stay within 32 bits.
 pub const MAX_LENGTH: u32 = 1 << 30;
 
 fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
@@ -104,18 +104,18 @@ fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
 /// A rooted tree, as the parent of each node (the `.parents` convention of the tree-LSTM data sets).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
-    /// The parent of each node, 0-based; the root's is [`Tree::NO_PARENT`].
+    /// 0-based; the root's is [`Tree::NO_PARENT`].
     parents: Box<[u32]>,
 }
 
 impl Tree {
-    /// Stands for the parent that the root does not have.
+    /// The parent of the root.
     pub const NO_PARENT: u32 = u32::MAX;
 
     /// A tree from 1-based parents, 0 for the root.
     ///
     /// # Errors
-    /// Names the node that has no such parent, a second root, or a cycle.
+    /// A parent that is not a node, a second root, or a cycle.
     pub fn from_parents(one_based: &[u32]) -> Result<Tree, String> {
         let n = one_based.len();
         if n == 0 {
@@ -133,7 +133,7 @@ impl Tree {
                 root = Some(i + 1);
             }
         }
-        // A parent of 0 wraps to NO_PARENT, which is how the root is marked.
+        // A parent of 0 wraps to NO_PARENT, which marks the root.
         let parents: Box<[u32]> = one_based.iter().map(|p| p.wrapping_sub(1)).collect();
         if root.is_none() {
             return Err("no node has parent 0, so the parents form a cycle; a tree has one root".into());
@@ -144,7 +144,6 @@ impl Tree {
         Ok(Tree { parents })
     }
 
-    /// The number of nodes.
     #[allow(clippy::len_without_is_empty)] // a tree has at least one node
     pub fn len(&self) -> usize {
         self.parents.len()
@@ -155,7 +154,6 @@ impl Tree {
         &self.parents
     }
 
-    /// The number of children of each node.
     pub fn child_counts(&self) -> Vec<u32> {
         let mut counts = vec![0; self.len()];
         for &parent in &self.parents {
@@ -172,7 +170,7 @@ impl Tree {
     }
 }
 
-/// A node from which the root can't be reached, if there is one. Each node is walked over once.
+/// A node from which the root can't be reached, if there is one. Visits each node once.
 fn node_off_the_root(parents: &[u32]) -> Option<usize> {
     const UNSEEN: u32 = 0;
     const REACHES_ROOT: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! A trace: requests with their arrival times. Every policy and every backend replays the same one.
+//! Traces: requests with their arrival times. Every policy and backend replays the same one.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,44 +13,36 @@ use crate::error::{Context, Error, Result};
 use crate::files::write_whole;
 use crate::units::{Nanos, RequestId};
 
-/// Arrival times and shapes: what a trace file holds.
+/// The contents of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// When each request arrives, not descending.
+    /// Not descending.
     pub arrivals: Arc<[Nanos]>,
-    /// The shape of each request.
     pub shapes: Arc<[Shape]>,
 }
 
-/// The header of a trace file.
 const HEADER: &str = "id,arrival_ns,shape";
 
 impl Trace {
-    /// The number of requests.
     pub fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
 
-    /// Reads a trace file: `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Trees that are written
-    /// alike become one, so that the cell graphs that they unfold to are shared.
+    /// Reads a trace file: `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Equal trees become one, so
+    /// that their cell graph is shared.
     ///
     /// # Errors
-    /// A file that can't be read, a wrong header, a broken row (with its line, its value and what is allowed), no row
-    /// at all.
+    /// A wrong header, a broken row (with its line, value and what is allowed), or no rows.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(file).within(path.display())
     }
 
-    /// Reads a trace as [`Trace::read`] does. Messages begin with the line.
-    ///
-    /// # Errors
-    /// Those of [`Trace::read`].
+    /// As [`Trace::read`]; messages begin with the line.
     pub fn read_from(input: impl Read) -> Result<Trace> {
         let mut input = BufReader::with_capacity(1 << 18, input);
         let mut line = String::new();
@@ -85,17 +77,11 @@ impl Trace {
     }
 
     /// Writes the trace file, whole or not at all.
-    ///
-    /// # Errors
-    /// A file that can't be written.
     pub fn write(&self, path: &Path) -> Result<()> {
         write_whole(path, |mut out| self.write_to(&mut out))
     }
 
-    /// Writes the trace as [`Trace::write`] does.
-    ///
-    /// # Errors
-    /// Those of `out`.
+    /// As [`Trace::write`].
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{HEADER}")?;
         for (id, (arrival, shape)) in self.arrivals.iter().zip(self.shapes.iter()).enumerate() {
@@ -104,10 +90,10 @@ impl Trace {
         Ok(())
     }
 
-    /// The same requests with every arrival time multiplied: above 1 the load is lower, below 1 higher.
+    /// The same requests with every arrival time multiplied: above 1 lowers the load.
     ///
     /// # Errors
-    /// A factor that is not above 0, or that moves the last arrival beyond the end of time.
+    /// A factor that is not above 0, or that moves the last arrival past the end of the clock.
     pub fn scaled(&self, factor: f64) -> Result<Trace> {
         if !(factor > 0.0 && factor.is_finite()) {
             return Err(Error::input(format!("{factor} is not a time scale; it is a number above 0")));
@@ -124,7 +110,7 @@ impl Trace {
     }
 }
 
-/// The rows of a trace that have been read.
+/// The rows read so far.
 #[derive(Default)]
 struct Rows {
     arrivals: Vec<Nanos>,
@@ -134,7 +120,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Parses a row; the message says what is wrong with which column.
+    /// Parses a row; messages begin with the column.
     fn add(&mut self, row: &str) -> Result<(), String> {
         let id = self.arrivals.len();
         let mut fields = row.split(',');
@@ -161,7 +147,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Parses a shape; a tree that was seen before is taken from there.
+    /// Parses a shape; equal trees are shared.
     fn shape(&mut self, text: &str) -> Result<Shape, String> {
         if text.starts_with("tree:")
             && let Some(tree) = self.trees.get(text)
@@ -179,14 +165,12 @@ impl Rows {
 /// The requests of a run, unfolded. Cheap to clone: runs that differ only in their arrivals share the rest.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    /// The shape of each request.
     pub shapes: Arc<[Shape]>,
-    /// The cell graph of each request.
     pub graphs: Arc<[CellGraph]>,
 }
 
 impl Requests {
-    /// Unfolds each shape with the model.
+    /// Unfolds each shape.
     ///
     /// # Errors
     /// A shape that the model does not take, with the request's id.
@@ -200,32 +184,26 @@ impl Requests {
         Ok(Requests { shapes, graphs })
     }
 
-    /// The number of requests.
     pub fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
     }
 
-    /// One request as a policy sees it.
     pub fn request(&self, id: RequestId, arrival: Nanos) -> Request<'_> {
         Request { id, arrival, shape: &self.shapes[id.index()], graph: &self.graphs[id.index()] }
     }
 }
 
-/// One request at its arrival.
+/// One request at its arrival, as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Its number in the trace.
     pub id: RequestId,
-    /// When it arrived.
     pub arrival: Nanos,
-    /// How large it is.
     pub shape: &'a Shape,
-    /// What it unfolds to.
     pub graph: &'a CellGraph,
 }
 

@@ -1,17 +1,17 @@
-//! What a step costs with a mapping (GRNN, Figure 10), in dependent multiply-adds.
+//! The cost of a step with a mapping (GRNN, Figure 10), in dependent multiply-adds, and the time that follows from it.
 //!
-//! The published ranking differs from the printed equations in two things. A dot product is spread over the threads of a work group, not over
-//! those of a sub-tile (equation 8). And the jumps of the fitted functions at their bounds are part of it: ranks depend on them. Its costs
-//! come out to the last bit, since the terms are rounded and added as there.
+//! The published ranking differs from the printed equations in two ways. It spreads a dot product over the threads of a
+//! work group, not of a sub-tile (equation 8). And its fitted functions jump at their bounds, which affects ranks.
+//! Terms are rounded and added as in the published code, so that costs are equal to the last bit.
 
 use super::{Device, Mapping, Rnn, Sizes};
 
 /// The terms of a step's cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// GC: the state comes from the L2 cache into shared memory (equation 10), rounded to 2 decimals.
+    /// GC: moving the state from the L2 cache into shared memory (equation 10), rounded to 2 decimals.
     pub memory: f64,
-    /// SC: what a second synchronisation adds. The first is the same for all mappings and left out.
+    /// SC: a second synchronisation. The first is the same for all mappings and left out.
     pub synchronisation: f64,
     /// RC: the sums over the threads of a group (equation 14).
     pub reduction: f64,
@@ -27,7 +27,7 @@ impl Cost {
         let [hidden, width, height] = [hidden, mapping.tile_width, mapping.tile_height].map(f64::from);
         let synchronisations = f64::from(rnn.synchronisations());
 
-        // Two multiprocessors share a way to the L2 cache.
+        // Two multiprocessors share a path to the L2 cache.
         let state = 4.0 * hidden * height;
         let bytes = match rnn {
             Rnn::Lstm => state,
@@ -44,7 +44,7 @@ impl Cost {
             Rnn::GruDouble => product * 1.5,
             Rnn::GruSingle => product + width + hidden / width,
         };
-        // A GRU reduces twice in a step, whichever way its blocks wait.
+        // A GRU reduces twice per step, however its blocks wait.
         let reductions = if rnn == Rnn::Lstm { 1.0 } else { 2.0 };
         Cost {
             memory: hundredths(memory),
@@ -54,13 +54,13 @@ impl Cost {
         }
     }
 
-    /// TC: all of it (equation 15).
+    /// TC: the sum (equation 15).
     pub fn total(&self) -> f64 {
         self.memory + self.synchronisation + self.reduction + self.product
     }
 }
 
-/// The warps of each scheduler of a multiprocessor (equation 6).
+/// The warps of each scheduler (equation 6).
 fn warps_of_scheduler(mapping: &Mapping, device: &Device) -> u32 {
     mapping.threads().div_ceil(32).div_ceil(device.constants.schedulers)
 }
@@ -76,14 +76,14 @@ fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
 fn reduction(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     let constants = &device.constants;
     let values = warps_of_scheduler(mapping, device) * mapping.sub_tile_width(sizes.rnn) * mapping.tile_height;
-    // A group that is no whole warp takes another step to bring its sum to where it is needed.
+    // A group smaller than a warp needs another step to move its sum.
     let steps = mapping.group_size.ilog2() + u32::from(mapping.group_size < 32);
     let shuffles = f64::from(steps * constants.shuffle);
     constants.reductions.cost(shuffles, values)
 }
 
-/// The nearest number with 2 decimals; of two equally near ones that with an even last digit. Equally near means of the number itself, not of a
-/// hundred times it, which may be rounded. Formatting knows it exactly.
+/// Rounds to 2 decimals, ties to an even last digit. Formatting rounds the exact value; a hundred times it could be
+/// inexact.
 fn hundredths(number: f64) -> f64 {
     format!("{number:.2}").parse().expect("a number of digits")
 }

@@ -1,4 +1,4 @@
-//! What the model knows of a GPU: the table `[grnn]` of a device file.
+//! The table `[grnn]` of a device file.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,12 @@ use crate::error::{Error, Result};
 
 /// A GPU as GRNN's performance model sees it (Figure 10, hardware and measured parameters).
 ///
-/// The unit of cost is the time of one fused multiply-add behind another that it depends on.
+/// The unit of cost is the time of one fused multiply-add that depends on the one before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// Its name.
     pub name: String,
-    /// SMs: the multiprocessors, each of which holds one block.
+    /// SMs: multiprocessors, each of which holds one block.
     pub multiprocessors: u32,
-    /// What the table says.
     pub constants: Constants,
 }
 
@@ -25,9 +23,9 @@ pub struct Device {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constants {
-    /// NS: the warp schedulers of a multiprocessor.
+    /// NS: warp schedulers of a multiprocessor.
     pub schedulers: u32,
-    /// The registers of a multiprocessor, 32 bits each.
+    /// 32-bit registers of a multiprocessor.
     pub registers: u32,
     /// The most threads of a block.
     pub threads: u32,
@@ -35,40 +33,40 @@ pub struct Constants {
     pub thread_weights: u32,
     /// The registers that a thread needs beside its weights.
     pub thread_registers: u32,
-    /// FC: the cycles of a fused multiply-add that the next one waits for.
+    /// FC: the latency of a fused multiply-add, in cycles.
     pub fma_cycles: u32,
-    /// L2B: the bytes that a multiprocessor gets from the L2 cache in a cycle.
+    /// L2B: bytes per cycle from the L2 cache to a multiprocessor.
     pub l2_bytes: u32,
-    /// SC: what a second synchronisation adds to a step: two round trips to the L2 cache for each of the two.
+    /// SC: the cost of a second synchronisation per step: both then take two round trips to the L2 cache.
     pub second_synchronisation: u32,
-    /// FPS: the multiply-adds in the time of a shuffle.
+    /// FPS: multiply-adds in the time of a shuffle.
     pub shuffle: u32,
-    /// S1 and S2: products.
+    /// S1 and S2.
     pub products: Products,
-    /// S3: reductions.
+    /// S3.
     pub reductions: Reductions,
-    /// How costs become time; `None` where nothing has been measured.
+    /// How costs become time; `None` if not measured.
     pub time: Option<Times>,
 }
 
-/// What a product costs, by the warps of a scheduler and the outputs that use each loaded element of the state (equation 12). Doubling
-/// the warps costs `warps` times as much and doubling the outputs `outputs` times, not twice; above `bound` of both together the scheduler
-/// has no time left to hide, and the cost is in proportion.
+/// The cost of products by the warps of a scheduler and the outputs that share each loaded element of the state
+/// (equation 12). Doubling the warps multiplies it by `warps`, doubling the outputs by `outputs`. Above `bound` warps
+/// times outputs the scheduler is busy all the time, and the cost is proportional.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Products {
-    /// S1: what twice the warps of a scheduler cost.
+    /// S1: the factor of twice the warps.
     pub warps: f64,
-    /// S2: what twice the outputs of a work group cost.
+    /// S2: the factor of twice the outputs.
     pub outputs: f64,
-    /// Warps times outputs up to which the two hold.
+    /// The most warps times outputs for which the two factors hold.
     pub bound: u32,
     /// The cost of a multiply-add at the bound, and in proportion above.
     pub bound_cost: f64,
 }
 
 impl Products {
-    /// The cost of one more state for each output, in multiply-adds.
+    /// The cost of one more element of the state for each output, in multiply-adds.
     pub fn cost(&self, warps: u32, outputs: u32) -> f64 {
         match warps * outputs <= self.bound {
             true => {
@@ -79,21 +77,21 @@ impl Products {
     }
 }
 
-/// What a reduction costs, by the values that the warps of a scheduler reduce (equation 14): each further one makes it `value` times as long,
-/// below `bound` of them; from there on the shuffles are one behind the other.
+/// The cost of reductions by the values that the warps of a scheduler reduce (equation 14). Below `bound` each further
+/// value multiplies it by `value`; above, shuffles run one after another.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reductions {
-    /// S3: what a further value costs.
+    /// S3: the factor of a further value.
     pub value: f64,
-    /// The number of values from which the cost is in proportion.
+    /// The number of values from which the cost is proportional.
     pub bound: u32,
-    /// The cost at the bound is that of so many values below it.
+    /// The cost at the bound is that of this number of values below it.
     pub bound_values: u32,
 }
 
 impl Reductions {
-    /// The cost of so many values together, each of which alone costs `shuffles`.
+    /// The cost of reducing `values` values together; reducing one alone costs `shuffles`.
     pub fn cost(&self, shuffles: f64, values: u32) -> f64 {
         match values < self.bound {
             true => shuffles * libm::pow(self.value, values.into()),
@@ -104,7 +102,7 @@ impl Reductions {
     }
 }
 
-/// A device file; what else it has is the roofline's.
+/// A device file; its other keys belong to the roofline.
 #[derive(Deserialize)]
 struct File {
     name: String,
@@ -112,12 +110,12 @@ struct File {
     grnn: Option<Constants>,
 }
 
-/// The largest whole number of the table: far beyond any GPU.
+/// The largest integer of the table, far beyond any GPU.
 const MAX: u32 = 1 << 24;
-/// Likewise. All batches are tried up to so many times the size of a warp.
+/// Likewise. Batches up to 32 times this number are tried.
 const MOST_MULTIPROCESSORS: u32 = 4096;
 
-/// The devices that are known by name: the files that come with batchlab and have the table.
+/// The device files of the repository that have the table, by name.
 pub const DEVICE_FILES: &[(&str, &str)] = &[
     ("titan-v", include_str!("../../../scenarios/devices/titan-v.toml")),
     ("v100", include_str!("../../../scenarios/devices/v100.toml")),
@@ -126,10 +124,7 @@ pub const DEVICE_FILES: &[(&str, &str)] = &[
 ];
 
 impl Device {
-    /// The device of this name, or the one that a file describes.
-    ///
-    /// # Errors
-    /// As [`Device::read`]; the names that are known, if it is neither.
+    /// The device of this name or file.
     pub fn open(given: &str) -> Result<Device> {
         match DEVICE_FILES.iter().find(|(name, _)| *name == given) {
             Some((name, text)) => Device::parse(text, name),
@@ -144,19 +139,15 @@ impl Device {
         }
     }
 
-    /// Reads the device from its file.
-    ///
-    /// # Errors
-    /// Names the file and the key; says what is allowed.
     pub fn read(path: &Path) -> Result<Device> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Device::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the device from the text of its file; `file` stands for it in messages.
+    /// Reads the device from its text; `file` stands for the file in messages.
     ///
     /// # Errors
-    /// As [`Device::read`].
+    /// Names the file and the key; says what is allowed.
     pub fn parse(text: &str, file: &str) -> Result<Device> {
         let File { name, multiprocessors, grnn } = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -210,7 +201,7 @@ impl Device {
                 return Err(format!("{key}: {value} is out of range; a number from 0.001 to 1000"));
             }
         }
-        // Costs are sums of finite terms, so that they can be put in order.
+        // Costs must be finite to be sorted.
         let most = reductions.bound.max(reductions.bound_values);
         if !libm::pow(reductions.value, most.into()).is_finite() {
             return Err(format!(

@@ -1,84 +1,82 @@
-//! A GPU's constants from what micro-benchmarks measured on it (GRNN, section 7.1.3).
+//! Fits a GPU's constants to micro-benchmarks (GRNN, section 7.1.3).
 //!
-//! The paper fits a speedup by the warps of a scheduler (S1) and one by the outputs that use each loaded state (S2) to the time of products, and one
-//! by warps (S3) to that of reductions. Here they are what the published ranking computes with: growth in proportion to a power, up to a
-//! bound, and in proportion to the work above it. Both are straight lines in logarithms, through the baseline's 1; least squares give the slopes.
-//! Where the bounds are is not fitted: they stay the Titan V's.
+//! The paper fits a speedup of products by the warps of a scheduler (S1) and by the outputs that use each loaded state
+//! (S2), and of reductions by warps (S3). The published ranking computes with powers up to a bound, and in proportion
+//! to the work above it. Both are straight lines in logarithms through the baseline's 1; least squares give the slopes.
+//! The bounds are not fitted: they are the Titan V's.
 
 use super::{Constants, Device, Products, Reductions};
 use crate::error::{Error, Result};
 
-/// The bounds of [`Products`] and [`Reductions`], and the parts of a thread's registers: as the published ranking has them.
+/// The bounds of [`Products`] and [`Reductions`], and how a thread's registers are divided, as in the published
+/// ranking.
 const PRODUCTS: u32 = 8;
 const REDUCTIONS: u32 = 12;
 const THREAD_WEIGHTS: u32 = 224;
 const THREAD_REGISTERS: u32 = 32;
 
-/// The warp schedulers of a multiprocessor, which no driver reports: as many on all GPUs since 2014 that are for float32 sums.
+/// Warp schedulers of a multiprocessor, which no driver reports: 4 on all GPUs since 2014 that are made for float32.
 pub const SCHEDULERS: u32 = 4;
 
-/// What a GPU's driver says of it.
+/// The GPU's properties by its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
     /// The name in the device file.
     pub name: String,
     /// The GPU's own name.
     pub gpu: String,
-    /// Its multiprocessors.
     pub multiprocessors: u32,
-    /// The registers of each, 32 bits each.
+    /// 32-bit registers of each multiprocessor.
     pub registers: u32,
     /// The most threads of a block.
     pub threads: u32,
-    /// The clock, in kilohertz.
+    /// The clock.
     pub kilohertz: u32,
 }
 
-/// What the micro-benchmarks measured. Times are in cycles of a multiprocessor.
+/// Results of the micro-benchmarks, in cycles of a multiprocessor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// FC: a multiply-add that the next one waits for.
+    /// FC: the latency of a multiply-add.
     pub fma: f64,
-    /// A shuffle and an addition that the next shuffle waits for.
+    /// The latency of a shuffle and an addition.
     pub shuffle: f64,
-    /// The bytes that a multiprocessor gets from the L2 cache in a cycle: while no other one reads, and while all do.
+    /// Bytes per cycle from the L2 cache to a multiprocessor: if no other one reads, and if all do.
     pub l2: [f64; 2],
     /// A synchronisation of a row of blocks, one on each multiprocessor.
     pub barrier: f64,
-    /// One more state of each of a thread's products.
+    /// One more element of the state for each of a thread's products.
     pub products: Vec<Product>,
-    /// A reduction over a warp, divided by the steps of one: 5.
+    /// A reduction over a warp, divided by its 5 steps.
     pub reductions: Vec<Reduction>,
 }
 
-/// A point of the product's time.
+/// A measurement of products.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
-    /// The warps of a scheduler.
+    /// Warps of a scheduler.
     pub warps: u32,
-    /// The outputs that use each state.
+    /// Outputs that use each element of the state.
     pub outputs: u32,
-    /// The time, in cycles.
     pub cycles: f64,
 }
 
-/// A point of the reduction's time.
+/// A measurement of reductions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reduction {
-    /// The values that the warps of a scheduler reduce together.
+    /// Values that the warps of a scheduler reduce together.
     pub values: u32,
-    /// The time, in cycles.
     pub cycles: f64,
 }
 
 impl Measured {
-    /// The device that these measurements are of.
+    /// The device with these measurements.
     ///
     /// # Errors
-    /// A measurement that is no positive number; points on one side of a bound alone, or without the baseline, to which nothing can be fitted.
+    /// A measurement that is not positive; no baseline, or no points on one side of a bound.
     pub fn device(&self, reported: &Reported) -> Result<Device> {
         self.check()?;
-        // Whole numbers, since the model counts with such; nothing takes no time.
+        // The model counts in integers; nothing is free.
         let whole = |number: f64| (number.round() as u32).max(1);
         Ok(Device {
             name: reported.name.clone(),
@@ -90,7 +88,7 @@ impl Measured {
                 thread_weights: THREAD_WEIGHTS,
                 thread_registers: THREAD_REGISTERS,
                 fma_cycles: whole(self.fma),
-                // The model itself halves it where multiprocessors share a way.
+                // The model itself halves it where multiprocessors share a path.
                 l2_bytes: whole(self.l2[0]),
                 second_synchronisation: whole(self.barrier / self.fma),
                 shuffle: whole(self.shuffle / self.fma),
@@ -101,7 +99,7 @@ impl Measured {
         })
     }
 
-    /// By how much the fits miss what they were fitted to, at worst, as shares of it: products, and reductions.
+    /// The largest relative errors of the fits to products and to reductions.
     pub fn misses(&self, constants: &Constants) -> [f64; 2] {
         let baseline = self.products.iter().find(|point| (point.warps, point.outputs) == (1, 1));
         let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
@@ -161,7 +159,8 @@ fn products(points: &[Product]) -> Result<Products> {
     })
 }
 
-/// S3: `log cost = log value · values`, with the time of a shuffle as 1; above the bound the cost is that of `bound_values` at the bound.
+/// S3: `log cost = log value · values`, with the time of a shuffle as 1; at the bound the cost is that of
+/// `bound_values` values.
 fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
     let (mut xx, mut xy) = (0.0, 0.0);
     for point in points.iter().filter(|point| point.values < REDUCTIONS) {
@@ -176,17 +175,17 @@ fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
     let in_proportion =
         above.map(|point| (point.cycles / shuffle * f64::from(REDUCTIONS) / f64::from(point.values)).ln());
     let at_bound = mean(in_proportion).ok_or_else(|| lacking("no reductions are above the bound"))?;
-    // Of values that cost nothing, none is as many as any.
+    // If values cost nothing, their number does not matter.
     let bound_values = if value > 1.0 { (at_bound / value.ln()).round().max(0.0) as u32 } else { 0 };
     Ok(Reductions { value, bound: REDUCTIONS, bound_values })
 }
 
-/// What a slope in logarithms multiplies by. More work takes no less time, whatever the noise says.
+/// The factor of a slope in logarithms, at least 1: more work never takes less time.
 fn growth(slope: f64) -> f64 {
     rounded(slope.exp().max(1.0))
 }
 
-/// With six decimals, which is what the file has of it: what is said of the fit, and computed from it, is of that.
+/// Six decimals, as in the file, so that everything computed from the fit agrees with it.
 fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
@@ -200,7 +199,7 @@ fn lacking(what: &str) -> Error {
     Error::failed(format!("nothing can be fitted: {what}"))
 }
 
-/// The text of a device's file.
+/// The text of a device file.
 pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String {
     let Constants { products, reductions, .. } = &device.constants;
     let c = &device.constants;
@@ -268,7 +267,7 @@ mod tests {
         }
     }
 
-    /// What would be measured on a GPU of these constants, each number times what `noise` gives.
+    /// The measurements of a GPU with these constants, each multiplied by `noise`.
     fn measured(constants: &Constants, mut noise: impl FnMut() -> f64) -> Measured {
         let (products, reductions) = (&constants.products, &constants.reductions);
         let fma = f64::from(constants.fma_cycles);
@@ -305,7 +304,7 @@ mod tests {
         assert!((found / known - 1.0).abs() <= within, "{found} for {known}");
     }
 
-    /// The Titan V's constants and others, far from them.
+    /// The Titan V's constants, and others far from them.
     fn known() -> [Constants; 2] {
         let titan = Device::open("titan-v").unwrap().constants;
         let other = Constants {
@@ -387,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_file_says_what_was_found() {
-        // Constants of any number of digits, and reductions that grow so little that many values are as long as the bound.
+        // Constants with many digits, and reductions whose cost grows so slowly that `bound_values` is large.
         let [titan, _] = known();
         let flat = Reductions { value: 1.000_002_4, bound: 12, bound_values: 200_000 };
         let measured = measured(&Constants { reductions: flat, ..titan }, {

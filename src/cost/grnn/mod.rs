@@ -1,8 +1,9 @@
-//! GRNN: persistent kernels for recurrent networks, and the model that says which mapping of them is fastest.
+//! GRNN: persistent kernels for recurrent networks, and the model that finds their fastest mapping.
 //!
-//! A persistent kernel computes a whole sequence in one launch. Its blocks stay on their multiprocessors and keep the weights in registers, so that a
-//! step moves the state alone. How the work of a step is laid over the GPU is a [`Mapping`]; a [`Space`] has all of them, [`Cost`] is what a
-//! step costs with one, and [`rank()`] puts the valid ones in order (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
+//! A persistent kernel computes a whole sequence in one launch. Its blocks stay on their multiprocessors and keep the
+//! weights in registers, so that a step moves only the state. A [`Mapping`] lays the work of a step over the GPU; a
+//! [`Space`] contains all of them, [`Cost`] is the cost of a step, and [`rank()`] sorts the valid mappings (*GRNN:
+//! Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
 
 mod cost;
 mod device;

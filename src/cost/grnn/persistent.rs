@@ -1,11 +1,9 @@
-//! The times of a cell's persistent kernels, for the simulator.
-
 use super::{Cell, Device, Launches, Space, Times};
 use crate::cost::curve::Best;
 use crate::error::{Error, Result};
 use crate::units::Nanos;
 
-/// What launches of a cell's best kernels take, by their batch.
+/// The times of a cell's persistent kernels, for the simulator.
 #[derive(Clone, Debug)]
 pub struct Persistent {
     launches: Launches,
@@ -15,10 +13,10 @@ pub struct Persistent {
 }
 
 impl Persistent {
-    /// Looks for the best kernels of a cell, and what they take.
+    /// Finds the best kernels of a cell.
     ///
     /// # Errors
-    /// A device whose file does not say how costs become time; weights that do not fit its registers.
+    /// The device file has no table `[grnn.time]`; the weights do not fit the registers.
     pub fn new(cell: Cell, hidden: u32, device: &Device) -> Result<Persistent> {
         let name = &device.name;
         let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
@@ -34,7 +32,7 @@ impl Persistent {
         Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches })
     }
 
-    /// The time of so many steps of a batch: one launch, or several where the batch is larger than the largest that there is a kernel for.
+    /// The time of `steps` steps of a batch, in one launch or, beyond the largest kernel, in several.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
         let each =
@@ -42,7 +40,7 @@ impl Persistent {
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
-    /// The least that a step takes in batches of up to so many, launches apart.
+    /// The least time of a step in batches up to `largest`, without launches.
     pub fn best(&self, largest: u32) -> Best {
         let of = |(batch, time): (u32, &Nanos)| Best { time: *time, share_ns: time.0 as f64 / f64::from(batch) };
         let batches = (1..=largest.max(1)).zip(&self.steps);

@@ -1,4 +1,4 @@
-//! All valid mappings for a network, the one with the least cost first (GRNN, section 7.2).
+//! All valid mappings for a network, the cheapest first (GRNN, section 7.2).
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,12 @@ use crate::workload::model::Model;
 /// A cell, whose kernels are ranked together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cell {
-    /// An LSTM.
     Lstm,
-    /// A GRU, with one synchronisation or with two.
     Gru,
 }
 
 impl Cell {
-    /// The kernels for it, in the order in which those of equal cost are ranked.
+    /// Its kernels, in the order in which equal costs are ranked.
     pub fn kernels(self) -> &'static [Rnn] {
         match self {
             Cell::Lstm => &[Rnn::Lstm],
@@ -24,10 +22,10 @@ impl Cell {
         }
     }
 
-    /// The one cell of a model.
+    /// The only cell of a model.
     ///
     /// # Errors
-    /// A model of other cells, and what to do.
+    /// The model has other cells.
     pub fn of(model: &Model) -> Result<Cell> {
         match model {
             Model::Lstm => Ok(Cell::Lstm),
@@ -39,7 +37,6 @@ impl Cell {
         }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Cell::Lstm => "lstm",
@@ -48,19 +45,16 @@ impl Cell {
     }
 }
 
-/// A mapping with its cost.
+/// A mapping with its cost per step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranked {
-    /// The kernel.
     pub rnn: Rnn,
-    /// How it is laid over the GPU.
     pub mapping: Mapping,
-    /// What a step costs.
     pub cost: Cost,
 }
 
-/// The valid mappings by ascending cost, those of equal cost in the order of tile width, tile height, work groups, their size and the number of
-/// synchronisations. Empty where no kernel runs such a batch: [`Launches`](super::Launches) says what runs instead.
+/// The valid mappings by ascending cost; equal costs by tile width, tile height, work groups, group size and number of
+/// synchronisations. Empty if no kernel runs this batch: [`Launches`] then runs another one.
 pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space) -> Vec<Ranked> {
     let mut all = Vec::new();
     for &rnn in cell.kernels() {
@@ -89,7 +83,7 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
         };
         let (outputs, threads) = (mapping.sub_tile_width(*rnn), mapping.threads());
         let blocks = mapping.blocks(&Sizes { rnn: *rnn, hidden, batch });
-        // Terms of 2 decimals have at least one.
+        // `{:?}` prints these terms with at least one decimal.
         let [memory, product] = [cost.memory, cost.product].map(|term| format!("{term:?}"));
         let Cost { synchronisation, reduction, .. } = cost;
         let total = cost.total();

@@ -1,4 +1,4 @@
-//! The mappings that there are for a network, and those among them that a GPU can run (GRNN, sections 7.1.1 and 7.2).
+//! The mappings of a network, and which of them a GPU can run (GRNN, sections 5, 7.1.1 and 7.2).
 
 use super::{Device, Mapping, Rnn, Sizes};
 
@@ -7,12 +7,13 @@ use super::{Device, Mapping, Rnn, Sizes};
 pub struct Space {
     /// The widest tile.
     pub widest: u32,
-    /// Also blocks whose threads do not fill the schedulers' warps evenly, which the published ranking leaves out.
+    /// Include blocks whose threads do not divide evenly into warps per scheduler. The published ranking leaves them
+    /// out.
     pub uneven: bool,
 }
 
 impl Default for Space {
-    /// That of the published ranking.
+    /// The space of the published ranking.
     fn default() -> Self {
         Space { widest: 64, uneven: false }
     }
@@ -20,27 +21,26 @@ impl Default for Space {
 
 /// The sizes of a work group: powers of two up to a warp.
 const GROUP_SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
-/// The largest of them.
 pub(super) const LARGEST_GROUP: u32 = 32;
 
 impl Space {
-    /// The number of mappings, whether valid or not.
+    /// The number of mappings, valid or not.
     pub fn size(&self, rnn: Rnn, batch: u32) -> u64 {
         let of_width = |width: u32| divisors(rnn.gates() * width).count() as u64;
         let groups: u64 = (1..=self.widest).map(of_width).sum();
         groups * divisors(batch).count() as u64 * GROUP_SIZES.len() as u64
     }
 
-    /// Hands each valid mapping on, in the order of tile width, tile height, work groups and their size.
+    /// Calls `take` with each valid mapping, by tile width, tile height, work groups and group size.
     pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
-        // A work group has a thread for each of its outputs, and so no tile is higher than the largest group.
+        // A work group has a thread for each of its outputs, so no tile is higher than the largest group.
         let heights = (1..=LARGEST_GROUP).filter(|height| sizes.batch.is_multiple_of(*height));
         let heights: Vec<u32> = heights.collect();
         let mut counts = Vec::new();
         for tile_width in 1..=self.widest {
             counts.clear();
             for &tile_height in &heights {
-                // Most mappings need too many blocks, in which groups and their sizes change nothing.
+                // Most tiles need too many blocks, whatever the groups.
                 let tile = Mapping { tile_width, tile_height, groups: 1, group_size: 1 };
                 if !is_resident(&tile, sizes, device) {
                     continue;
@@ -60,8 +60,8 @@ impl Space {
         }
     }
 
-    /// Whether a GPU can run the mapping: all blocks at once, their weights in registers, the outputs of a work group on its threads. The tile's
-    /// width and height, the number of groups and their size are such as the space has.
+    /// Whether a GPU can run the mapping: all blocks at once, their weights in registers, the outputs of a work group
+    /// on its threads. The mapping must be one of the space.
     pub fn is_valid(&self, mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
         let limits = &device.constants;
         let threads = mapping.threads();
@@ -75,12 +75,12 @@ impl Space {
     }
 }
 
-/// Whether all blocks are on the device at once, one on each multiprocessor. Counted in 64 bits: the grids of sizes that are far too large, too.
+/// Whether all blocks fit the device at once, one per multiprocessor. 64 bits, since a grid may be far too large.
 fn is_resident(mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
     u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes)) <= u64::from(device.multiprocessors)
 }
 
-/// The weights that a thread keeps in registers, on average over a group where its size does not divide the state.
+/// The weights that a thread keeps in registers, on average over a group.
 pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
     let Sizes { rnn, hidden, .. } = *sizes;
     let of_gates = f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);
@@ -88,12 +88,11 @@ pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
         Rnn::Lstm => of_gates,
         // The candidate's weights are a third matrix.
         Rnn::GruDouble => of_gates * 1.5,
-        // They are spread over the whole block, since it needs its part of them for all outputs.
+        // Spread over the whole block, which needs its part of them for all outputs.
         Rnn::GruSingle => of_gates + f64::from(mapping.tile_width * hidden.div_ceil(mapping.threads())),
     }
 }
 
-/// The numbers that divide another, ascending.
 fn divisors(of: u32) -> impl Iterator<Item = u32> {
     (1..=of).filter(move |number| of.is_multiple_of(*number))
 }

@@ -1,39 +1,33 @@
-//! From costs to time. The model ranks, it does not predict; the lines here are what it takes to simulate with it all the same.
-//!
-//! A launch that computes some steps of a batch takes `launch + steps · (barriers + cost · factor)`. For the Titan V the lines are fitted to the
-//! paper's Table 1, where sequences have 100 steps; on its Table 2 they miss by up to 0.19 ms of 0.57.
-
 use serde::Deserialize;
 
 use super::Rnn;
 use crate::units::Nanos;
 
-/// A line for each network.
+/// From costs to time, a line for each kind of kernel: `launch + steps · (step_ns + cost · cost_ps)`. The model is made
+/// to rank, not to predict. For the Titan V the lines are fitted to the paper's Table 1 (100 steps); on its Table 2
+/// they are off by up to 0.19 ms of 0.57.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Times {
-    /// What a launch takes beside its steps.
+    /// A launch without its steps.
     #[serde(rename = "launch_ns")]
     pub launch: Nanos,
-    /// Of an LSTM.
     pub lstm: Line,
-    /// Of a GRU with one synchronisation.
     pub gru_single: Line,
-    /// Of a GRU with two.
     pub gru_double: Line,
 }
 
-/// What a step takes, by its cost.
+/// The time of a step by its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// Whatever its cost: what all mappings have in common and the cost leaves out, the barrier above all.
+    /// What all mappings have in common and the cost leaves out, mainly the barrier.
     pub step_ns: u64,
-    /// For each unit of cost.
+    /// Picoseconds per unit of cost.
     pub cost_ps: u64,
 }
 
-/// The largest number of a line: a second.
+/// The largest value of a line: a second.
 const MAX_NS: u64 = 1_000_000_000;
 
 impl Times {
@@ -51,8 +45,8 @@ impl Times {
         }
     }
 
-    /// What a step of this cost takes, to the nearest nanosecond. Counted in whole numbers, from millionths of a unit of cost on. A cost that no
-    /// number holds, which constants of a device's file may come to, takes for ever.
+    /// The time of a step, rounded to a nanosecond, in integers of a millionth of a unit of cost. An infinite cost,
+    /// which odd constants may produce, takes forever.
     pub fn step(&self, rnn: Rnn, cost: f64) -> Nanos {
         let line = match rnn {
             Rnn::Lstm => self.lstm,

@@ -1,5 +1,3 @@
-//! A device as its file has it: what data sheets say, and the tiles of its kernels.
-
 use std::fs;
 use std::path::Path;
 
@@ -35,18 +33,18 @@ struct File {
     tf32: Option<Unit>,
     bf16: Option<Unit>,
     f16: Option<Unit>,
-    /// What persistent kernels need to know, which is read [elsewhere](crate::cost::grnn::Device).
+    /// Read by [`grnn::Device`](crate::cost::grnn::Device).
     #[serde(rename = "grnn")]
     _grnn: Option<IgnoredAny>,
 }
 
-/// What computes in one precision.
+/// The arithmetic unit of one precision.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unit {
-    /// Of all multiprocessors: floating-point operations in a nanosecond.
+    /// Floating-point operations per nanosecond of all multiprocessors.
     peak_gflops: u64,
-    /// Of a number in memory.
+    /// Per number in memory.
     bytes: u64,
     tiles: Vec<Tile>,
 }
@@ -57,29 +55,26 @@ struct Unit {
 struct Tile {
     rows: u64,
     columns: u64,
-    /// The percentage of the multiprocessor's peak that is reached.
+    /// The percentage of the multiprocessor's peak.
     efficiency: u64,
 }
 
-/// The largest number in a device file, but for percentages: a thousand times the largest device.
+/// The largest number in a device file, percentages aside: a thousand times the largest device.
 const MAX: u64 = 1 << 40;
-/// The largest side of a tile, and the most bytes of a number: far beyond any kernel, and no product of them is too large to count.
+/// The largest side of a tile and the most bytes of a number, so that no product of them overflows.
 const MAX_TILE: u64 = 1 << 16;
 
 impl Roofline {
     /// Reads a device file.
     ///
     /// # Errors
-    /// Names the file, the line and the key; or a precision that the device has no numbers for.
+    /// Names the file, the line and the key; or a precision that the device lacks.
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Roofline::parse(&text, &path.display().to_string(), precision)
     }
 
     /// Reads a device from its text; `file` stands for the file in messages.
-    ///
-    /// # Errors
-    /// As [`Roofline::read`].
     pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
         let read: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -147,12 +142,11 @@ impl Roofline {
         })
     }
 
-    /// The device's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// From the end of the kernel before to the start of the next one behind it.
+    /// From the end of one kernel to the start of the next.
     pub fn launch(&self) -> Nanos {
         self.launch
     }
@@ -162,7 +156,7 @@ impl Roofline {
         self.computing(work, batch).max(self.moving(work, batch))
     }
 
-    /// The time of the products, with the shape of tiles that is the fastest.
+    /// The time of the products with the fastest shape of tiles.
     fn computing(&self, work: &Work, batch: u32) -> Nanos {
         let batch = u128::from(batch);
         let (rows, count) = match work.kind {
@@ -174,7 +168,7 @@ impl Roofline {
             let down = div_ceil(rows, u128::from(tile.rows));
             let across = work.columns.div_ceil(tile.columns);
             let waves = div_ceil(count * down * u128::from(across), u128::from(self.multiprocessors));
-            // A multiprocessor has its share of the peak, so a wave has the operations of as many tiles as there are of them.
+            // A multiprocessor has its share of the peak, so a wave does as many tiles as there are multiprocessors.
             let flops_of_wave =
                 2 * u128::from(tile.rows * tile.columns) * u128::from(work.inner) * u128::from(self.multiprocessors);
             div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency))
@@ -182,14 +176,14 @@ impl Roofline {
         nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
     }
 
-    /// The time of what is moved: at the device's bandwidth, and at least as long as one access takes.
+    /// The time of memory traffic: by the bandwidth, at least one access.
     fn moving(&self, work: &Work, batch: u32) -> Nanos {
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)
     }
 
-    /// What one query's share of any batch takes at least, in nanoseconds: its operations at the best tiles' rate, or what it moves without
-    /// the weights. For bounds, which are floating-point numbers.
+    /// A lower bound for one query's share of any batch, in nanoseconds: its operations at the rate of the best tiles,
+    /// or its memory traffic without the weights.
     pub fn share_ns(&self, work: &Work) -> f64 {
         let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
         let computing = work.flops(1) as f64 * 100.0 / (self.unit.peak_gflops * best) as f64;
@@ -198,7 +192,7 @@ impl Roofline {
         computing.max(moving)
     }
 
-    /// What no kernel for a batch can be faster than: its operations at the peak, and what it moves at the bandwidth.
+    /// A lower bound for any kernel: the operations at the peak, and the memory traffic at the bandwidth.
     pub fn floor(&self, work: &Work, batch: u32) -> Nanos {
         let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
@@ -206,7 +200,7 @@ impl Roofline {
     }
 }
 
-/// A quotient, rounded up; in 64 bits where these are enough, since a division in 128 is several times as slow.
+/// Rounds up; in 64 bits if possible, since 128-bit division is several times as slow.
 fn div_ceil(number: u128, by: u128) -> u128 {
     match (u64::try_from(number), u64::try_from(by)) {
         (Ok(number), Ok(by)) => u128::from(number.div_ceil(by)),

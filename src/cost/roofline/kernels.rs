@@ -1,4 +1,4 @@
-//! The kernels that a cell consists of, with the times that were asked for before.
+//! The kernels of a cell, with a cache of their times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,37 +10,34 @@ use crate::units::Nanos;
 use crate::workload::dnn::{Form, Kind, Size};
 use crate::workload::operator::{self, Operator};
 
-/// A cell on a device: its kernels, one behind the other.
+/// A cell on a device: kernels that run one after another.
 #[derive(Debug)]
 pub struct Kernels {
     device: Arc<Roofline>,
     forms: Vec<Form>,
-    /// By input and batch, both from 0 up to what is kept; 0 where the time is not known yet. A time follows from its place alone, so
-    /// it does not matter who writes it.
+    /// By input and batch, both from 0; 0 if the time is not known yet. A time depends only on its place, so any thread
+    /// may write it.
     times: Box<[AtomicU64]>,
     /// The preferred batch by input, likewise.
     preferred: Box<[AtomicU32]>,
 }
 
-/// The largest batch whose times are kept.
 const MOST_KEPT: u32 = 256;
 const KEPT_BATCHES: usize = MOST_KEPT as usize + 1;
-/// The inputs whose times are kept: those of most networks of text.
+/// Enough inputs for most networks of text.
 const KEPT_INPUTS: usize = 513;
 
-/// A cell before a node counts as this many where its number is open: the nodes of a binary tree have two children.
 const BEFORE: u32 = 2;
 
 impl Kernels {
-    /// A cell that consists of such kernels.
     pub fn new(device: Arc<Roofline>, forms: Vec<Form>) -> Kernels {
         let inputs = if forms.iter().all(Form::is_constant) { 1 } else { KEPT_INPUTS };
         let times = (0..inputs * KEPT_BATCHES).map(|_| AtomicU64::new(0)).collect();
         Kernels { device, forms, times, preferred: (0..inputs).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    /// A cell of a model whose operators are known: each product is a kernel, and all that goes element by element is one more behind them.
-    /// `None` where an operator is a network of which nothing is known. `chain` says that one cell stands before each.
+    /// A cell whose operators are known: a kernel per product, and one more for everything elementwise. `None` if an
+    /// operator is opaque. `chain`: exactly one cell precedes each cell.
     pub fn of_cell(device: &Arc<Roofline>, operators: &[Operator], chain: bool) -> Option<Kernels> {
         let before = if chain { 1 } else { BEFORE };
         let mut forms = Vec::new();
@@ -104,7 +101,8 @@ impl Kernels {
         }
     }
 
-    /// The least that a cell with an input of at least this size takes, in batches up to `largest`. Larger inputs never take less.
+    /// The least cost of a cell with at least this input, in batches up to `largest`. Larger inputs never take less
+    /// time.
     pub fn best(&self, input: u32, largest: u32) -> Best {
         let of = |batch: u32| {
             let time = self.at(batch, input);
@@ -114,7 +112,7 @@ impl Kernels {
         if largest <= MOST_KEPT {
             return best;
         }
-        // What is not tried has no launches, no waves that are not full and no weights.
+        // A lower bound for larger batches: no launches, no partial waves, no weights.
         let share_ns = self.forms.iter().map(|form| self.device.share_ns(&form.at(input))).sum();
         best.or(Best { time: best.time, share_ns })
     }

@@ -1,4 +1,4 @@
-//! The profiled cost table: a CSV of `cell,batch,ns`, with optional `input` and `stddev_ns`.
+//! The profiled cost table: a CSV file of `cell,batch,ns`, with optional `input` and `stddev_ns`.
 
 mod model;
 mod rows;
@@ -24,7 +24,7 @@ use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::row_names::{COPY, EMPTY, GATHER, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
-/// A cost table as its file has it.
+/// A cost table as its file gives it.
 #[derive(Clone, Debug)]
 pub struct CostTable {
     name: String,
@@ -32,20 +32,20 @@ pub struct CostTable {
     persistent: Option<Arc<Persistent>>,
 }
 
-/// What tasks cost beside their cells, whatever their batch. Where there is `None`, the table's rows of that name hold,
-/// by batch size, and where it has none, nothing.
+/// A scenario's overheads per task, independent of the batch. For `None` the table's rows of that name hold; without
+/// rows the overhead is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
-    /// Added to every task.
+    /// Of every task.
     pub task: Option<Nanos>,
-    /// Added to a task whose members are not those of the task before.
+    /// Of a task whose members differ from those of the previous task.
     pub gather: Option<Nanos>,
-    /// The least time from a task's submission to its start.
+    /// From a task's submission to its earliest start.
     pub launch: Option<Nanos>,
 }
 
 impl Overhead {
-    /// The same, with `default` for what is not given.
+    /// These overheads, and `default` for those not given.
     #[must_use]
     pub fn or(self, default: Overhead) -> Overhead {
         Overhead {
@@ -57,7 +57,7 @@ impl Overhead {
 }
 
 impl CostTable {
-    /// Reads a table from its file.
+    /// Reads a table from a file.
     ///
     /// # Errors
     /// Names the file and the line.
@@ -105,12 +105,12 @@ impl CostTable {
         CostTable { name: "the cost table".into(), cells: BTreeMap::new(), persistent: None }
     }
 
-    /// The same, with the times that a device computes for the cells that have no rows.
+    /// Adds times by the roofline for the model's cells without rows.
     ///
     /// # Errors
-    /// A cell of which it is not known what it computes.
+    /// A cell whose operators are unknown.
     pub fn or_computed(mut self, device: &Arc<Roofline>, model: &Model, sizes: &Sizes) -> Result<CostTable> {
-        // Operators of equal shape share what they have computed.
+        // Operators of equal shape share their computed times.
         let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
@@ -138,8 +138,8 @@ impl CostTable {
         Ok(self)
     }
 
-    /// The same, with persistent kernels for the one cell of a model, in which tasks of whole requests and of parts of them run. Where the cell has
-    /// no costs yet, a step alone is a launch of them too.
+    /// Adds the persistent kernels of a model's only cell, which run tasks of whole requests and of parts of them. If
+    /// the cell has no costs, each single step is a launch of them too.
     #[must_use]
     pub fn with_persistent(mut self, kernels: Arc<Persistent>, cell: &str) -> CostTable {
         if self.rows(cell, "").is_none() {
@@ -149,10 +149,10 @@ impl CostTable {
         self
     }
 
-    /// The times of a cell's persistent kernels, where the table has rows for them.
+    /// The times of a cell's persistent kernels, if the table has rows for them.
     ///
     /// # Errors
-    /// Rows for steps without those for launches, or the other way round.
+    /// Rows for steps without rows for launches, or the reverse.
     pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
         let [step, launch] = [format!("{cell}.{PERSISTENT}"), format!("{cell}.{PERSISTENT}.{LAUNCH}")];
         let missing = |there: &str, missing: &str| {
@@ -169,7 +169,7 @@ impl CostTable {
         }
     }
 
-    /// The rows of a name that is no cell's.
+    /// The rows of an overhead.
     fn curve(&self, name: &str) -> Option<&Curve> {
         match self.cells.get(name)? {
             CellCosts::Rows(rows) => Some(&rows.by_input[0].1),
@@ -177,8 +177,8 @@ impl CostTable {
         }
     }
 
-    /// The rows of a cell: those of its name or, where the name ends in a number and has none, of the name without the number,
-    /// so that `internal` stands for `internal1` and `internal2`. `part` is what stands behind the name.
+    /// The rows `NAME{part}` of a cell. If its name ends in a number and has no rows, those of the name without the
+    /// number: `internal` stands for `internal1` and `internal2`.
     fn rows(&self, cell: &str, part: &str) -> Option<&CellCosts> {
         let any = cell.trim_end_matches(|letter: char| letter.is_ascii_digit());
         [cell, any].into_iter().find_map(|name| self.cells.get(&format!("{name}{part}")))
@@ -187,7 +187,7 @@ impl CostTable {
     /// The costs of a model's cells on a device with these overheads.
     ///
     /// # Errors
-    /// A cell that the table does not have; rows for switches inside of tasks of whole requests without the cell's own.
+    /// A cell without rows; rows for `CELL.whole.switch` without rows for `CELL.whole`.
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
         let curves = cells
             .iter()
@@ -207,7 +207,7 @@ impl CostTable {
         let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
         let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
         let switches: Vec<CellCosts> = cells.iter().map(|cell| rows(cell, &switch).unwrap_or_else(nothing)).collect();
-        // A cell without rows for tasks of whole requests takes there what it takes anywhere.
+        // Without rows of its own, a step in a task of whole requests costs as much as anywhere.
         let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &CellCosts))| match (
             rows(cell, &whole),
             rows(cell, &whole_switch),
@@ -246,9 +246,6 @@ impl CostTable {
     }
 
     /// As [`CostTable::device`], for tasks whose steps may be operators of the cells.
-    ///
-    /// # Errors
-    /// As [`CostTable::device`].
     pub fn device_with(&self, cells: &[CellType], operators: &Catalogue, overhead: Overhead) -> Result<TableModel> {
         let costs = operators.entries().iter().map(|entry| match self.cells.get(&entry.name) {
             Some(rows) => OperatorCosts::Own(rows.clone()),
@@ -265,7 +262,7 @@ impl CostTable {
         Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })
     }
 
-    /// The largest input that the table has for a cell; `None` where its time does not depend on it, or is computed.
+    /// The largest input of a cell's rows; `None` if its time does not depend on the input or is computed.
     pub fn largest_input(&self, cell: &str) -> Option<u32> {
         let CellCosts::Rows(rows) = self.rows(cell, "")? else { return None };
         rows.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)

@@ -1,4 +1,4 @@
-//! The costs of a table's cells, for one model on one device.
+//! The costs of a model's cells on a device, looked up during the simulation.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::cost::{CostModel, Extra, MemberKind, Runs, operators};
 use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 
-/// A cost table made ready for one model on one device.
+/// A cost table prepared for one model on one device.
 #[derive(Clone, Debug)]
 pub struct TableModel {
-    /// The batch sizes that the device has for each cell.
+    /// The batch sizes for which the device has each cell.
     pub(super) batches: Vec<Vec<u32>>,
     pub(super) cells: Vec<CellCosts>,
-    /// What comes on top of each cell behind another.
+    /// The additional time of a cell after one of another type.
     pub(super) switches: Vec<CellCosts>,
-    /// Both inside of tasks of whole requests.
+    /// The same two in tasks of whole requests.
     pub(super) whole_cells: Vec<CellCosts>,
     pub(super) whole_switches: Vec<CellCosts>,
     pub(super) whole: Curve,
@@ -27,14 +27,13 @@ pub struct TableModel {
     pub(super) task: Curve,
     pub(super) gather: Curve,
     pub(super) launch: Curve,
-    /// What the numbers behind those of the cells stand for.
+    /// Operators, whose ids follow those of the cells.
     pub(super) operators: Vec<OperatorCosts>,
     pub(super) kernel: Curve,
-    /// The kernels that run several steps in one launch; only models of one cell have them.
+    /// The kernels that run several steps per launch; only models of one cell have them.
     pub(super) persistent: Option<Arc<Persistent>>,
 }
 
-/// Where the costs of an operator come from.
 #[derive(Clone, Debug)]
 pub(super) enum OperatorCosts {
     Own(CellCosts),
@@ -42,7 +41,7 @@ pub(super) enum OperatorCosts {
 }
 
 impl TableModel {
-    /// The batches between the smallest and the largest that the table has for a cell, at each of its input sizes.
+    /// The batches that are measured for a cell, at every one of its input sizes.
     pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
         let (costs, scale) = match self.operator(cell) {
             None => (&self.cells[cell.index()], 1),
@@ -73,22 +72,23 @@ impl TableModel {
                 let of_cell = Step { cell: share.cell, batch: share.nodes(step.batch), ..*step };
                 let (own, all) = share.at(step.batch);
                 let time = self.whole_cells[share.cell.index()].at(&of_cell);
-                // At most the cell's own time, half up.
+                // At most the cell's own time, rounded half up.
                 Nanos(((2 * u128::from(time.0) * u128::from(own) + u128::from(all)) / (2 * u128::from(all))) as u64)
             }
         };
         time.max(self.kernel.at(step.batch))
     }
 
-    /// The least that a cell with an input of this size takes, in any kind of task and in batches up to `largest` and up to the
-    /// largest of the table.
+    /// The least cost of a cell with this input in any kind of task, in batches up to `largest` and up to the largest
+    /// of the table.
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
         let of_cells =
             self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
         self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best(largest)))
     }
 
-    /// As [`TableModel::measured`], in tasks of whole requests and of parts of them, which may run in persistent kernels.
+    /// As [`TableModel::measured`], in tasks of whole requests and of parts of them, which may run in persistent
+    /// kernels.
     pub fn measured_of_several_steps(&self, cell: CellId) -> RangeInclusive<u32> {
         match &self.persistent {
             Some(kernels) if self.operator(cell).is_none() => kernels.measured(),
@@ -96,8 +96,7 @@ impl TableModel {
         }
     }
 
-    /// The batch of a cell that fills the device, for inputs of this size: the smallest power of two whose doubling takes at least half as
-    /// long again. Of operators of cells nothing is said.
+    /// The [preferred batch](crate::cost::curve::preferred) of a cell for this input; `None` for operators of cells.
     pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
         self.cells.get(cell.index()).map(|costs| costs.preferred(input))
     }
@@ -148,7 +147,7 @@ impl CostModel for TableModel {
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
-        // Operators, whose ids follow those of the cells, have no batch sizes of their own.
+        // Operators have no batch sizes of their own.
         self.batches.get(cell.index()).map_or(&[], |sizes| sizes)
     }
 }

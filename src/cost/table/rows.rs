@@ -2,34 +2,31 @@
 
 use crate::error::{Error, Result};
 
-/// The largest batch of a row. All up to it are looked at for the least time of a member ([`Curve::best`](crate::cost::curve::Curve::best)).
+/// The largest batch of a row. [`Curve::best`](crate::cost::curve::Curve::best) tries all batches up to it.
 const MAX_BATCH: u32 = 1 << 20;
 
-/// The columns of a cost table; the first three are needed.
+/// The columns of a cost table; the first three are required.
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 const NEEDED: usize = 3;
 
 /// One row of a table.
 pub struct Row {
-    /// The name.
     pub cell: String,
     /// From 1 to [`MAX_BATCH`].
     pub batch: u32,
     /// The time of the whole batch.
     pub ns: u64,
-    /// 0 where the cell's time does not depend on its input.
+    /// 0 if the cell's time does not depend on its input.
     pub input: u32,
 }
 
-/// Where each of [`COLUMNS`] stands in a file.
+/// The place of each of [`COLUMNS`] in a file.
 pub struct Header {
     places: [Option<usize>; COLUMNS.len()],
     columns: usize,
 }
 
 impl Header {
-    /// # Errors
-    /// A column that is missing, unknown, or there twice.
     pub fn parse(line: &str) -> Result<Header> {
         let names = fields(line)?;
         let places = COLUMNS.map(|column| names.iter().position(|name| name == column));
@@ -48,8 +45,6 @@ impl Header {
         Ok(Header { places, columns: names.len() })
     }
 
-    /// # Errors
-    /// Names the column, its value and what is allowed.
     pub fn row(&self, line: &str) -> Result<Row> {
         let fields = fields(line)?;
         if fields.len() != self.columns {
@@ -60,7 +55,7 @@ impl Header {
                 self.columns
             )));
         }
-        // A column that may be left out may also be empty.
+        // An optional column may also be empty.
         let text = |column: usize| self.places[column].map_or("", |place| fields[place].as_str());
         let refuse = |column: usize, what: &str| {
             Error::input(format!("{}: \"{}\" is not {what}", COLUMNS[column], text(column)))
@@ -68,7 +63,7 @@ impl Header {
         if text(0).is_empty() {
             return Err(refuse(0, "the name of a cell"));
         }
-        // The spread of a measurement is checked, but a table's times are its means.
+        // The spread of a measurement is checked but not used.
         if !text(4).is_empty() && !text(4).parse().is_ok_and(|spread: f64| spread >= 0.0) {
             return Err(refuse(4, "a number of nanoseconds, 0 or more"));
         }
@@ -85,7 +80,7 @@ impl Header {
     }
 }
 
-/// The fields of one line, without the blanks around them. A field may stand in quotes.
+/// The fields of one line, trimmed. A field may be quoted.
 fn fields(line: &str) -> Result<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

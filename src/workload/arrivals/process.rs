@@ -1,7 +1,7 @@
-//! Open arrival processes: requests come whatever the system does.
+//! Open arrival processes: requests arrive whatever the system does.
 //!
-//! Gaps are drawn with mean 1 and scaled by the rate afterwards, so that one random stream gives the same pattern of
-//! requests at every rate (common random numbers).
+//! Gaps are drawn with mean 1 and then scaled by the rate, so that one random stream gives the same pattern at every
+//! rate (common random numbers).
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma};
@@ -10,42 +10,41 @@ use crate::error::{Error, Result};
 use crate::units::{Nanos, Rate};
 use crate::workload::random::Stream;
 
-/// The names of the open arrival processes.
 pub const PROCESSES: [&str; 6] = ["poisson", "uniform", "gamma", "mmpp", "stepping", "offline"];
 
-/// How requests arrive, whatever the system does.
+/// An open arrival process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Process {
     /// Independent, exponential gaps.
     Poisson,
     /// Equal gaps.
     Uniform,
-    /// Independent gaps, gamma distributed: bursty above a coefficient of variation of 1, smoother below.
+    /// Independent gamma-distributed gaps: bursty if the coefficient of variation is above 1, smoother below.
     Gamma {
         /// Standard deviation of the gaps over their mean. The shape parameter is 1 / cv².
         cv: f64,
     },
-    /// A Poisson process that changes between a low and a high rate (two-state Markov-modulated Poisson process). The
-    /// mean over a long time is the asked rate.
+    /// A Poisson process that alternates between a low and a high rate (two-state Markov-modulated Poisson process).
+    /// Its long-term mean is the requested rate.
     Mmpp {
         /// The high rate over the low one.
         ratio: f64,
-        /// How long it stays in the low state, in the mean; exponential.
+        /// The mean time in the low state; exponential.
         low: Nanos,
-        /// How long it stays in the high state, in the mean; exponential.
+        /// The mean time in the high state; exponential.
         high: Nanos,
     },
-    /// A Poisson process whose rate changes step by step, with the same number of requests in each step (DVABatch:
-    /// 66 to 4,000 requests per second in 15 steps). It has its own rates.
+    /// A Poisson process whose rate changes in steps with equally many requests (DVABatch: 66 to 4,000 requests per
+    /// second in 15 steps). It has its own rates.
     Stepping {
         /// The rate of the first step.
         from: Rate,
         /// The rate of the last step.
         to: Rate,
-        /// The number of steps, at least 2; their rates are evenly spaced.
+        /// The number of steps, at least 2, with evenly spaced rates.
         steps: u32,
     },
-    /// All requests are there at the start.
+    /// All requests arrive at the start.
     Offline,
 }
 
@@ -54,25 +53,21 @@ pub enum Process {
 pub struct Parameters {
     /// For `gamma`.
     pub cv: Option<f64>,
-    /// For `mmpp`.
+    /// For `mmpp`, as the next two.
     pub ratio: Option<f64>,
-    /// For `mmpp`.
     pub low: Option<Nanos>,
-    /// For `mmpp`.
     pub high: Option<Nanos>,
-    /// For `stepping`.
+    /// For `stepping`, as the next two.
     pub from: Option<f64>,
-    /// For `stepping`.
     pub to: Option<f64>,
-    /// For `stepping`.
     pub steps: Option<u32>,
 }
 
 impl Process {
-    /// The process of this name, with parameters that [`Process::check`] has passed.
+    /// The process of this name, with [checked](Process::check) parameters.
     ///
     /// # Errors
-    /// An unknown name, with the known ones; a parameter that is missing, out of range or not one of this process.
+    /// An unknown name; a parameter that is missing, out of range or not one of this process.
     pub fn new(name: &str, parameters: &Parameters) -> Result<Process> {
         let needs = |key: &str| Error::input(format!("{name} needs {key}"));
         let Parameters { cv, ratio, low, high, from, to, steps } = *parameters;
@@ -123,7 +118,7 @@ impl Process {
         Ok(process)
     }
 
-    /// The name, as a scenario gives it.
+    /// The name in a scenario.
     pub fn name(&self) -> &'static str {
         match self {
             Process::Poisson => "poisson",
@@ -135,15 +130,12 @@ impl Process {
         }
     }
 
-    /// Whether the process takes a rate; the others have rates of their own, or none.
+    /// Whether the process takes a rate; the others have their own rates or none.
     pub fn takes_rate(&self) -> bool {
         !matches!(self, Process::Stepping { .. } | Process::Offline)
     }
 
     /// Checks the parameters.
-    ///
-    /// # Errors
-    /// Names the parameter that is out of range and what is allowed.
     pub fn check(&self) -> Result<()> {
         let bounded = |key: &str, value: f64, least: f64, most: f64| {
             if (least..=most).contains(&value) {
@@ -180,11 +172,10 @@ impl Process {
 
     /// The arrival times of `n` requests, not descending. The first comes a gap after the start.
     ///
-    /// Each time is the exact sum of the gaps, rounded once, so that no error adds up over a long trace.
+    /// Each time is the sum of the gaps, rounded once, so that no error adds up over a long trace.
     ///
     /// # Panics
-    /// When the process takes a rate and there is none, or on parameters or a rate that [`Process::check`] or
-    /// [`check_rate`] refuse.
+    /// Without the rate that the process takes, or with invalid parameters or rates.
     pub fn times(&self, rate: Option<Rate>, n: usize, rng: &mut Stream) -> Vec<Nanos> {
         self.check().expect("the parameters of an arrival process are checked before it is used");
         let rate = || rate.filter(|rate| check_rate(*rate).is_ok()).expect("this arrival process has a rate above 0");
@@ -206,10 +197,7 @@ impl Process {
     }
 }
 
-/// Checks a rate.
-///
-/// # Errors
-/// Says what is allowed.
+/// Checks that a rate is above 0 and not too large.
 pub fn check_rate(rate: Rate) -> Result<()> {
     const MOST: f64 = 1e9;
     if rate.0 > 0.0 && rate.0 <= MOST {
@@ -221,15 +209,15 @@ pub fn check_rate(rate: Rate) -> Result<()> {
 /// Arrivals whose gaps have mean 1 before the rate scales them.
 fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
     let mut sum = Sum::default();
-    // Multiplied first: for whole sums the product is exact, and the quotient is rounded once.
+    // Multiplying first is exact for whole sums, so that only the quotient is rounded.
     (0..n).map(|_| Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)).collect()
 }
 
 /// A Poisson process that alternates between states, each of which has a rate and a mean sojourn in seconds.
 ///
-/// The gaps pass in the time in which one request is expected per unit; a state covers `sojourn × rate` of these units.
+/// Gaps are drawn in units of one expected request; a state covers `sojourn × rate` of these units.
 fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> {
-    // The states have a stream of their own: how many of them n requests need depends on the rate.
+    // The states have their own stream, since the number of states for n requests depends on the rate.
     let mut sojourns = rng.fork();
     let [(_, first), (_, second)] = states;
     let mut state = usize::from(sojourns.random::<f64>() < second / (first + second));
@@ -252,7 +240,7 @@ fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> 
         .collect()
 }
 
-/// A Poisson process whose rate goes from `from` to `to` in even steps of equally many requests.
+/// A Poisson process whose rate goes from `from` to `to` in even steps with equally many requests.
 fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec<Nanos> {
     let rise = (to.0 - from.0) / f64::from(steps - 1);
     let mut seconds = Sum::default();
@@ -265,8 +253,7 @@ fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec
         .collect()
 }
 
-/// A running sum that carries along what rounding takes from it (Kahan), so that ten million terms lose no more than
-/// one.
+/// A Kahan sum, so that ten million terms lose no more precision than one.
 #[derive(Default)]
 struct Sum {
     value: f64,
@@ -340,8 +327,7 @@ mod tests {
 
     #[test]
     fn a_modulated_process_keeps_its_long_run_rate() {
-        // A run of 100,000 requests holds about 80 cycles, so its rate is known to some percent only: average over
-        // seeds.
+        // A run of 100,000 requests has about 80 cycles, so its rate varies by some percent: average over seeds.
         for ratio in [1.0, 4.0, 20.0] {
             let mean = (0..40)
                 .map(|seed| {
@@ -362,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_modulated_process_has_two_rates() {
-        // With long sojourns a window of 10 ms lies in one state nearly always.
+        // With long sojourns a window of 10 ms is almost always in one state.
         let process = Process::Mmpp { ratio: 9.0, low: Nanos(2_000_000_000), high: Nanos(2_000_000_000) };
         let times = draw(process, Rate(10_000.0), 400_000);
         let mut counts = vec![0u32; (times.last().unwrap().0 / 10_000_000 + 1) as usize];

@@ -49,10 +49,10 @@ fn two_layers_stay_whole() {
 
 #[test]
 fn sets_that_wait_for_each_other_are_split_where_they_do() {
-    // a -> b -> a with a short cut a -> a: one set of a would wait for the b that waits for it.
+    // a -> b -> a with a shortcut a -> a: one set of a would wait for the b that waits for it.
     let back = graph("aba", &[(0, 1), (1, 2), (0, 2)]);
     assert_eq!(back.subgraph_of(), [0, 1, 2]);
-    // Three more a's before the turn stay together.
+    // The first three a's stay together.
     let long = graph("aaaba", &[(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]);
     assert_eq!(long.subgraph_of(), [0, 0, 0, 1, 2]);
     // A diamond of b's between two a's that are joined directly.

@@ -1,4 +1,4 @@
-//! The CSV file of a network: what is in it, and what is wrong with it.
+//! The CSV file of a network.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,18 @@ use crate::units::CellId;
 use crate::workload::row_names;
 use crate::workload::shape::MAX_LENGTH;
 
-/// The columns, of which the first two are needed.
+/// The first two are required.
 const COLUMNS: [&str; 7] = ["name", "kind", "count", "rows", "inner", "columns", "elements"];
 const NAME: usize = 0;
 const KIND: usize = 1;
 const COUNT: usize = 2;
 
-/// More operators than any network has.
+/// More than any network has.
 const MAX_OPERATORS: usize = 10_000;
 
-/// The most floating-point operations of one query of an operator, and the most weights.
+/// The most floating-point operations per query of an operator, and the most weights.
 const MAX_WORK: u128 = 1 << 60;
 
-/// What cost tables call something else.
 const RESERVED: [&str; 7] = [
     row_names::TASK,
     row_names::GATHER,
@@ -31,7 +30,7 @@ const RESERVED: [&str; 7] = [
     row_names::KERNEL,
 ];
 
-/// The requests, the operators in the order of their names, and the chain that they form.
+/// The requests, the operators by name, and their order.
 pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), String> {
     let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
@@ -86,7 +85,7 @@ fn takes(line: &str) -> Result<Takes, String> {
     }
 }
 
-/// Where each of [`COLUMNS`] stands.
+/// The place of each of [`COLUMNS`].
 fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
     let names: Vec<&str> = fields(line).collect();
     if let Some(unknown) = names.iter().find(|name| !name.is_empty() && !COLUMNS.contains(name)) {
@@ -106,14 +105,13 @@ fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
     }
 }
 
-/// One operator.
 fn row(line: &str, places: &[Option<usize>; COLUMNS.len()], takes: Takes) -> Result<(String, Form), String> {
     let fields: Vec<&str> = fields(line).collect();
     let columns = places.iter().flatten().count();
     if fields.len() != columns {
         return Err(format!("\"{}\" has {} fields where the header has {columns}", line.trim(), fields.len()));
     }
-    // A column that may be left out may also be empty.
+    // An optional column may also be empty.
     let text = |column: usize| places[column].map_or("", |place| fields[place]);
     let name = text(NAME);
     check_name(name).map_err(|problem| format!("name: {problem}"))?;
@@ -162,7 +160,7 @@ fn row(line: &str, places: &[Option<usize>; COLUMNS.len()], takes: Takes) -> Res
     Ok((name.into(), form))
 }
 
-/// The largest number of tokens, or 0.
+/// 0 for a network of fixed size.
 fn most_tokens(takes: Takes) -> u32 {
     match takes {
         Takes::Tokens(most) => most,
@@ -170,7 +168,7 @@ fn most_tokens(takes: Takes) -> u32 {
     }
 }
 
-/// A size that does not get too large, and depends on nothing that a request does not have.
+/// Parses a size, which must stay below the limit and mention `tokens` only if requests have tokens.
 fn checked(text: &str, takes: Takes) -> Result<Size, String> {
     let size = Size::parse(text)?;
     if takes == Takes::Fixed && !size.is_constant() {
@@ -180,7 +178,7 @@ fn checked(text: &str, takes: Takes) -> Result<Size, String> {
     Ok(size)
 }
 
-/// Names are those of cost tables: no field of theirs, and nothing with a part behind a dot.
+/// Names are used in cost tables, where commas separate fields and dots separate parts.
 fn check_name(name: &str) -> Result<(), String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed) {
@@ -192,7 +190,7 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// The fields of a line, without the blanks around them.
+/// The fields of a line, trimmed.
 fn fields(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(str::trim)
 }

@@ -1,8 +1,8 @@
-//! Staged networks: a list of operators with the shapes of their products, read from a CSV file (`docs/NETWORKS.md`).
+//! Staged networks: a list of operators with the shapes of their products, from a CSV file (`docs/NETWORKS.md`).
 //!
-//! A request is the chain of the network's operators, and each operator is a cell type, because cells of one type share their
-//! weights: operators of equal shape in two layers can't run as one batch. An operator that the file has in several places under
-//! one name is one cell type, and is the same operator again.
+//! A request is the chain of the network's operators. Each operator is a cell type, because cells of one type share
+//! their weights: operators of equal shape in two layers can't run as one batch. Lines with the same name are the same
+//! operator.
 
 mod file;
 mod size;
@@ -24,9 +24,9 @@ pub struct Dnn {
     given: String,
     path: PathBuf,
     takes: Takes,
-    /// In the order of their names, which is that of their ids.
+    /// By name, and so by id.
     operators: Vec<Operator>,
-    /// The operators in the order in which they run.
+    /// In the order in which they run.
     chain: Vec<CellId>,
 }
 
@@ -39,75 +39,63 @@ pub enum Takes {
     Fixed,
 }
 
-/// An operator of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// The name, as in cost tables.
+    /// As in cost tables.
     pub name: String,
-    /// The cell type that it is.
     pub cell: CellId,
-    /// What it computes.
     pub form: Form,
 }
 
 /// What an operator computes for one query, as a function of the tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Form {
-    /// How it meets the other queries of a batch.
+    /// How it combines the queries of a batch.
     pub kind: Kind,
     /// The number of products.
     pub count: Size,
-    /// The rows of a product.
     pub rows: Size,
-    /// The numbers that are added up for each of its elements.
+    /// The numbers added up for each element of a product.
     pub inner: Size,
-    /// The columns of a product.
     pub columns: Size,
-    /// The numbers that are read and written for each query, weights apart.
+    /// The numbers read and written per query, without weights.
     pub elements: Size,
 }
 
 /// What an operator does with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Products with weights, which are fetched once; the rows of all queries stand below each other: `[batch·rows, inner] × [inner, columns]`.
+    /// Products with weights, which are read once; the rows of all queries are stacked: `[batch·rows, inner] × [inner,
+    /// columns]`.
     Matmul,
     /// Products of a query's own matrices: `count·batch` of them.
     BatchedMatmul,
-    /// No products: what it moves is what it costs.
+    /// No products; the cost is the memory traffic.
     Memory,
 }
 
 impl Kind {
-    /// All of them, with their names in a file.
+    /// All kinds, with their names in a file.
     pub const ALL: [(&'static str, Kind); 3] =
         [("matmul", Kind::Matmul), ("batched-matmul", Kind::BatchedMatmul), ("memory", Kind::Memory)];
 
-    /// The name in a file.
     pub fn name(self) -> &'static str {
         Kind::ALL.iter().find(|(_, kind)| *kind == self).expect("each kind has a name").0
     }
 }
 
-/// What an operator computes for one query of a given length.
+/// [`Form`] for one number of tokens. For [`Kind::Memory`] the sizes of products are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// How it meets the other queries of a batch.
     pub kind: Kind,
-    /// The number of products; 0 for [`Kind::Memory`], as are the next three.
     pub count: u64,
-    /// The rows of a product.
     pub rows: u64,
-    /// The numbers that are added up for each of its elements.
     pub inner: u64,
-    /// The columns of a product.
     pub columns: u64,
-    /// The numbers that are read and written, weights apart.
     pub elements: u64,
 }
 
 impl Form {
-    /// For so many tokens.
     pub fn at(&self, tokens: u32) -> Work {
         Work {
             kind: self.kind,
@@ -126,14 +114,14 @@ impl Form {
 }
 
 impl Work {
-    /// The floating-point operations of a batch, a product and a sum counting as two.
+    /// The floating-point operations of a batch; a multiply-add counts as two.
     pub fn flops(&self, batch: u32) -> u128 {
         [self.count, self.rows, self.inner, self.columns].map(u128::from).iter().product::<u128>()
             * 2
             * u128::from(batch)
     }
 
-    /// The numbers in its weights.
+    /// The number of weights.
     pub fn weights(&self) -> u128 {
         match self.kind {
             Kind::Matmul => [self.count, self.inner, self.columns].map(u128::from).iter().product(),
@@ -141,32 +129,29 @@ impl Work {
         }
     }
 
-    /// The numbers that a batch reads and writes: the weights once, the rest for each query.
+    /// The numbers that a batch reads and writes: the weights once, the rest per query.
     pub fn moved(&self, batch: u32) -> u128 {
         self.weights() + u128::from(self.elements) * u128::from(batch)
     }
 }
 
 impl Dnn {
-    /// Reads a network; `given` is how the user names the file.
+    /// Reads a network; `given` is the user's name of the file.
     ///
     /// # Errors
-    /// A file that can't be read, or what is wrong in it, as `FILE: line 3: rows: …`.
+    /// Names the place of the mistake, as `FILE: line 3: rows: …`.
     pub fn read(given: &str, path: &Path) -> Result<Dnn, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         Dnn::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
     }
 
-    /// Reads a network from the text of its file.
-    ///
-    /// # Errors
-    /// As [`Dnn::read`], without the file's name.
+    /// As [`Dnn::read`], from text; messages lack the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
         let (takes, operators, chain) = file::parse(text)?;
         Ok(Dnn { given: given.to_string(), path: path.to_path_buf(), takes, operators, chain })
     }
 
-    /// The file, as the user named it.
+    /// The file as the user named it.
     pub fn given(&self) -> &str {
         &self.given
     }
@@ -176,12 +161,11 @@ impl Dnn {
         &self.path
     }
 
-    /// The requests that it takes.
     pub fn takes(&self) -> Takes {
         self.takes
     }
 
-    /// The most tokens of a request; `None` where requests have a fixed size.
+    /// The most tokens of a request; `None` for requests of fixed size.
     pub fn most_tokens(&self) -> Option<u32> {
         match self.takes {
             Takes::Tokens(most) => Some(most),
@@ -194,22 +178,21 @@ impl Dnn {
         self.chain.iter().map(|cell| &self.operators[cell.index()])
     }
 
-    /// The cell type of a node, if requests have so many.
     pub fn cell_at(&self, node: NodeId) -> Option<CellId> {
         self.chain.get(node.index()).copied()
     }
 
-    /// Each operator once, in the order of the names and so of the cell types.
+    /// Each operator once, by name and so by cell type.
     pub fn distinct(&self) -> &[Operator] {
         &self.operators
     }
 
-    /// The size of the input that an operator's cell is given for so many tokens: 0 where it does not depend on them.
+    /// The input size of an operator's cell for this number of tokens: 0 if it does not depend on them.
     pub fn input(&self, operator: &Operator, tokens: u32) -> u32 {
         if operator.form.is_constant() { 0 } else { tokens }
     }
 
-    /// Its operators, as a scheduler sees them. What stands later in the network runs first.
+    /// Its operators as cell types. Later ones run first.
     pub fn cell_types(&self) -> Vec<CellType> {
         let first = |cell: CellId| self.chain.iter().position(|other| *other == cell);
         let cell_type = |operator: &Operator| CellType {
@@ -222,7 +205,7 @@ impl Dnn {
         self.operators.iter().map(cell_type).collect()
     }
 
-    /// Unfolds a shape; `None` for one of a kind that the network does not take.
+    /// Unfolds a shape; `None` for a kind that the network does not take.
     ///
     /// # Errors
     /// More tokens than the network takes.

@@ -1,30 +1,25 @@
 //! Sizes as functions of a request's length: `512`, `12*tokens`, `tokens*tokens*12 + 64`.
 
-/// A sum of products of whole numbers and `tokens`.
+/// A polynomial of `tokens` with natural coefficients.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
-    /// What each power of the tokens is multiplied with; the last is not 0.
+    /// By power; the last is not 0.
     coefficients: Vec<u64>,
 }
 
-/// The largest size of anything: far beyond any layer, and far from an overflow.
+/// The largest size: far beyond any layer, and far from an overflow.
 pub const MAX_SIZE: u64 = 1 << 40;
 
 /// The most factors `tokens` in a product.
 const MAX_POWER: usize = 3;
 
 impl Size {
-    /// A size that does not depend on the request.
     pub fn constant(size: u64) -> Size {
         let mut size = Size { coefficients: vec![size] };
         size.trim();
         size
     }
 
-    /// Reads a size.
-    ///
-    /// # Errors
-    /// Quotes the text and says what is allowed.
     pub fn parse(text: &str) -> Result<Size, String> {
         let refuse = || {
             format!(
@@ -58,7 +53,7 @@ impl Size {
         }
     }
 
-    /// The size for so many tokens, if it is not too large.
+    /// The size for this number of tokens, up to [`MAX_SIZE`].
     pub fn checked_at(&self, tokens: u32) -> Option<u64> {
         let value = self.coefficients.iter().rev().try_fold(0u64, |sum, coefficient| {
             sum.checked_mul(u64::from(tokens)).and_then(|sum| sum.checked_add(*coefficient))
@@ -66,7 +61,7 @@ impl Size {
         value.filter(|value| *value <= MAX_SIZE)
     }
 
-    /// The size for so many tokens, at most 2^40, beyond which no file is read.
+    /// The size for this number of tokens, at most [`MAX_SIZE`].
     pub fn at(&self, tokens: u32) -> u64 {
         self.checked_at(tokens).unwrap_or(MAX_SIZE)
     }
@@ -77,7 +72,7 @@ impl Size {
     }
 }
 
-/// What is wrong with a size beyond [`MAX_SIZE`].
+/// The message for a size above [`MAX_SIZE`].
 pub fn too_large(text: &str) -> String {
     format!("\"{text}\" is more than {MAX_SIZE}, which nothing is as large as")
 }

@@ -1,21 +1,21 @@
-//! Which rules give chains: seen from the rule alone, for every size at once.
+//! Finds rules that unfold every shape to a chain.
 
 use super::expression::{Item, Linear};
 use super::rule::{Family, Need, Range};
 
-/// The order in which a family of a chain runs through its index.
+/// The order in which a chain runs through a family's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Up,
     Down,
 }
 
-/// Whether the families follow each other, each of them a chain along its only index, whatever the sizes.
+/// Whether the families follow each other, each a chain along its only index, for all sizes.
 ///
-/// Three things have to hold, and then any two nodes have an order. In each family a node needs the one at the index before it (or
-/// behind it: [`Direction::Down`]), and no other need within the family leads the other way. The first node of a family needs the
-/// last of the family before it. All further needs lead to families that stand before. So nothing else that nodes need can matter, or close a
-/// circle.
+/// This holds if three conditions are met. Within each family a node needs the one at the index before it (or after it:
+/// [`Direction::Down`]), and no need within the family points the other way. The first node of a family needs the last
+/// one of the previous family. All other needs point to earlier families. Then every two nodes are ordered, and further
+/// needs neither matter nor close a cycle.
 pub(super) fn is_chain(families: &[Family]) -> bool {
     let mut before: Option<(usize, &Family, Direction)> = None;
     for (number, family) in families.iter().enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn is_chain(families: &[Family]) -> bool {
     true
 }
 
-/// In which order the nodes of a family run if they are a chain by themselves, whatever the sizes.
+/// The order of a family's nodes if they are a chain by themselves for all sizes.
 fn direction(number: usize, family: &Family) -> Option<Direction> {
     let Range::Indices(lasts) = &family.range else { return None };
     let own = || family.needs.iter().filter(|need| need.family == number).map(|need| &need.items[..]);
@@ -60,7 +60,7 @@ fn direction(number: usize, family: &Family) -> Option<Direction> {
                 let there = Linear::first_index(steps);
                 matches!(item, [Item::Span(low, high)] if *low == there && *high == there)
             };
-            // How far the nearest of the needed nodes is, upwards; `None` if that is not the same at every index.
+            // The distance to the nearest needed node, upwards; `None` if it depends on the index.
             let nearest_up = |item: &[Item]| match item {
                 [Item::Span(low, _)] if low.sizes == [0; 3] && low.indices == [1] => Some(low.constant),
                 _ => None,

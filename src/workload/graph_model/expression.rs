@@ -1,18 +1,17 @@
-//! What stands between the brackets of a rule: `i - 1`, `N + 1 - i`, `1..i-1`, `*`, `v.children`.
+//! Expressions between the brackets of a rule: `i - 1`, `N + 1 - i`, `1..i-1`, `*`, `v.children`.
 
 /// The sizes of a shape that expressions can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// The steps of a sequence.
+    /// Steps of a sequence.
     N,
-    /// The steps of a source.
+    /// Steps of a source.
     S,
-    /// The steps of a target.
+    /// Steps of a target.
     T,
 }
 
 impl Size {
-    /// The name in an expression.
     pub fn name(self) -> &'static str {
         match self {
             Size::N => "N",
@@ -22,52 +21,45 @@ impl Size {
     }
 }
 
-/// The values of [`Size::N`], [`Size::S`] and [`Size::T`]; 0 where a shape does not have them.
+/// The values of [`Size::N`], [`Size::S`] and [`Size::T`]; 0 for those that a shape lacks.
 pub type Sizes = [i64; 3];
 
-/// A sum of indices, sizes and numbers, in a form in which equal sums are the same.
+/// A sum of indices, sizes and numbers. Equal sums have equal fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
-    /// How often each index of the family is added.
+    /// The coefficient of each index of the family.
     pub indices: Vec<i64>,
-    /// How often each size is.
+    /// The coefficient of each size.
     pub sizes: [i64; 3],
-    /// What is added to these.
     pub constant: i64,
 }
 
 /// The names that an expression may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// The indices of the family, in their order.
+    /// The indices of the family, in order.
     pub indices: &'a [String],
-    /// The index that goes over the nodes of a tree, if the family has one.
+    /// The family's index over the nodes of a tree, if any.
     pub tree: Option<&'a str>,
-    /// The sizes of the shape.
     pub sizes: &'a [Size],
 }
 
-/// What one index of a reference goes over.
+/// The range of one index of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// All that there are.
     All,
     /// From the first to the last, both included.
     Span(Linear, Linear),
-    /// Nodes of a tree.
     Tree(Relative),
 }
 
-/// Nodes of a tree, as seen from one of them.
+/// Nodes of a tree, relative to one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relative {
-    /// The node.
     Itself,
-    /// Its children.
     Children,
-    /// Its parent.
     Parent,
-    /// The tree's root, which needs no node to be seen from.
+    /// The tree's root, which can be named without a node.
     Root,
 }
 
@@ -75,20 +67,19 @@ pub enum Relative {
 const MAX_NUMBER: i64 = 1 << 30;
 
 impl Linear {
-    /// A number alone.
     pub fn number(number: i64) -> Linear {
         Linear { constant: number, ..Linear::default() }
     }
 
-    /// The first index, with a number added.
+    /// The first index plus a number.
     pub fn first_index(constant: i64) -> Linear {
         Linear { indices: vec![1], constant, ..Linear::default() }
     }
 
-    /// Reads a sum.
+    /// Parses a sum.
     ///
     /// # Errors
-    /// What is no sum, or a name that is not in scope, with those that are.
+    /// Not a sum, or an unknown name; lists the known ones.
     pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Linear, String> {
         let refuse = || format!("\"{}\" is no sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
         let mut sum = Linear { indices: vec![0; scope.indices.len()], ..Linear::default() };
@@ -112,7 +103,7 @@ impl Linear {
             };
             rest = rest[1..].trim_start();
         }
-        // Trailing zeros would tell equal sums of two families apart.
+        // Trailing zeros would make equal sums of two families differ.
         while sum.indices.last() == Some(&0) {
             sum.indices.pop();
         }
@@ -143,7 +134,7 @@ impl Linear {
         of_indices + of_sizes + self.constant
     }
 
-    /// The sum with another in the place of the first index; `None` if there are further indices.
+    /// Replaces the first index by a sum; `None` if there are further indices.
     pub fn with_first(&self, first: &Linear) -> Option<Linear> {
         let times = match self.indices[..] {
             [] => return Some(self.clone()),
@@ -154,7 +145,7 @@ impl Linear {
         Some(Linear { indices: Vec::new(), sizes, constant: self.constant + times * first.constant })
     }
 
-    /// Whether it is 1 or more whatever the sizes are, each of which is.
+    /// Whether it is at least 1 for all sizes of at least 1.
     pub fn is_positive(&self) -> bool {
         let least = self.sizes.iter().sum::<i64>() + self.constant;
         self.indices.is_empty() && self.sizes.iter().all(|times| *times >= 0) && least >= 1
@@ -162,10 +153,7 @@ impl Linear {
 }
 
 impl Item {
-    /// Reads what one index of a reference goes over.
-    ///
-    /// # Errors
-    /// As [`Linear::parse`].
+    /// Parses one index of a reference.
     pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Item, String> {
         let text = text.trim();
         match (text, scope.tree) {

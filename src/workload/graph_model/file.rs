@@ -1,4 +1,4 @@
-//! The file of a graph model: what JSON says, and whether it makes sense.
+//! The JSON file of a graph model.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use crate::units::CellId;
 use crate::workload::cell_graph::{Graph, GraphError};
 use crate::workload::row_names;
 
-/// The largest batch that a list of sizes can name.
+/// The largest batch that a cell's sizes can list.
 const MAX_BATCH: u32 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -81,14 +81,14 @@ fn one() -> u32 {
     1
 }
 
-/// Reads a file's text. Cells come in the order of their names.
+/// Reads a file's text. Cells are sorted by name.
 ///
 /// # Errors
-/// What is wrong, behind the line where JSON says so, otherwise behind the path in the document.
+/// Names the line of a mistake in JSON, otherwise the path in the document.
 pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
     let file: File = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
-        // The place is said first, as everywhere.
+        // The place comes first, as in all messages.
         let problem = message.rsplit_once(" at line ").map_or(message.as_str(), |(problem, _)| problem);
         format!("line {}: {problem}", error.line())
     })?;
@@ -135,7 +135,7 @@ fn cells(entries: Vec<CellEntry>) -> Result<Vec<Cell>, String> {
     Ok(cells)
 }
 
-/// The name of a cell stands in cost tables and logs.
+/// Names of cells are used in cost tables and logs.
 fn cell_name(name: &str) -> Result<(), String> {
     const RESERVED: [&str; 4] = [row_names::TASK, row_names::GATHER, row_names::LAUNCH, row_names::WHOLE];
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -150,7 +150,6 @@ fn cell_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// The id of a cell.
 fn cell_id(name: &str, cells: &[Cell]) -> Result<CellId, String> {
     match cells.iter().position(|cell| cell.name == name) {
         Some(id) => Ok(CellId(id as u16)),
@@ -161,7 +160,7 @@ fn cell_id(name: &str, cells: &[Cell]) -> Result<CellId, String> {
     }
 }
 
-/// Behind the path in the document.
+/// Prefixes a message with a path in the document.
 fn at(path: impl std::fmt::Display) -> impl Fn(String) -> String {
     move |problem| format!("{path}: {problem}")
 }
@@ -207,9 +206,9 @@ fn rule_of(entry: RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
 
 /// The indices of a family.
 struct Indices {
-    /// Those that go over numbers.
+    /// Over numbers.
     names: Vec<String>,
-    /// The one that goes over a tree.
+    /// Over a tree.
     tree: Option<String>,
     range: Range,
 }
@@ -245,13 +244,13 @@ impl Indices {
         Ok(Indices { names: family.over.keys().cloned().collect(), tree: None, range })
     }
 
-    /// How many items a reference to a node has.
+    /// The number of indices in a reference to a node.
     fn len(&self) -> usize {
         self.names.len() + usize::from(self.tree.is_some())
     }
 }
 
-/// The numbers of children: `2`, `"1.."`, `"2..3"`; without a word, all.
+/// A number or range of children: `2`, `"1.."`, `"2..3"`; all if not given.
 fn children(given: Option<&Value>) -> Result<std::ops::RangeInclusive<u32>, String> {
     let refuse = || "must be a number of children, or a range such as \"1..\" or \"2..3\"".to_string();
     let number = |text: &str| text.trim().parse::<u32>().map_err(|_| refuse());
@@ -269,7 +268,7 @@ fn children(given: Option<&Value>) -> Result<std::ops::RangeInclusive<u32>, Stri
     }
 }
 
-/// A reference: `fwd[i-1]`, `enc[*]`, or the name alone of a family of one node.
+/// A reference: `fwd[i-1]`, `enc[*]`, or the name of a family of one node.
 fn need(text: &str, scope: &Scope<'_>, names: &[&str], scopes: &[Indices]) -> Result<Need, String> {
     let (name, items) = match text.trim().strip_suffix(']').map(|open| open.split_once('[')) {
         Some(Some((name, items))) => (name.trim(), items),

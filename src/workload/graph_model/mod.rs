@@ -1,7 +1,7 @@
-//! Models of one's own: cells and how requests unfold to them, read from a JSON file (`docs/GRAPHS.md`).
+//! Models described by a JSON file: cells, and how requests unfold to them (`docs/GRAPHS.md`).
 //!
-//! What a file says is checked when it is read, with the place in it, so that a run never meets a mistake that could have been
-//! found before. A graph model is a description: it has costs, but no weights.
+//! Files are checked when they are read, and messages name the place, so that no run fails because of a mistake that
+//! could have been found before. A graph model has costs but no weights.
 
 mod chain;
 mod expression;
@@ -27,7 +27,7 @@ use crate::units::CellId;
 pub struct GraphModel {
     given: String,
     path: PathBuf,
-    /// In the order of their names.
+    /// By name.
     cells: Vec<Cell>,
     unfolding: Unfolding,
     /// See [`GraphModel::is_chain`].
@@ -37,13 +37,13 @@ pub struct GraphModel {
 /// A cell type of a graph model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The name, as in cost tables.
+    /// As in cost tables.
     pub name: String,
-    /// Higher runs first where a policy has priorities.
+    /// Higher runs first in policies with priorities.
     pub priority: i32,
-    /// The batch sizes that there are kernels for, ascending; empty where every size is as good as another.
+    /// The batch sizes for which there are kernels, ascending; empty if all sizes are equally good.
     pub batches: Vec<u32>,
-    /// What the cell consists of, each operator behind those that it takes.
+    /// Each operator after its inputs.
     pub operators: Vec<Operator>,
 }
 
@@ -52,48 +52,44 @@ pub struct Cell {
 enum Unfolding {
     /// By a rule, from the sizes of a shape.
     Rule(Rule),
-    /// The graphs are given.
+    /// A list of graphs.
     Graphs(Vec<Given>),
 }
 
 /// One of a list of graphs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Given {
-    /// The cell of each node.
     nodes: Vec<CellId>,
     /// From a node to one that needs it, 0-based.
     edges: Vec<(u32, u32)>,
-    /// How often it is drawn, beside the others.
+    /// How often it is drawn, relative to the others.
     weight: u32,
 }
 
 /// The requests that a graph model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Sequences: `chain:N`.
+    /// `chain:N`.
     Chains,
-    /// Pairs of sequences: `seq2seq:S>T`.
+    /// `seq2seq:S>T`.
     Pairs,
-    /// Trees: `tree:PARENTS`.
+    /// `tree:PARENTS`.
     Trees,
-    /// Its own graphs, by number: `graph:K`.
+    /// `graph:K`, one of its own graphs.
     Graphs,
 }
 
 impl GraphModel {
-    /// Reads a model; `given` is how the user names the file.
+    /// Reads a model; `given` is the user's name of the file.
     ///
     /// # Errors
-    /// A file that can't be read, or what is wrong in it, as `FILE: line 3: …` or `FILE: cells[0].name: …`.
+    /// Names the place of the mistake, as `FILE: line 3: …` or `FILE: cells[0].name: …`.
     pub fn read(given: &str, path: &Path) -> Result<GraphModel, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         GraphModel::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
     }
 
-    /// Reads a model from the text of its file.
-    ///
-    /// # Errors
-    /// As [`GraphModel::read`], without the file's name.
+    /// As [`GraphModel::read`], from text; messages lack the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<GraphModel, String> {
         let (cells, unfolding) = file::parse(text)?;
         let chain = match &unfolding {
@@ -103,7 +99,7 @@ impl GraphModel {
         Ok(GraphModel { given: given.to_string(), path: path.to_path_buf(), cells, unfolding, chain })
     }
 
-    /// The file, as the user named it.
+    /// The file as the user named it.
     pub fn given(&self) -> &str {
         &self.given
     }
@@ -113,12 +109,10 @@ impl GraphModel {
         &self.path
     }
 
-    /// Its cells, in the order of their names.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// Its cells, as a scheduler sees them.
     pub fn cell_types(&self) -> Vec<CellType> {
         let chain = self.chain;
         let cell_type = |cell: &Cell| CellType {
@@ -131,7 +125,6 @@ impl GraphModel {
         self.cells.iter().map(cell_type).collect()
     }
 
-    /// The requests that it takes.
     pub fn takes(&self) -> Takes {
         match &self.unfolding {
             Unfolding::Rule(rule) => rule.takes(),
@@ -144,13 +137,13 @@ impl GraphModel {
         self.chain
     }
 
-    /// Whether its requests are runs of cells one behind the other, alike but for their lengths, the first as long as the
-    /// request's shape says: what can be padded.
+    /// Whether its requests are the same sequence of chains except for their lengths, the first of which is the length
+    /// of the shape. Such requests can be padded.
     pub fn is_sequence(&self) -> bool {
         matches!(&self.unfolding, Unfolding::Rule(rule) if rule.is_sequence())
     }
 
-    /// The weights of its graphs, where these are given.
+    /// The weights of its graphs, if it lists graphs.
     pub fn weights(&self) -> Option<Vec<u32>> {
         match &self.unfolding {
             Unfolding::Rule(_) => None,
@@ -158,10 +151,10 @@ impl GraphModel {
         }
     }
 
-    /// Unfolds a shape; `None` for one of a kind that the model does not take.
+    /// Unfolds a shape; `None` for a kind that the model does not take.
     ///
     /// # Errors
-    /// A rule that leads in a circle at this size, or to too many nodes; the number of a graph that is not there.
+    /// A cycle at this size, too many nodes, or a graph that does not exist.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let unfolded = match (&self.unfolding, shape) {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,
@@ -183,8 +176,7 @@ impl Given {
         Graph::new(self.nodes.clone(), &self.edges).expect("the graph was made when its file was read")
     }
 
-    /// The same as runs, if each node has to wait for all that are less deep: then the ways through the graph do not matter
-    /// any more.
+    /// The graph as a chain, if each node has to wait for all nodes at smaller depths.
     fn as_chain(&self) -> Option<CellGraph> {
         let graph = self.graph();
         let mut order: Vec<usize> = (0..graph.len()).collect();

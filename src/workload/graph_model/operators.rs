@@ -1,43 +1,40 @@
-//! The operators that a cell consists of, as its file lists them, for policies that batch operators.
+//! The operators of a cell, as listed in a graph model's file.
 
 use serde::Deserialize;
 
-/// An operator of a cell, as its file has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operator {
-    /// The name, by which later operators of the cell take its result.
+    /// Later operators of the cell refer to it.
     pub name: String,
-    /// What it computes.
     pub kind: OperatorKind,
     /// The name of its weights, which operators may share.
     pub weight: Option<String>,
-    /// The name of what is added to a product.
+    /// The name of its bias.
     pub bias: Option<String>,
     /// The rows and columns of the weights.
     pub shape: Option<[u32; 2]>,
-    /// What it takes: `word`, `state`, or the names of operators before it.
+    /// `word`, `state`, or the names of earlier operators.
     #[serde(default)]
     pub inputs: Vec<String>,
 }
 
-/// What an operator computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperatorKind {
-    /// A product with weights, and a bias added.
+    /// A product with weights, plus a bias.
     Affine,
     /// A product with weights.
     Matmul,
-    /// One result for each number of its inputs.
+    /// A function of each number of its inputs.
     Elementwise,
     /// A row of a table of weights.
     Lookup,
-    /// Its inputs one behind the other.
+    /// The concatenation of its inputs.
     Concat,
     /// A part of its input.
     Slice,
-    /// The sum of the states that a node takes.
+    /// The sum of its inputs.
     Sum,
 }
 
@@ -47,10 +44,7 @@ impl OperatorKind {
     }
 }
 
-/// Whether each operator has what its kind needs, and takes what is there; `at` is the place of the cell.
-///
-/// # Errors
-/// What is wrong, behind its place.
+/// Checks that each operator has the keys of its kind and that its inputs exist; `at` is the place of the cell.
 pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
     for (place, operator) in operators.iter().enumerate() {
         let at = format!("{at}.operators[{place}]");

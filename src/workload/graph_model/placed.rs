@@ -1,4 +1,4 @@
-//! Where the nodes of a rule's families stand in the graph of one request.
+//! The nodes of a rule's families in the graph of one request.
 
 use super::expression::{Item, Relative, Sizes};
 use super::rule::Range;
@@ -12,7 +12,6 @@ pub(super) struct Branches<'t> {
 }
 
 impl<'t> Branches<'t> {
-    /// Those of a tree.
     pub fn of(tree: &'t Tree) -> Branches<'t> {
         let mut children = vec![Vec::new(); tree.len()];
         let mut root = 0;
@@ -44,14 +43,14 @@ pub(super) struct Placed {
 }
 
 enum At {
-    /// What each index goes up to; 0 where there is none.
+    /// The largest value of each index; 0 if it has no values.
     Indices(Vec<i64>),
     /// The nodes of the tree, 0-based and ascending.
     Tree(Vec<u32>),
 }
 
 impl Placed {
-    /// The family whose first node has this number; `tree` is there for rules of trees.
+    /// The family whose first node has the number `first`. `tree` is given for rules of trees.
     pub fn new(range: &Range, first: i64, sizes: &Sizes, tree: Option<&Branches<'_>>) -> Placed {
         let at = match (range, tree) {
             (Range::Indices(lasts), _) => At::Indices(lasts.iter().map(|last| last.at(&[], sizes).max(0)).collect()),
@@ -64,7 +63,7 @@ impl Placed {
         Placed { first, at }
     }
 
-    /// The number of its nodes, if it fits.
+    /// The number of its nodes, unless it overflows.
     pub fn len(&self) -> Option<i64> {
         match &self.at {
             At::Indices(lasts) => lasts.iter().try_fold(1i64, |len, last| len.checked_mul(*last)),
@@ -72,7 +71,7 @@ impl Placed {
         }
     }
 
-    /// The values of the indices, from 1, of a node of the family.
+    /// The indices, from 1, of a node of the family.
     pub fn indices(&self, place: i64) -> Vec<i64> {
         match &self.at {
             At::Tree(nodes) => vec![i64::from(nodes[place as usize]) + 1],
@@ -88,7 +87,7 @@ impl Placed {
         }
     }
 
-    /// Appends the nodes of the family that a reference in a node with these indices means.
+    /// Appends the nodes of the family that a reference means, in a node with these indices.
     pub fn find(
         &self,
         items: &[Item],
@@ -101,7 +100,7 @@ impl Placed {
         out.push(self.first);
         match &self.at {
             At::Indices(lasts) => {
-                // Of each place so far as many places further on as the next index has values.
+                // Replaces each place so far by one place for each value of the next index.
                 for (item, last) in items.iter().zip(lasts) {
                     let (low, high) = match item {
                         Item::Span(low, high) => (low.at(indices, sizes).max(1), high.at(indices, sizes).min(*last)),

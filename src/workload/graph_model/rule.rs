@@ -1,8 +1,8 @@
-//! Unfolding rules: families of nodes over indices, and what the nodes of each need, as `fwd[i-1]`.
+//! Unfolding rules: families of nodes over indices, and the inputs of each node, such as `fwd[i-1]`.
 //!
-//! A family has a node for each value of its indices, or for each node of a tree. A need that leads out of a family's range is
-//! none, so that `fwd[i-1]` needs no exception for the first step. Nodes are numbered family by family, in the order of the file, and
-//! within a family by their indices.
+//! A family has a node for each value of its indices, or for each node of a tree. A reference outside of a family's
+//! range is ignored, so `fwd[i-1]` needs no exception for the first step. Nodes are numbered by family, in the order of
+//! the file, then by index.
 
 use std::ops::RangeInclusive;
 
@@ -14,11 +14,10 @@ use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph, GraphError, Run};
 use crate::workload::shape::{Shape, Tree};
 
-/// More than any device has memory for; a slip of the keyboard beyond. Chains may be longer, since they are not written out.
+/// More than fits any device. Chains may be longer, since they are not stored node by node.
 const MAX_NODES: i64 = 1 << 24;
 const MAX_EDGES: usize = 1 << 26;
 
-/// An unfolding rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     takes: Takes,
@@ -26,42 +25,38 @@ pub struct Rule {
     chain: bool,
 }
 
-/// Nodes that are told apart by indices.
+/// Nodes that differ in their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// The name, as references have it.
     pub name: String,
-    /// The cell of all of its nodes.
     pub cell: CellId,
-    /// What its indices go over.
     pub range: Range,
-    /// What each of its nodes needs.
     pub needs: Vec<Need>,
 }
 
-/// What the indices of a family go over.
+/// The range of a family's indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Range {
-    /// Each from 1 to such a number; a family without indices is one node.
+    /// Each from 1 to a sum; a family without indices is one node.
     Indices(Vec<Linear>),
-    /// The nodes of a tree that have so many children.
+    /// The nodes of a tree with this number of children.
     Tree(RangeInclusive<u32>),
 }
 
-/// A reference to nodes that have to be done before.
+/// A reference to nodes that must run before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The number of their family.
+    /// The place of their family.
     pub family: usize,
-    /// Which of its nodes, by index.
+    /// The range of each of its indices.
     pub items: Vec<Item>,
 }
 
 impl Rule {
-    /// A rule for one kind of request. Its references are those of its own families, with as many items as these have indices.
+    /// A rule for one kind of request. References must match the families and their numbers of indices.
     ///
     /// # Errors
-    /// Nodes that need each other, at one of some small shapes that are tried.
+    /// A cycle at one of the small shapes that are tried.
     pub fn new(takes: Takes, families: Vec<Family>) -> Result<Rule, String> {
         let chain = takes != Takes::Trees && is_chain(&families);
         let rule = Rule { takes, families, chain };
@@ -72,7 +67,6 @@ impl Rule {
         Ok(rule)
     }
 
-    /// The requests that it is for.
     pub fn takes(&self) -> Takes {
         self.takes
     }
@@ -91,10 +85,10 @@ impl Rule {
         self.chain && runs_are_families && self.families[0].range.last() == Some(&length)
     }
 
-    /// Unfolds a shape; `None` for one of another kind.
+    /// Unfolds a shape; `None` for another kind.
     ///
     /// # Errors
-    /// Nodes that need each other; too many nodes or edges.
+    /// A cycle; too many nodes or edges.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let (sizes, _) = self.sizes(shape)?;
         if !self.chain {
@@ -112,7 +106,7 @@ impl Rule {
         Some(Ok(CellGraph::chains(runs)))
     }
 
-    /// The sizes of a shape that the rule is for.
+    /// The sizes of a shape, if it is of the rule's kind.
     fn sizes<'s>(&self, shape: &'s Shape) -> Option<(Sizes, Option<&'s Tree>)> {
         match (self.takes, shape) {
             (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => Some(([i64::from(*n), 0, 0], None)),
@@ -124,7 +118,7 @@ impl Rule {
         }
     }
 
-    /// Unfolds a shape node by node. Its kind must be the rule's.
+    /// Unfolds a shape of the rule's kind node by node.
     pub(super) fn written_out(&self, shape: &Shape) -> Result<Graph, String> {
         let (sizes, tree) = self.sizes(shape).expect("a shape of the rule's kind");
         let tree = tree.map(Branches::of);
@@ -168,7 +162,7 @@ impl Rule {
         })
     }
 
-    /// A node as references would name it: `fwd[3]`.
+    /// A node as references name it: `fwd[3]`.
     fn name(&self, placed: &[Placed], node: i64) -> String {
         let family = placed.partition_point(|family| family.first <= node) - 1;
         let indices: Vec<String> =
@@ -181,7 +175,7 @@ impl Rule {
 }
 
 impl Range {
-    /// What the first index goes up to; `None` for families without one that goes over numbers.
+    /// The largest value of the first index; `None` for families without indices over numbers.
     pub fn last(&self) -> Option<&Linear> {
         match self {
             Range::Indices(lasts) => lasts.first(),
@@ -190,7 +184,7 @@ impl Range {
     }
 }
 
-/// Shapes at which circles show, where there are any but those by far-reaching needs.
+/// Shapes that reveal all cycles except those through distant references.
 fn small_shapes(takes: Takes) -> Vec<Shape> {
     let sizes = 1..=4u32;
     match takes {

@@ -24,7 +24,7 @@ fn unfold(model: &GraphModel, shape: &str) -> CellGraph {
     model.unfold(&shape.parse().unwrap()).expect("a shape of its kind").unwrap()
 }
 
-/// The cells of a graph's nodes, and what each node needs, all from 1.
+/// The cells of a graph's nodes, and the inputs of each node, from 1.
 fn written_out(model: &GraphModel, shape: &str) -> Vec<(String, Vec<u32>)> {
     let CellGraph::Graph(graph) = unfold(model, shape) else { panic!("a chain") };
     let node = |node: u32| {
@@ -34,7 +34,7 @@ fn written_out(model: &GraphModel, shape: &str) -> Vec<(String, Vec<u32>)> {
     (0..graph.len() as u32).map(node).collect()
 }
 
-/// The runs of a chain: cell and length.
+/// The parts of a chain: cell and length.
 fn runs(model: &GraphModel, shape: &str) -> Vec<(String, u32)> {
     let CellGraph::Chains(runs) = unfold(model, shape) else { panic!("no chain") };
     runs.iter().map(|run| (model.cells()[run.cell.index()].name.clone(), run.length)).collect()
@@ -82,7 +82,7 @@ fn trees_are_those_of_the_model_that_is_built_in() {
            {"name": "inner", "cell": "a", "over": {"v": "tree"}, "children": "1..", "needs": ["leaf[v.children]", "inner[v.children]"]}"#,
     )
     .unwrap();
-    // Leaves are numbered before the others here, as they are in this tree.
+    // Leaves are numbered first here, as in this tree.
     let shape = "tree:5 5 6 6 7 7 0";
     let CellGraph::Graph(own) = unfold(&own, shape) else { panic!("a graph") };
     let built_in = crate::workload::model::Unfolder::new(&Model::TreeLstm).unfold(&shape.parse().unwrap()).unwrap();
@@ -96,7 +96,7 @@ fn trees_are_those_of_the_model_that_is_built_in() {
     let top = |shape| written_out(&classified, shape).pop().unwrap();
     assert_eq!(top("tree:3 3 0"), node("classifier", &[3]));
     assert_eq!(top("tree:0"), node("classifier", &[1]));
-    // From the root down again: each node on its parent and on its own way up.
+    // From the root down again: each node needs its parent and its own node on the way up.
     let down = ruled(
         "tree",
         r#"{"name": "up", "cell": "a", "over": {"v": "tree"}, "needs": ["up[v.children]"]},
@@ -111,7 +111,7 @@ fn trees_are_those_of_the_model_that_is_built_in() {
 
 #[test]
 fn families_may_have_several_indices_and_spans() {
-    // A grid of two layers: each step on the step before and the layer below.
+    // A grid of two layers: each step needs the step before and the layer below.
     let grid = ruled(
         "chain",
         r#"{"name": "h", "cell": "a", "over": {"l": 2, "i": "N"}, "needs": ["h[l-1, i]", "h[l, i-1]"]},
@@ -122,7 +122,7 @@ fn families_may_have_several_indices_and_spans() {
         written_out(&grid, "chain:2"),
         [node("a", &[]), node("a", &[1]), node("a", &[1]), node("a", &[2, 3]), node("b", &[4])]
     );
-    // Every step on the two before it, and a column of the grid for the last.
+    // Every step needs the two before it, and the last a column of the grid.
     let wide = ruled(
         "chain",
         r#"{"name": "h", "cell": "a", "over": {"i": "N", "k": 2}},
@@ -140,7 +140,7 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
     let attention = example("attention.json");
     assert!(attention.is_chain() && attention.is_sequence());
     assert_eq!(runs(&attention, "seq2seq:3>2"), [("encoder".to_string(), 3), ("decoder".to_string(), 2)]);
-    // It costs its length alone.
+    // It is stored as its length.
     assert_eq!(unfold(&attention, "seq2seq:1000000000>5").nodes(), 1_000_000_005);
 
     let up = r#"{"name": "u", "cell": "a", "over": {"i": "N"}, "needs": ["u[i-1]"]}"#;
@@ -158,7 +158,7 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
         let model = ruled("chain", &format!("{up}, {second}")).unwrap();
         assert_eq!(model.is_chain(), chain, "{second}");
     }
-    // A chain downwards is one too, and what is not as long as the request can't be padded.
+    // A chain downwards is one too, and one of another length than the request's can't be padded.
     let down = ruled("chain", r#"{"name": "d", "cell": "a", "over": {"i": "N"}, "needs": ["d[i+1]"]}"#).unwrap();
     assert!(down.is_chain() && down.is_sequence());
     let first = ruled(
@@ -171,7 +171,7 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
 }
 
 proptest::proptest! {
-    /// Whatever a rule of two families says, it is called a chain only if, written out, no two nodes are equally deep.
+    /// Whatever a rule of two families says: it is called a chain only if no two of its nodes have the same depth.
     #[test]
     fn what_is_called_a_chain_is_one(
         own in proptest::collection::vec(0usize..5, 0..3),
@@ -217,7 +217,7 @@ fn given_graphs_are_taken_by_their_number() {
         "there is no graph 5; the file has 4"
     );
     assert!(explicit.unfold(&Shape::Chain(1)).is_none());
-    // Graphs all of which are chains are unfolded as such, the short cut notwithstanding.
+    // Graphs that are all chains are unfolded as such, in spite of the shortcut.
     let chains = model(
         r#"{"cells": [{"name": "a"}, {"name": "b"}], "graphs": [{"nodes": ["a", "b", "a"], "edges": [[1, 2], [2, 3], [1, 3]]}, {"nodes": ["b", "a", "a"], "edges": [[2, 3], [3, 1]]}]}"#,
     );

@@ -1,5 +1,5 @@
-//! The operators of the models that come with batchlab. They follow the equations that the CPU backend computes, in the form in
-//! which DyNet's and MXNet's builders write them: one product for all gates, then a slice for each.
+//! The operators of the built-in models. They follow the equations of the CPU backend, in the form of DyNet's and
+//! MXNet's builders: one product for all gates, then a slice for each.
 
 use super::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::model::Model;
@@ -12,7 +12,7 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
         Model::Seq2Seq => vec![decoder(sizes), lstm("encoder", sizes, Source::Word).done()],
         Model::TreeLstm => vec![tree_internal(sizes), tree_leaf(sizes)],
         Model::ChildSumTreeLstm => vec![child_sum_internal(sizes), child_sum_leaf(sizes)],
-        // The same equations, whatever the number of children; what is there for each child is marked as such.
+        // The same equations for any number of children; [`Rows::ForEach`] marks what each child has.
         Model::ChildSumByArity(most) => {
             let internal = (0..*most).map(|_| child_sum_internal(sizes));
             internal.chain([child_sum_leaf(sizes)]).collect()
@@ -23,7 +23,7 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
     }
 }
 
-/// A list of operators as it is written down.
+/// A list of operators under construction.
 struct List(Vec<Operator>);
 
 impl List {
@@ -38,7 +38,7 @@ impl List {
         self.push(name, kind, rows, inputs, shape)
     }
 
-    /// A function of elements, which stand in rows of one width.
+    /// An elementwise function of rows of one width.
     fn map(&mut self, name: &str, function: &str, rows: Rows, inputs: &[Source], width: u32) -> Source {
         let kind = Kind::Elementwise { function: function.into() };
         self.push(name, kind, rows, inputs, [width, width * inputs.len() as u32])
@@ -81,7 +81,7 @@ fn lstm(cell: &str, sizes: &Sizes, word: Source) -> List {
     list
 }
 
-/// An LSTM over the word that the step before has written, its projection to all words, and the best of them.
+/// An LSTM over the previous step's word, a projection to all words, and the best of them.
 fn decoder(sizes: &Sizes) -> Vec<Operator> {
     let mut list = lstm("decoder", sizes, Source::State);
     list.0[0].kind = Kind::Lookup { table: "decoder.embedding".into() };
@@ -92,7 +92,7 @@ fn decoder(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The GRU whose reset gate stands before the recurrent product.
+/// The GRU whose reset gate precedes the recurrent product.
 fn gru(sizes: &Sizes) -> Vec<Operator> {
     let h = sizes.hidden;
     let shape = [h, sizes.embedding + h];
@@ -112,7 +112,7 @@ fn gru(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The gates i, o and u of a tree-LSTM, and what they come to: the list goes on from the slices of all three to the state.
+/// The gates i, o and u of a tree-LSTM, from their slices to the state.
 fn tree_state(list: &mut List, [i, o, u]: [Source; 3], kept: Option<Source>, h: u32) {
     let i = list.map("i", "sigmoid", Rows::One, &[i], h);
     let o = list.map("o", "sigmoid", Rows::One, &[o], h);
@@ -145,8 +145,8 @@ fn tree_internal(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The child-sum cell with K children as MXNet's symbolic form has it: 22 + 2K operators. With the word, six weights and two states
-/// for each child they are the 29 + 4K nodes of its graph, of which JIT dynamic batching (section 3) gives the 33 of one child.
+/// The child-sum cell with K children in MXNet's symbolic form: 22 + 2K operators. With the word, six weights and two
+/// states per child it has 29 + 4K nodes; for one child these are the 33 of JIT dynamic batching (section 3).
 fn child_sum_internal(sizes: &Sizes) -> Vec<Operator> {
     let h = sizes.hidden;
     let mut list = List(Vec::new());
@@ -177,7 +177,7 @@ fn child_sum_leaf(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The word's part of the gates, which leaves and inner nodes share: all four slices of it, and those of i, o and u.
+/// The word's part of the gates, which leaves and internal nodes share: all four slices of it, and those of i, o and u.
 fn child_sum_word(list: &mut List, sizes: &Sizes) -> (Source, Source) {
     let h = sizes.hidden;
     let word = list.affine("word", "childsum.word", Rows::One, &[Source::Word], [4 * h, sizes.embedding]);
@@ -222,7 +222,7 @@ mod tests {
                         assert!(!matches!(input, Source::Operator(earlier) if *earlier as usize >= place));
                     }
                 }
-                // Nothing is computed that no one takes.
+                // Every result is used.
                 let taken: BTreeSet<u16> = list
                     .iter()
                     .flat_map(|operator| &operator.inputs)
@@ -244,7 +244,7 @@ mod tests {
         }
         let weights: BTreeSet<&str> = lists[0].iter().flat_map(Operator::parameters).collect();
         assert_eq!(weights.len(), 6);
-        // Leaves run the word's product together with inner nodes.
+        // Leaves share the word's product with internal nodes.
         assert_eq!(lists[0][0].signature(3), lists[1][0].signature(0));
     }
 

@@ -1,5 +1,5 @@
-//! The operators of a model under numbers behind those of its cells, so that a task's steps can be operators, and costs, logs and
-//! summaries know them by name.
+//! Ids for a model's operators, after those of its cells, so that steps of tasks can be operators, and costs and logs
+//! can name them.
 
 use super::{Operator, Sizes, kernels};
 use crate::units::CellId;
@@ -13,29 +13,26 @@ pub struct Catalogue {
     kernels: Vec<List>,
 }
 
-/// The operators of one cell, in the order in which its list has them, and their numbers.
+/// The operators of one cell in order, with their ids.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The operators; what they take stands before them.
+    /// Each after its inputs.
     pub operators: Vec<Operator>,
-    /// The number of each.
     pub ids: Vec<CellId>,
 }
 
-/// An operator and the cell that it belongs to.
+/// An operator and its cell.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The cell.
     pub cell: CellId,
     /// `CELL.OPERATOR`, as in cost tables and logs.
     pub name: String,
-    /// What it is.
     pub operator: Operator,
 }
 
 impl Catalogue {
-    /// The operators of a model of these sizes, and the kernels that they fall into. They are numbered behind the cells, cell by
-    /// cell; a kernel that is a whole operator has its number.
+    /// The operators and kernels of a model, numbered cell by cell. A kernel that is a whole operator has the
+    /// operator's id.
     pub fn new(model: &Model, sizes: &Sizes) -> Catalogue {
         let cells = model.cell_types();
         let mut entries: Vec<Entry> = Vec::new();
@@ -69,12 +66,12 @@ impl Catalogue {
         &self.kernels
     }
 
-    /// What the numbers behind those of the cells stand for, in their order.
+    /// What the ids after those of the cells stand for, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The names behind those of the cells, in the form in which logs take them.
+    /// The entries as cell types, for logs.
     pub fn types(&self) -> impl Iterator<Item = CellType> {
         self.entries.iter().map(|entry| CellType {
             name: entry.name.clone(),

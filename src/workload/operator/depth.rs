@@ -1,29 +1,29 @@
-//! How deep an operator stands in a request's graph of operators: 0 where it takes no other operator's output, otherwise 1 more
-//! than the deepest that it takes.
+//! The depth of an operator in a request's graph of operators: 0 without inputs from other operators, otherwise 1 more
+//! than its deepest input.
 //!
-//! Within a cell, what an operator takes either follows from the word alone or hangs on the states before. So its depth is
-//! the larger of two numbers: its distance from the word, and the depth of those states plus its distance from them. A batch of
-//! graphs is counted by cells of equal depth, and not operator by operator.
+//! Within a cell an operator depends on the word, on the preceding states, or on both. So its depth is the larger of
+//! its distance from the word, and the depth of those states plus its distance from them. This lets a batch of graphs
+//! be counted by cells of equal depth instead of operator by operator.
 
 use super::{Operator, Source};
 
-/// The depths of a cell's operators, as a function of the depth at which the states before it are there.
+/// The depths of a cell's operators, as a function of the depth of the preceding states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depths {
     operators: Vec<Reach>,
 }
 
-/// The longest ways to an operator.
+/// The longest paths to an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
-    /// Edges on the longest way from an operator of the cell that takes nothing of another.
+    /// Edges from an operator of the cell that has no operator as input.
     from_word: u32,
-    /// Edges on the longest way from a state; `None` if there is no way.
+    /// Edges from a state; `None` if there is no path.
     from_state: Option<u32>,
 }
 
 impl Depths {
-    /// The depths of a list, whose operators take what stands before them.
+    /// The depths of a list in which inputs precede their users.
     pub fn of(list: &[Operator]) -> Depths {
         let mut operators: Vec<Reach> = Vec::with_capacity(list.len());
         for operator in list {
@@ -44,8 +44,8 @@ impl Depths {
         Depths { operators }
     }
 
-    /// The depth of the operator at this place of the list. `states` is the depth of the operator that gives the deepest of the
-    /// states before, and for one that is there for each cell before, of that cell's; `None` where no cell stands before.
+    /// The depth of an operator. `states` is the depth of the operator that gives the deepest preceding state, or for
+    /// [`super::Rows::ForEach`] the state of that one cell; `None` without preceding cells.
     pub fn depth(&self, operator: usize, states: Option<u32>) -> u32 {
         let Reach { from_word, from_state } = self.operators[operator];
         from_word.max(states.zip(from_state).map_or(0, |(depth, edges)| depth + edges))
@@ -56,7 +56,7 @@ impl Depths {
         self.depth(self.operators.len() - 1, states)
     }
 
-    /// Whether an operator hangs on the states before.
+    /// Whether an operator depends on the preceding states.
     pub fn needs_state(&self, operator: usize) -> bool {
         self.operators[operator].from_state.is_some()
     }

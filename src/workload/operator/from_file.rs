@@ -1,12 +1,12 @@
-//! The operators of models that are read from a file.
+//! The operators of graph models.
 //!
-//! A file gives shapes where there are weights. The widths of other results follow from what they take: an elementwise result
-//! is as wide as its first input, a concatenation as all of them, a slice as the hidden state unless it says otherwise.
+//! The file gives the shapes of operators with weights. Other widths follow from the inputs: an elementwise result is
+//! as wide as its first input, a concatenation as all of them, a slice by default as the hidden state.
 
 use super::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::graph_model::{self, GraphModel, OperatorKind};
 
-/// The operators of each cell, in the order of the cells' ids. A cell without any is one that nobody can look into.
+/// The operators of each cell, by cell id. A cell without any is opaque.
 pub(super) fn operators(model: &GraphModel, sizes: &Sizes) -> Vec<Vec<Operator>> {
     let of_cell = |cell: &graph_model::Cell| match cell.operators.is_empty() {
         true => vec![Operator {
@@ -54,7 +54,7 @@ fn list(given: &[graph_model::Operator], sizes: &Sizes) -> Vec<Operator> {
             OperatorKind::Sum => (Kind::Sum, [first, all]),
         };
         let shape = match (&kind, operator.shape) {
-            // A table has a row for each word, and gives one of them.
+            // A table has a row for each word and gives one of them.
             (Kind::Lookup { .. }, Some([rows, columns])) => [columns, rows],
             (_, shape) => shape.unwrap_or(default),
         };

@@ -1,5 +1,5 @@
-//! S-expressions, as the Penn and the Stanford treebank write parses: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` a node above
-//! others. A bracket without a label around a whole sentence is not part of the tree.
+//! S-expressions of the Penn and Stanford treebanks: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node. An
+//! unlabelled bracket around a whole sentence is not part of the tree.
 
 use super::Found;
 use crate::error::{Context, Error, Result};
@@ -14,12 +14,12 @@ struct Open<'t> {
     line: usize,
     label: Option<&'t str>,
     word: Option<&'t str>,
-    /// The nodes below, by their 1-based numbers.
+    /// The nodes below, from 1.
     children: Vec<u32>,
 }
 
-/// The brackets that are open, and the nodes of the tree that are complete, each numbered when its bracket closes: children
-/// before their parent, left before right.
+/// The open brackets and the finished nodes of the tree. A node is numbered when its bracket closes: children before
+/// their parent, left before right.
 #[derive(Default)]
 struct Reader<'t> {
     open: Vec<Open<'t>>,
@@ -28,9 +28,6 @@ struct Reader<'t> {
 }
 
 /// Reads all trees of a text.
-///
-/// # Errors
-/// Brackets that do not pair, or what stands between them and is no node, with the line.
 pub(super) fn read(text: &str) -> Result<Vec<Found>> {
     let mut reader = Reader::default();
     for (number, line) in (1..).zip(text.lines()) {
@@ -52,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>> {
     }
 }
 
-/// The brackets of a line, and what stands between brackets and blanks.
+/// The brackets of a line, and the words between brackets and blanks.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
     line.split_whitespace().flat_map(|part| part.split_inclusive(['(', ')'])).flat_map(|part| {
         let (word, bracket) = part.split_at(part.find(['(', ')']).unwrap_or(part.len()));
@@ -61,7 +58,7 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl<'t> Reader<'t> {
-    /// A label, if it is the first in its bracket, otherwise a word.
+    /// A label if it is the first in its bracket, otherwise a word.
     fn word(&mut self, word: &'t str) -> Result<()> {
         let open =
             self.open.last_mut().ok_or_else(|| Error::input(format!("\"{word}\" stands outside of all brackets")))?;

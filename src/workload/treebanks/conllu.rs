@@ -1,4 +1,4 @@
-//! CoNLL-U: dependency trees, a word a line (universaldependencies.org/format.html). A word's parent is its head.
+//! CoNLL-U: dependency trees, a word per line (universaldependencies.org/format.html). A word's parent is its head.
 
 use super::Found;
 use crate::error::{Context, Error, Result};
@@ -10,14 +10,11 @@ const ID: usize = 0;
 const HEAD: usize = 6;
 
 /// Reads all sentences of a text.
-///
-/// # Errors
-/// A line that is no word, or heads that are no tree, with the line.
 pub(super) fn read(text: &str) -> Result<Vec<Found>> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
     let mut first = None;
-    // An empty line closes the last sentence, if the file does not.
+    // An empty line ends the last sentence if the file does not.
     for (number, line) in (1..).zip(text.lines().chain([""])) {
         if line.trim().is_empty() {
             let line = first.take().unwrap_or(number);
@@ -36,8 +33,8 @@ pub(super) fn read(text: &str) -> Result<Vec<Found>> {
     Ok(trees)
 }
 
-/// The head of the word with this number; `None` for what is no word of the tree: the range of a token that stands for several
-/// words (`1-2`), and a node that only an enhanced graph has (`2.1`).
+/// The head of the word with this number; `None` for lines that are not words of the tree: the range of a token that
+/// stands for several words (`1-2`), and a node of the enhanced graph only (`2.1`).
 fn head(line: &str, number: usize) -> Result<Option<u32>> {
     let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
     if columns.len() != COLUMNS {

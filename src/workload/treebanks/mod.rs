@@ -1,6 +1,5 @@
-//! Files of trees, in the notations in which treebanks are published.
-//!
-//! Only the shape of a tree is read: words, labels and relations are passed over.
+//! Files of trees, in the notations of published treebanks. Only the shape of a tree is read; words, labels and
+//! relations are ignored.
 
 mod brackets;
 mod conllu;
@@ -8,31 +7,29 @@ mod conllu;
 use crate::error::{Context, Error, Result};
 use crate::workload::shape::Tree;
 
-/// How a file writes its trees down.
+/// The notation of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
-    /// A tree a line: the 1-based parent of each node, 0 for the root (the `.parents` files of SICK), with or without the
-    /// number of leaves and a tab before them.
+    /// A tree per line: the 1-based parent of each node, 0 for the root (the `.parents` files of SICK), optionally
+    /// after the number of leaves and a tab.
     Parents,
-    /// The s-expressions of the Penn and the Stanford treebank: `(3 (2 good) (2 film))`, on any number of lines.
+    /// The s-expressions of the Penn and Stanford treebanks: `(3 (2 good) (2 film))`, on any number of lines.
     Brackets,
-    /// CoNLL-U: a line of ten columns for each word, whose seventh is the number of its head; an empty line behind each
-    /// sentence.
+    /// CoNLL-U: a line of ten columns per word, the seventh of which is the number of its head; an empty line after
+    /// each sentence.
     Conllu,
 }
 
-/// A tree of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The line on which it begins, from 1.
     pub line: usize,
-    /// The tree.
     pub tree: Tree,
 }
 
 impl Notation {
-    /// Tells the notation by the first line that is not empty: one that opens a bracket, one that is a comment or has as many
-    /// columns as CoNLL-U, or else parents.
+    /// Detects the notation by the first non-empty line: one with an opening bracket, a comment or line with CoNLL-U's
+    /// columns, or else parents.
     pub fn of(text: &str) -> Notation {
         let first = text.lines().map(trimmed).find(|line| !line.is_empty()).unwrap_or("");
         match first {
@@ -42,10 +39,10 @@ impl Notation {
         }
     }
 
-    /// Reads all trees of a text, in its order.
+    /// Reads all trees of a text, in order.
     ///
     /// # Errors
-    /// A tree that is broken, with its line; no tree at all.
+    /// A broken tree, with its line; no trees.
     pub fn read(self, text: &str) -> Result<Vec<Found>> {
         let text = text.trim_start_matches('\u{feff}');
         let trees = match self {
@@ -72,11 +69,7 @@ fn parents(text: &str) -> Result<Vec<Found>> {
         .collect()
 }
 
-/// Parses `p1 p2 …` or `leaves<TAB>p1 p2 …`. The leaves are the nodes without children, for constituency and dependency trees
-/// alike.
-///
-/// # Errors
-/// Says what is wrong with the parents, or with the number of leaves.
+/// Parses `p1 p2 …` or `leaves<TAB>p1 p2 …`, where leaves are nodes without children.
 fn tree_line(line: &str) -> Result<Tree> {
     let Some((leaves, parents)) = line.split_once('\t') else { return line.parse().map_err(Error::input) };
     let tree: Tree = parents.parse().map_err(Error::input)?;
@@ -106,18 +99,18 @@ mod tests {
 
     #[test]
     fn brackets_are_numbered_from_the_leaves_up_and_may_span_lines() {
-        // Left before right, the children before their parent; a leaf is a bracket around one word.
+        // Left before right, children before their parent; a leaf is a bracket around one word.
         let text =
             "(3 (2 (2 a) (2 fine)) (2 film))\n\n(2 yes)\n(S\n  (NP (DT the) (JJ old) (NN man))\n  (VP (VBD slept)))\n";
         let expected = [(1, "3 3 5 5 0"), (3, "0"), (4, "4 4 4 7 6 7 0")];
         assert_eq!(read(text).unwrap(), expected.map(|(line, tree)| (line, tree.to_string())));
-        // Penn files put a bracket without a label around each sentence.
+        // Penn files put an unlabelled bracket around each sentence.
         assert_eq!(trees("( (S (NP (PRP it)) (VP (VBZ is))) )\n((X a)(Y b))\n"), ["2 5 4 5 0", "3 3 0"]);
     }
 
     #[test]
     fn conllu_gives_the_tree_of_the_heads() {
-        // A range of a word that is two, and an empty node of the enhanced graph, are no words of the tree.
+        // A range of a word that is two, and an empty node of the enhanced graph, are not words of the tree.
         let text = "# text = vámonos al mar\n\
             1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_\n\
             1\tvamos\tir\tVERB\t_\t_\t0\troot\t_\t_\n\
@@ -192,8 +185,8 @@ mod tests {
         text + "\n"
     }
 
-    /// The public tree files are not part of the repository; the variable names a folder that holds them under `trees/`.
-    /// Written in the notations of their publishers, they read back as they are.
+    /// The public tree files are not part of the repository; the variable names a folder that holds them under
+    /// `trees/`. Written in their publishers' notations, they read back unchanged.
     #[test]
     fn the_public_trees_read_back_from_the_notations_of_their_publishers() {
         let Some(folder) = env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {
