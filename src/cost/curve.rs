@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use super::preferred::preferred;
 use crate::units::Nanos;
 
 /// Time as a function of the batch size: linear between points, flat below the first. Above the last it follows the
@@ -105,6 +104,16 @@ impl Curve {
         let rounded = (2 * scaled + run).div_euclid(2 * run);
         Nanos(rounded.clamp(0, i128::from(u64::MAX)) as u64)
     }
+}
+
+/// Nothing is said to prefer a larger batch.
+pub const LARGEST: u32 = 1024;
+
+/// The smallest power of two up to [`LARGEST`] whose doubling takes at least half as long again: below it a batch costs little more than
+/// half of it, and above it nothing much is gained (DVABatch, section 3.2).
+pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
+    let fills = |batch: &u32| 2 * u128::from(time(2 * batch).0) >= 3 * u128::from(time(*batch).0);
+    (0..LARGEST.ilog2()).map(|power| 1 << power).find(fills).unwrap_or(LARGEST)
 }
 
 #[cfg(test)]

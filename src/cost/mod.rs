@@ -1,11 +1,9 @@
 //! How long tasks take on the simulated device.
 
-mod cell;
 pub mod curve;
 pub mod grnn;
 pub mod operators;
 pub mod persistent;
-pub mod preferred;
 pub mod roofline;
 pub mod slice;
 pub mod table;

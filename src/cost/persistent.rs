@@ -2,9 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::curve::{Best, Curve};
+use super::curve::{Best, Curve, preferred};
 use super::grnn;
-use super::preferred::preferred;
 use crate::units::Nanos;
 
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Names in the `cell` column of cost tables that are not cells, so that no cell may be named so.
+//! Names in the `cell` column of cost tables that are not cells.
 
 /// Overhead of each task, by batch size.
 pub const TASK: &str = "task";
@@ -6,15 +6,19 @@ pub const TASK: &str = "task";
 pub const GATHER: &str = "gather";
 /// Time from the submission to the start of a task on an idle worker, by batch size.
 pub const LAUNCH: &str = "launch";
-/// Overhead of a task of whole requests, by the number of requests. As a suffix of a cell (`CELL.whole`): the time of its steps in such tasks.
+/// Overhead of a task of whole requests, by the number of requests. As a suffix (`CELL.whole`): the time of the cell's
+/// steps in such tasks.
 pub const WHOLE: &str = "whole";
-/// A loop over levels (Fold) hands results to the next level, by their number.
+/// Passing results to the next level in a loop over levels (Fold), by their number.
 pub const COPY: &str = "copy";
-/// A loop over levels (Fold) calls a cell on no rows; `batch` is 1.
+/// Calling a cell on no rows in such a loop; `batch` is 1.
 pub const EMPTY: &str = "empty";
 /// The least time of a launch of operators, by its rows.
 pub const KERNEL: &str = "kernel";
 /// Suffix: the additional time of a cell that follows a cell of another type.
 pub const SWITCH: &str = "switch";
-/// Suffix: the time of a step in a launch of the cell's persistent kernel. Followed by `.launch`: the launch's own time.
+/// Suffix: the time of a step in a launch of the cell's persistent kernel. With another `.launch`: the launch's own time.
 pub const PERSISTENT: &str = "persistent";
+
+/// Names that no cell may have.
+pub(super) const RESERVED: [&str; 7] = [TASK, GATHER, LAUNCH, WHOLE, COPY, EMPTY, KERNEL];

@@ -8,19 +8,11 @@
 mod cost;
 mod device;
 mod fit;
-mod launches;
-mod mapping;
-mod persistent;
 mod rank;
 mod space;
-mod time;
 
-pub use self::cost::Cost;
+pub use self::cost::{Cost, Line, Times};
 pub use self::device::{Constants, DEVICE_FILES, Device, Products, Reductions};
 pub use self::fit::{Measured, Product, Reduction, Reported, SCHEDULERS, file as device_file};
-pub use self::launches::Launches;
-pub use self::mapping::{Mapping, Rnn, Sizes};
-pub use self::persistent::Persistent;
-pub use self::rank::{Cell, Ranked, csv, rank};
-pub use self::space::{Space, weights_of_thread};
-pub use self::time::{Line, Times};
+pub use self::rank::{Cell, Launches, Persistent, Ranked, csv, rank};
+pub use self::space::{Mapping, Rnn, Sizes, Space, weights_of_thread};

@@ -1,9 +1,12 @@
-//! All valid mappings for a network, the cheapest first (GRNN, section 7.2).
+//! All valid mappings for a network, the cheapest first (GRNN, section 7.2), and the launches of the best of them.
 
 use std::fmt::Write as _;
 
-use super::{Cost, Device, Mapping, Rnn, Sizes, Space};
+use super::space::LARGEST_GROUP;
+use super::{Cost, Device, Mapping, Rnn, Sizes, Space, Times};
+use crate::cost::curve::Best;
 use crate::error::{Error, Result};
+use crate::units::Nanos;
 use crate::workload::model::Model;
 
 /// A cell, whose kernels are ranked together.
@@ -95,4 +98,111 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
         .expect("a string takes all");
     }
     text
+}
+
+/// The best kernel for each batch.
+///
+/// Few batches have good kernels: rows of the grid hold equal numbers of sequences, so a prime batch has one row, or
+/// one row per sequence. A batch is therefore padded to the cheapest larger one, if that costs less. A batch larger
+/// than all of them runs as consecutive launches, as few and as even as possible: the paper's GRU of 1024 takes exactly
+/// twice as long at batch 20 as at batch 10 (Table 3).
+#[derive(Clone, Debug)]
+pub struct Launches {
+    /// For batches from 1 to the largest with a valid mapping: the batch that it is padded to, and its mapping.
+    kernels: Vec<(u32, Ranked)>,
+}
+
+impl Launches {
+    /// Finds the best kernels of a cell on a device.
+    pub fn new(cell: Cell, hidden: u32, device: &Device, space: &Space) -> Launches {
+        // A work group holds a column of outputs of its tile, so tiles are at most a warp high; and each row has a
+        // block.
+        let most = LARGEST_GROUP * device.multiprocessors;
+        let mut kernels = Vec::new();
+        let mut best: Option<(u32, Ranked)> = None;
+        for batch in (1..=most).rev() {
+            if let Some(first) = rank(cell, hidden, batch, device, space).first()
+                && best.is_none_or(|(_, best)| first.cost.total() <= best.cost.total())
+            {
+                best = Some((batch, *first));
+            }
+            kernels.extend(best);
+        }
+        kernels.reverse();
+        Launches { kernels }
+    }
+
+    /// The largest batch of one launch; `None` if the weights do not fit.
+    pub fn largest(&self) -> Option<u32> {
+        u32::try_from(self.kernels.len()).ok().filter(|largest| *largest > 0)
+    }
+
+    /// Fails if there is no kernel for any batch.
+    pub fn check(&self, cell: Cell, hidden: u32, device: &str) -> Result<()> {
+        match self.largest() {
+            Some(_) => Ok(()),
+            None => Err(Error::input(format!(
+                "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights; leave device.grnn out, \
+                 or take a smaller workload.hidden",
+                cell.name()
+            ))),
+        }
+    }
+
+    /// The number of sequences in each launch of a batch; empty if the weights do not fit.
+    pub fn sizes(&self, batch: u32) -> impl Iterator<Item = u32> + use<> {
+        let count = self.largest().map_or(0, |largest| batch.div_ceil(largest));
+        // If the batch does not divide evenly, the first launches have one sequence more.
+        (0..count).map(move |launch| batch / count + u32::from(launch < batch % count))
+    }
+
+    /// The launches of a batch in order: the padded batch of each, and its mapping.
+    pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
+        self.sizes(batch).map(|size| &self.kernels[size as usize - 1])
+    }
+}
+
+/// The times of a cell's persistent kernels, for the simulator.
+#[derive(Clone, Debug)]
+pub struct Persistent {
+    launches: Launches,
+    launch: Nanos,
+    /// A step of the kernel for each batch, from 1 on.
+    steps: Vec<Nanos>,
+}
+
+impl Persistent {
+    /// Finds the best kernels of a cell.
+    ///
+    /// # Errors
+    /// The device file has no table `[grnn.time]`; the weights do not fit the registers.
+    pub fn new(cell: Cell, hidden: u32, device: &Device) -> Result<Persistent> {
+        let name = &device.name;
+        let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
+            Error::input(format!(
+                "no table [grnn.time] for the {name}, so that there is no telling how long its persistent kernels take; \
+                 scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
+            ))
+        })?;
+        let launches = Launches::new(cell, hidden, device, &Space::default());
+        launches.check(cell, hidden, name)?;
+        let largest = launches.largest().unwrap_or(0);
+        let step = |batch| launches.of(batch).map(|(_, best)| times.step(best.rnn, best.cost.total())).sum();
+        Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches })
+    }
+
+    /// The time of `steps` steps of a batch, in one launch or, beyond the largest kernel, in several.
+    pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
+        let sizes = self.launches.sizes(batch);
+        let each =
+            sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps.into())));
+        each.fold(Nanos::ZERO, Nanos::saturating_add)
+    }
+
+    /// The least time of a step in batches up to `largest`, without launches.
+    pub fn best(&self, largest: u32) -> Best {
+        let of = |(batch, time): (u32, &Nanos)| Best { time: *time, share_ns: time.0 as f64 / f64::from(batch) };
+        let batches = (1..=largest.max(1)).zip(&self.steps);
+        batches.map(of).reduce(Best::or).expect("there is a kernel for some batch")
+    }
 }

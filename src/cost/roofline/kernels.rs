@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::Roofline;
-use crate::cost::curve::Best;
-use crate::cost::preferred::preferred;
+use crate::cost::curve::{Best, preferred};
 use crate::units::Nanos;
 use crate::workload::dnn::{Form, Kind, Size};
 use crate::workload::operator::{self, Operator};

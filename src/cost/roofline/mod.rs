@@ -7,10 +7,221 @@
 //!
 //! All times are integers, rounded up to a nanosecond, so that none is below the data sheet's limits.
 
-mod device;
 mod kernels;
 #[cfg(test)]
 mod tests;
 
-pub use self::device::Roofline;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
 pub use self::kernels::Kernels;
+use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
+use crate::units::Nanos;
+use crate::workload::dnn::{Kind, Work};
+
+/// A device that computes in one precision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roofline {
+    name: String,
+    multiprocessors: u64,
+    bandwidth_mb_s: u64,
+    launch: Nanos,
+    latency: Nanos,
+    unit: Unit,
+}
+
+/// A device file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    multiprocessors: u64,
+    bandwidth_mb_s: u64,
+    launch_ns: u64,
+    latency_ns: u64,
+    f32: Option<Unit>,
+    tf32: Option<Unit>,
+    bf16: Option<Unit>,
+    f16: Option<Unit>,
+    /// Read by [`grnn::Device`](crate::cost::grnn::Device).
+    #[serde(rename = "grnn")]
+    _grnn: Option<IgnoredAny>,
+}
+
+/// The arithmetic unit of one precision.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unit {
+    /// Floating-point operations per nanosecond of all multiprocessors.
+    peak_gflops: u64,
+    /// Per number in memory.
+    bytes: u64,
+    tiles: Vec<Tile>,
+}
+
+/// The part of a product that a multiprocessor computes at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tile {
+    rows: u64,
+    columns: u64,
+    /// The percentage of the multiprocessor's peak.
+    efficiency: u64,
+}
+
+/// The largest number in a device file, percentages aside: a thousand times the largest device.
+const MAX: u64 = 1 << 40;
+/// The largest side of a tile and the most bytes of a number, so that no product of them overflows.
+const MAX_TILE: u64 = 1 << 16;
+
+impl Roofline {
+    /// Reads a device file.
+    ///
+    /// # Errors
+    /// Names the file, the line and the key; or a precision that the device lacks.
+    pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
+        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        Roofline::parse(&text, &path.display().to_string(), precision)
+    }
+
+    /// Reads a device from its text; `file` stands for the file in messages.
+    pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
+        let read: File = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            Error::input(format!("{file}:{line}: {}", error.message().replace('\n', ", ")))
+        })?;
+        let refuse = |key: String, value: u64, allowed: String| {
+            Err(Error::input(format!("{file}: {key}: {value} is out of range; a whole number {allowed}")))
+        };
+        let File { name, multiprocessors, bandwidth_mb_s, launch_ns, latency_ns, f32, tf32, bf16, f16, .. } = read;
+        for (key, value, least) in [
+            ("multiprocessors", multiprocessors, 1),
+            ("bandwidth_mb_s", bandwidth_mb_s, 1),
+            ("launch_ns", launch_ns, 0),
+            ("latency_ns", latency_ns, 0),
+        ] {
+            if !(least..=MAX).contains(&value) {
+                return refuse(key.into(), value, format!("from {least} to {MAX}"));
+            }
+        }
+        let units = [(Precision::F32, f32), (Precision::Tf32, tf32), (Precision::Bf16, bf16), (Precision::F16, f16)];
+        for (precision, unit) in &units {
+            let Some(Unit { peak_gflops, bytes, tiles }) = unit else { continue };
+            let key = |key: &str| format!("{}.{key}", precision.name());
+            for (name, value, most) in [("peak_gflops", *peak_gflops, MAX), ("bytes", *bytes, MAX_TILE)] {
+                if !(1..=most).contains(&value) {
+                    return refuse(key(name), value, format!("from 1 to {most}"));
+                }
+            }
+            if tiles.is_empty() {
+                return Err(Error::input(format!(
+                    "{file}: {}: empty; kernels have at least one shape of tiles",
+                    key("tiles")
+                )));
+            }
+            for (place, tile) in tiles.iter().enumerate() {
+                let sizes = [
+                    ("rows", tile.rows, MAX_TILE),
+                    ("columns", tile.columns, MAX_TILE),
+                    ("efficiency", tile.efficiency, 100),
+                ];
+                if let Some((name, value, most)) =
+                    sizes.into_iter().find(|(_, value, most)| !(1..=*most).contains(value))
+                {
+                    return refuse(key(&format!("tiles[{place}].{name}")), value, format!("from 1 to {most}"));
+                }
+            }
+        }
+        let known: Vec<&str> = units.iter().filter(|(_, unit)| unit.is_some()).map(|(of, _)| of.name()).collect();
+        let unit = units.into_iter().find(|(of, _)| *of == precision).and_then(|(_, unit)| unit);
+        let unit = unit.ok_or_else(|| {
+            Error::input(format!(
+                "{file}: no table [{}], so that there is no telling how the device computes in that precision (device.precision); \
+                 it has: {}",
+                precision.name(),
+                if known.is_empty() { "none".to_string() } else { known.join(", ") }
+            ))
+        })?;
+        Ok(Roofline {
+            name,
+            multiprocessors,
+            bandwidth_mb_s,
+            launch: Nanos(launch_ns),
+            latency: Nanos(latency_ns),
+            unit,
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// From the end of one kernel to the start of the next.
+    pub fn launch(&self) -> Nanos {
+        self.launch
+    }
+
+    /// The time of an operator's kernel for a batch, without its launch.
+    pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
+        self.computing(work, batch).max(self.moving(work, batch))
+    }
+
+    /// The time of the products with the fastest shape of tiles.
+    fn computing(&self, work: &Work, batch: u32) -> Nanos {
+        let batch = u128::from(batch);
+        let (rows, count) = match work.kind {
+            Kind::Memory => return Nanos::ZERO,
+            Kind::Matmul => (batch * u128::from(work.rows), u128::from(work.count)),
+            Kind::BatchedMatmul => (u128::from(work.rows), batch * u128::from(work.count)),
+        };
+        let of_tile = |tile: &Tile| {
+            let down = div_ceil(rows, u128::from(tile.rows));
+            let across = work.columns.div_ceil(tile.columns);
+            let waves = div_ceil(count * down * u128::from(across), u128::from(self.multiprocessors));
+            // A multiprocessor has its share of the peak, so a wave does as many tiles as there are multiprocessors.
+            let flops_of_wave =
+                2 * u128::from(tile.rows * tile.columns) * u128::from(work.inner) * u128::from(self.multiprocessors);
+            div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency))
+        };
+        nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
+    }
+
+    /// The time of memory traffic: by the bandwidth, at least one access.
+    fn moving(&self, work: &Work, batch: u32) -> Nanos {
+        let bytes = work.moved(batch) * u128::from(self.unit.bytes);
+        nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)
+    }
+
+    /// A lower bound for one query's share of any batch, in nanoseconds: its operations at the rate of the best tiles,
+    /// or its memory traffic without the weights.
+    pub fn share_ns(&self, work: &Work) -> f64 {
+        let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
+        let computing = work.flops(1) as f64 * 100.0 / (self.unit.peak_gflops * best) as f64;
+        let moving =
+            (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0 / self.bandwidth_mb_s as f64;
+        computing.max(moving)
+    }
+
+    /// A lower bound for any kernel: the operations at the peak, and the memory traffic at the bandwidth.
+    pub fn floor(&self, work: &Work, batch: u32) -> Nanos {
+        let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
+        let bytes = work.moved(batch) * u128::from(self.unit.bytes);
+        nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))))
+    }
+}
+
+/// Rounds up; in 64 bits if possible, since 128-bit division is several times as slow.
+fn div_ceil(number: u128, by: u128) -> u128 {
+    match (u64::try_from(number), u64::try_from(by)) {
+        (Ok(number), Ok(by)) => u128::from(number.div_ceil(by)),
+        _ => number.div_ceil(by),
+    }
+}
+
+fn nanos(time: u128) -> Nanos {
+    Nanos(u64::try_from(time).unwrap_or(u64::MAX))
+}

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cost::CostModel;
-use crate::cost::preferred::{LARGEST, preferred};
+use crate::cost::curve::{LARGEST, preferred};
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::gpu_settings::Precision;
 use crate::task::Step;

@@ -12,7 +12,7 @@ use super::mechanism::STREAMS;
 use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Room};
 use super::slicing::{Durations, Slicing};
 use super::{Stage, Staged};
-use crate::cost::preferred::preferred;
+use crate::cost::curve::preferred;
 use crate::cost::slice;
 use crate::cost::{CostModel, MemberKind};
 use crate::policy::Policy;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::units::CellId;
+use crate::workload::operator::Depths;
 use crate::workload::operator::catalogue::List;
-use crate::workload::operator::depth::Depths;
 use crate::workload::operator::{Kind, Operator, Rows, Source};
 
 /// Operators with the same key run as one. Numbered in the order in which they were met.

@@ -137,15 +137,15 @@ fn cells(entries: Vec<CellEntry>) -> Result<Vec<Cell>, String> {
 
 /// Names of cells are used in cost tables and logs.
 fn cell_name(name: &str) -> Result<(), String> {
-    const RESERVED: [&str; 4] = [row_names::TASK, row_names::GATHER, row_names::LAUNCH, row_names::WHOLE];
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match () {
         () if name.is_empty() || !name.chars().all(letters) => {
             Err(format!("\"{name}\" is no name; a name consists of letters, digits, _ and -"))
         }
-        () if RESERVED.contains(&name) => {
-            Err(format!("\"{name}\" stands for an overhead in cost tables; these are {}", RESERVED.join(", ")))
-        }
+        () if row_names::RESERVED.contains(&name) => Err(format!(
+            "\"{name}\" stands for an overhead in cost tables; these are {}",
+            row_names::RESERVED.join(", ")
+        )),
         () => Ok(()),
     }
 }

@@ -3,11 +3,9 @@
 //! Files are checked when they are read, and messages name the place, so that no run fails because of a mistake that
 //! could have been found before. A graph model has costs but no weights.
 
-mod chain;
 mod expression;
 mod file;
-mod operators;
-mod placed;
+pub(super) mod operators;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -15,7 +13,7 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use self::operators::{Operator, OperatorKind};
+pub use self::operators::Operator;
 use self::rule::Rule;
 use super::cell_graph::{CellGraph, Graph, Run};
 use super::model::CellType;

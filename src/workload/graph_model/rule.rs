@@ -7,9 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::Takes;
-use super::chain::is_chain;
-use super::expression::{Item, Linear, Size, Sizes};
-use super::placed::{Branches, Placed};
+use super::expression::{Item, Linear, Relative, Size, Sizes};
 use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph, GraphError, Run};
 use crate::workload::shape::{Shape, Tree};
@@ -199,5 +197,211 @@ fn small_shapes(takes: Takes) -> Vec<Shape> {
             parents.iter().map(tree).collect()
         }
         Takes::Graphs => Vec::new(),
+    }
+}
+
+/// The children of each node of a tree.
+struct Branches<'t> {
+    tree: &'t Tree,
+    children: Vec<Vec<u32>>,
+    root: u32,
+}
+
+impl<'t> Branches<'t> {
+    pub fn of(tree: &'t Tree) -> Branches<'t> {
+        let mut children = vec![Vec::new(); tree.len()];
+        let mut root = 0;
+        for (node, parent) in (0u32..).zip(tree.parents()) {
+            match *parent {
+                Tree::NO_PARENT => root = node,
+                parent => children[parent as usize].push(node),
+            }
+        }
+        Branches { tree, children, root }
+    }
+
+    fn relatives(&self, node: i64, relative: Relative) -> Vec<u32> {
+        let of = |node: i64| node as usize - 1;
+        match relative {
+            Relative::Itself => vec![of(node) as u32],
+            Relative::Children => self.children[of(node)].clone(),
+            Relative::Parent => vec![self.tree.parents()[of(node)]],
+            Relative::Root => vec![self.root],
+        }
+    }
+}
+
+/// A family of one request.
+struct Placed {
+    /// The number of its first node.
+    pub first: i64,
+    at: At,
+}
+
+enum At {
+    /// The largest value of each index; 0 if it has no values.
+    Indices(Vec<i64>),
+    /// The nodes of the tree, 0-based and ascending.
+    Tree(Vec<u32>),
+}
+
+impl Placed {
+    /// The family whose first node has the number `first`. `tree` is given for rules of trees.
+    pub fn new(range: &Range, first: i64, sizes: &Sizes, tree: Option<&Branches<'_>>) -> Placed {
+        let at = match (range, tree) {
+            (Range::Indices(lasts), _) => At::Indices(lasts.iter().map(|last| last.at(&[], sizes).max(0)).collect()),
+            (Range::Tree(children), Some(tree)) => {
+                let fits = |node: &u32| children.contains(&(tree.children[*node as usize].len() as u32));
+                At::Tree((0..tree.children.len() as u32).filter(fits).collect())
+            }
+            (Range::Tree(_), None) => unreachable!("only rules for trees have such families"),
+        };
+        Placed { first, at }
+    }
+
+    /// The number of its nodes, unless it overflows.
+    pub fn len(&self) -> Option<i64> {
+        match &self.at {
+            At::Indices(lasts) => lasts.iter().try_fold(1i64, |len, last| len.checked_mul(*last)),
+            At::Tree(nodes) => Some(nodes.len() as i64),
+        }
+    }
+
+    /// The indices, from 1, of a node of the family.
+    pub fn indices(&self, place: i64) -> Vec<i64> {
+        match &self.at {
+            At::Tree(nodes) => vec![i64::from(nodes[place as usize]) + 1],
+            At::Indices(lasts) => {
+                let mut indices = vec![0; lasts.len()];
+                let mut rest = place;
+                for (index, last) in indices.iter_mut().zip(lasts).rev() {
+                    *index = rest % last + 1;
+                    rest /= last;
+                }
+                indices
+            }
+        }
+    }
+
+    /// Appends the nodes of the family that a reference means, in a node with these indices.
+    pub fn find(
+        &self,
+        items: &[Item],
+        indices: &[i64],
+        sizes: &Sizes,
+        tree: Option<&Branches<'_>>,
+        out: &mut Vec<i64>,
+    ) {
+        let from = out.len();
+        out.push(self.first);
+        match &self.at {
+            At::Indices(lasts) => {
+                // Replaces each place so far by one place for each value of the next index.
+                for (item, last) in items.iter().zip(lasts) {
+                    let (low, high) = match item {
+                        Item::Span(low, high) => (low.at(indices, sizes).max(1), high.at(indices, sizes).min(*last)),
+                        _ => (1, *last),
+                    };
+                    let before: Vec<i64> = out.drain(from..).map(|place| place - self.first).collect();
+                    let (first, last) = (self.first, *last);
+                    out.extend(
+                        before
+                            .into_iter()
+                            .flat_map(|place| (low..=high).map(move |index| first + place * last + index - 1)),
+                    );
+                }
+            }
+            At::Tree(nodes) => {
+                out.pop();
+                match (items.first(), tree) {
+                    (Some(Item::Tree(relative)), Some(tree)) => {
+                        let relatives = tree.relatives(indices.first().copied().unwrap_or(1), *relative);
+                        let places = relatives.iter().filter_map(|relative| nodes.binary_search(relative).ok());
+                        out.extend(places.map(|place| self.first + place as i64));
+                    }
+                    _ => out.extend((0..nodes.len() as i64).map(|place| self.first + place)),
+                }
+            }
+        }
+    }
+}
+
+/// The order in which a chain runs through a family's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Up,
+    Down,
+}
+
+/// Whether the families follow each other, each a chain along its only index, for all sizes.
+///
+/// This holds if three conditions are met. Within each family a node needs the one at the index before it (or after it:
+/// [`Direction::Down`]), and no need within the family points the other way. The first node of a family needs the last
+/// one of the previous family. All other needs point to earlier families. Then every two nodes are ordered, and further
+/// needs neither matter nor close a cycle.
+fn is_chain(families: &[Family]) -> bool {
+    let mut before: Option<(usize, &Family, Direction)> = None;
+    for (number, family) in families.iter().enumerate() {
+        let Some(direction) = direction(number, family) else { return false };
+        if family.needs.iter().any(|need| need.family > number) {
+            return false;
+        }
+        if let Some((last_number, last, last_direction)) = before {
+            let of_first = match (direction, family.range.last()) {
+                (Direction::Down, Some(last)) => last.clone(),
+                _ => Linear::number(1),
+            };
+            let wanted = match (last_direction, last.range.last()) {
+                (Direction::Up, Some(last)) => last.clone(),
+                _ => Linear::number(1),
+            };
+            let linked = |need: &Need| {
+                need.family == last_number
+                    && match &need.items[..] {
+                        [] | [Item::All] => true,
+                        [Item::Span(low, high)] => low == high && high.with_first(&of_first).as_ref() == Some(&wanted),
+                        _ => false,
+                    }
+            };
+            if !family.needs.iter().any(linked) {
+                return false;
+            }
+        }
+        before = Some((number, family, direction));
+    }
+    true
+}
+
+/// The order of a family's nodes if they are a chain by themselves for all sizes.
+fn direction(number: usize, family: &Family) -> Option<Direction> {
+    let Range::Indices(lasts) = &family.range else { return None };
+    let own = || family.needs.iter().filter(|need| need.family == number).map(|need| &need.items[..]);
+    match &lasts[..] {
+        [] if own().next().is_none() => Some(Direction::Up),
+        [last] if last.is_positive() => {
+            let by = |item: &[Item], steps: i64| {
+                let there = Linear::first_index(steps);
+                matches!(item, [Item::Span(low, high)] if *low == there && *high == there)
+            };
+            // The distance to the nearest needed node, upwards; `None` if it depends on the index.
+            let nearest_up = |item: &[Item]| match item {
+                [Item::Span(low, _)] if low.sizes == [0; 3] && low.indices == [1] => Some(low.constant),
+                _ => None,
+            };
+            let nearest_down = |item: &[Item]| match item {
+                [Item::Span(_, high)] if high.sizes == [0; 3] && high.indices == [1] => Some(-high.constant),
+                _ => None,
+            };
+            if own().any(|item| by(item, -1)) && own().all(|item| nearest_down(item).is_some_and(|steps| steps >= 1)) {
+                Some(Direction::Up)
+            } else if own().any(|item| by(item, 1))
+                && own().all(|item| nearest_up(item).is_some_and(|steps| steps >= 1))
+            {
+                Some(Direction::Down)
+            } else {
+                None
+            }
+        }
+        _ => None,
     }
 }

@@ -2,6 +2,7 @@
 //! MXNet's builders: one product for all gates, then a slice for each.
 
 use super::{Kind, Operator, Rows, Sizes, Source};
+use crate::workload::graph_model;
 use crate::workload::model::Model;
 
 /// The operators of each cell of a model.
@@ -19,7 +20,7 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
         }
         Model::Dnn(name) => vec![opaque(name, sizes)],
         Model::Network(network) => network.distinct().iter().map(|operator| opaque(&operator.name, sizes)).collect(),
-        Model::Graph(model) => super::from_file::operators(model, sizes),
+        Model::Graph(model) => graph_model::operators::operators(model, sizes),
     }
 }
 

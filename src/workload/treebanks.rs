@@ -1,9 +1,6 @@
 //! Files of trees, in the notations of published treebanks. Only the shape of a tree is read; words, labels and
 //! relations are ignored.
 
-mod brackets;
-mod conllu;
-
 use crate::error::{Context, Error, Result};
 use crate::workload::shape::Tree;
 
@@ -34,7 +31,7 @@ impl Notation {
         let first = text.lines().map(trimmed).find(|line| !line.is_empty()).unwrap_or("");
         match first {
             _ if first.starts_with('(') => Notation::Brackets,
-            _ if first.starts_with('#') || first.split('\t').count() >= conllu::COLUMNS => Notation::Conllu,
+            _ if first.starts_with('#') || first.split('\t').count() >= COLUMNS => Notation::Conllu,
             _ => Notation::Parents,
         }
     }
@@ -47,8 +44,8 @@ impl Notation {
         let text = text.trim_start_matches('\u{feff}');
         let trees = match self {
             Notation::Parents => parents(text),
-            Notation::Brackets => brackets::read(text),
-            Notation::Conllu => conllu::read(text),
+            Notation::Brackets => brackets(text),
+            Notation::Conllu => conllu(text),
         }?;
         if trees.is_empty() { Err(Error::input("holds no trees")) } else { Ok(trees) }
     }
@@ -78,6 +75,166 @@ fn tree_line(line: &str) -> Result<Tree> {
         Ok(n) => Err(Error::input(format!("says {n} leaves, but {} nodes have no children", tree.leaves()))),
         Err(_) => Err(Error::input(format!("\"{leaves}\" is not a number of leaves"))),
     }
+}
+
+/// How a node is written, for messages.
+const NODE: &str = "a node is written (LABEL WORD) or (LABEL NODE NODE)";
+
+/// A bracket that has not been closed.
+#[derive(Default)]
+struct Open<'t> {
+    line: usize,
+    label: Option<&'t str>,
+    word: Option<&'t str>,
+    /// The nodes below, from 1.
+    children: Vec<u32>,
+}
+
+/// The open brackets and the finished nodes of the tree. A node is numbered when its bracket closes: children before
+/// their parent, left before right.
+#[derive(Default)]
+struct Reader<'t> {
+    open: Vec<Open<'t>>,
+    parents: Vec<u32>,
+    trees: Vec<Found>,
+}
+
+/// S-expressions of the Penn and Stanford treebanks: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node. An
+/// unlabelled bracket around a whole sentence is not part of the tree.
+fn brackets(text: &str) -> Result<Vec<Found>> {
+    let mut reader = Reader::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        for token in tokens(line) {
+            let taken = match token {
+                "(" => {
+                    reader.open.push(Open { line: number, ..Open::default() });
+                    Ok(())
+                }
+                ")" => reader.close(),
+                word => reader.word(word),
+            };
+            taken.within(format_args!("line {number}"))?;
+        }
+    }
+    match reader.open.first() {
+        Some(open) => Err(Error::input(format!("line {}: a bracket that is never closed", open.line))),
+        None => Ok(reader.trees),
+    }
+}
+
+/// The brackets of a line, and the words between brackets and blanks.
+fn tokens(line: &str) -> impl Iterator<Item = &str> {
+    line.split_whitespace().flat_map(|part| part.split_inclusive(['(', ')'])).flat_map(|part| {
+        let (word, bracket) = part.split_at(part.find(['(', ')']).unwrap_or(part.len()));
+        [word, bracket].into_iter().filter(|token| !token.is_empty())
+    })
+}
+
+impl<'t> Reader<'t> {
+    /// A label if it is the first in its bracket, otherwise a word.
+    fn word(&mut self, word: &'t str) -> Result<()> {
+        let open =
+            self.open.last_mut().ok_or_else(|| Error::input(format!("\"{word}\" stands outside of all brackets")))?;
+        match open {
+            Open { word: Some(_), .. } => Err(beside_another(word)),
+            Open { children, .. } if !children.is_empty() => Err(beside_another(word)),
+            Open { label: None, .. } => {
+                open.label = Some(word);
+                Ok(())
+            }
+            Open { word: own, .. } => {
+                *own = Some(word);
+                Ok(())
+            }
+        }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let closed = self.open.pop().ok_or_else(|| Error::input("a closing bracket that closes nothing"))?;
+        let outermost = self.open.is_empty();
+        let node = match (closed.label, closed.word, &closed.children[..]) {
+            (_, Some(word), [_, ..]) => return Err(beside_another(word)),
+            (None, None, []) => return Err(Error::input(format!("an empty bracket; {NODE}"))),
+            (Some(label), None, []) => {
+                return Err(Error::input(format!("\"({label})\" is a label without a word; {NODE}")));
+            }
+            (None, None, [sentence]) if outermost => *sentence,
+            (_, _, children) => {
+                self.parents.push(0);
+                let node = self.parents.len() as u32;
+                children.iter().for_each(|child| self.parents[*child as usize - 1] = node);
+                node
+            }
+        };
+        match self.open.last_mut() {
+            Some(above) => above.children.push(node),
+            None => {
+                let tree = Tree::from_parents(&self.parents).map_err(Error::input)?;
+                self.trees.push(Found { line: closed.line, tree });
+                self.parents.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn beside_another(word: &str) -> Error {
+    Error::input(format!("\"{word}\" stands beside another child; put it into brackets of its own"))
+}
+
+/// ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC.
+const COLUMNS: usize = 10;
+const ID: usize = 0;
+const HEAD: usize = 6;
+
+/// CoNLL-U: dependency trees, a word per line (universaldependencies.org/format.html). A word's parent is its head.
+fn conllu(text: &str) -> Result<Vec<Found>> {
+    let mut trees = Vec::new();
+    let mut heads: Vec<u32> = Vec::new();
+    let mut first = None;
+    // An empty line ends the last sentence if the file does not.
+    for (number, line) in (1..).zip(text.lines().chain([""])) {
+        if line.trim().is_empty() {
+            let line = first.take().unwrap_or(number);
+            if !heads.is_empty() {
+                let tree = Tree::from_parents(&heads).map_err(Error::input).within(format_args!("line {line}"))?;
+                trees.push(Found { line, tree });
+                heads.clear();
+            }
+            continue;
+        }
+        first.get_or_insert(number);
+        if !line.starts_with('#') {
+            heads.extend(head(line, heads.len() + 1).within(format_args!("line {number}"))?);
+        }
+    }
+    Ok(trees)
+}
+
+/// The head of the word with this number; `None` for lines that are not words of the tree: the range of a token that
+/// stands for several words (`1-2`), and a node of the enhanced graph only (`2.1`).
+fn head(line: &str, number: usize) -> Result<Option<u32>> {
+    let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
+    if columns.len() != COLUMNS {
+        return Err(Error::input(format!(
+            "has {} columns; a word of CoNLL-U has {COLUMNS}, with tabs between them",
+            columns.len()
+        )));
+    }
+    let id = columns[ID];
+    let whole = |part: &str| part.parse::<u32>().is_ok();
+    if id.split_once(['-', '.']).is_some_and(|(from, to)| whole(from) && whole(to)) {
+        return Ok(None);
+    }
+    if id.parse() != Ok(number) {
+        return Err(Error::input(format!("ID: \"{id}\" should be {number}; words are numbered 1, 2, 3 and so on")));
+    }
+    let head = columns[HEAD];
+    head.parse().map(Some).map_err(|_| {
+        Error::input(format!(
+            "HEAD: \"{head}\" is not a word's number, 0 for the root; a file without heads has no trees"
+        ))
+    })
 }
 
 #[cfg(test)]
