@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(device.measured(CellId(0)), 2..=4);
         let other = table(&format!("cell,batch,ns\n{LAUNCHES}"));
         let refused = other.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap_err().to_string();
-        assert!(refused.contains("no rows for the cell \"lstm\""), "such rows alone are no cell: {refused}");
+        assert!(refused.contains("no rows for the cell \"lstm\""), "such rows are not a cell: {refused}");
     }
 
     #[test]
@@ -150,8 +150,7 @@ mod tests {
             table(&format!("{ROWS}{LAUNCHES}")).device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
         assert_eq!(duration(&mut without, &[(1, 3)], Members::Parts(&|_| ())), 3 * 50 + 2000 + 7);
         let missing = |rows: &str, there: &str, missing: &str| {
-            let says =
-                format!("t.csv: rows for \"{there}\" but none for \"{missing}\"; a launch takes the two together");
+            let says = format!("t.csv: rows for \"{there}\" but none for \"{missing}\"; a launch is the sum of both");
             let error = of(&format!("{ROWS}{rows}")).unwrap_err();
             assert!(error.starts_with(&says), "{error}");
         };

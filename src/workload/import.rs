@@ -162,7 +162,9 @@ fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result
         None => place(columns.output),
         Some(Kind::Seq2seq) => Some(need(columns.output)?),
         Some(Kind::Chain | Kind::Tokens) => None,
-        Some(Kind::Tree) => return Err(Error::input("a length gives no tree; it becomes a chain, seq2seq or tokens")),
+        Some(Kind::Tree) => {
+            return Err(Error::input("a length can't become a tree; it becomes a chain, seq2seq or tokens"));
+        }
     };
     let shape = |input, output| match (kind, output) {
         (_, Some(target)) => Shape::Seq2Seq { source: input, target },
@@ -414,13 +416,13 @@ mod tests {
                 Format::Csv,
                 "arrival_s,length_in\n0,3\n",
                 Some(Kind::Tree),
-                "a length gives no tree; it becomes a chain, seq2seq or tokens",
+                "a length can't become a tree; it becomes a chain, seq2seq or tokens",
             ),
             (Format::Csv, "arrival_s,length_in\n0,0\n", None, "holds no requests"),
             (Format::Sentences, "\n", None, "holds no requests"),
             (Format::Sentences, "a\n", Some(Kind::Tree), "a sentence becomes a chain or tokens"),
             (Format::Parents, "0\n", Some(Kind::Chain), "a parse becomes a tree"),
-            (Format::Treebank, "(2 a)\n(2 b", None, "line 2: a bracket that is never closed"),
+            (Format::Treebank, "(2 a)\n(2 b", None, "line 2: a bracket is never closed"),
             (Format::Conllu, "1\n", None, "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them"),
             (
                 Format::Parents,

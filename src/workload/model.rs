@@ -90,7 +90,7 @@ impl Model {
             _ => match name.split_once(':') {
                 Some(("dnn", cell)) if !cell.is_empty() && !cell.ends_with(LISTED) => Ok(Model::Dnn(cell.to_string())),
                 Some(("graph" | "dnn", file)) if !file.is_empty() => Err(format!(
-                    "{name} describes a model without weights, which only scenarios and trace gen can name; take lstm, gru, \
+                    "{name} describes a model without weights, allowed only in scenarios and trace gen; take lstm, gru, \
                      seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME"
                 )),
                 Some(("childsum-tree-lstm", most)) => match most.parse() {

@@ -71,7 +71,7 @@ impl Trace {
             }
         }
         if rows.arrivals.is_empty() {
-            return Err(Error::input("the trace holds no requests; it needs one at least"));
+            return Err(Error::input("the trace holds no requests; it needs at least one"));
         }
         Ok(Trace { arrivals: rows.arrivals.into(), shapes: rows.shapes.into() })
     }
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_broken_row_is_named_with_its_line() {
         for (rows, message) in [
-            ("", "the trace holds no requests; it needs one at least"),
+            ("", "the trace holds no requests; it needs at least one"),
             ("1,0,fixed\n", "line 2: id: \"1\" should be 0; ids are 0, 1, 2 and so on, at most 4294967295"),
             (
                 "0,0,fixed\n\n2,0,fixed\n",

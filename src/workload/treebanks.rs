@@ -117,7 +117,7 @@ fn brackets(text: &str) -> Result<Vec<Found>> {
         }
     }
     match reader.open.first() {
-        Some(open) => Err(Error::input(format!("line {}: a bracket that is never closed", open.line))),
+        Some(open) => Err(Error::input(format!("line {}: a bracket is never closed", open.line))),
         None => Ok(reader.trees),
     }
 }
@@ -134,7 +134,7 @@ impl<'t> Reader<'t> {
     /// A label if it is the first in its bracket, otherwise a word.
     fn word(&mut self, word: &'t str) -> Result<()> {
         let open =
-            self.open.last_mut().ok_or_else(|| Error::input(format!("\"{word}\" stands outside of all brackets")))?;
+            self.open.last_mut().ok_or_else(|| Error::input(format!("\"{word}\" is outside of all brackets")))?;
         match open {
             Open { word: Some(_), .. } => Err(beside_another(word)),
             Open { children, .. } if !children.is_empty() => Err(beside_another(word)),
@@ -150,7 +150,7 @@ impl<'t> Reader<'t> {
     }
 
     fn close(&mut self) -> Result<()> {
-        let closed = self.open.pop().ok_or_else(|| Error::input("a closing bracket that closes nothing"))?;
+        let closed = self.open.pop().ok_or_else(|| Error::input("a closing bracket without an opening one"))?;
         let outermost = self.open.is_empty();
         let node = match (closed.label, closed.word, &closed.children[..]) {
             (_, Some(word), [_, ..]) => return Err(beside_another(word)),
@@ -179,7 +179,7 @@ impl<'t> Reader<'t> {
 }
 
 fn beside_another(word: &str) -> Error {
-    Error::input(format!("\"{word}\" stands beside another child; put it into brackets of its own"))
+    Error::input(format!("\"{word}\" is next to another child; put it into brackets of its own"))
 }
 
 /// ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC.
@@ -295,14 +295,14 @@ mod tests {
             ("3 3 0\n3 x 0\n", "line 2: \"x\" is not a parent: a whole number, 0 for the root"),
             ("2\t3 3 0\n3\t3 3 0\n", "line 2: says 3 leaves, but 2 nodes have no children"),
             ("2\t3 3 0\nx\t3 3 0\n", "line 2: \"x\" is not a number of leaves"),
-            ("(2 a)\n(2 (2 b) (2 c)\n(2 d)\n", "line 2: a bracket that is never closed"),
-            ("(2 a)\n(2 b))\n", "line 2: a closing bracket that closes nothing"),
-            ("(2 a)\nword (2 b)\n", "line 2: \"word\" stands outside of all brackets"),
+            ("(2 a)\n(2 (2 b) (2 c)\n(2 d)\n", "line 2: a bracket is never closed"),
+            ("(2 a)\n(2 b))\n", "line 2: a closing bracket without an opening one"),
+            ("(2 a)\nword (2 b)\n", "line 2: \"word\" is outside of all brackets"),
             ("(2 a)\n(2 (2 b)\n())\n", "line 3: an empty bracket; a node is written (LABEL WORD) or (LABEL NODE NODE)"),
             ("(2)\n", "line 1: \"(2)\" is a label without a word; a node is written (LABEL WORD) or (LABEL NODE NODE)"),
-            ("(2 a b)\n", "line 1: \"b\" stands beside another child; put it into brackets of its own"),
-            ("(2 (2 a) b)\n", "line 1: \"b\" stands beside another child; put it into brackets of its own"),
-            ("(2 a (2 b))\n", "line 1: \"a\" stands beside another child; put it into brackets of its own"),
+            ("(2 a b)\n", "line 1: \"b\" is next to another child; put it into brackets of its own"),
+            ("(2 (2 a) b)\n", "line 1: \"b\" is next to another child; put it into brackets of its own"),
+            ("(2 a (2 b))\n", "line 1: \"a\" is next to another child; put it into brackets of its own"),
             ("# a\n1\tx\n", "line 2: has 2 columns; a word of CoNLL-U has 10, with tabs between them"),
             (
                 "1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n",

@@ -178,7 +178,7 @@ fn of_a_cost_table() {
         ("cell,batch,ns\r\nlstm,1,5\r\nlstm,1.5,5\r\n", "costs.csv:3: batch: \"1.5\" is not a whole number from 1 to"),
         ("cell,batch,ns\nlstm,1,-5\n", "costs.csv:2: ns: \"-5\" is not"),
         ("cell,batch,ns\nlstm,1\n", "costs.csv:2: \"lstm,1\" has 2 fields where the header has 3"),
-        ("cell,batch,ns\nlstm,1,5\nlstm,1,6\n", "costs.csv:3: a second time for cell \"lstm\" at batch 1"),
+        ("cell,batch,ns\nlstm,1,5\nlstm,1,6\n", "costs.csv:3: a second row for the cell \"lstm\" at batch 1"),
         (
             "cell,batch,ns\ngru,1,5\n",
             "costs.csv: no rows for the cell \"lstm\", which the model needs; the table has: gru",

@@ -131,7 +131,7 @@ fn mistakes_are_named() {
         (&["sim", "t.toml", "--set", "device.precision=f16"], "t.toml: device.toml: no table [f16], "),
         (
             &["sim", "t.toml", "--set", "workload.model=dnn:net"],
-            "t.toml: what the cell \"net\" of dnn:net computes is not known",
+            "t.toml: the operators of the cell \"net\" of dnn:net are unknown",
         ),
         (
             &["sim", "t.toml", "--set", "workload.dataset=constant:17"],

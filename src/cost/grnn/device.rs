@@ -155,7 +155,7 @@ impl Device {
         })?;
         let constants = grnn.ok_or_else(|| {
             Error::input(format!(
-                "{file}: no table [grnn], so that there is no telling how persistent kernels run on the {name}; \
+                "{file}: no table [grnn], so the speed of persistent kernels on the {name} is unknown; \
                  scenarios/devices/titan-v.toml shows what it holds"
             ))
         })?;

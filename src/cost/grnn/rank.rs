@@ -180,7 +180,7 @@ impl Persistent {
         let name = &device.name;
         let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
             Error::input(format!(
-                "no table [grnn.time] for the {name}, so that there is no telling how long its persistent kernels take; \
+                "no table [grnn.time] for the {name}, so the times of its persistent kernels are unknown; \
                  scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
             ))
         })?;

@@ -140,7 +140,7 @@ impl Roofline {
         let unit = units.into_iter().find(|(of, _)| *of == precision).and_then(|(_, unit)| unit);
         let unit = unit.ok_or_else(|| {
             Error::input(format!(
-                "{file}: no table [{}], so that there is no telling how the device computes in that precision (device.precision); \
+                "{file}: no table [{}], so the times in that precision are unknown (device.precision); \
                  it has: {}",
                 precision.name(),
                 if known.is_empty() { "none".to_string() } else { known.join(", ") }

@@ -108,7 +108,7 @@ fn cells_with_known_operators_need_no_table() {
     let time = lstm.cell(&Step { cell: CellId(0), batch: 512, times: 1, input: 0 });
     assert!(time > device.busy(&gates, 512) + device.launch() * 2, "{time}");
     let error = CostTable::empty().or_computed(&device, &Model::Dnn("net".into()), &Sizes::square(1)).unwrap_err();
-    assert!(error.to_string().starts_with("what the cell \"net\" of dnn:net computes is not known"), "{error}");
+    assert!(error.to_string().starts_with("the operators of the cell \"net\" of dnn:net are unknown"), "{error}");
 }
 
 #[test]
@@ -142,11 +142,7 @@ fn a_device_file_is_checked() {
         ),
         ("launch_ns = 100", "launch = 100", "d.toml:4: unknown field `launch`"),
         ("bytes = 4", "bytes = \"4\"", "d.toml:8: invalid type: string \"4\""),
-        (
-            "[f32]",
-            "[f16]",
-            "d.toml: no table [f32], so that there is no telling how the device computes in that precision",
-        ),
+        ("[f32]", "[f16]", "d.toml: no table [f32], so the times in that precision are unknown"),
         ("[{ rows = 4, columns = 4, efficiency = 50 }]", "[]", "d.toml: f32.tiles: empty; "),
     ] {
         let text = SMALL.replace(right, wrong);

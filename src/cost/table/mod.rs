@@ -79,7 +79,7 @@ impl CostTable {
             let curve = points.entry((row.cell.clone(), row.input)).or_default();
             if curve.iter().any(|(batch, _)| *batch == row.batch) {
                 return Err(Error::input(format!(
-                    "{name}:{line}: a second time for cell \"{}\" at batch {}; each batch stands once",
+                    "{name}:{line}: a second row for the cell \"{}\" at batch {}; each batch has one row",
                     row.cell, row.batch
                 )));
             }
@@ -122,8 +122,8 @@ impl CostTable {
                 }
                 None => Arc::new(Kernels::of_cell(device, &operators[place], cell.chain).ok_or_else(|| {
                     Error::input(format!(
-                        "what the cell \"{}\" of {} computes is not known, so that no times follow from the roofline of {}; add rows \
-                         for it to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
+                        "the operators of the cell \"{}\" of {} are unknown, so the roofline of {} gives no times for it; add rows \
+                         to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
                         cell.name,
                         model.name(),
                         device.name()
@@ -154,7 +154,7 @@ impl CostTable {
         let [step, launch] = [format!("{cell}.{PERSISTENT}"), format!("{cell}.{PERSISTENT}.{LAUNCH}")];
         let missing = |there: &str, missing: &str| {
             Error::input(format!(
-                "{}: rows for \"{there}\" but none for \"{missing}\"; a launch takes the two together, and batchlab profile --grnn measures both",
+                "{}: rows for \"{there}\" but none for \"{missing}\"; a launch is the sum of both, and batchlab profile --grnn measures both",
                 self.name
             ))
         };
@@ -212,7 +212,7 @@ impl CostTable {
             (Some(costs), switch) => Ok((costs, switch.unwrap_or_else(nothing))),
             (None, None) => Ok((anywhere.clone(), switch.clone())),
             (None, Some(_)) => Err(Error::input(format!(
-                "{}: rows for \"{cell}{whole_switch}\" but none for \"{cell}{whole}\", on top of which they come",
+                "{}: rows for \"{cell}{whole_switch}\" but none for \"{cell}{whole}\"; they are added to those",
                 self.name,
                 cell = cell.name
             ))),
@@ -304,7 +304,7 @@ impl Header {
             return Err(Error::input(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", "))));
         }
         if let Some(place) = (1..names.len()).find(|place| names[..*place].contains(&names[*place])) {
-            return Err(Error::input(format!("column \"{}\" stands twice; once is enough", names[place])));
+            return Err(Error::input(format!("column \"{}\" is given twice; once is enough", names[place])));
         }
         Ok(Header { places, columns: names.len() })
     }
@@ -427,10 +427,10 @@ mod tests {
         let error = device(&format!("{rows}decoder.whole.switch,2,1\n")).unwrap_err().to_string();
         assert_eq!(
             error,
-            "t.csv: rows for \"decoder.whole.switch\" but none for \"decoder.whole\", on top of which they come"
+            "t.csv: rows for \"decoder.whole.switch\" but none for \"decoder.whole\"; they are added to those"
         );
         let twice = CostTable::parse(&format!("{rows}encoder.whole,3,1\n"), "t.csv").unwrap_err().to_string();
-        assert!(twice.contains("t.csv:10: a second time for cell \"encoder.whole\" at batch 3"), "{twice}");
+        assert!(twice.contains("t.csv:10: a second row for the cell \"encoder.whole\" at batch 3"), "{twice}");
     }
 
     #[test]
@@ -449,13 +449,13 @@ mod tests {
             ("", "t.csv:1: no column \"cell\""),
             ("cell,batch\nlstm,1\n", "t.csv:1: no column \"ns\""),
             ("cell,batch,ns,colour\n", "unknown column \"colour\""),
-            ("cell,batch,ns,ns\n", "t.csv:1: column \"ns\" stands twice"),
+            ("cell,batch,ns,ns\n", "t.csv:1: column \"ns\" is given twice"),
             ("cell,batch,ns\n", "no rows"),
             ("# measured\r\n\r\ncell,batch,ns\r\nlstm,1,5\r\n\r\nlstm,x,5\r\n", "t.csv:6: batch: \"x\" is not a whole"),
             ("cell,batch,ns\nlstm,0,5\n", "t.csv:2: batch: \"0\" is not a whole number from 1"),
             ("cell,batch,ns\nlstm,1048577,5\n", "t.csv:2: batch: \"1048577\" is not a whole number from 1 to 1048576"),
             ("cell,batch,ns\nlstm,1\n", "t.csv:2: \"lstm,1\" has 2 fields where the header has 3"),
-            ("cell,batch,ns\n\nlstm,1,5\nlstm,1,6\n", "t.csv:4: a second time"),
+            ("cell,batch,ns\n\nlstm,1,5\nlstm,1,6\n", "t.csv:4: a second row for the cell"),
             ("cell,batch,ns\nlstm,1,-5\n", "t.csv:2: ns: \"-5\" is not a whole number of nanoseconds"),
             ("cell,batch,ns\n,1,5\n", "t.csv:2: cell: \"\" is not the name"),
             ("cell,batch,ns,input\nlstm,1,5,x\n", "t.csv:2: input: \"x\""),

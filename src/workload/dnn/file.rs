@@ -81,13 +81,13 @@ fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
         return Err(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", ")));
     }
     if let Some(twice) = COLUMNS.iter().find(|column| names.iter().filter(|name| name == column).count() > 1) {
-        return Err(format!("column \"{twice}\" stands twice"));
+        return Err(format!("column \"{twice}\" is given twice"));
     }
     let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
     match places[..=KIND].iter().all(Option::is_some) {
         true => Ok(places),
         false => Err(format!(
-            "\"{}\" is no header; a network has the columns name and kind, and may have {}",
+            "\"{}\" is not a header; a network has the columns name and kind, and may have {}",
             line.trim(),
             COLUMNS[COUNT..].join(", ")
         )),
@@ -171,7 +171,7 @@ fn checked(text: &str, takes: Takes) -> Result<Size, String> {
 fn check_name(name: &str) -> Result<(), String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed) {
-        return Err(format!("\"{name}\" is not a name: a letter, and behind it letters, digits, _ and -"));
+        return Err(format!("\"{name}\" is not a name: a letter, then letters, digits, _ and -"));
     }
     match row_names::RESERVED.contains(&name) {
         true => Err(format!("\"{name}\" has a meaning of its own in cost tables; take another")),
@@ -272,10 +272,10 @@ mod tests {
             ),
             (
                 "shape,fixed\n",
-                "line 2: \"\" is no header; a network has the columns name and kind, and may have count, rows, ",
+                "line 2: \"\" is not a header; a network has the columns name and kind, and may have count, rows, ",
             ),
             ("shape,fixed\nname,sort\n", "line 2: unknown column \"sort\"; known: name, kind, count, "),
-            ("shape,fixed\nname,kind,name\n", "line 2: column \"name\" stands twice"),
+            ("shape,fixed\nname,kind,name\n", "line 2: column \"name\" is given twice"),
             ("shape,fixed\nname,kind\n", "no operators; "),
         ] {
             let error = parse(text).unwrap_err();
@@ -283,7 +283,7 @@ mod tests {
         }
         for (row, problem) in [
             ("a,memory", "\"a,memory\" has 2 fields where the header has 7"),
-            ("1a,memory,,,,,1", "name: \"1a\" is not a name: a letter, and behind it letters, digits, _ and -"),
+            ("1a,memory,,,,,1", "name: \"1a\" is not a name: a letter, then letters, digits, _ and -"),
             ("gather,memory,,,,,1", "name: \"gather\" has a meaning of its own in cost tables; take another"),
             ("a,conv,,1,1,1,1", "kind: unknown value \"conv\"; known: matmul, batched-matmul, memory"),
             ("a,memory,,3,,,1", "rows: a memory operator has no products; leave it empty"),

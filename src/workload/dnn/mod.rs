@@ -296,7 +296,7 @@ impl Size {
 
 /// The message for a size above [`MAX_SIZE`].
 fn too_large(text: &str) -> String {
-    format!("\"{text}\" is more than {MAX_SIZE}, which nothing is as large as")
+    format!("\"{text}\" is more than the limit {MAX_SIZE}")
 }
 
 #[cfg(test)]
@@ -327,7 +327,7 @@ mod tests {
             assert!(error.starts_with(&format!("\"{bad}\" is not a sum of products")), "{error}");
         }
         assert!(Size::parse("tokens*tokens*tokens*tokens").unwrap_err().contains("more than 3 factors"));
-        assert!(Size::parse("2000000000000").unwrap_err().contains("is more than 1099511627776"));
+        assert!(Size::parse("2000000000000").unwrap_err().contains("is more than the limit 1099511627776"));
         assert_eq!(Size::parse("tokens*tokens").unwrap().checked_at(1 << 21), None);
     }
 }

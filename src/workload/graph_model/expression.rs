@@ -81,7 +81,7 @@ impl Linear {
     /// # Errors
     /// Not a sum, or an unknown name; lists the known ones.
     pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Linear, String> {
-        let refuse = || format!("\"{}\" is no sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
+        let refuse = || format!("\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
         let mut sum = Linear { indices: vec![0; scope.indices.len()], ..Linear::default() };
         let mut rest = text.trim();
         let mut sign = 1;
@@ -167,7 +167,7 @@ impl Item {
                 (true, "children") => Ok(Item::Tree(Relative::Children)),
                 (true, "parent") => Ok(Item::Tree(Relative::Parent)),
                 (true, other) => Err(format!("a node of a tree has no {other}; it has children, parent")),
-                (false, _) => Err(format!("\"{node}\" does not go over a tree")),
+                (false, _) => Err(format!("\"{node}\" does not range over a tree")),
             };
         }
         match text.split_once("..") {

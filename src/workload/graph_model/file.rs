@@ -100,9 +100,7 @@ pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
             return Err("graphs: there is an unfolding rule too; a model has either unfold or graphs".into());
         }
         (None, None) => {
-            return Err(
-                "says nothing of how requests unfold; it needs unfold (a rule) or graphs (a list of them)".into()
-            );
+            return Err("does not say how requests unfold; it needs unfold (a rule) or graphs (a list of them)".into());
         }
     };
     Ok((cells, unfolding))
@@ -118,7 +116,7 @@ fn cells(entries: Vec<CellEntry>) -> Result<Vec<Cell>, String> {
         let at = format!("cells[{place}]");
         cell_name(&name).map_err(|problem| format!("{at}.name: {problem}"))?;
         if cells.iter().any(|cell| cell.name == name) {
-            return Err(format!("{at}.name: a second cell \"{name}\"; each name stands once"));
+            return Err(format!("{at}.name: a second cell \"{name}\"; names must be unique"));
         }
         if let Some(wrong) = (0..batches.len())
             .find(|i| !(1..=MAX_BATCH).contains(&batches[*i]) || (*i > 0 && batches[*i] <= batches[i - 1]))
@@ -140,10 +138,10 @@ fn cell_name(name: &str) -> Result<(), String> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match () {
         () if name.is_empty() || !name.chars().all(letters) => {
-            Err(format!("\"{name}\" is no name; a name consists of letters, digits, _ and -"))
+            Err(format!("\"{name}\" is not a name; a name consists of letters, digits, _ and -"))
         }
         () if row_names::RESERVED.contains(&name) => Err(format!(
-            "\"{name}\" stands for an overhead in cost tables; these are {}",
+            "\"{name}\" is an overhead in cost tables; reserved names are {}",
             row_names::RESERVED.join(", ")
         )),
         () => Ok(()),
@@ -178,10 +176,10 @@ fn rule_of(entry: RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
     for (place, family) in entry.nodes.iter().enumerate() {
         let path = format!("unfold.nodes[{place}]");
         if !is_name(&family.name) {
-            return Err(format!("{path}.name: \"{}\" is no name; {NAMES}", family.name));
+            return Err(format!("{path}.name: \"{}\" is not a name; {NAMES}", family.name));
         }
         if entry.nodes[..place].iter().any(|other| other.name == family.name) {
-            return Err(format!("{path}.name: a second family \"{}\"; each name stands once", family.name));
+            return Err(format!("{path}.name: a second family \"{}\"; names must be unique", family.name));
         }
         scopes.push(Indices::of(family, takes, sizes).map_err(at(&path))?);
     }
@@ -216,20 +214,20 @@ struct Indices {
 impl Indices {
     fn of(family: &FamilyEntry, takes: Takes, sizes: &[Size]) -> Result<Indices, String> {
         if let Some(name) = family.over.keys().find(|name| !is_name(name) || *name == "root") {
-            return Err(format!("over: \"{name}\" is no name of an index; {NAMES}, and root is taken"));
+            return Err(format!("over: \"{name}\" is not the name of an index; {NAMES}, and root is reserved"));
         }
         if let Some((name, _)) = family.over.iter().find(|(_, over)| over.as_str() == Some("tree")) {
             if takes != Takes::Trees {
                 return Err(format!("over.{name}: there is no tree; unfold.shape must be \"tree\""));
             }
             if family.over.len() > 1 {
-                return Err("over: an index over a tree stands alone".into());
+                return Err("over: an index over a tree must be the only index".into());
             }
             let children = children(family.children.as_ref()).map_err(at("children"))?;
             return Ok(Indices { names: Vec::new(), tree: Some(name.clone()), range: Range::Tree(children) });
         }
         if family.children.is_some() {
-            return Err("children: goes with an index over a tree, as \"over\": { \"v\": \"tree\" }".into());
+            return Err("children: needs an index over a tree, as \"over\": { \"v\": \"tree\" }".into());
         }
         let bare = Scope { indices: &[], tree: None, sizes };
         let last = |(name, last): (&String, &Value)| {
@@ -273,7 +271,7 @@ fn need(text: &str, scope: &Scope<'_>, names: &[&str], scopes: &[Indices]) -> Re
     let (name, items) = match text.trim().strip_suffix(']').map(|open| open.split_once('[')) {
         Some(Some((name, items))) => (name.trim(), items),
         None if !text.contains('[') => (text.trim(), ""),
-        _ => return Err("is no reference; one is written FAMILY[INDEX], as fwd[i-1] or enc[*]".into()),
+        _ => return Err("is not a reference; write FAMILY[INDEX], as fwd[i-1] or enc[*]".into()),
     };
     let family = names
         .iter()
@@ -282,17 +280,19 @@ fn need(text: &str, scope: &Scope<'_>, names: &[&str], scopes: &[Indices]) -> Re
     let items: Vec<&str> = if items.trim().is_empty() { Vec::new() } else { items.split(',').collect() };
     let target = &scopes[family];
     if items.len() != target.len() {
-        return Err(format!("has {} indices, but \"{name}\" goes over {}", items.len(), target.len()));
+        return Err(format!("has {} indices, but \"{name}\" has {}", items.len(), target.len()));
     }
     let items = items.into_iter().map(|item| Item::parse(item, scope)).collect::<Result<Vec<_>, _>>()?;
     for item in &items {
         match (item, target.tree.is_some()) {
             (Item::Span(..), true) => {
-                return Err(format!("\"{name}\" goes over a tree: v, v.children, v.parent, root or *"));
+                return Err(format!(
+                    "\"{name}\" ranges over a tree; its indices are v, v.children, v.parent, root or *"
+                ));
             }
             (Item::Tree(relative), false) => {
                 let what = if *relative == Relative::Root { "root" } else { "a node of a tree" };
-                return Err(format!("\"{name}\" does not go over a tree, so that {what} is no index of it"));
+                return Err(format!("\"{name}\" does not range over a tree; {what} is not an index of it"));
             }
             _ => {}
         }
@@ -310,7 +310,7 @@ fn is_name(text: &str) -> bool {
 
 fn graphs_of(entries: Vec<GraphEntry>, cells: &[Cell]) -> Result<Vec<Given>, String> {
     if entries.iter().all(|entry| entry.weight == 0) {
-        return Err("graphs: there is none with a weight above 0; at least one is needed".into());
+        return Err("graphs: no weight is above 0; at least one must be".into());
     }
     entries
         .into_iter()

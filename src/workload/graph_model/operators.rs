@@ -53,10 +53,7 @@ pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
         let at = format!("{at}.operators[{place}]");
         let before = || operators[..place].iter().map(|other| other.name.as_str());
         if operator.name.is_empty() || ["word", "state"].contains(&operator.name.as_str()) {
-            return Err(format!(
-                "{at}.name: \"{}\" is no name of an operator; word and state are inputs",
-                operator.name
-            ));
+            return Err(format!("{at}.name: \"{}\" can't name an operator; word and state are inputs", operator.name));
         }
         if before().any(|name| name == operator.name) {
             return Err(format!("{at}.name: a second operator \"{}\" in this cell", operator.name));

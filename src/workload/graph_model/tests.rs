@@ -255,20 +255,23 @@ fn mistakes_are_named_with_their_place() {
         ),
         (
             format!("{{{cells}}}"),
-            "says nothing of how requests unfold; it needs unfold (a rule) or graphs (a list of them)",
+            "does not say how requests unfold; it needs unfold (a rule) or graphs (a list of them)",
         ),
         (cell(""), "cells: 0 are listed; a model has from 1 to 65535"),
-        (cell(r#"{"name": "a b"}"#), "cells[0].name: \"a b\" is no name; a name consists of letters, digits, _ and -"),
+        (
+            cell(r#"{"name": "a b"}"#),
+            "cells[0].name: \"a b\" is not a name; a name consists of letters, digits, _ and -",
+        ),
         (
             cell(r#"{"name": "gather"}"#),
-            "cells[0].name: \"gather\" stands for an overhead in cost tables; these are task",
+            "cells[0].name: \"gather\" is an overhead in cost tables; reserved names are task",
         ),
-        (cell(r#"{"name": "a"}, {"name": "a"}"#), "cells[1].name: a second cell \"a\"; each name stands once"),
+        (cell(r#"{"name": "a"}, {"name": "a"}"#), "cells[1].name: a second cell \"a\"; names must be unique"),
         (
             cell(r#"{"name": "a", "batches": [4, 2]}"#),
             "cells[0].batches[1]: 2 is out of place; the sizes ascend, from 1",
         ),
-        (cell(r#"{"name": "a"}"#), "graphs: there is none with a weight above 0; at least one is needed"),
+        (cell(r#"{"name": "a"}"#), "graphs: no weight is above 0; at least one must be"),
         (
             operator(r#"{"name": "x", "kind": "elementwise", "inputs": ["y"]}"#),
             "cells[0].operators[0].inputs[0]: unknown input \"y\"; known here: word, state",
@@ -289,7 +292,7 @@ fn mistakes_are_named_with_their_place() {
         (rule(r#"{"name": "f", "cell": "b"}"#), "unfold.nodes[0].cell: unknown cell \"b\"; the file's cells: a"),
         (
             rule(r#"{"name": "F", "cell": "a"}"#),
-            "unfold.nodes[0].name: \"F\" is no name; a name consists of small letters",
+            "unfold.nodes[0].name: \"F\" is not a name; a name consists of small letters",
         ),
         (rule(""), "unfold.nodes: is empty; a rule has at least one family of nodes"),
         (family(r#", "over": {"i": "M"}"#), "unfold.nodes[0]: over.i: unknown name \"M\"; known here: N"),
@@ -301,7 +304,7 @@ fn mistakes_are_named_with_their_place() {
             family(r#", "over": {"v": "tree"}"#),
             "unfold.nodes[0]: over.v: there is no tree; unfold.shape must be \"tree\"",
         ),
-        (family(r#", "children": 0"#), "unfold.nodes[0]: children: goes with an index over a tree"),
+        (family(r#", "children": 0"#), "unfold.nodes[0]: children: needs an index over a tree"),
         (
             tree(r#", "over": {"v": "tree"}, "children": "some""#),
             "unfold.nodes[0]: children: must be a number of children, or a range such as \"1..\" or \"2..3\"",
@@ -312,19 +315,19 @@ fn mistakes_are_named_with_their_place() {
         ),
         (
             tree(r#", "over": {"v": "tree"}, "needs": ["f[1]"]"#),
-            "unfold.nodes[0].needs[0]: \"f[1]\": \"f\" goes over a tree: v, v.children, v.parent, root or *",
+            "unfold.nodes[0].needs[0]: \"f[1]\": \"f\" ranges over a tree; its indices are v, v.children, v.parent, root or *",
         ),
-        (over("f"), "unfold.nodes[0].needs[0]: \"f\": has 0 indices, but \"f\" goes over 1"),
+        (over("f"), "unfold.nodes[0].needs[0]: \"f\": has 0 indices, but \"f\" has 1"),
         (over("g[i]"), "unfold.nodes[0].needs[0]: \"g[i]\": unknown family \"g\"; known: f"),
         (over("f[j-1]"), "unfold.nodes[0].needs[0]: \"f[j-1]\": unknown name \"j\"; known here: i, N"),
         (
             over("f[2 i]"),
-            "unfold.nodes[0].needs[0]: \"f[2 i]\": \"2 i\" is no sum of names and numbers, such as i - 1 or N + 1 - i",
+            "unfold.nodes[0].needs[0]: \"f[2 i]\": \"2 i\" is not a sum of names and numbers, such as i - 1 or N + 1 - i",
         ),
-        (over("f[i-1"), "unfold.nodes[0].needs[0]: \"f[i-1\": is no reference; one is written FAMILY[INDEX]"),
+        (over("f[i-1"), "unfold.nodes[0].needs[0]: \"f[i-1\": is not a reference; write FAMILY[INDEX]"),
         (
             over("f[root]"),
-            "unfold.nodes[0].needs[0]: \"f[root]\": \"f\" does not go over a tree, so that root is no index of it",
+            "unfold.nodes[0].needs[0]: \"f[root]\": \"f\" does not range over a tree; root is not an index of it",
         ),
         (over("f[i]"), "unfold: nodes need each other: f[1] -> f[1] (for a request chain:1)"),
         (over("f[i+1]\", \"f[i-1]"), "unfold: nodes need each other: f[1] -> f[2] -> f[1] (for a request chain:2)"),
