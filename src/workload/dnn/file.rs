@@ -189,10 +189,10 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use super::*;
     use crate::workload::cell_graph::CellGraph;
     use crate::workload::dnn::Dnn;
     use crate::workload::model::{Model, Unfolder};
+    use crate::workload::shape::Shape;
 
     const EXAMPLE: &str = include_str!("../../../scenarios/networks/example.csv");
 

@@ -13,7 +13,7 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use self::operators::Operator;
+pub use self::operators::{Operator, OperatorKind};
 use self::rule::Rule;
 use super::cell_graph::{CellGraph, Graph, Run};
 use super::model::CellType;
