@@ -1,18 +1,18 @@
-//! What can go wrong, and whose fault it is.
+//! Errors, by who can fix them.
 //!
-//! A message is a chain from the outside in (`file: line: key: what, what is allowed`), in lower case and without
-//! a full stop. Each level that knows more adds its part with [`Context::within`].
+//! A message goes from the outside in (`file: line: key: what, what is allowed`), in lower case and without a full
+//! stop. Each level that knows more adds its part with [`Context::within`].
 
 use std::fmt::Display;
 use std::path::Path;
 
-/// An error of batchlab. The variant decides the exit code.
+/// An error of batchlab. The variant determines the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user's mistake: a bad file, key, value or option. Exit code 2.
     #[error("{0}")]
     Input(String),
-    /// The machine's: a disk that is full, a folder that can't be written, a check that failed. Exit code 1.
+    /// A failure of the machine or of a check: a full disk, a folder that can't be written. Exit code 1.
     #[error("{0}")]
     Failed(String),
     /// The user stopped the run. Exit code 1.
@@ -20,31 +20,25 @@ pub enum Error {
     Interrupted,
 }
 
-/// `Result` with batchlab's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// A user's mistake.
     pub fn input(message: impl Display) -> Self {
         Error::Input(message.to_string())
     }
 
-    /// A failure that is not the user's mistake.
     pub fn failed(message: impl Display) -> Self {
         Error::Failed(message.to_string())
     }
 
-    /// An input file that can't be read.
     pub fn unreadable(path: &Path, cause: &std::io::Error) -> Self {
         Error::Input(format!("{}: cannot be read: {cause}", path.display()))
     }
 
-    /// An output file or folder that can't be written.
     pub fn unwritable(path: &Path, cause: &std::io::Error) -> Self {
         Error::Failed(format!("{}: cannot be written: {cause}", path.display()))
     }
 
-    /// The same error in other words.
     fn rewritten(self, words: impl FnOnce(String) -> String) -> Error {
         match self {
             Error::Input(message) => Error::Input(words(message)),
@@ -53,7 +47,6 @@ impl Error {
         }
     }
 
-    /// The process's exit code for this error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Input(_) => 2,
@@ -62,12 +55,12 @@ impl Error {
     }
 }
 
-/// Adds what is known of an error outside of where it happened.
+/// Adds context to an error.
 pub trait Context<T> {
     /// Puts `place: ` before the message.
     fn within(self, place: impl Display) -> Result<T>;
 
-    /// Puts `, or way out` behind the message.
+    /// Puts `, or way out` after the message.
     fn or_way_out(self, way: impl Display) -> Result<T>;
 }
 

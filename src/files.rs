@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
 
-/// The beginning of the name of a file that is still being written. One that a killed run left behind can be deleted.
+/// The prefix of files that are still being written. One that is left over from a killed run can be deleted.
 pub const PARTIAL_PREFIX: &str = ".partial-";
 
-/// Writes a file beside its place and renames it into it, so that whoever looks sees the old file or the new one. The
-/// folder is made if it is not there. A link is followed, and what stands there and is no file, such as a pipe, is written to.
+/// Writes a temporary file and renames it, so that readers see either the old file or the new one. Creates the folder
+/// if needed. Follows links; writes directly to pipes and the like.
 ///
 /// # Errors
-/// Names the file that can't be written; what stood in its place before stays.
+/// Names the file that can't be written; the old file stays.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let unwritable = |cause: io::Error| Error::unwritable(path, &cause);
     if is_no_file(path) {
@@ -38,27 +38,24 @@ fn fill_file(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     Ok(())
 }
 
-/// Where a file stands: a link leads there.
+/// The file, or the target of a link.
 fn place_of(path: &Path) -> Result<PathBuf> {
     let place = if path.is_symlink() { fs::canonicalize(path) } else { Ok(path.to_path_buf()) };
     place.map_err(|cause| Error::unwritable(path, &cause))
 }
 
-/// Whether a terminal, a pipe or the like stands there, which a file must not take the place of.
+/// Whether the path is a terminal, a pipe or the like, which a file must not replace.
 fn is_no_file(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Tries whether a file can be written where it is to stand, for work that would be lost if that showed at its end.
-///
-/// # Errors
-/// As [`write_whole`].
+/// Tests whether a file can be written later, so that no work is lost.
 pub fn can_write(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::unwritable(path, &io::ErrorKind::IsADirectory.into()));
     }
     if is_no_file(path) {
-        // Who reads a pipe would take an open and a close for all that there is.
+        // Opening and closing a pipe would end it for its reader.
         return Ok(());
     }
     let place = place_of(path)?;
@@ -66,7 +63,7 @@ pub fn can_write(path: &Path) -> Result<()> {
     File::create(&partial).and_then(|_| fs::remove_file(&partial)).map_err(|cause| Error::unwritable(path, &cause))
 }
 
-/// The folder of a file, made if it is not there.
+/// The folder of a file, created if needed.
 fn folder_of(path: &Path) -> Result<&Path> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
@@ -80,7 +77,7 @@ fn partial_name(folder: &Path, path: &Path) -> PathBuf {
     folder.join(format!("{PARTIAL_PREFIX}{}-{unique}-{name}", std::process::id()))
 }
 
-/// The folder of a name: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`.
+/// A folder's name for any text: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`.
 pub fn folder_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || " ._-+()=,".contains(c) { c } else { '_' }).collect()
 }
@@ -104,7 +101,7 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert!(is_no_file(Path::new("/dev/null")));
-        // A link that leads nowhere is told beforehand.
+        // A broken link is reported beforehand.
         fs::remove_file(&file).unwrap();
         let errors = [can_write(&link).unwrap_err(), write_whole(&link, |_| Ok(())).unwrap_err()];
         assert!(errors.iter().all(|error| error.to_string().contains("link: cannot be written: ")), "{errors:?}");

@@ -1,4 +1,4 @@
-//! Time, rates and identities as types: no bare integer crosses a seam.
+//! Time, rates and ids as types, so that interfaces take no bare integers.
 
 use std::fmt;
 use std::iter::Sum;
@@ -6,29 +6,29 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// Whole nanoseconds: an instant since the run's start, or the length of a span.
+/// Nanoseconds: an instant since the start of the run, or a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The start of a run; no time at all.
+    /// The start of a run, or no time.
     pub const ZERO: Nanos = Nanos(0);
-    /// The end of time: later than anything that happens.
+    /// Later than any event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// The nearest whole number of nanoseconds; negative values and NaN become zero.
+    /// Rounded to a nanosecond; negative values and NaN become zero.
     pub fn from_secs_f64(seconds: f64) -> Self {
         // `as` saturates at both ends and maps NaN to zero.
         Nanos((seconds * 1e9).round() as u64)
     }
 
-    /// Seconds, for plots and summaries only.
+    /// For plots and summaries only.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Milliseconds, for plots and summaries only.
+    /// For plots and summaries only.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -38,12 +38,12 @@ impl Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The sum, or the end of time.
+    /// The sum, at most [`Nanos::MAX`].
     pub fn saturating_add(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(other.0))
     }
 
-    /// This span `times` over, or the end of time.
+    /// The product, at most [`Nanos::MAX`].
     pub fn saturating_mul(self, times: u64) -> Nanos {
         Nanos(self.0.saturating_mul(times))
     }
@@ -51,7 +51,7 @@ impl Nanos {
     /// Parses a time with its unit: `2ms`, `1.5s`, `250us`, `40ns`.
     ///
     /// # Errors
-    /// Says what is allowed when the unit is missing or unknown, or the number is negative or none at all.
+    /// A missing or unknown unit, or an invalid or negative number; says what is allowed.
     pub fn parse(text: &str) -> Result<Nanos, String> {
         let text = text.trim();
         let split = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
@@ -105,7 +105,7 @@ impl Sum for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// The largest unit that keeps the number at 1 or above: `1.25ms`, `40ns`.
+    /// With the largest unit that keeps the number at 1 or above: `1.25ms`, `40ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scale, unit) = match self.0 {
             0..1_000 => (1.0, "ns"),
@@ -123,21 +123,20 @@ impl fmt::Display for Nanos {
 pub struct Rate(pub f64);
 
 impl fmt::Display for Rate {
-    /// As short as it can be read back: `5000`, `0.5`. Names the result folder of a rate.
+    /// As short as possible without loss: `5000`, `0.5`. Names the result folder of a rate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
 }
 
-/// A share of a device, in parts of 2^-32. Also the speed of a task: its share of the full one.
+/// A share of a device, in units of 2^-32. Also the speed of a task relative to running alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(pub u64);
 
 impl Share {
-    /// All of it.
     pub const WHOLE: Share = Share(1 << 32);
 
-    /// `part` of `whole`, rounded up, and at most all of it.
+    /// `part` of `whole`, rounded up, at most [`Share::WHOLE`].
     pub fn of(part: u32, whole: u32) -> Share {
         if part >= whole { Share::WHOLE } else { Share((u64::from(part) << 32).div_ceil(u64::from(whole))) }
     }
@@ -151,7 +150,7 @@ macro_rules! id {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The position in a vector that holds one entry for each.
+            /// The index into a vector with an entry for each.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -182,11 +181,11 @@ id!(
     WorkerId(u16)
 );
 id!(
-    /// A stream of a worker; tasks of one stream run in the order of their submission.
+    /// A stream of a worker; its tasks run in order of submission.
     StreamId(u16)
 );
 id!(
-    /// A cell type of the workload's model; types are numbered in the order of their names.
+    /// A cell type of the model; types are numbered by name.
     CellId(u16)
 );
 

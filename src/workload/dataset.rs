@@ -257,11 +257,11 @@ mod tests {
         Dataset::open(spec, &Model::parse(model).unwrap(), &|path| PathBuf::from(path))
     }
 
-    fn open_text(text: &str, model: &str) -> Result<Dataset> {
+    pub(super) fn open_text(text: &str, model: &str) -> Result<Dataset> {
         open_named("data.csv", text, model)
     }
 
-    fn open_named(name: &str, text: &str, model: &str) -> Result<Dataset> {
+    pub(super) fn open_named(name: &str, text: &str, model: &str) -> Result<Dataset> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(name), text).unwrap();
         Dataset::open(name, &Model::parse(model).unwrap(), &|name| dir.path().join(name))
@@ -324,29 +324,6 @@ mod tests {
         for shape in draw(&dataset, 20, None).iter() {
             let Shape::Tree(drawn) = shape else { panic!("a tree") };
             assert!(rows.iter().any(|(row, _)| matches!(row, Shape::Tree(tree) if Arc::ptr_eq(tree, drawn))));
-        }
-    }
-
-    #[test]
-    fn public_files_are_read_as_they_are() {
-        for (name, text, model, histogram) in [
-            ("words.en", "one two three\n\none two\nthree two one\n", "lstm", vec![(2, 1.0 / 3.0), (3, 2.0 / 3.0)]),
-            ("words.txt", "length counts\n", "dnn:bert", vec![(2, 1.0)]),
-            ("dev.txt", "(3 (2 good) (2 film))\n", "tree-lstm", vec![(3, 1.0)]),
-            ("a.parents", "3 3 0\n0\n", "childsum-tree-lstm", vec![(1, 0.5), (3, 0.5)]),
-            ("en.conllu", "# one\n1\tyes\t_\t_\t_\t_\t0\t_\t_\t_\n", "childsum-tree-lstm", vec![(1, 1.0)]),
-        ] {
-            assert_eq!(open_named(name, text, model).unwrap().histogram(), histogram, "{name}");
-        }
-        // Trees are not sentences, and a text is not a CSV file.
-        for (name, text, message) in [
-            ("dev.txt", "(3 (2 good) (2 film))\n", "line 1: is a tree, but the model lstm takes"),
-            ("a.parents", "3 3 0\n", "line 1: is a tree, but the model lstm takes"),
-            ("words.csv", "good film\n", "line 1: the header is \"good film\", but the model lstm takes"),
-            ("words.txt", "\n", "holds no sentences"),
-        ] {
-            let error = open_named(name, text, "lstm").unwrap_err().to_string();
-            assert!(error.contains(&format!("{name}: {message}")), "{error}");
         }
     }
 
@@ -444,61 +421,6 @@ mod tests {
         assert!(
             open("complete-tree:4", "lstm").unwrap_err().to_string().contains("is a tree, but the model lstm takes")
         );
-    }
-
-    #[test]
-    fn a_broken_file_is_named_with_its_line() {
-        for (text, model, message) in [
-            (
-                "len,n\n3,1\n",
-                "lstm",
-                "line 1: the header is \"len,n\", but the model lstm takes a CSV file with the header length,count",
-            ),
-            (
-                "length,count\n3,1\n",
-                "seq2seq",
-                "line 1: the header is \"length,count\", but the model seq2seq takes a CSV file with the header \
-                 src_len,tgt_len,count",
-            ),
-            (
-                "2\t3 3 0\n",
-                "lstm",
-                "line 1: is a tree, but the model lstm takes a CSV file with the header length,count, a",
-            ),
-            ("", "lstm", "line 1: the header is \"\", but"),
-            ("length,count\n3,1\n0,4\n", "lstm", "line 3: length: \"0\" is not a whole number from 1 to 1073741824"),
-            ("length,count\n\n3,-1\n", "lstm", "line 3: count: \"-1\" is not a whole number, 0 or more"),
-            ("length,count\n3\n", "lstm", "line 2: \"3\" has 1 fields; it takes 2: length,count"),
-            ("length,count\n", "lstm", "the counts sum to 0; at least one has to be above"),
-            ("length,count\n3,0\n", "lstm", "the counts sum to 0; at least one has to be above"),
-            (
-                "length,count\n3,18446744073709551615\n4,1\n",
-                "lstm",
-                "line 3: the counts sum to more than 18446744073709551615",
-            ),
-            ("src_len,tgt_len,count\n3,x,1\n", "seq2seq", "line 2: tgt_len: \"x\" is not a whole number from 1"),
-            (
-                "length,count\n3,1\n",
-                "tree-lstm",
-                "line 1: \"length,count\" is the header of a histogram, but the model",
-            ),
-            ("2\t3 3 0\n3\t3 3 0\n", "tree-lstm", "line 2: says 3 leaves, but 2 nodes have no children"),
-            ("2\t3 3 0\nx\t3 3 0\n", "tree-lstm", "line 2: \"x\" is not a number of leaves"),
-            ("2\t3 3 9\n", "tree-lstm", "line 1: node 3 has parent 9, but the tree has 3 nodes"),
-            ("2\t3 3 0\n(2 a)\n", "tree-lstm", "line 2: \"(2\" is not a parent: a whole number, 0 for the root"),
-            ("(2 a)\n(2 b\n", "tree-lstm", "line 2: a bracket that is never closed"),
-            ("\n", "tree-lstm", "holds no trees"),
-        ] {
-            let error = open_text(text, model).unwrap_err().to_string();
-            let (file, rest) = error.split_once("data.csv: ").unwrap();
-            assert!(!file.is_empty() && rest.starts_with(message), "{text:?}: {error}");
-        }
-    }
-
-    #[test]
-    fn windows_line_ends_and_a_byte_order_mark_are_read() {
-        let dataset = open_text("\u{feff}length,count\r\n3,1\r\n", "lstm").unwrap();
-        assert_eq!(dataset.histogram(), [(3, 1.0)]);
     }
 
     /// The public tree files are not part of the repository; the variable names a folder that holds them under

@@ -1,4 +1,4 @@
-//! Graph models: the examples and their schema, files that a user writes, and what refuses them.
+//! Graph models: the shipped examples and their schema, users' files, and mistakes in them.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ fn document(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The graph models that come with the project, by name.
+/// The shipped graph models, by name.
 fn examples() -> Vec<String> {
     let files = std::fs::read_dir(of_project("scenarios/graphs")).unwrap().map(|entry| entry.unwrap().path());
     let models = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
@@ -35,7 +35,7 @@ fn the_examples_have_the_form_of_the_schema() {
     }
     let cell = r#"{"cells": [{"name": "a"}], "graphs": [{"nodes": ["a"]}]}"#;
     assert!(schema.is_valid(&serde_json::from_str(cell).unwrap()));
-    // What is wrong with the form is wrong for both.
+    // Both reject mistakes of form.
     for (right, wrong) in [
         (r#""graphs""#, r#""graph""#),
         (r#"{"nodes": ["a"]}"#, r#"{"nodes": []}"#),
@@ -71,7 +71,7 @@ fn the_examples_run() {
     }
 }
 
-/// A scenario of a model in a file of this text.
+/// A scenario with a model in a file of this text.
 fn with_model(text: &str) -> Desk {
     let desk = Desk::new();
     desk.write("m.json", text);
@@ -79,7 +79,7 @@ fn with_model(text: &str) -> Desk {
     desk
 }
 
-/// A chain of the cell `lstm`, as the model of this name is.
+/// A chain of the cell `lstm`, equal to the model of this name.
 const CHAIN: &str = r#"{
     "cells": [{ "name": "lstm" }],
     "unfold": { "shape": "chain", "nodes": [{ "name": "s", "cell": "lstm", "over": { "i": "N" }, "needs": ["s[i-1]"] }] }
@@ -141,7 +141,7 @@ fn a_batch_is_padded_to_a_size_that_there_is() {
     desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000\nlstm,4,4000\n");
     let offline = ["--set", "arrivals={ process = 'offline' }", "--set", "workload.requests=7"];
     desk.sim(&offline).ok();
-    // Four, and three that run as four; whole requests run as often at the largest size.
+    // Four, and three padded to four; whole requests likewise, at the largest size.
     let took = |policy: &str| -> Vec<(u64, String)> {
         let rows = desk.rows(&format!("out/t/{policy}/offline/tasks.csv"));
         let ns = |row: &std::collections::BTreeMap<String, String>, key: &str| row[key].parse::<u64>().unwrap();
@@ -151,7 +151,7 @@ fn a_batch_is_padded_to_a_size_that_there_is() {
     let summary = desk.rows("out/t/summary.csv");
     let padding: Vec<f64> = summary.iter().map(|row| row["padding"].parse().unwrap()).collect();
     assert!((padding[0] - 1.0 / 8.0).abs() < 1e-6, "{padding:?}");
-    // What the scenario says less holds; what it says more does not.
+    // A smaller max_batch in the scenario holds, a larger one does not.
     desk.sim(&[&offline[..], &["--set", "policy.A.max_batch=2"]].concat()).ok();
     assert_eq!(took("A").len(), 4);
     desk.sim(&[&offline[..], &["--set", "policy.A.max_batch=6"]].concat()).ok();
@@ -168,7 +168,7 @@ fn a_file_that_changed_is_noticed() {
     assert_eq!(run["scenario"]["workload"]["model"], "graph:m.json");
     let resumed = || desk.run(&["sim", "t.toml", "--out", "out", "--resume"]);
     assert!(resumed().ok().stderr.contains("taken over from before: 4 of 4"), "nothing has changed");
-    // The same graphs, but another file.
+    // The same graphs from another file.
     desk.write("m.json", CHAIN.replace("\"s\"", "\"t\"").replace("s[", "t["));
     resumed().failed(2, "was run with other settings, seed, input files");
     desk.run(&["replay", "out/t"]).failed(2, "m.json is not what it was in this run");

@@ -22,7 +22,7 @@ const TITAN_RTX: [&str; 2] = ["--roofline", "scenarios/devices/titan-rtx.toml"];
 
 #[test]
 fn shipped_networks_have_the_totals_that_are_well_known() {
-    // Multiply-adds in 10^9 and weights in 10^6, each to within half of the last digit. Weights are those of products alone.
+    // Multiply-adds in 10^9 and weights in 10^6, each to half of the last digit. Weights are those of products only.
     for (name, tokens, macs, weights, within) in [
         ("vgg19", None, 19.63, 143.65, 0.005),
         ("resnet152", None, 11.51, 60.04, 0.005),
@@ -49,7 +49,8 @@ fn shipped_networks_are_what_their_layers_give() {
     }
 }
 
-/// DVABatch, Figure 6: the operators of U-Net's former part gain from large batches, those of its latter part from small ones alone.
+/// DVABatch, Figure 6: the operators of U-Net's first part gain from large batches, those of its last part only from
+/// small ones.
 #[test]
 fn the_former_part_of_unet_prefers_larger_batches_than_the_latter() {
     let unet = shown("unet", &TITAN_RTX);
@@ -61,14 +62,16 @@ fn the_former_part_of_unet_prefers_larger_batches_than_the_latter() {
             .map(|o| o["preferred_batch"].as_u64().unwrap())
             .collect()
     };
-    // From stage to stage of the encoder a quarter of the pixels and twice the channels: twice the batch.
+    // Each stage of the encoder has a quarter of the pixels and twice the channels of the previous one: twice the
+    // batch.
     for (stage, batch) in [("enc1", 4), ("enc2_2", 8), ("enc3_2", 16), ("enc4_2", 32)] {
         assert!(preferred(stage).iter().all(|preferred| *preferred == batch), "{stage}: {:?}", preferred(stage));
     }
     for (level, batch) in [("dec1", 16), ("dec2", 8), ("dec3", 4), ("dec4", 2), ("dec5", 1), ("head", 1)] {
         assert!(preferred(level).iter().all(|preferred| *preferred == batch), "{level}: {:?}", preferred(level));
     }
-    // So it is sliced behind the encoder and behind the decoder's first level, which is as small as the encoder's last stages.
+    // So it is sliced after the encoder and after the decoder's first level, which is as small as the encoder's last
+    // stages.
     let stages = shown("unet", &[&TITAN_RTX[..], &["--preferred", "8"]].concat())["stages"].clone();
     let ends: Vec<&str> = stages.as_array().unwrap().iter().map(|stage| stage["to"].as_str().unwrap()).collect();
     assert_eq!(ends, ["enc4_3b", "dec1b", "head"]);
@@ -175,7 +178,8 @@ fn mistakes_are_named() {
     desk.refuses(&[], "t.toml:3: workload.model: net.csv: line 3: inner: \"four\" is not a sum of products");
 }
 
-/// DVABatch, section 8.1: which diversities the paper finds in each network. The shipped scenarios say it; `auto` finds it by itself.
+/// DVABatch, section 8.1: the diversities that the paper finds in each network. The shipped scenarios name them; `auto`
+/// finds them by itself.
 #[test]
 fn the_paper_and_auto_see_the_same_diversities() {
     for name in ["bert-base", "bert-large", "unet", "linknet", "vgg19", "resnet152"] {
@@ -202,7 +206,7 @@ fn the_paper_and_auto_see_the_same_diversities() {
         let auto = served("auto");
         assert!(!auto.is_empty());
         assert!(auto == served(known), "{name} is not served by {known}");
-        // Where nothing is split, which U-Net alone is, `operator-load` and `load` come to the same.
+        // Without splits, as in all networks but U-Net, `operator-load` and `load` are the same.
         let other = if matches!(name, "linknet" | "vgg19" | "resnet152") { "input" } else { "load" };
         assert!(auto != served(other), "{name} is served by {other} just the same");
     }
@@ -256,7 +260,7 @@ fn a_network_computes_under_every_policy_that_takes_chains() {
         assert!(said.contains("verified: 480 requests have the same bits as when run alone\n"), "{more:?}: {said}");
     };
     verified(&[]);
-    // Two stages on two streams, and the policy's decisions are those of the recording.
+    // Two stages on two streams; the policy decides as in the recording.
     let replayed = desk.run(&["replay", "results/cpu/t"]).ok().stdout;
     assert_eq!(replayed.lines().filter(|line| line.trim_end().ends_with("yes")).count(), 8, "{replayed}");
     verified(&[
@@ -277,10 +281,10 @@ fn what_is_measured_of_a_network_is_its_table() {
     desk.run(&[&["profile", "--scenario", "t.toml"][..], &options].concat()).ok();
     let text = desk.read("costs.csv");
     let rows = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
-    // Tokens double up to the longest request; what a table says beside its cells is there for each batch.
+    // Tokens double up to the longest request; a table has overheads for each batch.
     assert_eq!(["a,1,", "a,3,", "b,1,", "launch,", "whole,"].map(rows), [2, 2, 2, 2, 2], "{text}");
     assert!(text.lines().any(|line| line.starts_with("a,3,") && line.ends_with(",16")), "{text}");
-    // The table is enough for a simulation, and for a policy that has to know costs in a real run.
+    // The table is enough for a simulation, and for a policy that needs costs in a real run.
     desk.write("t.toml", desk.read("t.toml").replace("roofline = \"device.toml\"", "costs = \"costs.csv\""));
     desk.run(&["sim", "t.toml", "-q"]).ok();
     desk.run(&["real", "t.toml", "-q", "--set", "arrivals={ process = 'offline' }", "--set", "workload.requests=20"])
@@ -313,19 +317,20 @@ fn a_network_runs_under_every_policy_that_takes_chains() {
     let rows = desk.rows("results/sim/t/summary.csv");
     assert_eq!(rows.len(), 2 * 6);
     assert!(rows.iter().all(|row| row["completed"] == "200"), "{rows:?}");
-    // Both operators of a request alone, one behind the other: 2 launches, 16 tokens of 48 operations each at most.
+    // Both operators of a single request, one after the other: 2 launches, at most 16 tokens of 48 operations each.
     let latencies = desk.column("results/sim/t/No batching/100/requests.csv", "finish_ns");
     assert_eq!(latencies.len(), 200);
     let inputs = serde_json::from_str::<Value>(&desk.read("results/sim/t/run.json")).unwrap()["inputs"].clone();
     assert!(inputs["net.csv"].is_string() && inputs["device.toml"].is_string(), "{inputs}");
-    // The table's rows stand before the roofline: a second for each a.
+    // The table's rows take precedence over the roofline: a second for each a.
     desk.write("rows.csv", "cell,batch,ns\na,1,1000000000\n");
     desk.run(&["sim", "t.toml", "-q", "--set", "device.costs=rows.csv", "--out", "slow"]).ok();
     let slow = desk.rows("slow/t/summary.csv");
     assert!(slow.iter().all(|row| row["p50_ms"].parse::<f64>().unwrap() > 1000.0), "{slow:?}");
 }
 
-/// A request alone takes what the command says for the tokens that it is padded to: its own, its bucket's, or as many as the network takes.
+/// A single request takes the time that the command prints for the tokens that it is padded to: its own, its bucket's,
+/// or the network's most.
 #[test]
 fn padding_reaches_every_operator() {
     let desk = desk();

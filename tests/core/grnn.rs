@@ -1,5 +1,5 @@
-//! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no code with the crate.
-//! And what the simulator makes of it.
+//! GRNN's published ranking: against reference lists, the paper's tables, and a second implementation that shares no
+//! code with the crate. Also its use in the simulator.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ fn ranked(cell: Cell, hidden: u32, batch: u32, uneven: bool) -> Vec<Ranked> {
     rank(cell, hidden, batch, &titan_v(), &Space { uneven, ..Space::default() })
 }
 
-/// The reference lists are not part of the repository; their digests are, of the first hundred rows and, for LSTM, of all that are valid.
+/// The reference lists are not part of the repository; their digests are: of the first hundred rows and, for LSTM, of
+/// all valid rows.
 #[test]
 fn the_published_order_comes_out() {
     let first =
@@ -37,7 +38,7 @@ fn the_published_order_comes_out() {
     assert_eq!(digest(&first(gru, 100)), GRU_DIGEST);
 }
 
-/// Of the bytes of `lstm_h256_b20_mod128.csv` and `gru_h256_b10_mod128.csv`.
+/// Of `lstm_h256_b20_mod128.csv` and `gru_h256_b10_mod128.csv`.
 const LSTM_DIGEST: u64 = 0x46d1_83bd_d4a4_4456;
 const GRU_DIGEST: u64 = 0x1511_2584_27b6_2dc0;
 
@@ -46,7 +47,7 @@ fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// All reference lists that are at hand: the variable names a folder with `grnn/ranked/CELL_hHIDDEN_bBATCH_RULE.csv`.
+/// All available reference lists: the variable names a folder with `grnn/ranked/CELL_hHIDDEN_bBATCH_RULE.csv`.
 #[test]
 fn reference_lists_come_out_byte_for_byte() {
     let Some(folder) = std::env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {
@@ -68,9 +69,9 @@ fn reference_lists_come_out_byte_for_byte() {
     assert!(compared > 0);
 }
 
-/// The cell, its sizes, the mappings there are, then for each rule how many are valid and the best of them with its cost.
+/// The cell, its sizes, the number of mappings, then for each rule the number of valid ones and the best with its cost.
 type Row = (Cell, u32, u32, u64, (usize, Option<Best>), (usize, Option<Best>));
-/// Tile width and height, work groups, their size, synchronisations, cost.
+/// Tile width and height, work groups, group size, synchronisations, cost.
 type Best = ([u32; 5], f64);
 
 #[test]
@@ -126,11 +127,11 @@ fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
             assert_eq!(ours, best, "{cell:?} {hidden} {batch} {uneven}");
         }
     }
-    // The paper's "over 100,000" mappings are those with tiles of up to 256.
+    // The paper's "over 100,000" mappings include tiles of up to 256.
     assert_eq!(Space { widest: 256, uneven: false }.size(Rnn::Lstm, 20), 111_888);
 }
 
-/// Work groups, their size, the paper's cost and rank; the rank without the rule that threads are a multiple of 128.
+/// Work groups, group size, the paper's cost and rank; the rank without the rule that threads are a multiple of 128.
 #[test]
 fn table_2_comes_out() {
     let (strict, loose) = (ranked(Cell::Lstm, 256, 20, false), ranked(Cell::Lstm, 256, 20, true));
@@ -140,7 +141,7 @@ fn table_2_comes_out() {
         let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size };
         let place = |all: &[Ranked]| 1 + all.iter().position(|one| one.mapping == mapping).unwrap();
         assert_eq!((place(&strict), place(&loose)), (rank, rank_loose), "{mapping:?}");
-        // The paper's digits are cut off.
+        // The paper's digits are truncated.
         assert_eq!(strict[rank - 1].cost.total() as u32, cost);
     }
 }
@@ -185,7 +186,7 @@ fn persistent(cell: Cell, hidden: u32) -> Persistent {
 
 #[test]
 fn times_are_on_the_published_lines() {
-    // A sequence of 100 steps, each rounded to a nanosecond; milliseconds of a constant and for a unit of cost.
+    // A sequence of 100 steps, each rounded to a nanosecond; milliseconds as a constant and per unit of cost.
     for (cell, hidden, batch, constant, factor) in [
         (Cell::Lstm, 256, 20, 0.184, 0.001_277),
         (Cell::Lstm, 64, 1, 0.184, 0.001_277),
@@ -197,15 +198,15 @@ fn times_are_on_the_published_lines() {
         let ours = persistent(cell, hidden).runs(batch, 100).0 as f64;
         assert!((ours - line).abs() <= 50.0, "{cell:?} {hidden} {batch}: {ours} {line}");
     }
-    // What does not fit is launched again, as often as it takes.
+    // Larger batches take further launches.
     let gru = persistent(Cell::Gru, 1024);
     assert_eq!(gru.runs(20, 100), gru.runs(10, 100) * 2);
     assert_eq!(gru.runs(19, 7), gru.runs(10, 7) + gru.runs(9, 7));
-    // A launch takes 54 µs however many steps it has.
+    // A launch takes 54 µs, whatever its number of steps.
     assert_eq!(gru.runs(3, 9) - gru.runs(3, 8), gru.runs(3, 1) - Nanos(54_000));
 }
 
-/// A device that has nothing but persistent kernels, or one with a cost table of launches of single steps.
+/// A device with only persistent kernels, or also with a cost table of single steps.
 fn device(rows: Option<&str>, workers: usize) -> crate::lab::Device {
     let (model, cells) = (Model::Lstm, Model::Lstm.cell_types());
     let table = match rows {
@@ -239,7 +240,7 @@ fn where_a_launch_is_one_step_chunks_are_single_steps() {
         let run = |device: &crate::lab::Device, chunk: u32, lengths: &[u32]| {
             times(served(device, &format!("kind = 'cellular'\nmax_batch = 16\nchunk = {chunk}"), lengths, &arrivals))
         };
-        // Single steps cost the same by either, and requests of one step are a chunk, whatever its length.
+        // Single steps cost the same in both, and requests of one step are a chunk of any length.
         assert_eq!(run(&by_model, 1, &lengths), run(&by_table, 1, &lengths));
         assert_eq!(run(&by_model, 9, &ones), run(&by_table, 1, &ones));
     }
@@ -256,7 +257,7 @@ fn whole_sequences_are_one_launch() {
     assert_eq!(end(&format!("{padded}'longest'")), kernels.runs(3, 7));
     assert_eq!(end(&format!("{padded}'bucket'")), kernels.runs(3, 10));
     assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 100"), kernels.runs(3, 7));
-    // Two launches of three steps and one of a single step, from which one more request has left each time.
+    // Two launches of three steps and one of a single step; after each, one more request has left.
     let chunks = kernels.runs(3, 3) + kernels.runs(2, 3) + kernels.runs(1, 1);
     assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 3"), chunks);
 }
@@ -274,7 +275,8 @@ fn a_stage_is_one_launch_and_so_is_the_window_of_the_first() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the sizes, the same mappings are valid, cost the same up to rounding in the last bits, and stand in the order of their costs.
+    /// For all sizes the same mappings are valid, cost the same up to rounding of the last bits, and are sorted by
+    /// cost.
     #[test]
     fn a_second_implementation_agrees(
         lstm in any::<bool>(), hidden in 1u32..1100, batch in 1u32..48, widest in 1u32..100, uneven in any::<bool>()
@@ -295,7 +297,7 @@ proptest! {
             prop_assert_eq!(mapping, [theirs.width, theirs.height, theirs.groups, theirs.size, theirs.barriers]);
             let sizes = Sizes { rnn: ours.rnn, hidden, batch };
             prop_assert_eq!(u64::from(ours.mapping.blocks(&sizes)), theirs.blocks);
-            // A hundredth for each of the two terms that was rounded the other way.
+            // A hundredth for each of the two terms that were rounded differently.
             let cost = ours.cost.total();
             prop_assert!((cost - theirs.cost).abs() < 0.020_001, "{} {}", cost, theirs.cost);
         }

@@ -1,5 +1,5 @@
-//! GRNN's performance model once more, from its equations alone: whole numbers wherever there are any, fractions compared by
-//! cross-multiplication, powers by another law. The Titan V's constants stand in it as they stand in the paper.
+//! GRNN's performance model from its equations only: integers where possible, fractions compared by
+//! cross-multiplication, powers by another law. It contains the Titan V's constants as printed in the paper.
 
 /// A valid mapping and its cost.
 pub struct Configuration {
@@ -12,7 +12,7 @@ pub struct Configuration {
     pub cost: f64,
 }
 
-/// All valid mappings, in no order. `uneven` also takes those whose threads are no multiple of 128.
+/// All valid mappings, in any order. `uneven` includes those whose threads are not a multiple of 128.
 pub fn naive(lstm: bool, hidden: u64, batch: u64, widest: u64, uneven: bool) -> Vec<Configuration> {
     let gates = if lstm { 4 } else { 2 };
     let mut valid = Vec::new();
