@@ -19,7 +19,6 @@ pub struct Curve {
 /// The least cost over all batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
-    /// The time of the fastest batch.
     pub time: Nanos,
     /// The time per member, in nanoseconds, of the batch with the best throughput.
     pub share_ns: f64,
@@ -63,7 +62,6 @@ impl Curve {
         self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
     }
 
-    /// The [preferred batch](fn@preferred).
     pub fn preferred(&self) -> u32 {
         self.preferred
     }
@@ -89,7 +87,6 @@ impl Curve {
         let above = points.partition_point(|(b, _)| *b <= batch);
         let (from, to) = match (above, points.len()) {
             (0, _) => return Nanos(points[0].1),
-            // One point: the line from (0, 0) through it.
             (1, 1) => ((0, 0), points[0]),
             (_, count) => {
                 let to = above.min(count - 1);
@@ -100,7 +97,6 @@ impl Curve {
         let (b1, t1) = (i128::from(to.0), i128::from(to.1));
         let run = b1 - b0;
         let scaled = t0 * run + (t1 - t0) * (i128::from(batch) - b0);
-        // Half up: the floor of value + 1/2.
         let rounded = (2 * scaled + run).div_euclid(2 * run);
         Nanos(rounded.clamp(0, i128::from(u64::MAX)) as u64)
     }

@@ -44,7 +44,6 @@ pub trait CostModel: Send + Sync {
 /// All runs of a step within a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runs {
-    /// The time of all of them.
     pub time: Nanos,
     /// One launch of a kernel that keeps the weights on chip does them all. It occupies the whole device.
     pub persistent: bool,
@@ -82,11 +81,8 @@ pub enum Extra<'a> {
 /// The members of a task, as far as its time depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberKind {
-    /// Single nodes.
     Nodes,
-    /// Parts of requests.
     Parts,
-    /// Whole requests.
     Requests,
 }
 

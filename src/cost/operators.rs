@@ -13,7 +13,6 @@ use crate::workload::operator::{Kind, Operator};
 /// on other devices and affects only the few operators that are bound by memory.
 pub const BALANCE: u64 = 17;
 
-/// Bytes of a float32.
 const FLOAT: u64 = 4;
 
 const BEFORE: u32 = 2;
@@ -45,7 +44,6 @@ impl Work {
     }
 }
 
-/// An operator's part of its cell.
 #[derive(Clone, Debug)]
 pub struct Share {
     pub cell: CellId,

@@ -30,7 +30,6 @@ impl Persistent {
         }
     }
 
-    /// Whether these times include gathering the states and writing them back.
     pub fn moves_states(&self) -> bool {
         matches!(self, Persistent::Measured { .. })
     }
@@ -48,7 +47,6 @@ impl Persistent {
         }
     }
 
-    /// The batches whose times are not extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
             Persistent::Measured { step, launch } => {
@@ -82,7 +80,6 @@ mod tests {
         CostTable::parse(rows, "t.csv").unwrap()
     }
 
-    /// A device with the persistent kernels of these rows.
     fn device(rows: &str) -> TableModel {
         let table = table(rows);
         let times = table.persistent("lstm").unwrap().unwrap();
@@ -107,7 +104,6 @@ mod tests {
         assert_eq!(duration(&mut device, &[(1, 3)], parts), 100 + 3 * 10 + 7);
         assert_eq!(duration(&mut device, &[(3, 20)], parts), 105 + 20 * 12 + 7);
         assert_eq!(duration(&mut device, &[(5, 1)], Members::Requests), 115 + 14 + 7);
-        // As requests end, the rest is launched again.
         assert_eq!(duration(&mut device, &[(4, 6), (2, 1), (1, 2)], Members::Requests), 110 + 78 + 100 + 11 + 120 + 7);
         assert_eq!(duration(&mut device, &[(1, 1)], Members::Nodes(&|_| ())), 50 + 2000 + 7);
         let step = Step { cell: CellId(0), batch: 1, times: 2, input: 0 };

@@ -92,7 +92,6 @@ pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
     between(&cuts, preferred.len())
 }
 
-/// The ranges between ascending cuts.
 fn between(cuts: &[usize], operators: usize) -> Vec<Range<usize>> {
     let mut ends = cuts.iter().copied().filter(|cut| *cut > 0).chain([operators]);
     let mut from = 0;
@@ -116,7 +115,6 @@ mod tests {
     fn stages_are_even_in_time() {
         assert_eq!(sliced(&[1; 8], 4), [0..2, 2..4, 4..6, 6..8]);
         assert_eq!(sliced(&[5, 1, 1, 1, 1, 1], 2), [0..1, 1..6]);
-        // The longest stage is always 9; the rest is divided evenly.
         assert_eq!(sliced(&[9, 1, 1, 1, 1], 3), [0..1, 1..3, 3..5]);
         assert_eq!(sliced(&[0, 0, 0], 3), [0..1, 1..2, 2..3]);
         assert_eq!(sliced(&[3, 4], 1), [0..2]);
@@ -154,7 +152,6 @@ mod tests {
             let longest = |ranges: &[Range<usize>]| {
                 ranges.iter().map(|range| times[range.clone()].iter().sum::<u64>()).max().unwrap()
             };
-            // Each set of cuts, as the bits of a number.
             for cuts in (0u32..1 << (times.len() - 1)).filter(|cuts| cuts.count_ones() as usize == stages - 1) {
                 let cuts: Vec<usize> = (1..times.len()).filter(|place| cuts >> (place - 1) & 1 == 1).collect();
                 proptest::prop_assert!(longest(&ranges) <= longest(&between(&cuts, times.len())));

@@ -136,7 +136,6 @@ mod tests {
         // A quarter for 10 · 10 ns and half for 100 ns; then a quarter for 20 ns and half for 100 ns, rounded up.
         assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], nodes), (quarter + 2 * quarter) / 2);
         assert_eq!(demand(&[decoder(1, 2), encoder(1, 1)], nodes), (20 * quarter + 100 * 2 * quarter).div_ceil(120));
-        // Among whole requests the encoder takes no time.
         assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], Members::Requests), quarter);
         assert_eq!(demand(&[encoder(1, 1)], Members::Requests), 1);
     }

@@ -33,7 +33,6 @@ pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
     }
 }
 
-/// Where the driver takes requests from.
 pub trait Source {
     /// When the next request arrives, as far as known.
     fn peek(&self) -> Option<Nanos>;
@@ -81,9 +80,7 @@ impl Source for OpenLoop<'_> {
 /// How long a client of a closed loop waits before its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
-    /// A constant time, possibly zero.
     Constant(Nanos),
-    /// Exponentially distributed with this mean.
     Exponential(Nanos),
 }
 
@@ -98,7 +95,6 @@ pub struct ClosedLoop<'a> {
     thoughts: Vec<Stream>,
     /// When each waiting client sends; ties go to the lower client.
     due: BinaryHeap<Reverse<(Nanos, u32)>>,
-    /// The client of each request.
     sender: Vec<u32>,
 }
 

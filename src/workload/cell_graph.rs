@@ -18,7 +18,6 @@ use self::cut::{connected, cut};
 use super::shape::Tree;
 use crate::units::CellId;
 
-/// A request's cells and their inputs.
 #[derive(Clone, Debug)]
 pub enum CellGraph {
     /// Sequences of one cell type each; every node needs the previous one. Neighbours differ in cell type, so each is
@@ -28,7 +27,6 @@ pub enum CellGraph {
     Graph(Arc<Graph>),
 }
 
-/// A chain of equal cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     pub cell: CellId,
@@ -171,11 +169,9 @@ pub struct Subgraph {
 enum Edges {
     /// Of a tree: the node that takes this node's output, or [`Tree::NO_PARENT`].
     Parents(Box<[u32]>),
-    /// Any number of successors, ascending.
     Lists(Lists),
 }
 
-/// A list of nodes for each node.
 #[derive(Clone, Debug)]
 struct Lists {
     /// The list of node `n` is `targets[offsets[n]..offsets[n + 1]]`.
@@ -187,7 +183,6 @@ struct Lists {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphError {
     Empty,
-    /// An edge names a node that does not exist.
     NoSuchNode(u32),
     /// A cycle of nodes, each of which needs the previous one.
     Cycle(Vec<u32>),

@@ -18,7 +18,6 @@ use super::random::Stream;
 use super::shape::Shape;
 use crate::error::{Context, Error, Result};
 
-/// The most leaves of a `complete-tree`.
 const MAX_COMPLETE_LEAVES: u32 = 1 << 20;
 
 #[derive(Debug)]
@@ -41,7 +40,6 @@ enum Family {
     Lengths(fn(u32) -> Shape),
     Pairs,
     Trees,
-    /// The graphs of the model's own file, with their weights.
     Graphs(Vec<u32>),
 }
 
@@ -61,7 +59,6 @@ impl Family {
         }
     }
 
-    /// The content of a file for this family.
     fn file(&self) -> &'static str {
         match self {
             Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
@@ -148,7 +145,6 @@ impl Dataset {
         shares
     }
 
-    /// The rows that are short enough, by weight.
     fn index<T>(&self, rows: &Shares<T>, limit: u32, length: impl Fn(&T) -> u32) -> Result<WeightedIndex<f64>> {
         let weights = rows.iter().map(|(value, weight)| if length(value) <= limit { *weight } else { 0.0 });
         WeightedIndex::new(weights).map_err(|_| {
@@ -235,7 +231,6 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
     }
 }
 
-/// The dataset is valid, but not for this model.
 fn not_for(model: &Model, family: &Family, what: &str) -> Error {
     let way_out = match family {
         Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",

@@ -9,18 +9,15 @@ use crate::units::Nanos;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
     pub requests: usize,
-    /// From the first arrival to the last.
     pub span_s: f64,
     /// Gaps per second of the span; none if all requests arrive at once.
     pub rate_rps: Option<f64>,
     /// Standard deviation of the gaps over their mean; none if all requests arrive at once.
     pub gap_cv: Option<f64>,
-    /// The busiest window.
     pub peak: Option<Peak>,
     /// Requests of each kind of shape, most first.
     pub kinds: Vec<Kind>,
     pub lengths: Vec<Lengths>,
-    /// Requests per range of [lengths](Shape::length).
     pub histogram: Vec<Bin>,
 }
 
@@ -30,12 +27,10 @@ pub struct Kind {
     pub requests: usize,
 }
 
-/// The busiest window of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Peak {
     pub window_s: f64,
     pub rate_rps: f64,
-    /// The rate over the mean rate.
     pub over_mean: f64,
 }
 
@@ -89,7 +84,6 @@ impl Description {
     }
 }
 
-/// The coefficient of variation of the gaps between arrivals.
 fn gap_cv(arrivals: &[Nanos]) -> Option<f64> {
     let gaps = || arrivals.windows(2).map(|pair| (pair[1] - pair[0]).0 as f64);
     let (mean, sd) = mean_and_sd(gaps())?;
@@ -123,7 +117,6 @@ fn kinds(shapes: &[Shape]) -> Vec<Kind> {
 }
 
 fn length_statistics(shapes: &[Shape]) -> Vec<Lengths> {
-    /// A property of the shapes that have it.
     type Figure = (&'static str, fn(&Shape) -> Option<u32>);
     let figures: [Figure; 7] = [
         ("chain steps", |shape| if let Shape::Chain(n) = shape { Some(*n) } else { None }),
@@ -210,7 +203,6 @@ fn histogram(lengths: &[u32]) -> Vec<Bin> {
         .collect()
 }
 
-/// 1, 2, 5, 10, 20, 50, …
 fn round_widths() -> impl Iterator<Item = u32> {
     (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u32.pow(power)))
 }

@@ -11,7 +11,6 @@ use super::treebanks::Notation;
 use crate::error::{Error, Result};
 use crate::units::Nanos;
 
-/// A public format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens
@@ -31,7 +30,6 @@ pub enum Format {
     Conllu,
 }
 
-/// The kind of shape that requests become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// A chain as long as the input
@@ -44,7 +42,6 @@ pub enum Kind {
     Tree,
 }
 
-/// The result of an import.
 #[derive(Clone, Debug)]
 pub struct Imported {
     pub shapes: Arc<[Shape]>,
@@ -52,7 +49,6 @@ pub struct Imported {
     pub arrivals: Option<Arc<[Nanos]>>,
     /// Rows left out because a length of theirs is 0.
     pub skipped: usize,
-    /// Whether the rows had to be sorted by time.
     pub sorted: bool,
 }
 
@@ -118,7 +114,6 @@ impl Format {
         }
     }
 
-    /// Whether its requests have arrival times.
     pub fn is_timed(self) -> bool {
         self.columns().is_some()
     }
@@ -251,7 +246,6 @@ pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
     text.lines().map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32).filter(|words| *words > 0)
 }
 
-/// Seconds, in nanoseconds.
 fn seconds(text: &str) -> Option<i128> {
     let seconds: f64 = text.parse().ok()?;
     (seconds >= 0.0 && seconds < u64::MAX as f64 / 1e9).then(|| (seconds * 1e9).round() as i128)

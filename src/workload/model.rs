@@ -38,7 +38,6 @@ pub enum Model {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellType {
-    /// As in cost tables.
     pub name: String,
     /// Higher runs first in policies with priorities: cells later in the graph (BatchMaker, section 4.3).
     pub priority: i32,
@@ -105,7 +104,6 @@ impl Model {
         }
     }
 
-    /// The name in a scenario.
     pub fn name(&self) -> String {
         match self {
             Model::Lstm => "lstm".into(),
@@ -137,7 +135,6 @@ impl Model {
                 vec![cell("internal", 1, false, false), cell("leaf", 0, true, false)]
             }
             Model::ChildSumByArity(most) => {
-                // Equally many digits, so that names sort as numbers do.
                 let digits = most.to_string().len();
                 let internal = |children| cell(&format!("internal{children:0digits$}"), 1, false, false);
                 (1..=*most).map(internal).chain([cell("leaf", 0, true, false)]).collect()
@@ -161,7 +158,6 @@ impl Model {
         }
     }
 
-    /// The network, if it is listed in a file.
     pub fn network(&self) -> Option<&Dnn> {
         match self {
             Model::Network(network) => Some(network),
@@ -203,7 +199,6 @@ impl Model {
         }
     }
 
-    /// The kinds of shape that the model takes.
     fn takes(&self) -> &'static str {
         match self {
             Model::Lstm | Model::Gru => "chain:N, tokens:N",
@@ -293,7 +288,6 @@ impl<'a> Unfolder<'a> {
         Ok(unfolded)
     }
 
-    /// The graph of a tree, built when the tree first occurs.
     fn of_tree(&mut self, tree: &Arc<Tree>, make: impl FnOnce(&Tree) -> Graph) -> CellGraph {
         let graph = self.trees.entry(Arc::as_ptr(tree)).or_insert_with(|| Arc::new(make(tree)));
         CellGraph::Graph(Arc::clone(graph))
@@ -338,7 +332,6 @@ mod tests {
         let cells: Vec<&str> = graph.cells().iter().map(|cell| names[cell.index()].as_str()).collect();
         let [leaf, one] = ["leaf", "internal1"];
         assert_eq!(cells, [leaf, leaf, leaf, leaf, "internal3", "internal2", one, one]);
-        // Only the last two are of one type and connected.
         assert_eq!(graph.subgraph_of(), [0, 1, 2, 3, 4, 5, 6, 6]);
     }
 

@@ -12,7 +12,6 @@ use super::model::Model;
 /// One operator of a cell. The last one of a list gives the cell's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// Unique within the cell.
     pub name: String,
     pub kind: Kind,
     /// How often it occurs per node, and over how many rows it runs.
@@ -26,7 +25,6 @@ pub struct Operator {
 /// Weights have names: operators of two cells with the same weight share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// A product with a weight matrix.
     Matmul {
         /// The matrix, of [`Operator::shape`].
         weight: String,
@@ -35,7 +33,6 @@ pub enum Kind {
     Affine {
         /// The matrix, of [`Operator::shape`].
         weight: String,
-        /// The bias, as wide as an output row.
         bias: String,
     },
     /// A function of each element: `sigmoid`, `tanh`, `product`, …
@@ -44,21 +41,17 @@ pub enum Kind {
     },
     /// The sum of its inputs, element by element, or of the rows of its input.
     Sum,
-    /// A row of a table.
     Lookup {
         table: String,
     },
-    /// The concatenation of its inputs.
     Concat,
     Slice,
     /// A whole network with unknown operators; systems that batch operators can't batch it.
     Opaque,
 }
 
-/// How often an operator occurs per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rows {
-    /// Once, over one row.
     One,
     /// Once per preceding cell (each child of a tree's node), over one row each.
     ForEach,
@@ -66,23 +59,19 @@ pub enum Rows {
     Stacked,
 }
 
-/// An input of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
     /// The output of an earlier operator of the cell, by its place in the list. A [`Rows::ForEach`] operator takes that
     /// of the same preceding cell from another such operator; any other operator takes all of them.
     Operator(u16),
-    /// The word of the node.
     Word,
     /// The states of the preceding cells: for [`Rows::ForEach`] that of one cell, otherwise all.
     State,
 }
 
-/// The sizes that determine an operator's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     pub hidden: u32,
-    /// The width of a word's vector.
     pub embedding: u32,
     pub vocabulary: u32,
 }
@@ -125,17 +114,14 @@ impl Operator {
         if all_states || self.rows == Rows::Stacked { before } else { 1 }
     }
 
-    /// How many of it a node with `before` preceding cells has.
     pub fn copies(&self, before: u32) -> u32 {
         if self.rows == Rows::ForEach { before } else { 1 }
     }
 
-    /// How many rows each of them runs over.
     pub fn rows(&self, before: u32) -> u32 {
         if self.rows == Rows::Stacked { before } else { 1 }
     }
 
-    /// The names of its weights.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match &self.kind {
             Kind::Matmul { weight } => (Some(weight), None),
@@ -196,7 +182,6 @@ pub struct Depths {
     operators: Vec<Reach>,
 }
 
-/// The longest paths to an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
     /// Edges from an operator of the cell that has no operator as input.
@@ -206,7 +191,6 @@ struct Reach {
 }
 
 impl Depths {
-    /// The depths of a list in which inputs precede their users.
     pub fn of(list: &[Operator]) -> Depths {
         let mut operators: Vec<Reach> = Vec::with_capacity(list.len());
         for operator in list {
@@ -234,12 +218,10 @@ impl Depths {
         from_word.max(states.zip(from_state).map_or(0, |(depth, edges)| depth + edges))
     }
 
-    /// The depth of the operator that gives the cell's state.
     pub fn state(&self, states: Option<u32>) -> u32 {
         self.depth(self.operators.len() - 1, states)
     }
 
-    /// Whether an operator depends on the preceding states.
     pub fn needs_state(&self, operator: usize) -> bool {
         self.operators[operator].from_state.is_some()
     }

@@ -10,20 +10,16 @@ use std::sync::Arc;
 /// The size of one request. A trace holds millions of them, so it is 16 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A sequence of this many steps.
     Chain(u32),
     /// A source sequence and the target sequence that is decoded from it.
     Seq2Seq {
-        /// Steps of the encoder.
         source: u32,
-        /// Steps of the decoder.
         target: u32,
     },
     /// Requests drawn from one dataset share their trees.
     Tree(Arc<Tree>),
     /// One pass over an input of this many tokens.
     Tokens(u32),
-    /// One pass over an input of fixed size.
     Fixed,
     /// A graph of the model's file, by its number from 1.
     Graph(u32),
@@ -109,7 +105,6 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The parent of the root.
     pub const NO_PARENT: u32 = u32::MAX;
 
     /// A tree from 1-based parents, 0 for the root.
@@ -164,7 +159,6 @@ impl Tree {
         counts
     }
 
-    /// The number of nodes without children.
     pub fn leaves(&self) -> usize {
         self.child_counts().iter().filter(|&&children| children == 0).count()
     }

@@ -13,7 +13,6 @@ use crate::error::{Context, Error, Result};
 use crate::files::write_whole;
 use crate::units::{Nanos, RequestId};
 
-/// The contents of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Not descending.
@@ -76,12 +75,10 @@ impl Trace {
         Ok(Trace { arrivals: rows.arrivals.into(), shapes: rows.shapes.into() })
     }
 
-    /// Writes the trace file, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
         write_whole(path, |mut out| self.write_to(&mut out))
     }
 
-    /// As [`Trace::write`].
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{HEADER}")?;
         for (id, (arrival, shape)) in self.arrivals.iter().zip(self.shapes.iter()).enumerate() {
@@ -110,12 +107,10 @@ impl Trace {
     }
 }
 
-/// The rows read so far.
 #[derive(Default)]
 struct Rows {
     arrivals: Vec<Nanos>,
     shapes: Vec<Shape>,
-    /// The trees so far, by their text.
     trees: HashMap<String, Arc<Tree>>,
 }
 
@@ -200,7 +195,6 @@ impl Requests {
 /// One request at its arrival, as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Its number in the trace.
     pub id: RequestId,
     pub arrival: Nanos,
     pub shape: &'a Shape,

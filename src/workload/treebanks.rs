@@ -4,7 +4,6 @@
 use crate::error::{Context, Error, Result};
 use crate::workload::shape::Tree;
 
-/// The notation of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     /// A tree per line: the 1-based parent of each node, 0 for the root (the `.parents` files of SICK), optionally
@@ -19,7 +18,6 @@ pub enum Notation {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The line on which it begins, from 1.
     pub line: usize,
     pub tree: Tree,
 }
@@ -77,16 +75,13 @@ fn tree_line(line: &str) -> Result<Tree> {
     }
 }
 
-/// How a node is written, for messages.
 const NODE: &str = "a node is written (LABEL WORD) or (LABEL NODE NODE)";
 
-/// A bracket that has not been closed.
 #[derive(Default)]
 struct Open<'t> {
     line: usize,
     label: Option<&'t str>,
     word: Option<&'t str>,
-    /// The nodes below, from 1.
     children: Vec<u32>,
 }
 

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use super::{Device, Mapping, Rnn, Sizes};
 use crate::units::Nanos;
 
-/// The terms of a step's cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// GC: moving the state from the L2 cache into shared memory (equation 10), rounded to 2 decimals.
@@ -23,7 +22,6 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of a valid mapping.
     pub fn of(mapping: &Mapping, sizes: &Sizes, device: &Device) -> Cost {
         let constants = &device.constants;
         let Sizes { rnn, hidden, .. } = *sizes;
@@ -75,7 +73,6 @@ fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     each * f64::from(mapping.tile_height) * (f64::from(sizes.hidden) / f64::from(mapping.group_size))
 }
 
-/// Equation 14, once.
 fn reduction(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     let constants = &device.constants;
     let values = warps_of_scheduler(mapping, device) * mapping.sub_tile_width(sizes.rnn) * mapping.tile_height;
@@ -97,7 +94,6 @@ fn hundredths(number: f64) -> f64 {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Times {
-    /// A launch without its steps.
     #[serde(rename = "launch_ns")]
     pub launch: Nanos,
     pub lstm: Line,
@@ -105,7 +101,6 @@ pub struct Times {
     pub gru_double: Line,
 }
 
-/// The time of a step by its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
@@ -115,7 +110,6 @@ pub struct Line {
     pub cost_ps: u64,
 }
 
-/// The largest value of a line: a second.
 const MAX_NS: u64 = 1_000_000_000;
 
 impl Times {

@@ -19,7 +19,6 @@ pub struct Device {
     pub constants: Constants,
 }
 
-/// The table `[grnn]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constants {
@@ -27,7 +26,6 @@ pub struct Constants {
     pub schedulers: u32,
     /// 32-bit registers of a multiprocessor.
     pub registers: u32,
-    /// The most threads of a block.
     pub threads: u32,
     /// The most weights that a thread keeps in registers.
     pub thread_weights: u32,

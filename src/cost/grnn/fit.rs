@@ -21,16 +21,12 @@ pub const SCHEDULERS: u32 = 4;
 /// The GPU's properties by its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
-    /// The name in the device file.
     pub name: String,
-    /// The GPU's own name.
     pub gpu: String,
     pub multiprocessors: u32,
     /// 32-bit registers of each multiprocessor.
     pub registers: u32,
-    /// The most threads of a block.
     pub threads: u32,
-    /// The clock.
     pub kilohertz: u32,
 }
 
@@ -51,17 +47,13 @@ pub struct Measured {
     pub reductions: Vec<Reduction>,
 }
 
-/// A measurement of products.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Product {
-    /// Warps of a scheduler.
     pub warps: u32,
-    /// Outputs that use each element of the state.
     pub outputs: u32,
     pub cycles: f64,
 }
 
-/// A measurement of reductions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reduction {
     /// Values that the warps of a scheduler reduce together.
@@ -199,7 +191,6 @@ fn lacking(what: &str) -> Error {
     Error::failed(format!("nothing can be fitted: {what}"))
 }
 
-/// The text of a device file.
 pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String {
     let Constants { products, reductions, .. } = &device.constants;
     let c = &device.constants;

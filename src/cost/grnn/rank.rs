@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::units::Nanos;
 use crate::workload::model::Model;
 
-/// A cell, whose kernels are ranked together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cell {
     Lstm,
@@ -17,7 +16,6 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Its kernels, in the order in which equal costs are ranked.
     pub fn kernels(self) -> &'static [Rnn] {
         match self {
             Cell::Lstm => &[Rnn::Lstm],
@@ -48,7 +46,6 @@ impl Cell {
     }
 }
 
-/// A mapping with its cost per step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranked {
     pub rnn: Rnn,
@@ -73,7 +70,6 @@ pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space)
     all
 }
 
-/// A ranked list as a CSV file.
 pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
     let mut text = String::from(
         "rank,tile_width,tile_height,work_groups,group_size,sync,sub_tile_width,threads,sms,mem_cost,sync_cost,reduction_cost,mul_cost,cost\n",
@@ -113,7 +109,6 @@ pub struct Launches {
 }
 
 impl Launches {
-    /// Finds the best kernels of a cell on a device.
     pub fn new(cell: Cell, hidden: u32, device: &Device, space: &Space) -> Launches {
         // A work group holds a column of outputs of its tile, so tiles are at most a warp high; and each row has a
         // block.
@@ -137,7 +132,6 @@ impl Launches {
         u32::try_from(self.kernels.len()).ok().filter(|largest| *largest > 0)
     }
 
-    /// Fails if there is no kernel for any batch.
     pub fn check(&self, cell: Cell, hidden: u32, device: &str) -> Result<()> {
         match self.largest() {
             Some(_) => Ok(()),
@@ -162,12 +156,10 @@ impl Launches {
     }
 }
 
-/// The times of a cell's persistent kernels, for the simulator.
 #[derive(Clone, Debug)]
 pub struct Persistent {
     launches: Launches,
     launch: Nanos,
-    /// A step of the kernel for each batch, from 1 on.
     steps: Vec<Nanos>,
 }
 

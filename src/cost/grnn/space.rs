@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Device;
 
-/// The kinds of persistent kernels. They differ in how often all blocks wait for each other in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rnn {
@@ -28,7 +27,6 @@ impl Rnn {
         }
     }
 
-    /// Synchronisations of all blocks per step.
     pub fn synchronisations(self) -> u32 {
         if self == Rnn::GruDouble { 2 } else { 1 }
     }
@@ -44,13 +42,10 @@ impl fmt::Display for Rnn {
     }
 }
 
-/// The problem size of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sizes {
     pub rnn: Rnn,
-    /// The width of the state.
     pub hidden: u32,
-    /// Sequences that run together.
     pub batch: u32,
 }
 
@@ -68,7 +63,6 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Threads per block.
     pub fn threads(&self) -> u32 {
         self.groups * self.group_size
     }
@@ -83,7 +77,6 @@ impl Mapping {
         sizes.hidden.div_ceil(self.tile_width)
     }
 
-    /// The rows of the grid, which are independent.
     pub fn rows(&self, sizes: &Sizes) -> u32 {
         sizes.batch.div_ceil(self.tile_height)
     }
@@ -94,10 +87,8 @@ impl Mapping {
     }
 }
 
-/// Which mappings are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// The widest tile.
     pub widest: u32,
     /// Include blocks whose threads do not divide evenly into warps per scheduler. The published ranking leaves them
     /// out.
@@ -105,7 +96,6 @@ pub struct Space {
 }
 
 impl Default for Space {
-    /// The space of the published ranking.
     fn default() -> Self {
         Space { widest: 64, uneven: false }
     }
@@ -116,7 +106,6 @@ const GROUP_SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 pub(super) const LARGEST_GROUP: u32 = 32;
 
 impl Space {
-    /// The number of mappings, valid or not.
     pub fn size(&self, rnn: Rnn, batch: u32) -> u64 {
         let of_width = |width: u32| divisors(rnn.gates() * width).count() as u64;
         let groups: u64 = (1..=self.widest).map(of_width).sum();
@@ -178,7 +167,6 @@ pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
     let of_gates = f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);
     match rnn {
         Rnn::Lstm => of_gates,
-        // The candidate's weights are a third matrix.
         Rnn::GruDouble => of_gates * 1.5,
         // Spread over the whole block, which needs its part of them for all outputs.
         Rnn::GruSingle => of_gates + f64::from(mapping.tile_width * hidden.div_ceil(mapping.threads())),

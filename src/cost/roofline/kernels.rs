@@ -9,7 +9,6 @@ use crate::units::Nanos;
 use crate::workload::dnn::{Form, Kind, Size};
 use crate::workload::operator::{self, Operator};
 
-/// A cell on a device: kernels that run one after another.
 #[derive(Debug)]
 pub struct Kernels {
     device: Arc<Roofline>,
@@ -17,7 +16,6 @@ pub struct Kernels {
     /// By input and batch, both from 0; 0 if the time is not known yet. A time depends only on its place, so any thread
     /// may write it.
     times: Box<[AtomicU64]>,
-    /// The preferred batch by input, likewise.
     preferred: Box<[AtomicU32]>,
 }
 
@@ -66,7 +64,6 @@ impl Kernels {
         Some(Kernels::new(Arc::clone(device), forms))
     }
 
-    /// The time of a batch with inputs of this size, launches included.
     pub fn at(&self, batch: u32, input: u32) -> Nanos {
         let input = if self.preferred.len() == 1 { 0 } else { input };
         let compute = || Nanos(self.launches().0.saturating_add(self.busy(batch, input).0));
@@ -85,7 +82,6 @@ impl Kernels {
         }
     }
 
-    /// The batch that fills the device, for inputs of this size.
     pub fn preferred(&self, input: u32) -> u32 {
         let input = if self.preferred.len() == 1 { 0 } else { input };
         let compute = || preferred(|batch| self.busy(batch, input));

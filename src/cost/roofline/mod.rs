@@ -23,7 +23,6 @@ use crate::gpu_settings::Precision;
 use crate::units::Nanos;
 use crate::workload::dnn::{Kind, Work};
 
-/// A device that computes in one precision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roofline {
     name: String,
@@ -34,7 +33,6 @@ pub struct Roofline {
     unit: Unit,
 }
 
-/// A device file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

@@ -85,7 +85,6 @@ fn a_table_replaces_the_roofline_for_its_cells() {
     let measured = of(CostTable::parse("cell,batch,ns\nb,1,7\nb,2,8\n", "t").unwrap());
     assert_eq!(time(&measured, 0, 1, 8), Nanos(180));
     assert_eq!(time(&measured, 1, 2, 0), Nanos(8));
-    // Cached times are the same.
     assert_eq!(time(&computed, 0, 1, 8), Nanos(180));
     let bounds = computed.best(CellId(0), 8, 1_000);
     let least =

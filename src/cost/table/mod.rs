@@ -21,7 +21,6 @@ use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::row_names::{COPY, EMPTY, GATHER, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
-/// A cost table as its file gives it.
 #[derive(Clone, Debug)]
 pub struct CostTable {
     name: String,
@@ -33,7 +32,6 @@ pub struct CostTable {
 /// rows the overhead is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
-    /// Of every task.
     pub task: Option<Nanos>,
     /// Of a task whose members differ from those of the previous task.
     pub gather: Option<Nanos>,
@@ -166,7 +164,6 @@ impl CostTable {
         }
     }
 
-    /// The rows of an overhead.
     fn curve(&self, name: &str) -> Option<&Curve> {
         match self.cells.get(name)? {
             CellCosts::Rows(rows) => Some(&rows.by_input[0].1),
@@ -273,12 +270,10 @@ const MAX_BATCH: u32 = 1 << 20;
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 const NEEDED: usize = 3;
 
-/// One row of a table.
 struct Row {
     cell: String,
     /// From 1 to [`MAX_BATCH`].
     batch: u32,
-    /// The time of the whole batch.
     ns: u64,
     /// 0 if the cell's time does not depend on its input.
     input: u32,
@@ -319,7 +314,6 @@ impl Header {
                 self.columns
             )));
         }
-        // An optional column may also be empty.
         let text = |column: usize| self.places[column].map_or("", |place| fields[place].as_str());
         let refuse = |column: usize, what: &str| {
             Error::input(format!("{}: \"{}\" is not {what}", COLUMNS[column], text(column)))

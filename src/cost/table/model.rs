@@ -13,7 +13,6 @@ use crate::units::{CellId, Nanos, Share};
 /// A cost table prepared for one model on one device.
 #[derive(Clone, Debug)]
 pub struct TableModel {
-    /// The batch sizes for which the device has each cell.
     pub(super) batches: Vec<Vec<u32>>,
     pub(super) cells: Vec<CellCosts>,
     /// The additional time of a cell after one of another type.
@@ -52,7 +51,6 @@ impl TableModel {
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
     }
 
-    /// The costs of a step that is an operator.
     fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
         self.operators.get(step.index().checked_sub(self.cells.len())?)
     }
@@ -152,12 +150,9 @@ impl CostModel for TableModel {
     }
 }
 
-/// The times of one cell.
 #[derive(Clone, Debug)]
 pub enum CellCosts {
-    /// From rows of the table.
     Rows(Rows),
-    /// Computed from its operators.
     Computed(Arc<Kernels>),
     /// Each step is a launch of the persistent kernel.
     Persistent(Arc<Persistent>),
@@ -185,7 +180,6 @@ impl Rows {
 }
 
 impl CellCosts {
-    /// A cell that takes no time.
     pub fn nothing() -> CellCosts {
         CellCosts::Rows(Rows { by_input: vec![(0, Curve::constant(Nanos::ZERO))] })
     }
@@ -199,7 +193,6 @@ impl CellCosts {
         }
     }
 
-    /// The batch that fills the device, for inputs of this size.
     pub fn preferred(&self, input: u32) -> u32 {
         match self {
             CellCosts::Rows(rows) => rows.from(input)[0].1.preferred(),
@@ -220,7 +213,6 @@ impl CellCosts {
         }
     }
 
-    /// The batches whose times are not extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
             CellCosts::Rows(rows) => rows.measured(),

@@ -12,12 +12,10 @@ use crate::workload::random::Stream;
 
 pub const PROCESSES: [&str; 6] = ["poisson", "uniform", "gamma", "mmpp", "stepping", "offline"];
 
-/// An open arrival process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Process {
     /// Independent, exponential gaps.
     Poisson,
-    /// Equal gaps.
     Uniform,
     /// Independent gamma-distributed gaps: bursty if the coefficient of variation is above 1, smoother below.
     Gamma {
@@ -27,7 +25,6 @@ pub enum Process {
     /// A Poisson process that alternates between a low and a high rate (two-state Markov-modulated Poisson process).
     /// Its long-term mean is the requested rate.
     Mmpp {
-        /// The high rate over the low one.
         ratio: f64,
         /// The mean time in the low state; exponential.
         low: Nanos,
@@ -37,14 +34,11 @@ pub enum Process {
     /// A Poisson process whose rate changes in steps with equally many requests (DVABatch: 66 to 4,000 requests per
     /// second in 15 steps). It has its own rates.
     Stepping {
-        /// The rate of the first step.
         from: Rate,
-        /// The rate of the last step.
         to: Rate,
         /// The number of steps, at least 2, with evenly spaced rates.
         steps: u32,
     },
-    /// All requests arrive at the start.
     Offline,
 }
 
@@ -118,7 +112,6 @@ impl Process {
         Ok(process)
     }
 
-    /// The name in a scenario.
     pub fn name(&self) -> &'static str {
         match self {
             Process::Poisson => "poisson",
@@ -135,7 +128,6 @@ impl Process {
         !matches!(self, Process::Stepping { .. } | Process::Offline)
     }
 
-    /// Checks the parameters.
     pub fn check(&self) -> Result<()> {
         let bounded = |key: &str, value: f64, least: f64, most: f64| {
             if (least..=most).contains(&value) {
@@ -197,7 +189,6 @@ impl Process {
     }
 }
 
-/// Checks that a rate is above 0 and not too large.
 pub fn check_rate(rate: Rate) -> Result<()> {
     const MOST: f64 = 1e9;
     if rate.0 > 0.0 && rate.0 <= MOST {
@@ -361,7 +352,6 @@ mod tests {
 
     #[test]
     fn a_stepping_load_rises_step_by_step() {
-        // DVABatch: 66 to 4,000 requests per second in 15 steps of 2,000 requests.
         let process = Process::Stepping { from: Rate(66.0), to: Rate(4_000.0), steps: 15 };
         let times = draw(process, RATE, 30_000);
         assert!(times.is_sorted());

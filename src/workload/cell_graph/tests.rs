@@ -1,6 +1,5 @@
 use super::*;
 
-/// Cells by one letter each, edges by index.
 fn graph(cells: &str, edges: &[(u32, u32)]) -> Graph {
     Graph::new(cells.bytes().map(|c| CellId(u16::from(c - b'a'))).collect(), edges).unwrap()
 }
@@ -52,10 +51,8 @@ fn sets_that_wait_for_each_other_are_split_where_they_do() {
     // a -> b -> a with a shortcut a -> a: one set of a would wait for the b that waits for it.
     let back = graph("aba", &[(0, 1), (1, 2), (0, 2)]);
     assert_eq!(back.subgraph_of(), [0, 1, 2]);
-    // The first three a's stay together.
     let long = graph("aaaba", &[(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]);
     assert_eq!(long.subgraph_of(), [0, 0, 0, 1, 2]);
-    // A diamond of b's between two a's that are joined directly.
     let diamond = graph("abba", &[(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]);
     assert_eq!(diamond.subgraph_of(), [0, 1, 2, 3]);
     for graph in [&back, &long, &diamond] {

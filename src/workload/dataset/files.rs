@@ -102,7 +102,6 @@ fn histogram_row<const N: usize, const C: usize>(line: &str, columns: [&str; C])
     Ok((lengths, count))
 }
 
-/// Reads the lengths of a text's sentences.
 fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32) -> Shape) -> Result<Shares<Shape>> {
     if let Some(tree) = Notation::of(text).read(text).ok().and_then(|trees| trees.into_iter().next()) {
         return Err(not_for(model, family, &format!("line {}: is a tree", tree.line)));
@@ -158,7 +157,6 @@ mod tests {
         ] {
             assert_eq!(open_named(name, text, model).unwrap().histogram(), histogram, "{name}");
         }
-        // Trees are not sentences, and a text is not a CSV file.
         for (name, text, message) in [
             ("dev.txt", "(3 (2 good) (2 film))\n", "line 1: is a tree, but the model lstm takes"),
             ("a.parents", "3 3 0\n", "line 1: is a tree, but the model lstm takes"),

@@ -13,13 +13,11 @@ const NAME: usize = 0;
 const KIND: usize = 1;
 const COUNT: usize = 2;
 
-/// More than any network has.
 const MAX_OPERATORS: usize = 10_000;
 
 /// The most floating-point operations per query of an operator, and the most weights.
 const MAX_WORK: u128 = 1 << 60;
 
-/// The requests, the operators by name, and their order.
 pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), String> {
     let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
@@ -56,7 +54,6 @@ pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), S
     Ok((takes, operators, chain))
 }
 
-/// The line that says which requests the network takes.
 fn takes(line: &str) -> Result<Takes, String> {
     let fields: Vec<&str> = fields(line).collect();
     match fields[..] {
@@ -74,7 +71,6 @@ fn takes(line: &str) -> Result<Takes, String> {
     }
 }
 
-/// The place of each of [`COLUMNS`].
 fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
     let names: Vec<&str> = fields(line).collect();
     if let Some(unknown) = names.iter().find(|name| !name.is_empty() && !COLUMNS.contains(name)) {
@@ -100,7 +96,6 @@ fn row(line: &str, places: &[Option<usize>; COLUMNS.len()], takes: Takes) -> Res
     if fields.len() != columns {
         return Err(format!("\"{}\" has {} fields where the header has {columns}", line.trim(), fields.len()));
     }
-    // An optional column may also be empty.
     let text = |column: usize| places[column].map_or("", |place| fields[place]);
     let name = text(NAME);
     check_name(name).map_err(|problem| format!("name: {problem}"))?;
@@ -149,7 +144,6 @@ fn row(line: &str, places: &[Option<usize>; COLUMNS.len()], takes: Takes) -> Res
     Ok((name.into(), form))
 }
 
-/// 0 for a network of fixed size.
 fn most_tokens(takes: Takes) -> u32 {
     match takes {
         Takes::Tokens(most) => most,

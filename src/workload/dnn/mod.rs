@@ -31,13 +31,11 @@ pub struct Dnn {
 pub enum Takes {
     /// `tokens:N`, up to this many.
     Tokens(u32),
-    /// `fixed`.
     Fixed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
-    /// As in cost tables.
     pub name: String,
     pub cell: CellId,
     pub form: Form,
@@ -117,7 +115,6 @@ impl Work {
             * u128::from(batch)
     }
 
-    /// The number of weights.
     pub fn weights(&self) -> u128 {
         match self.kind {
             Kind::Matmul => [self.count, self.inner, self.columns].map(u128::from).iter().product(),
@@ -147,12 +144,10 @@ impl Dnn {
         Ok(Dnn { given: given.to_string(), path: path.to_path_buf(), takes, operators, chain })
     }
 
-    /// The file as the user named it.
     pub fn given(&self) -> &str {
         &self.given
     }
 
-    /// Where the file was found.
     pub fn path(&self) -> &Path {
         &self.path
     }

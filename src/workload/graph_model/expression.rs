@@ -1,13 +1,9 @@
 //! Expressions between the brackets of a rule: `i - 1`, `N + 1 - i`, `1..i-1`, `*`, `v.children`.
 
-/// The sizes of a shape that expressions can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Steps of a sequence.
     N,
-    /// Steps of a source.
     S,
-    /// Steps of a target.
     T,
 }
 
@@ -29,26 +25,21 @@ pub type Sizes = [i64; 3];
 pub struct Linear {
     /// The coefficient of each index of the family.
     pub indices: Vec<i64>,
-    /// The coefficient of each size.
     pub sizes: [i64; 3],
     pub constant: i64,
 }
 
-/// The names that an expression may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// The indices of the family, in order.
     pub indices: &'a [String],
     /// The family's index over the nodes of a tree, if any.
     pub tree: Option<&'a str>,
     pub sizes: &'a [Size],
 }
 
-/// The range of one index of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     All,
-    /// From the first to the last, both included.
     Span(Linear, Linear),
     Tree(Relative),
 }
@@ -127,7 +118,6 @@ impl Linear {
         })
     }
 
-    /// The value of the sum.
     pub fn at(&self, indices: &[i64], sizes: &Sizes) -> i64 {
         let of_indices: i64 = self.indices.iter().zip(indices).map(|(times, value)| times * value).sum();
         let of_sizes: i64 = self.sizes.iter().zip(sizes).map(|(times, value)| times * value).sum();
@@ -153,7 +143,6 @@ impl Linear {
 }
 
 impl Item {
-    /// Parses one index of a reference.
     pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Item, String> {
         let text = text.trim();
         match (text, scope.tree) {

@@ -17,10 +17,8 @@ const MAX_BATCH: u32 = 1 << 20;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// For editors.
     #[serde(rename = "$schema")]
     _schema: Option<String>,
-    /// For readers.
     #[serde(rename = "about")]
     _about: Option<String>,
     cells: Vec<CellEntry>,
@@ -158,7 +156,6 @@ fn cell_id(name: &str, cells: &[Cell]) -> Result<CellId, String> {
     }
 }
 
-/// Prefixes a message with a path in the document.
 fn at(path: impl std::fmt::Display) -> impl Fn(String) -> String {
     move |problem| format!("{path}: {problem}")
 }
@@ -202,11 +199,8 @@ fn rule_of(entry: RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
     Rule::new(takes, families).map_err(at("unfold"))
 }
 
-/// The indices of a family.
 struct Indices {
-    /// Over numbers.
     names: Vec<String>,
-    /// Over a tree.
     tree: Option<String>,
     range: Range,
 }
@@ -242,7 +236,6 @@ impl Indices {
         Ok(Indices { names: family.over.keys().cloned().collect(), tree: None, range })
     }
 
-    /// The number of indices in a reference to a node.
     fn len(&self) -> usize {
         self.names.len() + usize::from(self.tree.is_some())
     }

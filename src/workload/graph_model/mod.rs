@@ -20,41 +20,32 @@ use super::model::CellType;
 use super::shape::Shape;
 use crate::units::CellId;
 
-/// A model that a file describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphModel {
     given: String,
     path: PathBuf,
-    /// By name.
     cells: Vec<Cell>,
     unfolding: Unfolding,
     /// See [`GraphModel::is_chain`].
     chain: bool,
 }
 
-/// A cell type of a graph model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// As in cost tables.
     pub name: String,
     /// Higher runs first in policies with priorities.
     pub priority: i32,
     /// The batch sizes for which there are kernels, ascending; empty if all sizes are equally good.
     pub batches: Vec<u32>,
-    /// Each operator after its inputs.
     pub operators: Vec<Operator>,
 }
 
-/// How requests become cell graphs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Unfolding {
-    /// By a rule, from the sizes of a shape.
     Rule(Rule),
-    /// A list of graphs.
     Graphs(Vec<Given>),
 }
 
-/// One of a list of graphs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Given {
     nodes: Vec<CellId>,
@@ -64,7 +55,6 @@ struct Given {
     weight: u32,
 }
 
-/// The requests that a graph model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// `chain:N`.
@@ -97,12 +87,10 @@ impl GraphModel {
         Ok(GraphModel { given: given.to_string(), path: path.to_path_buf(), cells, unfolding, chain })
     }
 
-    /// The file as the user named it.
     pub fn given(&self) -> &str {
         &self.given
     }
 
-    /// Where the file was found.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -141,7 +129,6 @@ impl GraphModel {
         matches!(&self.unfolding, Unfolding::Rule(rule) if rule.is_sequence())
     }
 
-    /// The weights of its graphs, if it lists graphs.
     pub fn weights(&self) -> Option<Vec<u32>> {
         match &self.unfolding {
             Unfolding::Rule(_) => None,

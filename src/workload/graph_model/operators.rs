@@ -8,14 +8,10 @@ use crate::workload::operator::{self, Kind, Rows, Sizes, Source};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operator {
-    /// Later operators of the cell refer to it.
     pub name: String,
     pub kind: OperatorKind,
-    /// The name of its weights, which operators may share.
     pub weight: Option<String>,
-    /// The name of its bias.
     pub bias: Option<String>,
-    /// The rows and columns of the weights.
     pub shape: Option<[u32; 2]>,
     /// `word`, `state`, or the names of earlier operators.
     #[serde(default)]
@@ -25,19 +21,12 @@ pub struct Operator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperatorKind {
-    /// A product with weights, plus a bias.
     Affine,
-    /// A product with weights.
     Matmul,
-    /// A function of each number of its inputs.
     Elementwise,
-    /// A row of a table of weights.
     Lookup,
-    /// The concatenation of its inputs.
     Concat,
-    /// A part of its input.
     Slice,
-    /// The sum of its inputs.
     Sum,
 }
 

@@ -23,7 +23,6 @@ pub struct Rule {
     chain: bool,
 }
 
-/// Nodes that differ in their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     pub name: String,
@@ -32,7 +31,6 @@ pub struct Family {
     pub needs: Vec<Need>,
 }
 
-/// The range of a family's indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Range {
     /// Each from 1 to a sum; a family without indices is one node.
@@ -44,9 +42,7 @@ pub enum Range {
 /// A reference to nodes that must run before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The place of their family.
     pub family: usize,
-    /// The range of each of its indices.
     pub items: Vec<Item>,
 }
 
@@ -69,7 +65,6 @@ impl Rule {
         self.takes
     }
 
-    /// Whether it unfolds every shape to a chain.
     pub fn is_chain(&self) -> bool {
         self.chain
     }
@@ -160,7 +155,6 @@ impl Rule {
         })
     }
 
-    /// A node as references name it: `fwd[3]`.
     fn name(&self, placed: &[Placed], node: i64) -> String {
         let family = placed.partition_point(|family| family.first <= node) - 1;
         let indices: Vec<String> =
@@ -200,7 +194,6 @@ fn small_shapes(takes: Takes) -> Vec<Shape> {
     }
 }
 
-/// The children of each node of a tree.
 struct Branches<'t> {
     tree: &'t Tree,
     children: Vec<Vec<u32>>,
@@ -231,9 +224,7 @@ impl<'t> Branches<'t> {
     }
 }
 
-/// A family of one request.
 struct Placed {
-    /// The number of its first node.
     pub first: i64,
     at: At,
 }
@@ -259,7 +250,6 @@ impl Placed {
         Placed { first, at }
     }
 
-    /// The number of its nodes, unless it overflows.
     pub fn len(&self) -> Option<i64> {
         match &self.at {
             At::Indices(lasts) => lasts.iter().try_fold(1i64, |len, last| len.checked_mul(*last)),

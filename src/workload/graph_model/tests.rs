@@ -34,7 +34,6 @@ fn written_out(model: &GraphModel, shape: &str) -> Vec<(String, Vec<u32>)> {
     (0..graph.len() as u32).map(node).collect()
 }
 
-/// The parts of a chain: cell and length.
 fn runs(model: &GraphModel, shape: &str) -> Vec<(String, u32)> {
     let CellGraph::Chains(runs) = unfold(model, shape) else { panic!("no chain") };
     runs.iter().map(|run| (model.cells()[run.cell.index()].name.clone(), run.length)).collect()
@@ -140,7 +139,6 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
     let attention = example("attention.json");
     assert!(attention.is_chain() && attention.is_sequence());
     assert_eq!(runs(&attention, "seq2seq:3>2"), [("encoder".to_string(), 3), ("decoder".to_string(), 2)]);
-    // It is stored as its length.
     assert_eq!(unfold(&attention, "seq2seq:1000000000>5").nodes(), 1_000_000_005);
 
     let up = r#"{"name": "u", "cell": "a", "over": {"i": "N"}, "needs": ["u[i-1]"]}"#;

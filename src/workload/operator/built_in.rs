@@ -5,7 +5,6 @@ use super::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::graph_model;
 use crate::workload::model::Model;
 
-/// The operators of each cell of a model.
 pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
     match model {
         Model::Lstm => vec![lstm("lstm", sizes, Source::Word).done()],
@@ -24,7 +23,6 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
     }
 }
 
-/// A list of operators under construction.
 struct List(Vec<Operator>);
 
 impl List {
@@ -39,7 +37,6 @@ impl List {
         self.push(name, kind, rows, inputs, shape)
     }
 
-    /// An elementwise function of rows of one width.
     fn map(&mut self, name: &str, function: &str, rows: Rows, inputs: &[Source], width: u32) -> Source {
         let kind = Kind::Elementwise { function: function.into() };
         self.push(name, kind, rows, inputs, [width, width * inputs.len() as u32])
@@ -63,7 +60,6 @@ impl List {
     }
 }
 
-/// The LSTM with the weights `CELL.*`.
 fn lstm(cell: &str, sizes: &Sizes, word: Source) -> List {
     let h = sizes.hidden;
     let mut list = List(Vec::new());
@@ -223,7 +219,6 @@ mod tests {
                         assert!(!matches!(input, Source::Operator(earlier) if *earlier as usize >= place));
                     }
                 }
-                // Every result is used.
                 let taken: BTreeSet<u16> = list
                     .iter()
                     .flat_map(|operator| &operator.inputs)
@@ -245,7 +240,6 @@ mod tests {
         }
         let weights: BTreeSet<&str> = lists[0].iter().flat_map(Operator::parameters).collect();
         assert_eq!(weights.len(), 6);
-        // Leaves share the word's product with internal nodes.
         assert_eq!(lists[0][0].signature(3), lists[1][0].signature(0));
     }
 

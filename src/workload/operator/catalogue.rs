@@ -5,7 +5,6 @@ use super::{Operator, Sizes, kernels};
 use crate::units::CellId;
 use crate::workload::model::{CellType, Model};
 
-/// The operators and kernels of each of a model's cells.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     entries: Vec<Entry>,
@@ -16,12 +15,10 @@ pub struct Catalogue {
 /// The operators of one cell in order, with their ids.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Each after its inputs.
     pub operators: Vec<Operator>,
     pub ids: Vec<CellId>,
 }
 
-/// An operator and its cell.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub cell: CellId,
@@ -56,12 +53,10 @@ impl Catalogue {
         Catalogue { entries, operators: whole, kernels: split }
     }
 
-    /// The operators of each cell, by its id.
     pub fn operators(&self) -> &[List] {
         &self.operators
     }
 
-    /// The kernels of each cell, by its id.
     pub fn kernels(&self) -> &[List] {
         &self.kernels
     }
@@ -71,7 +66,6 @@ impl Catalogue {
         &self.entries
     }
 
-    /// The entries as cell types, for logs.
     pub fn types(&self) -> impl Iterator<Item = CellType> {
         self.entries.iter().map(|entry| CellType {
             name: entry.name.clone(),
