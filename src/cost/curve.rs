@@ -34,9 +34,6 @@ const TABULATED: u32 = 2048;
 
 impl Curve {
     /// A curve through points of (batch, time), in any order.
-    ///
-    /// # Errors
-    /// No points, a batch of 0, or a batch given twice.
     pub fn new(mut points: Vec<(u32, u64)>) -> Result<Curve, String> {
         points.sort_unstable();
         if points.is_empty() {

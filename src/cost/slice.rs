@@ -17,9 +17,6 @@ pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> V
 
 /// Divides the operators into stages as evenly as possible: the longest stage is as short as it can be, and of such
 /// divisions the sum of squares is least.
-///
-/// # Errors
-/// No stages, or more stages than operators.
 pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
     if !(1..=times.len()).contains(&stages) {
         return Err(format!("{stages} stages of {} operators; from 1 to {}", times.len(), times.len()));

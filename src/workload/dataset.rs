@@ -105,9 +105,6 @@ impl Dataset {
     ///
     /// A table is sorted by length and takes one random number per shape, so that one stream draws long requests at the
     /// same places from any histogram.
-    ///
-    /// # Errors
-    /// No shape is short enough.
     pub fn sample(&self, n: usize, max_length: Option<u32>, rng: &mut Stream) -> Result<Arc<[Shape]>> {
         let limit = max_length.unwrap_or(u32::MAX);
         match &self.shapes {

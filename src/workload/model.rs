@@ -182,9 +182,6 @@ impl Model {
     }
 
     /// Whether it has cells for every node of a tree.
-    ///
-    /// # Errors
-    /// Names the first node with too many children, and the models that take it.
     pub fn check_tree(&self, tree: &Tree) -> Result<(), String> {
         let Model::ChildSumByArity(most) = self else { return Ok(()) };
         match tree.child_counts().iter().enumerate().find(|(_, children)| **children > u32::from(*most)) {
@@ -235,9 +232,6 @@ impl<'a> Unfolder<'a> {
     }
 
     /// The cell graph of one request.
-    ///
-    /// # Errors
-    /// The model does not take this kind of shape; lists those that it takes.
     pub fn unfold(&mut self, shape: &Shape) -> Result<CellGraph, String> {
         match (self.model, shape) {
             (Model::Lstm | Model::Gru, Shape::Chain(n) | Shape::Tokens(n)) => Ok(CellGraph::chain(CellId(0), *n)),

@@ -108,9 +108,6 @@ impl Tree {
     pub const NO_PARENT: u32 = u32::MAX;
 
     /// A tree from 1-based parents, 0 for the root.
-    ///
-    /// # Errors
-    /// A parent that is not a node, a second root, or a cycle.
     pub fn from_parents(one_based: &[u32]) -> Result<Tree, String> {
         let n = one_based.len();
         if n == 0 {

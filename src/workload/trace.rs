@@ -166,9 +166,6 @@ pub struct Requests {
 
 impl Requests {
     /// Unfolds each shape.
-    ///
-    /// # Errors
-    /// A shape that the model does not take, with the request's id.
     pub fn unfold(shapes: Arc<[Shape]>, model: &Model) -> Result<Requests, String> {
         let mut unfolder = Unfolder::new(model);
         let graphs = shapes

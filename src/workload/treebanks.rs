@@ -35,9 +35,6 @@ impl Notation {
     }
 
     /// Reads all trees of a text, in order.
-    ///
-    /// # Errors
-    /// A broken tree, with its line; no trees.
     pub fn read(self, text: &str) -> Result<Vec<Found>> {
         let text = text.trim_start_matches('\u{feff}');
         let trees = match self {

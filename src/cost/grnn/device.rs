@@ -143,9 +143,6 @@ impl Device {
     }
 
     /// Reads the device from its text; `file` stands for the file in messages.
-    ///
-    /// # Errors
-    /// Names the file and the key; says what is allowed.
     pub fn parse(text: &str, file: &str) -> Result<Device> {
         let File { name, multiprocessors, grnn } = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());

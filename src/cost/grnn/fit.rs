@@ -63,9 +63,6 @@ pub struct Reduction {
 
 impl Measured {
     /// The device with these measurements.
-    ///
-    /// # Errors
-    /// A measurement that is not positive; no baseline, or no points on one side of a bound.
     pub fn device(&self, reported: &Reported) -> Result<Device> {
         self.check()?;
         // The model counts in integers; nothing is free.

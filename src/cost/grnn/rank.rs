@@ -24,9 +24,6 @@ impl Cell {
     }
 
     /// The only cell of a model.
-    ///
-    /// # Errors
-    /// The model has other cells.
     pub fn of(model: &Model) -> Result<Cell> {
         match model {
             Model::Lstm => Ok(Cell::Lstm),
@@ -165,9 +162,6 @@ pub struct Persistent {
 
 impl Persistent {
     /// Finds the best kernels of a cell.
-    ///
-    /// # Errors
-    /// The device file has no table `[grnn.time]`; the weights do not fit the registers.
     pub fn new(cell: Cell, hidden: u32, device: &Device) -> Result<Persistent> {
         let name = &device.name;
         let times: &Times = device.constants.time.as_ref().ok_or_else(|| {

@@ -53,9 +53,6 @@ impl Overhead {
 
 impl CostTable {
     /// Reads a table from a file.
-    ///
-    /// # Errors
-    /// Names the file and the line.
     pub fn read(path: &Path) -> Result<CostTable> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         CostTable::parse(&text, &path.display().to_string())
@@ -101,9 +98,6 @@ impl CostTable {
     }
 
     /// Adds times by the roofline for the model's cells without rows.
-    ///
-    /// # Errors
-    /// A cell whose operators are unknown.
     pub fn or_computed(mut self, device: &Arc<Roofline>, model: &Model, sizes: &Sizes) -> Result<CostTable> {
         // Operators of equal shape share their computed times.
         let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
@@ -145,9 +139,6 @@ impl CostTable {
     }
 
     /// The times of a cell's persistent kernels, if the table has rows for them.
-    ///
-    /// # Errors
-    /// Rows for steps without rows for launches, or the reverse.
     pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
         let [step, launch] = [format!("{cell}.{PERSISTENT}"), format!("{cell}.{PERSISTENT}.{LAUNCH}")];
         let missing = |there: &str, missing: &str| {
@@ -179,9 +170,6 @@ impl CostTable {
     }
 
     /// The costs of a model's cells on a device with these overheads.
-    ///
-    /// # Errors
-    /// A cell without rows; rows for `CELL.whole.switch` without rows for `CELL.whole`.
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
         let curves = cells
             .iter()

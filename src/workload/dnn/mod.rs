@@ -197,9 +197,6 @@ impl Dnn {
     }
 
     /// Unfolds a shape; `None` for a kind that the network does not take.
-    ///
-    /// # Errors
-    /// More tokens than the network takes.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let tokens = match (self.takes, shape) {
             (Takes::Tokens(most), Shape::Tokens(tokens)) if *tokens > most => {

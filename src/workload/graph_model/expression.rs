@@ -68,9 +68,6 @@ impl Linear {
     }
 
     /// Parses a sum.
-    ///
-    /// # Errors
-    /// Not a sum, or an unknown name; lists the known ones.
     pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Linear, String> {
         let refuse = || format!("\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
         let mut sum = Linear { indices: vec![0; scope.indices.len()], ..Linear::default() };

@@ -80,9 +80,6 @@ fn one() -> u32 {
 }
 
 /// Reads a file's text. Cells are sorted by name.
-///
-/// # Errors
-/// Names the line of a mistake in JSON, otherwise the path in the document.
 pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
     let file: File = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();

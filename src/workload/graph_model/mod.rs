@@ -69,9 +69,6 @@ pub enum Takes {
 
 impl GraphModel {
     /// Reads a model; `given` is the user's name of the file.
-    ///
-    /// # Errors
-    /// Names the place of the mistake, as `FILE: line 3: …` or `FILE: cells[0].name: …`.
     pub fn read(given: &str, path: &Path) -> Result<GraphModel, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         GraphModel::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
@@ -137,9 +134,6 @@ impl GraphModel {
     }
 
     /// Unfolds a shape; `None` for a kind that the model does not take.
-    ///
-    /// # Errors
-    /// A cycle at this size, too many nodes, or a graph that does not exist.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let unfolded = match (&self.unfolding, shape) {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,

@@ -48,9 +48,6 @@ pub struct Need {
 
 impl Rule {
     /// A rule for one kind of request. References must match the families and their numbers of indices.
-    ///
-    /// # Errors
-    /// A cycle at one of the small shapes that are tried.
     pub fn new(takes: Takes, families: Vec<Family>) -> Result<Rule, String> {
         let chain = takes != Takes::Trees && is_chain(&families);
         let rule = Rule { takes, families, chain };
@@ -79,9 +76,6 @@ impl Rule {
     }
 
     /// Unfolds a shape; `None` for another kind.
-    ///
-    /// # Errors
-    /// A cycle; too many nodes or edges.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let (sizes, _) = self.sizes(shape)?;
         if !self.chain {
