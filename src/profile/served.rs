@@ -201,16 +201,35 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     // The batch size that was asked for, unless fewer nodes of the trees are ready together.
     let size = found.iter().map(|one| one.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
     found.retain(|one| one.batch == size);
-    if seen && found.iter().any(|one| one.watched) {
-        found.retain(|one| one.watched);
+    if seen {
+        // The first of a decision waits for the host, so that it does not tell the time after another cell.
+        samples(&mut profile.cells, cell, 0, size).extend(as_seen(&found));
+        return;
     }
     let (switched, kept): (Vec<Ran>, Vec<Ran>) = found.into_iter().partition(|one| one.switched);
     if !switched.is_empty() {
-        samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(|one| one.time));
+        samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(Ran::time));
     }
     // Where a cell never follows its own kind, the time after another cell is its time.
     let own = if kept.is_empty() { switched } else { kept };
-    samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(|one| one.time));
+    samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(Ran::time));
+}
+
+/// The times of tasks that the host times: of each decision the mean of those that it saw begin, because a late look finds several
+/// done at once. If it never saw one begin, submitting them takes as long as running them: each takes its share of the decision's time.
+fn as_seen(found: &[Ran]) -> Vec<Nanos> {
+    let decisions = || found.chunk_by(|a, b| a.decision == b.decision);
+    let mean = |tasks: &[Ran]| {
+        let watched = tasks.iter().filter(|one| one.watched).map(|one| one.time().0);
+        let (time, count) = watched.fold((0, 0), |(time, count), took| (time + took, count + 1));
+        (time > 0).then(|| Nanos(time / count))
+    };
+    let watched: Vec<Nanos> = decisions().filter_map(mean).collect();
+    if !watched.is_empty() {
+        return watched;
+    }
+    let share = |tasks: &[Ran]| Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
+    decisions().map(share).collect()
 }
 
 /// The trees, over and over, until they have this many nodes of each cell.
@@ -237,24 +256,58 @@ fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
 #[derive(Clone, Copy)]
 struct Ran {
     batch: u32,
-    time: Nanos,
+    /// Its worker, and when it was submitted.
+    decision: (WorkerId, Nanos),
+    start: Nanos,
+    finish: Nanos,
     /// It ran directly after a task of another cell on its worker.
     switched: bool,
     /// It began after the host's first look at the tasks of its decision. The start of earlier ones was not seen.
     watched: bool,
 }
 
+impl Ran {
+    fn time(&self) -> Nanos {
+        self.finish - self.start
+    }
+}
+
+/// The tasks of a cell, without the first ones.
 fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
     let mut first_looks: BTreeMap<(WorkerId, Nanos), Nanos> = BTreeMap::new();
     let mut found = Vec::new();
     for (before, task) in served.in_turn() {
-        let first_look = *first_looks.entry((task.worker, task.submit)).or_insert(task.finish);
+        let decision = (task.worker, task.submit);
+        let first_look = *first_looks.entry(decision).or_insert(task.finish);
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
-            let time = task.finish - task.start;
-            found.push(Ran { batch: task.batch, time, switched, watched: task.start > first_look });
+            let (start, finish, watched) = (task.start, task.finish, task.start > first_look);
+            found.push(Ran { batch: task.batch, decision, start, finish, switched, watched });
         }
     }
     found.drain(..WARM_UP.min(found.len().saturating_sub(1)));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_looks_late_gives_no_task_a_time_of_zero() {
+        let ran = |(start, finish, watched): (u64, u64, bool)| Ran {
+            batch: 8,
+            decision: (WorkerId(0), Nanos(start / 100)),
+            start: Nanos(start),
+            finish: Nanos(finish),
+            switched: false,
+            watched,
+        };
+        // The host looks after the first and after the third task of a decision; of the next one it sees nothing begin.
+        let decision = [(0, 40, false), (40, 64, true), (64, 64, true)].map(ran);
+        let next = [(100, 190, false), (190, 190, false), (190, 190, false)].map(ran);
+        assert_eq!(as_seen(&[decision, next].concat()), [Nanos(12)]);
+        assert_eq!(as_seen(&next), [Nanos(30)]);
+        assert!(as_seen(&[]).is_empty());
+    }
 }
