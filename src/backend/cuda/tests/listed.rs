@@ -198,6 +198,22 @@ fn parts_out_of_order_are_told() {
 }
 
 #[test]
+fn all_batches_of_operators_are_made_ready() {
+    let model = listed(EXAMPLE);
+    let (network, mut rng) = (network(&model), random::stream(8, 0, "cuda listed ready"));
+    let (requests, policy) =
+        (requests(&model, 6, &mut rng), Cellular { max_batch: PerCell::All(4), ..Cellular::default() });
+    let mut service = Service::new(&network, &requests, &policy);
+    let cells = 0..model.cell_types().len() as u16;
+    service.options.materialise = cells.clone().map(|cell| (CellId(cell), 4)).collect();
+    let mut device = Fake::new(&network, random::stream(8, 0, "cuda listed ready device"));
+    service.serve(&mut device, &mut rng);
+    for (cell, rows) in cells.flat_map(|cell| (1..=4).map(move |rows| (CellId(cell), rows))) {
+        assert!(device.shapes().any(|shape| shape.cell == cell && shape.rows == rows), "{cell:?} of {rows}");
+    }
+}
+
+#[test]
 fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
     let model = listed(EXAMPLE);
     let network = network(&model);
