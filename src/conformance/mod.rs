@@ -59,31 +59,22 @@ impl Default for Guarantees {
 /// Names the broken law and the workload, or says that the policy serves no model at all.
 pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     let mut served = 0;
-    for number in 0..guarantees.cases {
-        let case = Case::draw(number);
-        let cells = case.model.cell_types();
-        let device = case.known_costs();
-        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers, costs: Some(&device) };
-        if policy.build(&setup).is_err() {
-            continue; // A policy may refuse a model, and says why where a user meets it.
-        }
+    each_case(policy, guarantees, |number, case, setup| {
         served += 1;
-        let watched = case.run(policy, &setup, true);
-        let broken = laws::first_broken(&case, &watched, guarantees).or_else(|| {
-            let again = case.run(policy, &setup, true);
-            let unwatched = case.run(policy, &setup, false);
-            (again.tasks != watched.tasks || again.finish != watched.finish)
-                .then(|| "repetition: a second run of the same events differs".to_string())
-                .or_else(|| {
-                    (unwatched.finish != watched.finish).then(|| {
-                        "repetition: the schedule depends on whether the backend asks for the nodes".to_string()
-                    })
-                })
+        let watched = case.run(policy, setup, true);
+        let broken = laws::first_broken(case, &watched, guarantees).or_else(|| {
+            let again = case.run(policy, setup, true);
+            let unwatched = case.run(policy, setup, false);
+            if again.tasks != watched.tasks || again.finish != watched.finish {
+                return Some("repetition: a second run of the same events differs".to_string());
+            }
+            let differs = unwatched.finish != watched.finish;
+            differs.then(|| "repetition: the schedule depends on whether the backend asks for the nodes".to_string())
         });
         if let Some(law) = broken {
             panic!("{policy:?} breaks a law on case {number}: {law}\n{}", case.describe());
         }
-    }
+    });
     assert!(served > 0, "{policy:?} serves none of the models in {} cases", guarantees.cases);
 }
 
@@ -98,22 +89,29 @@ pub fn check_backend(
     guarantees: &Guarantees,
     mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
 ) {
+    assert!(!policy.runs_operators(), "only simulated devices run operators");
     let mut served = 0;
+    each_case(policy, guarantees, |number, case, setup| {
+        on(&case.model, &case.requests, case.workers, &mut |backend| {
+            served += 1;
+            let run = case.run_on(backend, policy, setup, true);
+            if let Some(law) = laws::first_broken_by_backend(case, &run, guarantees) {
+                panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
+            }
+        });
+    });
+    assert!(served > 0, "none of {} workloads was run", guarantees.cases);
+}
+
+/// Visits the random workloads whose models the policy accepts.
+fn each_case(policy: &dyn Settings, guarantees: &Guarantees, mut visit: impl FnMut(u32, &Case, &Setup<'_>)) {
     for number in 0..guarantees.cases {
         let case = Case::draw(number);
         let cells = case.model.cell_types();
         let device = case.known_costs();
         let setup = Setup { model: &case.model, cells: &cells, workers: case.workers, costs: Some(&device) };
-        if policy.runs_operators() || policy.build(&setup).is_err() {
-            continue;
+        if policy.build(&setup).is_ok() {
+            visit(number, &case, &setup);
         }
-        on(&case.model, &case.requests, case.workers, &mut |backend| {
-            served += 1;
-            let run = case.run_on(backend, policy, &setup, true);
-            if let Some(law) = laws::first_broken_by_backend(&case, &run, guarantees) {
-                panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
-            }
-        });
     }
-    assert!(served > 0, "none of {} workloads was run", guarantees.cases);
 }

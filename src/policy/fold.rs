@@ -111,17 +111,19 @@ impl FoldPolicy {
         if !settings.copies {
             task.fold_loop.copies = &[];
         }
-        dispatch.submit_because(&task, || match idle {
-            true => taken.reason(),
-            false => {
-                Reason { when: format!("the host had nothing to build while worker {worker} ran"), ..taken.reason() }
+        dispatch.submit_because(&task, || {
+            let reason = taken.reason();
+            if idle {
+                return reason;
             }
+            Reason { when: format!("the host had nothing to build while worker {worker} ran"), ..reason }
         });
-        let this = &mut hosts[worker.index()];
-        match idle {
-            true => this.free = now.saturating_add(host.ahead).saturating_add(host.during),
-            // The overlapping work ends at `free`; the rest follows when the worker reaches the batch.
-            false => *this = Host { free: now.saturating_add(host.ahead), waiting: Some(host) },
+        let overlapped = now.saturating_add(host.ahead);
+        if idle {
+            hosts[worker.index()].free = overlapped.saturating_add(host.during);
+        } else {
+            // The rest of the work follows when the worker reaches the batch.
+            hosts[worker.index()] = Host { free: overlapped, waiting: Some(host) };
         }
     }
 }
@@ -157,9 +159,10 @@ impl Policy for FoldPolicy {
             if dispatch.unfinished(worker) > 1 {
                 continue;
             }
-            match free <= dispatch.now() {
-                true => self.send(worker, dispatch),
-                false => self.wake = Some(self.wake.map_or(free, |wake| wake.min(free))),
+            if free <= dispatch.now() {
+                self.send(worker, dispatch);
+            } else {
+                self.wake = Some(self.wake.map_or(free, |wake| wake.min(free)));
             }
         }
     }

@@ -99,7 +99,7 @@ fn help_and_version_are_there() {
         assert!(help.stdout.lines().all(|line| line.chars().count() <= 100), "{command:?}: {}", help.stdout);
     }
     let policies = desk.run(&["policies"]).ok().stdout;
-    for kind in ["cellular", "padded", "merged", "immediate"] {
+    for kind in ["cellular", "padded", "merged", "unbatched"] {
         assert!(policies.lines().any(|line| line.starts_with(kind)), "{policies}");
     }
 }

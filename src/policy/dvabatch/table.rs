@@ -24,7 +24,7 @@ pub struct Query {
 }
 
 /// An ongoing batch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Row {
     /// In the order of joining; queries that have left keep their places.
     pub queries: Vec<Query>,
@@ -246,25 +246,11 @@ impl BatchTable {
     fn insert(&mut self, created: Nanos, line: u32, input: u32, splits: bool) -> RowId {
         let id = RowId(self.made);
         self.made += 1;
-        let row = match self.spare.pop() {
-            Some(Row { mut queries, mut completed, mut handed, .. }) => {
-                queries.clear();
-                completed.clear();
-                handed.clear();
-                Row { queries, created, line, input, splits, completed, handed, live: 0 }
-            }
-            None => Row {
-                queries: Vec::new(),
-                created,
-                line,
-                input,
-                splits,
-                completed: Vec::new(),
-                handed: Vec::new(),
-                live: 0,
-            },
-        };
-        self.rows.insert(id, row);
+        let Row { mut queries, mut completed, mut handed, .. } = self.spare.pop().unwrap_or_default();
+        queries.clear();
+        completed.clear();
+        handed.clear();
+        self.rows.insert(id, Row { queries, created, line, input, splits, completed, handed, live: 0 });
         id
     }
 }
