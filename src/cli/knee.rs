@@ -8,8 +8,7 @@ use serde_json::json;
 use super::{Common, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{self, Knee, Objective};
-use crate::experiment::window::{self, Tried, WINDOWS};
+use crate::experiment::knee::{self, Knee, Objective, Tried, WINDOWS};
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit};
@@ -200,9 +199,9 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
     let stop = stop_on_ctrl_c()?;
     let bar = common.progress(windows.len(), &scenario.name);
     let load = |set: &str| common.scenario_with(&args.goal.scenario, &[set.to_string()], registry);
-    let tried = common.on_threads(|| window::find(&load, policy, &windows, &objective, stop, &|| bar.inc(1)))?;
+    let tried = common.on_threads(|| knee::find_window(&load, policy, &windows, &objective, stop, &|| bar.inc(1)))?;
     bar.finish_and_clear();
-    let best = window::best(&tried, args.tolerance).map(|one| one.window);
+    let best = knee::best_window(&tried, args.tolerance).map(|one| one.window);
     let row = |one: &Tried| json!({ "window_ms": one.window.as_millis_f64(), "knee_rps": one.rate });
     let json = || {
         json!({

@@ -36,7 +36,6 @@ pub enum Device {
         network: Arc<Network>,
         /// The network on the executor.
         loaded: Mutex<Box<dyn Loaded>>,
-        /// Which requests are verified.
         verify: Verify,
         /// The executor keeps only the results of requests that were chosen before the run.
         keeps_chosen_only: bool,
@@ -45,7 +44,6 @@ pub enum Device {
 
 /// The outcome of a run.
 pub struct RunOutput {
-    /// What happened in it.
     pub record: Recorder,
     /// The user stopped it before its end.
     pub interrupted: bool,
@@ -55,10 +53,6 @@ pub struct RunOutput {
 }
 
 /// Reads the inputs of a scenario and makes its device ready, so that mistakes show before the first run.
-///
-/// # Errors
-/// The errors of [`Inputs::new`]; in a simulation, a cell without costs; in a real experiment, weights or a request that do
-/// not fit the network, or a device that is missing.
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
     let device = Device::new(scenario, target)?;
     let inputs = Inputs::new(scenario)?;
@@ -103,9 +97,6 @@ impl Device {
     }
 
     /// Carries out one run, until its end or until `stop` is set.
-    ///
-    /// # Errors
-    /// A simulation that exceeds the range of its clock, or a backend that can't be started.
     pub fn run(&self, inputs: &Inputs<'_>, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<RunOutput> {
         let (prepared, served, answers) = match self {
             Device::Simulated(simulator, costs) => {
@@ -168,9 +159,6 @@ impl Device {
     }
 
     /// Compares the results of requests in a run with the same requests run alone.
-    ///
-    /// # Errors
-    /// Those of [`verify::compare`].
     pub fn verify(&self, output: &RunOutput, stop: &AtomicBool) -> Result<Verified> {
         match self {
             Device::Simulated(..) => Ok(Verified::default()),
@@ -182,7 +170,6 @@ impl Device {
         }
     }
 
-    /// The device in words.
     pub fn describe(&self) -> String {
         match self {
             Device::Simulated(simulator, _) if simulator.name() == Target::SIM.name() => "simulated".into(),
@@ -192,9 +179,6 @@ impl Device {
     }
 
     /// Bounds that no policy of the scenario can beat, on the requests of the first replication; `None` on a real device.
-    ///
-    /// # Errors
-    /// As [`Inputs::requests`].
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
         let Device::Simulated(_, costs) = self else { return Ok(None) };
         let cells = inputs.cells().len();

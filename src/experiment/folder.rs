@@ -1,4 +1,4 @@
-//! The folder of a scenario's results: where files lie, what makes the run repeatable, and what is finished.
+//! The folder of a scenario's results: its files, the record that reproduces the run, and the state of each run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,29 +19,27 @@ use crate::scenario::{Load, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
-/// The files of a run beside the summary and the figures.
+/// The files of the whole experiment, besides the figures.
 const OF_THE_RUN: [&str; 6] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json"];
 /// The logs of a point.
 const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "rounds.csv", "timeline.json"];
-/// Of the files of each replication, with the ending of each.
+/// The files of each replication, by the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
 const POINT: (&str, &str) = ("point", ".json");
 const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
 const FAILURES: (&str, &str) = ("failures", ".csv");
 const BATCHES: (&str, &str) = ("batches", ".csv");
 
-/// The folder of one scenario's results.
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
     policies: Vec<String>,
-    /// What the runs run on, in words.
     device: String,
-    /// For each policy, what tells runs apart that would come to other results.
+    /// For each policy, a hash of everything that its results depend on.
     fingerprints: Vec<String>,
 }
 
-/// A run, as its file has it.
+/// The file of a finished run.
 #[derive(Serialize, Deserialize)]
 struct Point {
     fingerprint: String,
@@ -49,12 +47,8 @@ struct Point {
 }
 
 impl Folder {
-    /// Makes the folder ready for these runs and writes what reproduces them.
-    ///
-    /// What a killed run left half written goes, and so does all that earlier runs wrote, unless this one resumes them.
-    ///
-    /// # Errors
-    /// A folder or file that can't be written; on resuming, a finished run that would come to other results today.
+    /// Prepares the folder and writes the record that reproduces the runs. Removes partial files, and, unless this call
+    /// resumes earlier runs, all of their results.
     pub fn open(workload: &Inputs<'_>, device: &Device, options: &Options, runs: &[Run]) -> Result<Folder> {
         let scenario = workload.scenario();
         let path = options.out.join(folder_name(&scenario.name));
@@ -64,7 +58,7 @@ impl Folder {
         let folder = Folder { path, policies, device: description, fingerprints };
         if options.resume {
             folder.refuse_others(runs)?;
-            // It would not tell of what is now added.
+            // It would lack the runs that are now added.
             let _ = fs::remove_file(folder.summary());
         } else {
             folder.clear();
@@ -95,8 +89,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes what runs have written, and nothing else that lies in the folder. What can't be removed can't be written over
-    /// either, which is told then.
+    /// Removes the files of earlier runs and nothing else. A file that can't be removed can't be overwritten either;
+    /// writing it will report the error.
     fn clear(&self) {
         let figures = plot::KINDS.iter().flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]);
         for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
@@ -118,7 +112,7 @@ impl Folder {
         }
     }
 
-    /// A finished run that would come to other results today must not be replaced by someone who wants to go on.
+    /// Resuming must not replace finished runs that would have other results today.
     fn refuse_others(&self, runs: &[Run]) -> Result<()> {
         let other = runs
             .iter()
@@ -133,22 +127,18 @@ impl Folder {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A row for each policy and point.
     pub fn summary(&self) -> PathBuf {
         self.path.join("summary.csv")
     }
 
-    /// By how much policies differ, where there are replications.
     pub fn differences(&self) -> PathBuf {
         self.path.join("differences.csv")
     }
 
-    /// The folder of a point.
     pub fn point(&self, run: &Run) -> PathBuf {
         self.path.join(&self.policies[run.policy]).join(run.load.to_string())
     }
@@ -157,12 +147,10 @@ impl Folder {
         self.of_replication(run, POINT)
     }
 
-    /// The requests of a run that failed.
     pub fn failures(&self, run: &Run) -> PathBuf {
         self.of_replication(run, FAILURES)
     }
 
-    /// The batch sizes of a run.
     pub fn batches(&self, run: &Run) -> PathBuf {
         self.of_replication(run, BATCHES)
     }
@@ -174,7 +162,6 @@ impl Folder {
         })
     }
 
-    /// The summary of a run that an earlier call has finished.
     pub fn finished(&self, run: &Run) -> Option<Summary> {
         self.read_point(run).map(|point| point.summary)
     }
@@ -183,21 +170,14 @@ impl Folder {
         serde_json::from_str(&fs::read_to_string(self.point_file(run)).ok()?).ok()
     }
 
-    /// Writes that a run is finished.
-    ///
-    /// # Errors
-    /// A file that can't be written.
     pub fn write_finished(&self, run: &Run, summary: &Summary) -> Result<()> {
-        // What an earlier call had of it is no longer of use; where nothing is, nothing is removed.
+        // The file of an interrupted run is obsolete now. Usually there is none.
         let _ = fs::remove_file(self.of_replication(run, INTERRUPTED));
         self.write_point(&self.point_file(run), run, summary)
     }
 
-    /// Writes the figures of a run that the user stopped into a file of its own, so that nobody takes them for those of a
-    /// finished one.
-    ///
-    /// # Errors
-    /// A file that can't be written.
+    /// Writes the summary of an interrupted run to a file of its own, so that it is not mistaken for that of a finished
+    /// one.
     pub fn write_interrupted(&self, run: &Run, summary: &Summary) -> Result<()> {
         self.write_point(&self.of_replication(run, INTERRUPTED), run, summary)
     }
@@ -207,10 +187,7 @@ impl Folder {
         write_json(path, &Point { fingerprint, summary: summary.clone() })
     }
 
-    /// Writes what the host's clock measured, the only file in which two simulated runs of one seed differ.
-    ///
-    /// # Errors
-    /// A file that can't be written.
+    /// Writes the measurements of the host's clock, the only file in which two simulated runs of one seed differ.
     pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<PointResult>], wall: Duration) -> Result<()> {
         let runs: Vec<Value> =
             runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
@@ -225,7 +202,7 @@ impl Folder {
         write_json(&self.path.join("host.json"), &host)
     }
 
-    /// What is known of a run that was carried out here; `None` for one that was taken over.
+    /// `None` for a run that was taken over.
     fn host_row(&self, run: &Run, finished: &PointResult) -> Option<Value> {
         let Host { wall, decisions, verified, failures: _ } = finished.host.as_ref()?;
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
@@ -249,7 +226,6 @@ impl Folder {
         Some(row)
     }
 
-    /// How often each length occurs among the requests.
     fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
         let mut counts = std::collections::BTreeMap::new();
         for shape in shapes {
@@ -278,7 +254,7 @@ impl Folder {
             folders.extend(folders_in(&folder));
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 if entry.file_name().to_string_lossy().starts_with(PARTIAL_PREFIX) {
-                    // Whether it goes or stays changes no result.
+                    // A partial file that stays changes no result.
                     let _ = fs::remove_file(entry.path());
                 }
             }
@@ -291,9 +267,9 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// For each policy, of all that decides the results of its points: the scenario, the files that it names, the program, and
-/// the machine of a real run. Not of the other policies or the list of loads, so that either can be added to when a sweep
-/// is resumed; nor of costs and overheads where tasks take what they take.
+/// For each policy, a hash of everything that determines the results of its points: the scenario, its input files, the
+/// program, and the machine of a real run. Other policies and the list of loads are left out, so that either can grow
+/// when a sweep is resumed. Costs and overheads are left out of real runs, which do not use them.
 fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.resolved_json();
     let root = common.as_object_mut().expect("a scenario is a table");
@@ -340,7 +316,7 @@ fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<Str
         .collect()
 }
 
-/// The files that a scenario names, as it names them, each with the hash of its bytes.
+/// The input files of a scenario by the names that it uses, with the hash of their bytes.
 fn inputs(scenario: &Scenario) -> Result<Value> {
     let requests = match &scenario.workload.load {
         Load::Drawn { dataset, .. } => dataset,
@@ -357,10 +333,7 @@ fn inputs(scenario: &Scenario) -> Result<Value> {
     named.chain(model).map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
 }
 
-/// The hash of a file's bytes; of nothing for the name of a generator.
-///
-/// # Errors
-/// A file that can't be read.
+/// The hash of a file's bytes; empty for a generator.
 pub fn hash_of(file: &Path) -> Result<String> {
     if !file.is_file() {
         return Ok(String::new());

@@ -36,7 +36,6 @@ pub struct Inputs<'s> {
     shared: Mutex<Vec<Weak<Requests>>>,
 }
 
-/// Where requests come from.
 enum Origin {
     Dataset { dataset: Dataset, count: usize, max_length: Option<u32>, arrivals: ArrivalSpec },
     Trace { requests: Arc<Requests>, arrivals: Arc<[Nanos]> },
@@ -44,24 +43,18 @@ enum Origin {
 
 /// All that one run needs besides a backend.
 pub struct Prepared {
-    /// The requests.
     pub requests: Arc<Requests>,
-    /// Their arrivals.
     pub arrivals: Arrivals,
-    /// A fresh policy.
     pub policy: Box<dyn Policy>,
-    /// An empty record.
     pub record: Recorder,
     workers: usize,
 }
 
 /// The arrivals of one run.
 pub enum Arrivals {
-    /// At these times.
     Open(Arc<[Nanos]>),
     /// From clients that wait for their answers.
     Closed {
-        /// The number of clients.
         clients: u32,
         /// The time between an answer and the next request.
         think: Think,
@@ -84,9 +77,6 @@ impl Arrivals {
 
 impl Prepared {
     /// Drives the run on a backend. The record is valid even if the run was stopped.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`] once `stop` is set.
     pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
         let mut source = self.arrivals.source(&self.requests);
         drive(&mut *source, &mut *self.policy, backend, &mut self.record, self.workers, stop)
@@ -95,9 +85,6 @@ impl Prepared {
 
 impl<'s> Inputs<'s> {
     /// Reads the files of a scenario and builds each policy once, so that mistakes show before the first run.
-    ///
-    /// # Errors
-    /// A file that is missing or broken, or a policy that does not fit the model.
     pub fn new(scenario: &'s Scenario) -> Result<Inputs<'s>> {
         let cells = scenario.workload.model.cell_types();
         let mut steps = cells.clone();
@@ -117,12 +104,10 @@ impl<'s> Inputs<'s> {
         Ok(inputs)
     }
 
-    /// The scenario.
     pub fn scenario(&self) -> &'s Scenario {
         self.scenario
     }
 
-    /// The model's cell types.
     pub fn cells(&self) -> &[CellType] {
         &self.cells
     }
@@ -132,15 +117,11 @@ impl<'s> Inputs<'s> {
         &self.steps
     }
 
-    /// The number of workers.
     pub fn workers(&self) -> usize {
         self.scenario.device.workers
     }
 
     /// The requests of one replication.
-    ///
-    /// # Errors
-    /// A dataset none of whose shapes is short enough.
     pub fn requests(&self, replication: u32) -> Result<Arc<Requests>> {
         let (dataset, count, max_length) = match &self.origin {
             Origin::Trace { requests, .. } => return Ok(Arc::clone(requests)),
@@ -162,9 +143,6 @@ impl<'s> Inputs<'s> {
     }
 
     /// Gets everything ready for one run, except for the backend.
-    ///
-    /// # Errors
-    /// Arrivals that exceed the range of the clock, and the errors of [`Inputs::requests`].
     pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared> {
         let requests = self.requests(run.replication)?;
         let arrivals = self.arrivals(run, requests.len())?;
@@ -243,9 +221,6 @@ impl<'s> Inputs<'s> {
     }
 
     /// Builds a fresh policy of the scenario.
-    ///
-    /// # Errors
-    /// Settings that do not fit the model, which [`Inputs::new`] has tried.
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
         let policy = self.estimates[index].build(&*entry.settings, self.bare_setup()).map_err(|error| {

@@ -1,4 +1,5 @@
-//! The knee: the highest rate at which a policy holds a latency objective.
+//! The knee: the highest rate at which a policy holds a latency objective. And the batch window with the highest knee, as
+//! DVABatch tunes "DelayBatch".
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,36 +16,33 @@ use crate::metrics::summary::{Measure, summarize};
 use crate::scenario::{ArrivalSpec, LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 
-/// What is asked of the search.
+/// The objective of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Objective {
-    /// The latency to hold.
     pub slo: Nanos,
-    /// The quantile that has to hold it.
     pub quantile: Quantile,
-    /// How close the search goes: the rate that holds and the rate that does not differ by at most this share.
+    /// The precision of the search: the largest relative difference between the rate that holds and the rate that does
+    /// not.
     pub tolerance: f64,
-    /// Searches of each policy, each with its own random streams.
+    /// Independent searches of each policy.
     pub replications: u32,
 }
 
-/// The knee of one policy.
 #[derive(Clone, Debug)]
 pub struct Knee {
-    /// The policy's label.
     pub policy: String,
-    /// The highest rate that each replication holds; `None` where it holds none at all.
+    /// The highest rate that each replication holds; `None` if it holds none.
     pub rates: Vec<Option<Rate>>,
 }
 
 impl Knee {
-    /// The mean over the replications; `None` unless all of them hold some rate.
+    /// `None` unless all replications hold some rate.
     pub fn mean(&self) -> Option<Rate> {
         let rates = self.values()?;
         Some(Rate(rates.iter().sum::<f64>() / rates.len() as f64))
     }
 
-    /// The 95 % interval over the replications; `None` with fewer than two.
+    /// The 95 % interval; `None` for fewer than two replications.
     pub fn interval(&self) -> Option<Interval> {
         interval(&self.values()?)
     }
@@ -54,20 +52,15 @@ impl Knee {
     }
 }
 
-/// The lowest rate that is tried, in requests per second.
+/// The range of rates to search, in requests per second.
 const LOWEST: f64 = 1e-3;
-/// The highest.
 const HIGHEST: f64 = 1e9;
 
 /// Finds the knee of every policy of a scenario.
 ///
-/// Each replication brackets its knee by doubling and halving from the scenario's first rate, then bisects the rate in
-/// proportion. The requests and the gaps between them are the same at every rate but for their scale. A rate at which the
-/// system falls behind does not hold, even if the run ends before the quantile shows it.
-///
-/// # Errors
-/// A scenario whose arrivals have no rate, with too few requests for the quantile, or so few that all of them keep the
-/// objective at any rate; [`Error::Interrupted`].
+/// Each replication brackets its knee by doubling and halving from the scenario's first rate, then bisects on a
+/// logarithmic scale. Requests and relative gaps are the same at every rate. A rate at which the system falls behind
+/// does not hold, even if the run ends before the quantile shows it.
 pub fn find(
     scenario: &Scenario,
     objective: &Objective,
@@ -112,7 +105,7 @@ pub fn find(
         .collect())
 }
 
-/// A burst of all requests at once keeps the objective, so that no rate of so few tells of the system.
+/// The policy holds the objective even if all requests arrive at once, so no rate of so few requests says anything.
 fn holds_everywhere(scenario: &Scenario, policy: usize, objective: &Objective) -> Error {
     Error::input(format!(
         "{}: workload.requests: \"{}\" keeps {} within {} even when all of them arrive at once; draw more, or lower the \
@@ -150,14 +143,11 @@ fn holds(inputs: &Inputs<'_>, device: &Device, run: &Run, objective: &Objective,
     Ok(value <= objective.slo.as_millis_f64() && summary.saturated != Some(true))
 }
 
-/// What a search came to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Found {
-    /// The highest rate that holds, as far as the tolerance goes.
+    /// The highest rate that holds, within the tolerance.
     Knee(f64),
-    /// Not even the lowest rate holds.
     HoldsNowhere,
-    /// Even the highest rate holds.
     HoldsEverywhere,
 }
 
@@ -195,6 +185,55 @@ fn search(mut holds: impl FnMut(f64) -> Result<bool>, first: f64, tolerance: f64
     Ok(Found::Knee(low))
 }
 
+/// The windows to try by default.
+pub const WINDOWS: [Nanos; 7] = [
+    Nanos(1_000_000),
+    Nanos(2_000_000),
+    Nanos(5_000_000),
+    Nanos(10_000_000),
+    Nanos(20_000_000),
+    Nanos(50_000_000),
+    Nanos(100_000_000),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tried {
+    pub window: Nanos,
+    /// The highest rate that meets the objective; `None` if none does.
+    pub rate: Option<Rate>,
+}
+
+/// Finds the knee of a policy with each window. `load` reads the scenario with one override.
+pub fn find_window(
+    load: &dyn Fn(&str) -> Result<Scenario>,
+    policy: &str,
+    windows: &[Nanos],
+    objective: &Objective,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<Tried>> {
+    let mut tried = Vec::new();
+    for window in windows {
+        let mut scenario = load(&format!("policy.{policy}.window={}ns", window.0))?;
+        scenario.policies.retain(|entry| entry.label == policy);
+        if scenario.policies.is_empty() {
+            // The override accepts an index or a kind, too.
+            return Err(Error::input(format!("{}: no policy is labelled \"{policy}\"", scenario.file.display())));
+        }
+        let knees = find(&scenario, objective, stop, progress)?;
+        tried.push(Tried { window: *window, rate: knees.first().and_then(Knee::mean) });
+    }
+    Ok(tried)
+}
+
+/// The window with the highest rate; among rates that the search can't distinguish, the shortest window.
+pub fn best_window(tried: &[Tried], tolerance: f64) -> Option<Tried> {
+    let rate = |one: &Tried| one.rate.map_or(0.0, |rate| rate.0);
+    let highest = tried.iter().map(rate).fold(0.0, f64::max);
+    let good = tried.iter().filter(|one| highest > 0.0 && rate(one) * (1.0 + tolerance) >= highest);
+    good.min_by_key(|one| one.window).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,5 +257,17 @@ mod tests {
             let everywhere = search(|rate| (tried(rate), Ok(true)).1, first, 0.01).unwrap();
             assert_eq!((nowhere, everywhere), (Found::HoldsNowhere, Found::HoldsEverywhere));
         }
+    }
+
+    #[test]
+    fn the_shortest_of_the_best_windows_is_chosen() {
+        let tried = |rates: &[Option<f64>]| -> Vec<Tried> {
+            let one = |(window, rate): (&Nanos, &Option<f64>)| Tried { window: *window, rate: rate.map(Rate) };
+            WINDOWS.iter().zip(rates).map(one).collect()
+        };
+        let best = |rates: &[Option<f64>]| best_window(&tried(rates), 0.01).map(|one| one.window.0 / 1_000_000);
+        assert_eq!(best(&[Some(90.0), Some(99.5), Some(100.0), None]), Some(2));
+        assert_eq!(best(&[Some(100.0), Some(110.0), Some(90.0)]), Some(2));
+        assert_eq!(best(&[None, None]), None);
     }
 }

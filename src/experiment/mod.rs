@@ -1,9 +1,8 @@
-//! A scenario run: its points and what they write.
+//! Runs of a scenario: the points and their files.
 //!
-//! A point is one policy under one load. Each replication of a point is a run of its own: it draws its workload from
-//! the seed, drives it through the policy, sums up and writes its files. Nothing of a simulated run depends on which thread
-//! does that or when, so that points are parallel, though a run is not. Real runs have the machine to themselves, one after
-//! the other.
+//! A point is one policy under one load. Each replication of a point is a separate run: it draws its workload from the
+//! seed, drives it through the policy, and writes a summary and logs. A simulated run does not depend on its thread or
+//! its time, so runs are spread over threads. Real runs go one after the other.
 
 pub mod device;
 pub mod executor;
@@ -14,7 +13,6 @@ mod point;
 pub mod standard;
 mod tolerance;
 pub mod verify;
-pub mod window;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,54 +34,47 @@ use crate::results::write;
 use crate::scenario::{LoadPoint, Scenario};
 use crate::units::RequestId;
 
-/// How to run a scenario, beside what the scenario itself says.
+/// How to run a scenario.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What runs the tasks. Simulated and real experiments differ in this alone.
     pub target: Target,
-    /// The folder in which the scenario's own folder of results is made.
+    /// The parent of the folder for the scenario's results.
     pub out: std::path::PathBuf,
-    /// Runs of each point: in a simulation each with its own random streams, else all with those of the first.
+    /// Runs of each point. Simulated replications have their own random streams; real ones repeat the first.
     pub replications: u32,
-    /// Takes over points that an earlier run of the same scenario has finished.
+    /// Keeps the points that an earlier run of the same scenario has finished.
     pub resume: bool,
 }
 
-/// What a run of a scenario came to.
+/// The outcome of running a scenario.
 #[derive(Debug)]
 pub struct Report {
-    /// Where the results are.
     pub folder: Folder,
-    /// A row for each point that is finished.
+    /// One row for each finished point.
     pub rows: Vec<SummaryRow>,
-    /// The figures that were drawn.
     pub figures: Vec<std::path::PathBuf>,
-    /// Why others were not: the results do not have what they show.
+    /// Why the other figures were not drawn: the results lack data for them.
     pub undrawn: Vec<String>,
-    /// What the policies' decisions took by the host's clock, over all runs but those that were taken over.
+    /// The host time of policy decisions, over the runs of this call.
     pub decisions: Decisions,
-    /// Runs that are finished, of those that there are.
+    /// The number of finished runs, and of all runs.
     pub finished: (usize, usize),
-    /// PointResult runs that an earlier call had carried out.
+    /// Finished runs of earlier calls.
     pub taken_over: usize,
-    /// What came of comparing requests with the same requests run alone.
+    /// The result of comparing requests with the same requests run alone.
     pub verified: Verified,
-    /// Requests that failed in the real runs that are finished.
+    /// Requests that failed in finished real runs.
     pub failed: u64,
-    /// The first of them in each run that was carried out by this call.
+    /// The first failures of each run of this call.
     pub failures: Vec<Failure>,
 }
 
-/// A request that left a real run without a result.
+/// A request that failed in a real run.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The run.
     pub run: Run,
-    /// The label of its policy.
     pub policy: String,
-    /// The request.
     pub request: RequestId,
-    /// Why.
     pub reason: String,
 }
 
@@ -119,7 +110,6 @@ impl Report {
         }
     }
 
-    /// Whether the user stopped it before it was done.
     pub fn interrupted(&self) -> bool {
         self.finished.0 < self.finished.1
     }
@@ -128,20 +118,14 @@ impl Report {
 /// One run: a policy under a load, with its own random streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// The policy's position in the scenario.
+    /// The index of the policy in the scenario.
     pub policy: usize,
-    /// The load.
     pub load: LoadPoint,
-    /// Which replication, from 0.
     pub replication: u32,
 }
 
-/// Runs every point of a scenario and writes the results. `progress` is called once for each finished run. When `stop` is
-/// set, runs that are under way are given up and those that are finished are kept; of a real run under way, what it came to.
-///
-/// # Errors
-/// Whatever is wrong with the scenario's files, before anything is run; a file that can't be written; in a real run, a
-/// request whose result is not that of the request alone.
+/// Runs every point of a scenario and writes the results. `progress` is called after each run. When `stop` is set,
+/// current runs are abandoned and finished ones kept; of a real run, the logs up to then are kept too.
 pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
     let clock = clock::now();
     let scenario = &*options.target.completed(scenario);
@@ -162,7 +146,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
             }
             Err(Error::Interrupted) => None,
             Err(error) => {
-                // The others would most likely fail in the same way, on a disk that is full.
+                // The others would probably fail in the same way, on a full disk for example.
                 stop.store(true, Ordering::Relaxed);
                 failure.lock().expect("no run panics while it holds the lock").get_or_insert(error);
                 None
@@ -171,11 +155,11 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     };
     let finished: Vec<Option<PointResult>> = match options.target.is_real() {
         true => runs.iter().map(one).collect(),
-        // One run is long enough to be a piece of work of its own.
+        // Each run is long enough for a work item of its own.
         false => runs.par_iter().with_max_len(1).map(one).collect(),
     };
     let failure = failure.into_inner().expect("no run panics while it holds the lock");
-    // What is finished is kept, whatever became of the others: a device that is lost has served requests before.
+    // Finished runs are kept even if others failed: a device that is lost may have served requests before.
     let rows = rows(scenario, options.target, &runs, &finished);
     if !rows.is_empty() || failure.is_none() {
         write::write_summary(&folder.summary(), &rows)?;
@@ -190,8 +174,8 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     Ok(report)
 }
 
-/// All runs in the order in which they are begun. The replications of a point are apart from each other: simulated runs
-/// that are neighbours share their requests, and real ones their weather, since policies take turns under each load.
+/// All runs in order. The replications of a point are far apart. Neighbouring simulated runs share their requests; in
+/// real runs, policies take turns under each load, so that slow drifts of the machine affect all of them.
 fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
     let loads = scenario.points();
     let policies = 0..scenario.policies.len();
@@ -207,7 +191,7 @@ fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
         .collect()
 }
 
-/// A row for each point all of whose replications are finished: policies in the order of the scenario, then loads.
+/// A row for each point whose replications are all finished: by policy in the order of the scenario, then by load.
 fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
     let loads = scenario.points();
     let points = (0..scenario.policies.len()).flat_map(|policy| loads.iter().map(move |load| (policy, *load)));
@@ -230,10 +214,7 @@ fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Po
         .collect()
 }
 
-/// Draws the figures that the scenario asks for, from the files that have been written.
-///
-/// # Errors
-/// A file that can't be written.
+/// Draws the figures of the scenario from the result files.
 fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
     if scenario.output.plots.is_empty() {
         return Ok(());
@@ -249,7 +230,7 @@ fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
     for kind in &scenario.output.plots {
         match plot::draw(*kind, &inputs, &options, &folder.join(kind.to_string())) {
             Ok(files) => report.figures.extend(files),
-            // Too few requests for a quantile, say. The runs are done all the same.
+            // There may be too few requests for a quantile. The runs are valid nevertheless.
             Err(Error::Input(why)) => report.undrawn.push(why),
             Err(error) => return Err(error),
         }

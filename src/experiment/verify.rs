@@ -1,5 +1,5 @@
-//! Right answers: what requests came to in a real run, against the same requests run alone on the CPU. What the CPU computed
-//! has to be the same bit for bit; what a GPU computed, within a [`Tolerance`].
+//! Verification: results of requests in a real run, compared with the same requests run alone on the CPU. Results of a
+//! CPU must have the same bits; those of a GPU must be within a [`Tolerance`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,18 +18,17 @@ use crate::workload::cell_graph::CellGraph;
 use crate::workload::random::Stream;
 use crate::workload::trace::Requests;
 
-/// How many requests a sample has.
+/// The size of a sample.
 const SAMPLE: usize = 32;
 
-/// A request with what it came to in a run, if anything.
+/// A request with its result, if it has one.
 pub type Answered = (RequestId, Option<Answer>);
 
-/// What a comparison found, if it found nothing wrong.
+/// The outcome of a comparison without errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Verified {
-    /// How many requests were compared.
     pub requests: usize,
-    /// How far off they are; `None` where all of them have the same bits.
+    /// The largest difference; `None` if all bits are equal.
     pub largest: Option<Largest>,
 }
 
@@ -45,13 +44,12 @@ impl std::iter::Sum for Verified {
     }
 }
 
-/// The requests that finished, ascending.
 pub fn finished(record: &Recorder) -> Vec<RequestId> {
     let all = (0u32..).zip(&record.finish);
     all.filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id)).collect()
 }
 
-/// Those of some requests that are to be compared, ascending as they are.
+/// Chooses the requests to compare. `all` is in ascending order, and so is the result.
 pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<RequestId> {
     match verify {
         Verify::None => Vec::new(),
@@ -64,11 +62,11 @@ pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<Requ
     }
 }
 
-/// The most numbers that a device keeps of a run for a comparison: 2 GiB of the host's memory.
+/// The most numbers of a run that a device keeps for a comparison: 2 GiB of host memory.
 const MOST_KEPT: u64 = 1 << 29;
 
-/// The first of these requests whose results a device can keep at once, at least one. Of a network that a file lists all activations are
-/// kept, since each operator is judged by itself.
+/// The first of these requests whose results a device can keep at once, at least one. Listed networks keep all
+/// activations, since each operator is checked separately.
 pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> Vec<RequestId> {
     let Some(operators) = network.operators() else { return all };
     let mut numbers = 0;
@@ -81,10 +79,7 @@ pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> 
     all
 }
 
-/// Runs each request alone and compares.
-///
-/// # Errors
-/// Names the first request whose result is wrong or missing; [`Error::Interrupted`] once `stop` is set.
+/// Runs each request alone and compares. The error names the first request whose result is wrong or missing.
 pub fn compare(
     network: &Network,
     requests: &Requests,
@@ -105,7 +100,7 @@ pub fn compare(
         let largest = right.map_err(|wrong| Error::failed(format!("request {request} has {wrong}")))?;
         Ok(Verified { requests: 1, largest })
     };
-    // In the order of the requests, so that the first that is wrong is named.
+    // Collected in order, so that the first error is reported.
     let found: Vec<Result<Verified>> = answers.par_iter().map(one).collect();
     found.into_iter().sum()
 }

@@ -1,8 +1,8 @@
 //! Why a request took as long as it did, and why a task was formed as it was.
 //!
-//! The logs of a run say what happened, and not why. But a simulation repeats to the byte, and the decisions of a real run
-//! follow from what its policies were told. So a run is gone through once more, and this time the tasks are looked at
-//! as they are formed: their nodes, and what the policy says of its reasons.
+//! The logs of a run record what happened, not why. But a simulation repeats to the byte, and the decisions of a real
+//! run follow from its recording. So the run is repeated, and its tasks are inspected as they are formed: their nodes
+//! and the reasons of the policy.
 
 pub mod request;
 pub mod task;
@@ -27,31 +27,25 @@ use crate::validate::results::{Point, Results};
 use crate::workload::model::CellType;
 use crate::workload::trace::Requests;
 
-/// What is to be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A request's life.
     Request(RequestId),
-    /// A task's reasons.
     Task(TaskId),
 }
 
 /// A task as the policy submitted it.
 #[derive(Clone, Debug)]
 pub struct Formed {
-    /// Its number.
     pub task: TaskId,
-    /// What it runs.
     pub steps: Vec<Step>,
     /// Its steps are operators of cells.
     pub operators: bool,
-    /// How many of its cells belong to a request.
+    /// Its cells without padding.
     pub useful_cells: u64,
-    /// Its states had to be brought together.
+    /// Its states had to be gathered.
     pub gather: bool,
-    /// What the host did for it.
+    /// Host overhead.
     pub host: HostOverhead,
-    /// Whom it runs.
     pub members: MemberList,
 }
 
@@ -68,50 +62,45 @@ impl Formed {
         }
     }
 
-    /// Its requests, each once, in the order of the batch.
+    /// Its requests without duplicates, in the order of the batch.
     pub fn requests(&self) -> Vec<RequestId> {
         let mut seen = std::collections::BTreeSet::new();
         self.members.requests().filter(|request| seen.insert(*request)).collect()
     }
 
-    /// The cells that it executes, padding included. Operators pad nothing: theirs are the cells that they belong to.
+    /// The cells that it executes, including padding. Operators have no padding and count as the cells that they belong
+    /// to.
     pub fn cells(&self) -> u64 {
         if self.operators { self.useful_cells } else { self.runs() }
     }
 
-    /// How often its steps run a row: its cells, or its operators.
+    /// Cells, or operators, that it executes.
     pub fn runs(&self) -> u64 {
         self.steps.iter().map(Step::cells).sum()
     }
 
-    /// How many batched cells it runs one behind the other.
+    /// The number of batched cells that it runs in sequence.
     pub fn length(&self) -> u64 {
         self.steps.iter().map(|step| u64::from(step.times)).sum()
     }
 }
 
-/// A run, gone through once more.
+/// A repeated run.
 pub struct Again {
-    /// The label of its policy.
     pub policy: String,
-    /// Its load, as in the results folder.
     pub point: String,
-    /// The names of what its tasks run: the model's cell types, and their operators where its policy runs those.
+    /// The types of its steps: the model's cell types, then their operators if the policy runs those.
     pub steps: Vec<CellType>,
-    /// Its requests.
     pub requests: Arc<Requests>,
-    /// What happened, with all tasks and reasons.
+    /// The record, with all tasks and reasons.
     pub record: Recorder,
-    /// The tasks that have to do with the subject, in the order of submission.
+    /// The tasks that concern the subject, in the order of submission.
     pub formed: Vec<Formed>,
 }
 
 impl Again {
-    /// Goes through the run of a point once more.
-    ///
-    /// # Errors
-    /// A real run without a recording; a run that comes to something else than its logs say, since costs or the program
-    /// have changed; a subject that is not there, with the range of those that are.
+    /// Repeats the run of a point. Fails if a real run has no recording, if the results differ from the logs, or if the
+    /// subject does not exist.
     pub fn run(results: &Results, point: &Point, subject: Subject, executors: &Executors) -> Result<Again> {
         let mut formed = Vec::new();
         let cells = results.scenario.workload.model.cell_types().len();
@@ -149,26 +138,26 @@ impl Again {
         })
     }
 
-    /// A task's line in the log; `None` for one that was never done.
+    /// A task's row in the log; `None` if it did not finish.
     pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
         let place = self.record.tasks.binary_search_by_key(&task, |row| row.task).ok()?;
         Some(&self.record.tasks[place]).filter(|row| row.finish != Nanos::MAX)
     }
 
-    /// Why a task was submitted, if its policy says so.
+    /// The policy's reason for a task, if it gives one.
     pub fn reason(&self, task: TaskId) -> Option<&Reason> {
         let reasons = &self.record.reasons;
         reasons.binary_search_by_key(&task, |(id, _)| *id).ok().map(|place| &reasons[place].1)
     }
 
-    /// The names of what a task runs, joined as in its log.
+    /// The names of a task's cells, joined as in the log.
     pub fn names(&self, row: &TaskRow) -> String {
         let mut names = String::new();
         write::join_names(&mut names, &row.cells, &self.steps);
         names
     }
 
-    /// The same for a line of text: of more than three the first, and how many more there are.
+    /// The same for a line of text: of more than three names, the first and a count.
     pub fn short_names(&self, row: &TaskRow) -> String {
         match row.cells.as_slice() {
             [first, rest @ ..] if rest.len() > 2 => {
@@ -178,7 +167,7 @@ impl Again {
         }
     }
 
-    /// The tasks that a worker's stream was busy with between two instants, in the order of submission.
+    /// The tasks on the same worker and stream between two instants, in the order of submission.
     pub fn busy_with(&self, of: &TaskRow, from: Nanos, to: Nanos) -> Vec<TaskId> {
         let same = |row: &&TaskRow| row.worker == of.worker && row.stream == of.stream && row.task != of.task;
         let overlaps = |row: &&TaskRow| row.start < to && row.finish > from;
@@ -186,7 +175,7 @@ impl Again {
     }
 }
 
-/// A simulated run, simulated again and held against its logs.
+/// Repeats a simulated run and compares its log.
 fn simulated<'r>(
     results: &'r Results,
     point: &Point,
@@ -210,7 +199,7 @@ fn simulated<'r>(
     write::requests(&mut again, &record).map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
     match bytes_of(&point.folder, "requests.csv")? {
         Some(then) if then != again => Err(Error::input(format!(
-            "{}: requests.csv is not what its scenario comes to now: the cost table or the program has changed since; run \
+            "{}: requests.csv differs from the results of its scenario now: the cost table or the program has changed; run \
              the scenario again, and explain that",
             point.folder.display()
         ))),
@@ -218,7 +207,7 @@ fn simulated<'r>(
     }
 }
 
-/// A recorded run, decided again.
+/// Replays a recorded run.
 fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Inputs<'r>, Recorder)> {
     let inputs = Inputs::new(&results.scenario)?;
     let recording = Recording::read(&point.folder, inputs.cells())?;

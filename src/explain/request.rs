@@ -1,4 +1,4 @@
-//! A request's life: in which tasks it was, with whom, what it waited for, and what of a task was not its own.
+//! A request's life: its tasks, the requests beside it, its waiting times and its padding.
 
 use serde_json::{Value, json};
 
@@ -9,32 +9,27 @@ use crate::task::{MemberList, Part};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::workload::cell_graph::CellGraph;
 
-/// What became of a request.
 pub struct Life<'a> {
     again: &'a Again,
     request: RequestId,
     stops: Vec<Stop<'a>>,
 }
 
-/// A task that a request was in.
 struct Stop<'a> {
     row: &'a TaskRow,
     formed: &'a Formed,
-    /// Its nodes in it.
     nodes: Vec<NodeId>,
-    /// When all that these nodes needed was done: the arrival, or the finish of an earlier task.
+    /// When the inputs of these nodes were ready: the arrival, or the finish of an earlier task.
     ready: Nanos,
-    /// Which task that was.
     needed: Option<TaskId>,
-    /// What the worker was busy with from then until the task began.
+    /// The tasks that kept the worker busy from then until the start.
     behind: Vec<TaskId>,
 }
 
-/// How many tasks or requests a line of text lists.
+/// The most tasks or ranges that a line lists.
 const LISTED: usize = 4;
 
 impl<'a> Life<'a> {
-    /// Looks back on a request's life.
     pub fn new(again: &'a Again, request: RequestId) -> Life<'a> {
         let graph = &again.requests.graphs[request.index()];
         let arrival = again.record.arrival[request.index()];
@@ -58,7 +53,7 @@ impl<'a> Life<'a> {
         Some(self.again.record.finish[self.request.index()]).filter(|finish| *finish != Nanos::MAX)
     }
 
-    /// Why it left without a result, if it did.
+    /// Why it left without a result, if so.
     fn broken_off(&self) -> Option<String> {
         let record = &self.again.record;
         let failure = record.failures.iter().find(|(id, ..)| *id == self.request);
@@ -68,7 +63,7 @@ impl<'a> Life<'a> {
             .or(rejection.map(|(_, at)| format!("was turned away after {}", span(self.arrival(), *at))))
     }
 
-    /// How long it waited for its first task, was in tasks, and stood between tasks.
+    /// Its time before the first task, in tasks, and between tasks.
     fn parts(&self) -> (Nanos, Nanos, Nanos) {
         let mut by_start: Vec<&TaskRow> = self.stops.iter().map(|stop| stop.row).collect();
         by_start.sort_by_key(|row| row.start);
@@ -83,7 +78,6 @@ impl<'a> Life<'a> {
         (before, inside, all.saturating_since(before + inside))
     }
 
-    /// The life for a reader.
     pub fn text(&self) -> String {
         let Again { policy, point, requests, .. } = self.again;
         let shape = &requests.shapes[self.request.index()];
@@ -104,7 +98,7 @@ impl<'a> Life<'a> {
             }
             (None, None) => text += "  never left\n",
         }
-        text += &format!("  its own cells: {}, {} of them one behind the other\n", graph.nodes(), graph.depth());
+        text += &format!("  its own cells: {}, {} of them in sequence\n", graph.nodes(), graph.depth());
         let padding = self.padding();
         text += &match padding {
             0 => "  no padding\n".to_string(),
@@ -113,7 +107,7 @@ impl<'a> Life<'a> {
         text + "\n" + &self.table()
     }
 
-    /// The cells that its rows in batches of whole requests, or of parts of them, ran beside its own.
+    /// The cells that its rows ran in batches of whole requests or parts, besides its own.
     fn padding(&self) -> u64 {
         let graph = &self.again.requests.graphs[self.request.index()];
         let of_stop = |stop: &Stop<'_>| {
@@ -145,13 +139,13 @@ impl<'a> Life<'a> {
                 span(stop.ready, row.start),
             ]);
         }
-        // What it waited for is prose, and stands to the left behind the figures.
+        // The reason is text, so it is aligned left, after the numbers.
         let reasons = std::iter::once("for".to_string()).chain(self.stops.iter().map(Stop::waited_for));
         let line = |(figures, reason): (&str, String)| format!("{figures}  {reason}").trim_end().to_string() + "\n";
         aligned(&lines).lines().zip(reasons).map(line).collect()
     }
 
-    /// The life for a program: all times are nanoseconds.
+    /// As JSON, with times in nanoseconds.
     pub fn to_json(&self) -> Value {
         let (before, inside, between) = self.parts();
         let tasks: Vec<Value> = self.stops.iter().map(|stop| stop.to_json(self.again)).collect();
@@ -174,7 +168,7 @@ impl<'a> Life<'a> {
 }
 
 impl Stop<'_> {
-    /// What passed between the instant at which its nodes could run and the task's start.
+    /// Describes the time from the readiness of its nodes to the start of the task.
     fn waited_for(&self) -> String {
         if self.ready >= self.row.start {
             return String::new();
@@ -218,7 +212,7 @@ impl Stop<'_> {
     }
 }
 
-/// The cells that each row of a padded batch runs; `None` where a batch's rows are not as long as its steps.
+/// The cells of each row of a padded batch; `None` if rows differ in length.
 fn row_cells(formed: &Formed) -> Option<u64> {
     let whole = matches!(&formed.members, MemberList::Requests(_) | MemberList::Parts(_));
     let rows = formed.requests().len() as u64;
@@ -226,7 +220,7 @@ fn row_cells(formed: &Formed) -> Option<u64> {
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
 }
 
-/// As how many cells these nodes of a request count; one with an input as often as that is.
+/// The number of cells that nodes of a request count as: a node with an input counts once for each of its tokens.
 fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     let CellGraph::Chains(runs) = graph else { return nodes.len() as u64 };
     let mut ends = 0;
@@ -238,7 +232,6 @@ fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     nodes.iter().map(|node| inputs[inputs.partition_point(|(end, _)| *end <= node.0)].1).sum()
 }
 
-/// The request's nodes in a task.
 fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeId> {
     match &formed.members {
         MemberList::Nodes(nodes) => nodes.iter().filter(|node| node.request == request).map(|node| node.node).collect(),
@@ -250,7 +243,7 @@ fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeI
     }
 }
 
-/// The task that was done last of those with nodes that these nodes need, other nodes of their own task left out.
+/// Among the tasks with inputs of these nodes, the one that finished last; not counting their own task.
 fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> Option<&'a TaskRow> {
     let needs = |node: &NodeId| -> Vec<u32> {
         match graph {
@@ -263,7 +256,7 @@ fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> O
     stops.iter().filter(holds).map(|stop| stop.row).max_by_key(|row| row.finish)
 }
 
-/// Nodes with their ranges drawn together: `0-3, 7`.
+/// Nodes as ranges: `0-3, 7`.
 fn nodes_text(nodes: &[NodeId]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for NodeId(node) in nodes {
@@ -283,7 +276,6 @@ fn joined(tasks: &[TaskId]) -> String {
     format!("task{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
-/// A shape that fits a line.
 pub(super) fn short(shape: &str) -> String {
     const WIDTH: usize = 60;
     match shape.char_indices().nth(WIDTH) {

@@ -1,4 +1,4 @@
-//! A task's reasons: why this cell type, why so many, why then.
+//! A task's reasons: why this cell type, why this batch size, why at this time.
 
 use serde_json::{Value, json};
 
@@ -8,30 +8,29 @@ use crate::task::MemberList;
 use crate::task::TaskRow;
 use crate::units::{Nanos, TaskId};
 
-/// How a task came to be.
 pub struct Account<'a> {
     again: &'a Again,
     formed: &'a Formed,
     row: &'a TaskRow,
 }
 
-/// How many members a text lists.
+/// The most members that a text lists.
 const LISTED: usize = 24;
 
 impl<'a> Account<'a> {
-    /// Looks back on a task; `None` for one that the run broke off before it was done.
+    /// `None` for a task that the end of the run cut off.
     pub fn new(again: &'a Again, task: TaskId) -> Option<Account<'a>> {
         let formed = again.formed.iter().find(|formed| formed.task == task)?;
         Some(Account { again, formed, row: again.row(task)? })
     }
 
-    /// The task of the same worker and stream before this one.
+    /// The previous task of the same worker and stream.
     fn before(&self) -> Option<&TaskRow> {
         let rows = self.again.record.tasks.iter().take_while(|row| row.task < self.row.task);
         rows.filter(|row| row.worker == self.row.worker && row.stream == self.row.stream).last()
     }
 
-    /// Its members: `request` for a whole one, `request:node` for a node.
+    /// Its members: `request`, `request:node` or `request:first-last`.
     fn members(&self) -> Vec<String> {
         match &self.formed.members {
             MemberList::Requests(requests) => requests.iter().map(ToString::to_string).collect(),
@@ -43,7 +42,6 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// The account for a reader.
     pub fn text(&self) -> String {
         let Account { again, formed, row } = self;
         let mut text = format!(
@@ -117,10 +115,10 @@ impl<'a> Account<'a> {
             false => String::new(),
         };
         let es = if length == 1 { "" } else { "es" };
-        format!("cells: {all}, {padding}; {operators}{length} batch{es} one behind the other")
+        format!("cells: {all}, {padding}; {operators}{length} batch{es} in sequence")
     }
 
-    /// The account for a program: all times are nanoseconds.
+    /// As JSON, with times in nanoseconds.
     pub fn to_json(&self) -> Value {
         let Account { again, formed, row } = self;
         let reason = again.reason(row.task);

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use super::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{self, Objective};
-use crate::experiment::window::{self, WINDOWS};
+use crate::experiment::knee::{self, Objective, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
 use crate::plot::{self, Bars};
@@ -203,8 +202,8 @@ impl<'a> Lab<'a> {
         }
         let load = |set: &str| self.scenario(network, &[set.to_string()]);
         let objective = Lab::objective(&self.scenario(network, &[])?)?;
-        let tried = window::find(&load, policy, &WINDOWS, &objective, self.stop, self.progress)?;
-        let best = window::best(&tried, TOLERANCE).and_then(|best| Some((best.window, best.rate?.0)));
+        let tried = knee::find_window(&load, policy, &WINDOWS, &objective, self.stop, self.progress)?;
+        let best = knee::best_window(&tried, TOLERANCE).and_then(|best| Some((best.window, best.rate?.0)));
         let best = best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))?;
         known().insert(network.to_string(), best);
         Ok(best)

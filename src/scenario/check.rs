@@ -1,4 +1,4 @@
-//! From what the user wrote to a scenario that is ready to run.
+//! From the text of a scenario to a [`Scenario`] that is ready to run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,9 +8,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::costs::CostEstimates;
 use super::gpu::{LAUNCHES, SIGNALS, precisions};
-use super::section::{Field, Section, did_you_mean};
+use super::section::{Field, Section, did_you_mean, reworded};
 use super::source::{Source, Span};
-use super::wording::reworded;
 use super::{ArrivalSpec, Device, Input, Load, Metrics, Output, PolicyEntry, Quantile, Scenario, Warmup, Workload};
 use crate::cost::table::Overhead;
 use crate::error::Result;
@@ -22,7 +21,7 @@ use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::{KNOWN, Model};
 use crate::workload::operator::Sizes;
 
-/// The keys of each table; what is not here is an unknown key. `scenarios/reference.toml` shows all of them.
+/// The known keys of each table. `scenarios/reference.toml` shows all of them.
 pub(super) const ROOT: &[&str] =
     &["name", "seed", "workload", "arrivals", "device", "overhead", "metrics", "output", "policy"];
 pub(super) const WORKLOAD: &[&str] = &[
@@ -55,21 +54,21 @@ pub(super) const PROCESSES: &[(&str, &[&str])] = &[
     ("closed", &["process", "clients", "think", "think_dist"]),
 ];
 
-/// Datasets that are no files begin so.
+/// The prefixes of datasets that are not files.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
-/// A run keeps the times of every request in memory, about a hundred bytes each.
+/// A run keeps about a hundred bytes of each request in memory.
 const MAX_REQUESTS: u64 = 200_000_000;
-/// More requests per second than this would leave less than a nanosecond between two.
+/// Above this rate, gaps between requests would be shorter than a nanosecond.
 const MAX_RATE: f64 = 1e9;
-/// Fewer than one in eleven days; the clock would end before a run has enough of them.
+/// One request in eleven days. At lower rates a run would exceed the clock.
 const MIN_RATE: f64 = 1e-6;
-/// Of a name of a folder; file systems take 255 bytes, of which some are left for what stands around it.
+/// File systems limit names to 255 bytes; some are left for suffixes.
 const MAX_NAME: usize = 200;
-/// A layer of more numbers than this has more weights than any machine's memory.
+/// Wider layers have more weights than any machine's memory.
 const MAX_WIDTH: u64 = 1 << 16;
-/// A decoder's word is part of its state, a float32 that holds whole numbers exactly up to here.
+/// A decoder keeps its word in its state, as a float32, which is exact up to this number.
 const MAX_VOCABULARY: u64 = 1 << 24;
-/// More workers than anyone simulates; a slip of the keyboard beyond.
+/// A larger number is probably a typing error.
 const MAX_WORKERS: u64 = 1024;
 
 pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario> {
@@ -107,7 +106,7 @@ fn folder_safe(field: &Field<'_>) -> Result<String> {
     }
 }
 
-/// A text that can name a folder beside the files of a scenario's results, which all have an ending.
+/// A text that can name a folder beside the result files, all of which have an extension.
 fn label(field: &Field<'_>) -> Result<String> {
     let text = folder_safe(field)?;
     let folder = folder_name(&text).to_lowercase();
@@ -261,7 +260,7 @@ fn device(mut table: Section<'_>) -> Result<Device> {
     })
 }
 
-/// One of the values that have names; without the key, the first of them.
+/// A value by its name; without the key, the first.
 fn choice<T: Copy>(table: &mut Section<'_>, key: &str, choices: &[(&'static str, T)]) -> Result<T> {
     table.take(key).map_or(Ok(choices[0].1), |field| field.choice(choices))
 }
@@ -331,14 +330,13 @@ fn plot_point(field: &Field<'_>, points: &[String]) -> Result<String> {
     }
 }
 
-/// Finds a file in the current folder, else beside the scenario. `or_else` says in messages what else it can be.
+/// Finds a file in the current folder, else beside the scenario. `or_else` ends the error message.
 fn file(field: &Field<'_>, or_else: &str) -> Result<Input> {
     let given = field.text()?;
     let found = find(&given, field.source()).map_err(|problem| field.refuse(format!("{problem}{or_else}")))?;
     Ok(Input { given, found })
 }
 
-/// Where a file is: in the current folder, else beside the scenario.
 fn find(given: &str, source: &Source) -> Result<PathBuf, String> {
     let beside = source.file().parent().map(|folder| folder.join(given));
     let mut places = vec![PathBuf::from(given)];
@@ -372,14 +370,13 @@ fn policies(
     if entries.is_empty() { Err(whole.refuse(format!("there is none; {WHAT} is needed"))) } else { Ok(entries) }
 }
 
-/// What all policies of a scenario share.
 struct PolicyReader<'a> {
     registry: &'a Registry,
     setup: Setup<'a>,
     sizes: Sizes,
     device: &'a Device,
     overhead: Overhead,
-    /// The folders of the policies so far.
+    /// The folders of the policies read so far.
     folders: BTreeMap<String, usize>,
 }
 
@@ -399,7 +396,7 @@ impl PolicyReader<'_> {
 
         let label_field = table.take("label");
         let label = label_field.as_ref().map_or_else(|| Ok(kind.clone()), label)?;
-        // Folders are compared without case, since some file systems do so.
+        // Some file systems ignore case.
         if let Some(other) = self.folders.insert(folder_name(&label).to_lowercase(), index) {
             let problem =
                 format!("\"{label}\" names the same folder as the label of policy[{other}]; add a `label` of its own");
@@ -411,7 +408,7 @@ impl PolicyReader<'_> {
         };
         let overhead = overhead(table.section("overhead")?, self.overhead)?;
 
-        // What remains are the kind's own keys. Its errors carry a span or begin with a key; both lead to the line.
+        // The remaining keys belong to the kind. Its errors have a span or begin with a key; both give the line.
         let rest = table.entries;
         let parsed = self.registry.parse(&kind, Spanned::new(table.span.clone(), rest.clone()));
         let settings = parsed.map_err(|error| {
@@ -428,7 +425,7 @@ impl PolicyReader<'_> {
     }
 }
 
-/// The dotted key whose value stands at this place.
+/// The dotted key of the value at this place.
 fn key_at(table: &DeTable<'_>, place: &Span) -> Option<String> {
     table.iter().find_map(|(key, value)| {
         let name = key.get_ref();
@@ -438,7 +435,7 @@ fn key_at(table: &DeTable<'_>, place: &Span) -> Option<String> {
     })
 }
 
-/// Where the value of a dotted key stands.
+/// The place of a dotted key's value.
 fn span_of(table: &DeTable<'_>, key: &str) -> Option<Span> {
     let (first, deeper) = key.split_once('.').map_or((key, None), |(first, deeper)| (first, Some(deeper)));
     let value = table.get(first)?;

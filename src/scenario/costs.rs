@@ -16,13 +16,9 @@ use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
-/// The costs of a policy's tasks as a scenario names them: the rows of a cost table, of cells without rows what follows from the
-/// data sheet of a device, and the persistent kernels of a device that has them, by the table's rows or else by the device's file. `None` if it
-/// names none of the three. The sizes are those of the model's network.
-///
-/// # Errors
-/// A file that is missing or broken; a cell without rows of which it is not known what it computes; a model without persistent kernels, or such
-/// of which nothing says what they take.
+/// The costs of a policy's tasks, from up to three sources: the rows of a cost table; for cells without rows, the data
+/// sheet of a device; and persistent kernels, by the table's rows or else by the device's model. `None` if the scenario
+/// names no source.
 pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
     let mut table = costs.map(CostTable::read).transpose()?;
     if let Some(file) = &device.roofline {
@@ -42,12 +38,11 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
     Ok(table)
 }
 
-/// The costs that a policy is named, or why there are none. A real run may do with a table that does not fit, or without one, unless the
-/// policy asks for it.
+/// The costs that a policy may use for its decisions, or the reason why there are none. A real run can do with a table
+/// that does not fit, or without one, unless the policy requires it.
 pub struct CostEstimates(std::result::Result<Option<Arc<dyn CostModel>>, String>);
 
 impl CostEstimates {
-    /// Reads what is [`named`] for a policy.
     pub fn read(
         costs: Option<&Path>,
         device: &Device,
@@ -67,15 +62,11 @@ impl CostEstimates {
         CostEstimates(read().map_err(|error| error.to_string()))
     }
 
-    /// The same setup, with these costs.
     pub fn within<'a>(&'a self, setup: Setup<'a>) -> Setup<'a> {
         Setup { costs: self.0.as_ref().ok().and_then(Option::as_ref), ..setup }
     }
 
-    /// Builds a policy that knows them.
-    ///
-    /// # Errors
-    /// Those of the policy, with what is wrong with the table, if something is.
+    /// Builds a policy that knows these costs.
     pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> std::result::Result<Box<dyn Policy>, String> {
         settings.build(&self.within(setup)).map_err(|problem| match &self.0 {
             Ok(_) => problem,

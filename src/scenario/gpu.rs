@@ -1,19 +1,15 @@
-//! The keys of `[device]` that say how a GPU computes, with the names of their values.
+//! The keys of `[device]` for GPUs, with the names of their values.
 
 use crate::gpu_settings::{LaunchBy, Precision, Settings, Signal};
 
-/// A value of a key with its name.
 pub type Named<T> = (&'static str, T);
 
-/// The number formats of products.
 pub fn precisions() -> [Named<Precision>; 4] {
     Precision::ALL.map(|precision| (precision.name(), precision))
 }
 
-/// What tells that a task is done.
 pub const SIGNALS: [Named<Signal>; 2] = [("fused", Signal::Fused), ("kernel", Signal::Kernel)];
 
-/// How the kernels of a task are started.
 pub const LAUNCHES: [Named<LaunchBy>; 2] = [("graph", LaunchBy::Graph), ("kernels", LaunchBy::Kernels)];
 
 /// The names of a precision, a signal and a launch.
@@ -22,10 +18,7 @@ pub fn names(settings: &Settings) -> [&'static str; 3] {
     [precision.name(), name(&SIGNALS, signal), name(&LAUNCHES, launch)]
 }
 
-/// The value of a name.
-///
-/// # Errors
-/// Lists the known names.
+/// The value of a name; the error lists the known names.
 pub fn parse<T: Copy>(choices: &[Named<T>], name: &str) -> Result<T, String> {
     let found = choices.iter().find(|(known, _)| *known == name);
     let known = || choices.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");

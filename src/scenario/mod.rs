@@ -1,18 +1,16 @@
 //! The scenario: workload, arrivals, device and policies of an experiment, read from a TOML file.
 //!
-//! What the user wrote (`source`, `section`) and what is ready to run ([`Scenario`]) are apart; `check` leads from the
-//! one to the other, and every error on that way names the file, the line, the key and what is allowed.
+//! `source` and `section` hold the text as the user wrote it, and `check` turns it into a [`Scenario`]. Every error
+//! names the file, the line, the key and the permitted values.
 
 mod check;
 pub mod costs;
 pub mod gpu;
 mod resolved;
-mod restored;
 mod section;
 mod source;
 #[cfg(test)]
 mod tests;
-mod wording;
 
 use std::fmt;
 use std::fs;
@@ -34,91 +32,78 @@ use crate::workload::operator::Sizes;
 pub struct Scenario {
     /// Names the folder of its results.
     pub name: String,
-    /// The seed of every random choice.
     pub seed: u64,
-    /// The file that it was read from.
     pub file: PathBuf,
-    /// What is asked of the system.
     pub workload: Workload,
-    /// Who answers.
     pub device: Device,
-    /// What a task costs besides its cells, for policies that do not say otherwise.
+    /// The default overhead of tasks besides their cells.
     pub overhead: Overhead,
-    /// How results are summed up.
     pub metrics: Metrics,
-    /// What is written.
     pub output: Output,
-    /// The policies that are compared; at least one.
+    /// At least one.
     pub policies: Vec<PolicyEntry>,
 }
 
-/// The model, and where its requests come from.
+/// The model, and the source of its requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// The network that all requests run through.
     pub model: Model,
-    /// The width of its layers; only real backends use it, like the three below.
+    /// The width of the layers. Only real backends use this and the next three.
     pub hidden: u32,
-    /// The width of the rows that stand for words.
+    /// The width of the word vectors.
     pub embedding: u32,
-    /// How many words there are.
+    /// The number of words.
     pub vocabulary: u32,
-    /// The weights, a safetensors file; without one they are drawn from the seed.
+    /// A safetensors file; without one, weights are drawn from the seed.
     pub weights: Option<Input>,
-    /// The requests.
     pub load: Load,
 }
 
 impl Workload {
-    /// The sizes of the network.
     pub fn sizes(&self) -> Sizes {
         Sizes { hidden: self.hidden, embedding: self.embedding, vocabulary: self.vocabulary }
     }
 }
 
-/// Where requests come from.
+/// The source of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
-    /// Shapes are drawn from a dataset and arrive as a process has it.
+    /// Shapes are drawn from a dataset; a process determines the arrivals.
     Drawn {
-        /// A file of shapes, or the name of a generator such as `constant:24`.
+        /// A file of shapes, or a generator such as `constant:24`.
         dataset: Input,
-        /// How many requests are drawn.
+        /// The number of requests.
         requests: u32,
-        /// Shapes that are longer are left out.
+        /// Longer shapes are skipped.
         max_length: Option<u32>,
-        /// When they arrive.
         arrivals: ArrivalSpec,
     },
-    /// A trace file gives shapes and arrivals.
+    /// A trace gives shapes and arrivals.
     Trace {
-        /// The trace.
         trace: Input,
-        /// Each arrival time is multiplied by this: 0.5 doubles the load.
+        /// A factor on each arrival time: 0.5 doubles the load.
         time_scale: f64,
     },
 }
 
-/// How drawn requests arrive.
+/// The arrivals of drawn requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrivalSpec {
-    /// Whatever the system does.
     Open {
-        /// The process.
         process: Process,
-        /// The rates to run at; empty for a process that has its own.
+        /// The rates to run at; empty for a process that sets its own.
         rates: Vec<Rate>,
     },
-    /// From clients that send a request, wait for its answer, think, and send the next.
+    /// Clients that send a request, wait for the answer, think, and send the next.
     Closed {
         /// The numbers of clients to run with.
         clients: Vec<u32>,
-        /// How long a client thinks.
+        /// The time between an answer and the next request.
         think: Think,
     },
 }
 
-/// One of the loads that every policy runs under. Its text names the folder of results.
+/// A load that every policy runs under. Its text names the folder of results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LoadPoint {
     /// Requests at this rate: `1000`.
@@ -127,14 +112,12 @@ pub enum LoadPoint {
     Trace,
     /// Rates that change step by step: `stepping`.
     Stepping,
-    /// All requests at once: `offline`.
+    /// All requests at the start: `offline`.
     Offline,
-    /// So many clients: `clients-8`.
     Clients(u32),
 }
 
 impl LoadPoint {
-    /// The rate, if it is one of a sweep.
     pub fn rate(self) -> Option<Rate> {
         match self {
             LoadPoint::Rate(rate) => Some(rate),
@@ -155,35 +138,34 @@ impl fmt::Display for LoadPoint {
     }
 }
 
-/// The device that tasks run on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// The number of workers, 1 to 1024.
+    /// From 1 to 1024.
     pub workers: usize,
-    /// The cost table that the simulator takes times from; a real device needs none.
+    /// The cost table of the simulator; real runs need none.
     pub costs: Option<Input>,
-    /// The device, by its data sheet, that the simulator takes the times of cells without rows from.
+    /// A data sheet that gives the times of cells without rows in the table.
     pub roofline: Option<Input>,
-    /// The device, by its file, whose persistent kernels tasks of several steps run in; those of single steps take what the two above say.
+    /// The device model of GRNN's persistent kernels, which run tasks of several steps.
     pub grnn: Option<Input>,
-    /// How many requests may be in the system; those that arrive beyond are turned away. `None` leaves it to the backend.
+    /// The most requests in the system; further ones are rejected. `None` means no limit in simulations, and a default
+    /// in real runs.
     pub max_waiting: Option<u32>,
-    /// How GPUs compute; only they use it.
     pub gpu: GpuSettings,
 }
 
-/// How results are summed up.
+/// How results are summarised.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
-    /// The latency that requests should keep.
+    /// The latency objective.
     pub slo: Option<Nanos>,
-    /// The share of requests that should keep it.
+    /// The quantile of requests that must meet it.
     pub quantile: Quantile,
     /// The requests at the start that do not count.
     pub warmup: Warmup,
 }
 
-/// One of the quantiles that summaries have.
+/// A quantile of the summaries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     name: &'static str,
@@ -191,7 +173,6 @@ pub struct Quantile {
 }
 
 impl Quantile {
-    /// Those that summaries have.
     pub const ALL: [Quantile; 5] = [
         Quantile { name: "p50", share: 0.5 },
         Quantile { name: "p90", share: 0.9 },
@@ -200,7 +181,7 @@ impl Quantile {
         Quantile { name: "p999", share: 0.999 },
     ];
 
-    /// As the columns of a summary begin: `p99`, `p999`.
+    /// The prefix of its columns: `p99`, `p999`.
     pub fn name(self) -> &'static str {
         self.name
     }
@@ -212,7 +193,7 @@ impl Quantile {
 }
 
 impl Default for Quantile {
-    /// p99, about which service-level objectives usually are.
+    /// p99, the most common quantile of service-level objectives.
     fn default() -> Self {
         Quantile::ALL[3]
     }
@@ -221,16 +202,14 @@ impl Default for Quantile {
 /// The requests at the start of a run that do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Warmup {
-    /// As the arrivals ask for.
+    /// MSER-5 if the load has a steady state, else none.
     #[default]
     Auto,
-    /// All count.
     None,
     /// The truncation point by the rule MSER-5.
     Mser5,
-    /// This share of the requests, from 0 up to but not including 1.
+    /// A share of the requests, from 0 to below 1.
     Share(f64),
-    /// So many requests.
     Requests(u32),
 }
 
@@ -240,32 +219,27 @@ impl fmt::Display for Warmup {
             Warmup::Auto => f.write_str("auto"),
             Warmup::None => f.write_str("none"),
             Warmup::Mser5 => f.write_str("mser5"),
-            // Through a number of few digits, so that 0.07 prints as 7% and not as 7.000000000000001%.
+            // Rounded, so that 0.07 prints as 7% and not as 7.000000000000001%.
             Warmup::Share(share) => write!(f, "{}%", (share * 1e11).round() / 1e9),
             Warmup::Requests(count) => write!(f, "{count}"),
         }
     }
 }
 
-/// What is written besides the summary.
+/// The files besides the summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// The request log.
     pub requests: bool,
-    /// The task log.
     pub tasks: bool,
     /// A timeline for trace viewers.
     pub timeline: bool,
-    /// The figures to draw.
     pub plots: Vec<plot::Kind>,
-    /// The point (see [`Scenario::points`]) that figures of a single one show.
+    /// The point (see [`Scenario::points`]) that figures of a single point show.
     pub plot_point: Option<String>,
-    /// The title of the figures.
     pub title: Option<String>,
 }
 
 impl Default for Output {
-    /// The logs, no timeline, no figures.
     fn default() -> Self {
         Output { requests: true, tasks: true, timeline: false, plots: Vec::new(), plot_point: None, title: None }
     }
@@ -274,17 +248,18 @@ impl Default for Output {
 /// One `[[policy]]`.
 #[derive(Clone, Debug)]
 pub struct PolicyEntry {
-    /// Names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder of results. No two are the same.
+    /// Names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder of results.
+    /// Unique.
     pub label: String,
-    /// The policy's own settings, from which it is built for each run.
+    /// The keys of its kind, from which each run builds the policy.
     pub settings: Configured,
-    /// What its tasks cost besides their cells: its own figures, else the scenario's.
+    /// Its own overhead, with the scenario's as defaults.
     pub overhead: Overhead,
-    /// The cost table for its tasks: its own, else the device's, if there is one.
+    /// Its own cost table, else the device's, if any.
     pub costs: Option<Input>,
 }
 
-/// A file or generator that a scenario names. Stands for its path wherever a path is wanted.
+/// A file or generator that a scenario names. Dereferences to its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     given: String,
@@ -292,12 +267,12 @@ pub struct Input {
 }
 
 impl Input {
-    /// As the scenario has it.
+    /// As written in the scenario.
     pub fn given(&self) -> &str {
         &self.given
     }
 
-    /// Where it was found; for a generator, its name.
+    /// The path where it was found; for a generator, its name.
     pub fn path(&self) -> &Path {
         &self.found
     }
@@ -319,36 +294,27 @@ impl From<&str> for Input {
 impl Scenario {
     /// Reads and checks a scenario, and builds each policy once to see that it fits the model.
     ///
-    /// Each override is `key.path=value`, as after `--set`: `device.workers=2`, `policy.0.max_batch=64`, or by label
-    /// or kind `policy.BatchMaker.max_batch=64`, in quotes if the label has a dot or an equals sign. Tables and keys
-    /// that are not there are made; a value that is no TOML is taken as a text. Of two for one key, the last holds.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the file, as `FILE:LINE: key: what; what is allowed`, or with an override, which is
-    /// then named in the place of the line.
+    /// Each override is `key.path=value`, as for `--set`: `device.workers=2`, `policy.0.max_batch=64`, or by label or
+    /// kind `policy.BatchMaker.max_batch=64`. Quote a label that contains a dot or an equals sign. Missing tables and
+    /// keys are created, a value that is not valid TOML is a text, and the last of several overrides wins. Errors read
+    /// `FILE:LINE: key: problem; permitted values`, or name the override instead of the line.
     pub fn load(path: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Scenario::parse(text, path, overrides, registry)
     }
 
-    /// Checks a scenario's text; `file` stands in messages, and files that the scenario names may lie beside it.
-    ///
-    /// # Errors
-    /// As [`Scenario::load`].
+    /// Checks a scenario's text. Messages show `file`, and the files that the scenario names may lie beside it.
     pub fn parse(text: String, file: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
         check::scenario(&source::Source::new(file, text, overrides)?, registry)
     }
 
-    /// The scenario whose [`Scenario::resolved_json`] a results folder keeps in `kept_in`. Files that it names are looked for
-    /// in the current folder and beside `file`, where the scenario was read from.
-    ///
-    /// # Errors
-    /// As [`Scenario::load`], without lines.
+    /// The scenario whose [`Scenario::resolved_json`] is kept in the file `kept_in`. The files that it names are looked
+    /// for in the current folder and beside `file`, the original scenario.
     pub fn restore(resolved: &serde_json::Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
-        restored::scenario(resolved, file, kept_in, registry)
+        resolved::restore(resolved, file, kept_in, registry)
     }
 
-    /// The arrival process, unless a trace gives the arrivals.
+    /// `None` if a trace gives the arrivals.
     pub fn arrivals(&self) -> Option<&ArrivalSpec> {
         match &self.workload.load {
             Load::Drawn { arrivals, .. } => Some(arrivals),
@@ -361,14 +327,13 @@ impl Scenario {
         self.workload.load.points()
     }
 
-    /// Every key with its effective value, defaults included and paths as given, in the order of the reference.
+    /// Every key with its effective value, including defaults, in the order of the reference. Paths are as given.
     pub fn resolved_json(&self) -> serde_json::Value {
-        resolved::scenario(self)
+        resolved::to_json(self)
     }
 }
 
 impl Load {
-    /// The loads that every policy runs under, in order.
     pub fn points(&self) -> Vec<LoadPoint> {
         match self {
             Load::Trace { .. } => vec![LoadPoint::Trace],

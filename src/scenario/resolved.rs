@@ -1,12 +1,17 @@
-//! A scenario as JSON, with every default in its place: what a result folder keeps to tell how it came about.
+//! A scenario as JSON with all defaults, kept with the results; and back.
+
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Warmup, gpu};
+use super::source::Source;
+use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Warmup, check, gpu};
 use crate::cost::table::Overhead;
+use crate::error::{Context as _, Error, Result};
+use crate::policy::registry::Registry;
 use crate::workload::arrivals::{Process, Think};
 
-pub(super) fn scenario(scenario: &Scenario) -> Value {
+pub(super) fn to_json(scenario: &Scenario) -> Value {
     let Scenario { name, seed, file: _, workload, device, overhead: common, metrics, output, policies } = scenario;
     let mut root = Map::new();
     root.insert("name".into(), json!(name));
@@ -122,8 +127,88 @@ fn policy(policy: &PolicyEntry) -> Value {
     table.into()
 }
 
-/// A whole number without a decimal point, as people write rates.
+/// A whole number is written without a decimal point.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53: from here on not every whole number is an f64
     if value.fract() == 0.0 && value.abs() < EXACT { json!(value as i64) } else { json!(value) }
+}
+
+/// A scenario, restored from the JSON in a results folder. It is converted to TOML, so that one parser checks both.
+pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
+    let mut root = match given(resolved.clone()) {
+        Some(Value::Object(root)) => root,
+        _ => return Err(Error::input("scenario: must be a table")).within(kept_in.display()),
+    };
+    // TOML's integers are too small for the upper half of the seeds.
+    let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
+    let text = toml::to_string(&root).map_err(|cause| Error::input(format!("scenario: {cause}")));
+    let mut scenario = check::scenario(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
+    scenario.seed = seed.unwrap_or(scenario.seed);
+    Ok(scenario)
+}
+
+/// A value without nulls, whose keys a user would leave out.
+fn given(value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(table) => {
+            let entries = table.into_iter().filter_map(|(key, value)| Some((key, given(value)?)));
+            Some(Value::Object(entries.collect::<Map<_, _>>()))
+        }
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(given).collect())),
+        other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// The scenarios that come with batchlab.
+    fn shipped() -> Vec<PathBuf> {
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")];
+        let mut files = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.extension() {
+                    None if path.is_dir() => folders.push(path),
+                    Some(ending) if ending == "toml" => files.push(path),
+                    _ => {}
+                }
+            }
+        }
+        files
+    }
+
+    #[test]
+    fn what_is_kept_of_a_scenario_is_all_of_it() {
+        let registry = Registry::standard();
+        let mut read = 0;
+        for file in shipped() {
+            // The reference names a trace that does not exist.
+            let Ok(mut scenario) = Scenario::load(&file, &[], &registry) else { continue };
+            scenario.seed = u64::MAX;
+            let kept = scenario.resolved_json();
+            let restored = Scenario::restore(&kept, &file, Path::new("run.json"), &registry).unwrap();
+            assert_eq!(restored.resolved_json(), kept, "{}", file.display());
+            assert_eq!(restored.file, file);
+            read += 1;
+        }
+        assert!(read > 5, "{read}");
+    }
+
+    #[test]
+    fn what_is_wrong_has_no_line() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
+        let registry = Registry::standard();
+        let mut kept = Scenario::load(&file, &[], &registry).unwrap().resolved_json();
+        kept["device"]["costs"] = "gone.csv".into();
+        let restore = |kept: &Value| Scenario::restore(kept, &file, Path::new("out/run.json"), &registry).unwrap_err();
+        let error = restore(&kept).to_string();
+        assert!(error.starts_with("out/run.json: device.costs: no such file: gone.csv, nor "), "{error}");
+        assert_eq!(restore(&Value::Null).to_string(), "out/run.json: scenario: must be a table");
+    }
 }

@@ -1,4 +1,4 @@
-//! Typed reading of a scenario's tables: every refusal names the place, the key, the bad value and what is allowed.
+//! Typed reading of a scenario's tables. Every error gives the place, the key, the bad value and the permitted ones.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -10,13 +10,12 @@ use super::source::{Source, Span, shown};
 use crate::error::{Error, Result};
 use crate::units::Nanos;
 
-/// A table of a scenario, whose keys are taken out one after the other.
+/// A table whose keys are taken one by one.
 #[derive(Debug)]
 pub(super) struct Section<'s> {
     source: &'s Source,
-    /// What stands before a key's name in messages: `device.`, `policy[1] (padded): `.
+    /// The text before a key's name in messages: `device.`, `policy[1] (padded): `.
     prefix: String,
-    /// Where the table begins.
     pub span: Span,
     /// The keys that have not been taken.
     pub entries: DeTable<'s>,
@@ -26,7 +25,7 @@ pub(super) struct Section<'s> {
 #[derive(Clone, Debug)]
 pub(super) struct Field<'s> {
     source: &'s Source,
-    /// The full key, as messages show it.
+    /// The full key for messages.
     key: String,
     span: Span,
     value: DeValue<'s>,
@@ -41,24 +40,22 @@ impl<'s> Section<'s> {
         self.source
     }
 
-    /// Whether the key is there and has not been taken.
     pub fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// Takes a key out, if it is there.
     pub fn take(&mut self, key: &str) -> Option<Field<'s>> {
         let value = self.entries.remove(key)?;
         let span = value.span();
         Some(Field { source: self.source, key: format!("{}{key}", self.prefix), span, value: value.into_inner() })
     }
 
-    /// Takes a key out that must be there; `what` it is, for the message.
+    /// Takes a required key; `what` describes it in the message.
     pub fn require(&mut self, key: &str, what: &str) -> Result<Field<'s>> {
         self.take(key).ok_or_else(|| self.refuse(key, format!("missing; {what}")))
     }
 
-    /// Takes a table out; without it, an empty one that stands at the same place.
+    /// Takes a table; without it, an empty one at the same place.
     pub fn section(&mut self, key: &str) -> Result<Section<'s>> {
         match self.take(key) {
             Some(field) => field.table(),
@@ -71,7 +68,7 @@ impl<'s> Section<'s> {
         }
     }
 
-    /// Refuses keys that are not among the known ones; `of` says whose they are (`""`, or ` of the process "gamma"`).
+    /// Refuses unknown keys; `of` names their owner (`""`, or ` of the process "gamma"`).
     pub fn only(&self, of: &str, known: &[&str]) -> Result<()> {
         let mut strangers: Vec<_> =
             self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
@@ -87,7 +84,7 @@ impl<'s> Section<'s> {
         }
     }
 
-    /// An error about a key: at the key's place if it is there, else at that of the table.
+    /// An error about a key, at its place or, if it is missing, at that of the table.
     pub fn refuse(&self, key: &str, problem: impl Display) -> Error {
         let place = self.entries.get_key_value(key).map_or(self.span.clone(), |(key, _)| key.span());
         self.source.error(place, &format!("{}{key}", self.prefix), problem)
@@ -95,17 +92,14 @@ impl<'s> Section<'s> {
 }
 
 impl<'s> Field<'s> {
-    /// An error about this value.
     pub fn refuse(&self, problem: impl Display) -> Error {
         self.source.error(self.span.clone(), &self.key, problem)
     }
 
-    /// An error that says what this value must be, and is not.
     pub fn must_be(&self, what: &str) -> Error {
         self.refuse(format!("must be {what}, not {}", shown(&self.value)))
     }
 
-    /// Some text, not empty.
     pub fn text(&self) -> Result<String> {
         match &self.value {
             DeValue::String(text) if !text.trim().is_empty() => Ok(text.to_string()),
@@ -118,7 +112,6 @@ impl<'s> Field<'s> {
         self.value.as_bool().ok_or_else(|| self.must_be("true or false"))
     }
 
-    /// A whole number within a range.
     pub fn whole(&self, range: RangeInclusive<u64>) -> Result<u64> {
         let number = self.value.as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
         number.filter(|n| range.contains(n)).ok_or_else(|| {
@@ -129,12 +122,12 @@ impl<'s> Field<'s> {
         })
     }
 
-    /// A whole number from 1 on that fits 32 bits.
+    /// From 1 to the largest 32-bit number.
     pub fn count(&self) -> Result<u32> {
         self.whole(1..=u64::from(u32::MAX)).map(|n| n as u32)
     }
 
-    /// A number that the rule admits; `what` says which.
+    /// A number that `rule` accepts; `what` describes the rule.
     pub fn number(&self, what: &str, rule: impl Fn(f64) -> bool) -> Result<f64> {
         let number = match &self.value {
             DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n as f64),
@@ -144,7 +137,6 @@ impl<'s> Field<'s> {
         number.filter(|n: &f64| n.is_finite() && rule(*n)).ok_or_else(|| self.must_be(what))
     }
 
-    /// A time with its unit.
     pub fn time(&self) -> Result<Nanos> {
         match &self.value {
             DeValue::String(text) => Nanos::parse(text).map_err(|problem| self.refuse(problem)),
@@ -152,7 +144,6 @@ impl<'s> Field<'s> {
         }
     }
 
-    /// One of some words.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let Some(text) = self.value.as_str() else {
@@ -165,7 +156,6 @@ impl<'s> Field<'s> {
         })
     }
 
-    /// The items of a list.
     pub fn list(self, what: &str) -> Result<Vec<Field<'s>>> {
         match self.value {
             DeValue::Array(items) => {
@@ -181,7 +171,7 @@ impl<'s> Field<'s> {
         }
     }
 
-    /// At least one item, none of them twice, since each names a folder of results.
+    /// At least one item, without duplicates, since each names a folder of results.
     pub fn set<T: PartialEq + Copy>(self, what: &str, read: impl Fn(&Field<'s>) -> Result<T>) -> Result<Vec<T>> {
         let whole = self.clone();
         let mut values = Vec::new();
@@ -195,7 +185,6 @@ impl<'s> Field<'s> {
         if values.is_empty() { Err(whole.refuse(format!("empty; must be {what}"))) } else { Ok(values) }
     }
 
-    /// A table, whose keys continue this one's.
     pub fn table(self) -> Result<Section<'s>> {
         match self.value {
             DeValue::Table(entries) => Ok(Section::new(self.source, format!("{}.", self.key), self.span, entries)),
@@ -212,7 +201,7 @@ impl<'s> Field<'s> {
     }
 }
 
-/// `; did you mean workers?` when one of the known names is near.
+/// `; did you mean workers?` if a known name is similar.
 pub(super) fn did_you_mean(name: &str, known: &[&str]) -> String {
     let near = known.iter().map(|candidate| (edits(name, candidate), candidate)).min();
     match near {
@@ -221,7 +210,7 @@ pub(super) fn did_you_mean(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// How many letters must be put in, left out or replaced to turn one word into the other (Levenshtein's distance).
+/// Levenshtein's distance: the letters to insert, delete or replace.
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -235,4 +224,52 @@ fn edits(from: &str, to: &str) -> usize {
         }
     }
     row[to.len()]
+}
+
+/// Rewords serde's messages; others stay.
+pub(super) fn reworded(message: &str) -> String {
+    if let Some((found, expected)) = ["invalid type: ", "invalid value: "]
+        .iter()
+        .find_map(|start| message.strip_prefix(start))
+        .and_then(|rest| rest.split_once(", expected "))
+    {
+        return format!("must be {}, not {}", wanted(expected), given(found));
+    }
+    if let Some((unknown, expected)) =
+        message.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected "))
+    {
+        // Serde lists `a`, `a` or `b`, or one of `a`, `b`, `c`: every second part is a name.
+        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        return format!("unknown value \"{unknown}\"{}; known: {}", did_you_mean(unknown, &known), known.join(", "));
+    }
+    message.to_string()
+}
+
+fn wanted(expected: &str) -> String {
+    match expected {
+        "u8" => format!("a whole number from 0 to {}", u8::MAX),
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        "u64" | "usize" => "a whole number, at least 0".into(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".into(),
+        "f32" | "f64" => "a number".into(),
+        "a boolean" => "true or false".into(),
+        "a string" | "a borrowed string" | "a character" => "a text in quotes".into(),
+        "a sequence" => "a list".into(),
+        "a map" => "a table".into(),
+        other => other.into(),
+    }
+}
+
+fn given(found: &str) -> String {
+    for kind in ["string ", "integer ", "floating point ", "boolean "] {
+        if let Some(value) = found.strip_prefix(kind) {
+            return value.trim_matches('`').into();
+        }
+    }
+    match found {
+        "map" => "a table".into(),
+        "sequence" => "a list".into(),
+        other => other.into(),
+    }
 }

@@ -1,7 +1,7 @@
-//! The text of a scenario: the file and the `--set` overrides, as one document that knows where everything stands.
+//! The text of a scenario: the file and the `--set` overrides, as one document with positions.
 //!
-//! The overrides lie behind the file's text as if they were written there, so that one number, an offset, tells the
-//! line of the file or the override that a key or a value came from.
+//! Offsets of overrides follow those of the file, so that one number identifies the line or the override of a key or
+//! value.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -12,16 +12,15 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::error::{Error, Result};
 
-/// Where a key or a value stands, in bytes from the start of the document.
+/// The place of a key or value, in bytes from the start of the document.
 pub(super) type Span = Range<usize>;
 
-/// A scenario as the user wrote it.
 #[derive(Debug)]
 pub(super) struct Source {
     file: PathBuf,
     text: String,
     overrides: Vec<Override>,
-    /// The file that keeps a scenario which was resolved before; a reader can't look up lines there.
+    /// The file that keeps a restored scenario. Its lines mean nothing to the user.
     kept_in: Option<PathBuf>,
 }
 
@@ -29,10 +28,10 @@ pub(super) struct Source {
 #[derive(Debug)]
 struct Override {
     written: String,
-    /// Where the document would hold it.
+    /// Its offset in the document.
     offset: usize,
     path: Vec<String>,
-    /// Where in `written` the value begins.
+    /// The start of the value in `written`.
     value_at: usize,
 }
 
@@ -49,21 +48,20 @@ impl Source {
         Ok(Source { file: file.to_path_buf(), text, overrides: parsed, kept_in: None })
     }
 
-    /// A scenario that was resolved before; messages name the file that keeps it.
+    /// A restored scenario; messages name the file that keeps it.
     pub fn kept(file: &Path, text: String, kept_in: &Path) -> Source {
         Source { file: file.to_path_buf(), text, overrides: Vec::new(), kept_in: Some(kept_in.to_path_buf()) }
     }
 
-    /// The scenario's file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The document: the file's tables with the overrides in them.
+    /// The tables of the file, with the overrides applied.
     pub fn parse(&self) -> Result<DeTable<'_>> {
         let table = DeTable::parse(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            self.error(span, "", format!("no TOML: {}", error.message().replace('\n', ", ")))
+            self.error(span, "", format!("not valid TOML: {}", error.message().replace('\n', ", ")))
         })?;
         let mut root = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
         for set in &self.overrides {
@@ -75,12 +73,12 @@ impl Source {
         }
     }
 
-    /// Sets what the rest of the path, from `depth` on, leads to within `value`. Tables that are not there are made.
+    /// Sets the value at the rest of the path, from `depth` on. Creates missing tables.
     fn apply<'s>(&self, set: &'s Override, depth: usize, value: &mut Spanned<DeValue<'s>>) -> Result<()> {
         let (key, is_last) = (&set.path[depth], depth + 1 == set.path.len());
         match value.get_mut() {
             DeValue::Table(table) if is_last => {
-                // Removed first, since an insertion alone would keep the old key and its place.
+                // Removed first, since an insertion would keep the old key and its place.
                 table.remove(key.as_str());
                 table.insert(Spanned::new(set.span(), key.into()), set.value());
                 Ok(())
@@ -106,7 +104,7 @@ impl Source {
         }
     }
 
-    /// `FILE:LINE`, or the override that the place is in, or the file that keeps the scenario.
+    /// `FILE:LINE`, or the override, or the file that keeps the scenario.
     pub fn place(&self, span: &Span) -> String {
         if let Some(kept_in) = &self.kept_in {
             return kept_in.display().to_string();
@@ -121,7 +119,6 @@ impl Source {
         }
     }
 
-    /// `FILE:LINE: key: problem`.
     pub fn error(&self, span: Span, key: &str, problem: impl Display) -> Error {
         match key {
             "" => Error::input(format!("{}: {problem}", self.place(&span))),
@@ -135,7 +132,7 @@ impl Override {
         self.offset..self.offset + self.written.len()
     }
 
-    /// The value; a bare word that is no TOML value is a text, as in `workload.dataset=constant:24`.
+    /// The value; a word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
     fn value(&self) -> Spanned<DeValue<'_>> {
         let text = &self.written[self.value_at..];
         match DeValue::parse(text) {
@@ -145,7 +142,7 @@ impl Override {
     }
 }
 
-/// A value and all within it, `by` bytes further on.
+/// A value with all its positions shifted by `by` bytes.
 fn moved(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
     let shift = |span: Span| span.start + by..span.end + by;
     let span = shift(value.span());
@@ -168,14 +165,14 @@ fn moved(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
     Spanned::new(span, value)
 }
 
-/// The position of the item that has this number from 0, else this label, else this kind.
+/// The index of the item with this number from 0, else this label, else this kind.
 fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
     if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
         return Ok(index);
     }
     let text = |index: usize, key: &str| items[index].get_ref().get(key).and_then(|value| value.get_ref().as_str());
     let kind = |index: usize| text(index, "kind");
-    // As everywhere, a policy without a label is called by its kind.
+    // A policy without a label is called by its kind.
     let label = |index: usize| text(index, "label").or(kind(index));
     for by_label in [true, false] {
         let name = |index: &usize| if by_label { label(*index) } else { kind(*index) };
@@ -193,7 +190,7 @@ fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, Stri
     Err(format!("there is no \"{chosen}\"; known: {}", known.collect::<Vec<_>>().join(", ")))
 }
 
-/// Splits `key.path=value` at the first `=`; parts of the key that hold a dot or an equals sign stand in quotes.
+/// Splits `key.path=value` at the first `=`. Quotes protect dots and equals signs in parts of the key.
 fn split_override(written: &str) -> Result<(Vec<String>, usize), String> {
     let mut path = vec![String::new()];
     let mut quoted = false;
@@ -216,7 +213,7 @@ fn split_override(written: &str) -> Result<(Vec<String>, usize), String> {
     Err("no value; write it as --set key.path=value".into())
 }
 
-/// A value as a message quotes it.
+/// A value as messages quote it.
 pub(super) fn shown(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("\"{text}\""),

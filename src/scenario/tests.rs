@@ -99,7 +99,7 @@ impl Desk {
         Scenario::parse(text.into(), &self.file(), &overrides, &Registry::new().with::<Toy>())
     }
 
-    /// The message of the error, without the folder.
+    /// The error message without the folder.
     fn refusal(&self, text: &str, overrides: &[&str]) -> String {
         match self.read(text, overrides) {
             Ok(scenario) => panic!("accepted:\n{text}{overrides:?}\n{scenario:?}"),
@@ -208,7 +208,7 @@ fn processes_are_read_with_their_keys() {
         let scenario = desk.read(GOOD, &[&set]).unwrap();
         assert_eq!(scenario.arrivals(), Some(&expected));
         assert_eq!(scenario.points().iter().map(LoadPoint::to_string).collect::<Vec<_>>(), [points]);
-        // What the JSON says leads to the same process.
+        // The JSON gives the same process.
         let json = scenario.resolved_json()["arrivals"].to_string().replace("\":", "\"=");
         assert_eq!(desk.read(GOOD, &[&format!("arrivals={json}")]).unwrap().arrivals(), Some(&expected));
     }
@@ -236,7 +236,7 @@ fn a_trace_takes_the_place_of_dataset_and_arrivals() {
 #[test]
 fn paths_are_found_from_here_before_beside_the_scenario() {
     let desk = Desk::new();
-    // Tests run in the package's folder, where this file is found first; a copy beside the scenario is passed over.
+    // Tests run in the package's folder, where this file is found first; the copy beside the scenario is ignored.
     fs::write(desk.folder.path().join("Cargo.toml"), "").unwrap();
     let costs = |set: &str| desk.read(GOOD, &[set]).unwrap().device.costs.expect("it was given");
     assert_eq!(costs("device.costs=Cargo.toml").path(), Path::new("Cargo.toml"));

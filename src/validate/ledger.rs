@@ -1,13 +1,13 @@
-//! The error ledger: which part of the model owns the gap between a real run and its simulation.
+//! The error ledger: which part of the model causes the gap between a real run and its simulation.
 //!
-//! A run differs from its simulation in how long tasks take (durations), in what lies between a decision and the work
-//! (dispatch: completions are told late, idle workers begin late) and in when requests are handed to the policy
-//! (arrivals). All three were recorded, so the simulator can run with the recorded ones; that run should be the real one,
-//! and what it is off by belongs to none of them: the order of completions, late wake-ups, and what follows from either.
-//! From there each term alone is replaced by the model's, and the change of the latency is the term's.
+//! A run differs from its simulation in the duration of tasks (durations), in the delay between a decision and its work
+//! (dispatch: late completions, idle workers that start late) and in when requests reach the policy (arrivals). All
+//! three were recorded, so the simulator can use the recorded values. The result should equal the real run; any
+//! remaining error comes from none of the terms. Then each term is replaced by the model's, one at a time, and the
+//! change of latency is the effect of the term.
 //!
-//! Recorded times are used in the order in which they occurred, so that as long as the decisions are those of the run,
-//! every task meets its own. When they are no longer, a task still meets times of its like, and those are used over again.
+//! Recorded times are used in the order in which they occurred. As long as decisions equal those of the run, every task
+//! gets its own time. After that, tasks get the times of similar tasks, cyclically.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -35,22 +35,18 @@ use crate::units::{CellId, Nanos, RequestId, Share, StreamId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};
 
-/// A part of the model that can be replaced by what was recorded.
+/// A term of the model that recorded values can replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
-    /// How long tasks take.
     Durations,
-    /// From the instant at which a decision was possible to the start of the task.
+    /// From the first instant at which a task could be decided to its start.
     Dispatch,
-    /// When requests are handed to the policy.
     Arrivals,
 }
 
 impl Term {
-    /// All terms.
     pub const ALL: [Term; 3] = [Term::Durations, Term::Dispatch, Term::Arrivals];
 
-    /// Its name in tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Term::Durations => "durations",
@@ -60,48 +56,45 @@ impl Term {
     }
 }
 
-/// The latencies of one run and of its simulations, all over the same requests.
+/// The latencies of a run and of its simulations, over the same requests.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// As it was.
     pub real: Times,
-    /// Simulated with all terms as recorded.
+    /// Simulated with all terms recorded.
     pub recorded: Times,
-    /// The same with one term of the model's, in the order of [`Term::ALL`].
+    /// Simulated with one term by the model, in the order of [`Term::ALL`].
     pub replaced: [Times; Term::ALL.len()],
-    /// Simulated with all terms of the model's.
+    /// Simulated with all terms by the model.
     pub model: Times,
 }
 
 impl Ledger {
-    /// What replacing a term by the model's adds to the mean latency, as a share of the real one.
+    /// The change of the mean latency if the model replaces a term, as a share of the real mean.
     pub fn effect(&self, term: Term) -> Option<f64> {
         let place = Term::ALL.iter().position(|other| *other == term)?;
         Some((self.replaced[place].mean_ms? - self.recorded.mean_ms?) / self.real.mean_ms?)
     }
 
-    /// The term of the largest effect, whether up or down; `None` where none has any.
+    /// The term with the largest effect, up or down; `None` if no term has one.
     pub fn owner(&self) -> Option<Term> {
         let size = |term: &Term| self.effect(*term).unwrap_or(0.0).abs();
         Term::ALL.into_iter().filter(|term| size(term) > 0.0).max_by(|a, b| size(a).total_cmp(&size(b)))
     }
 }
 
-/// The work of a task, by which its duration is looked up.
+/// The work of a task, the key to its recorded durations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Signature {
     steps: SmallVec<[Step; 2]>,
     gather: bool,
-    /// What it runs of its requests.
     of: MemberKind,
-    /// Host work for which the device stands still. What is done ahead of the task is no part of its duration.
+    /// Host work during which the device is idle. Work ahead of the task is not part of its duration.
     during: Nanos,
     copies: SmallVec<[Copies; 2]>,
     empty_calls: u64,
 }
 
 impl Signature {
-    /// That of a task.
     pub fn of(task: &Task<'_>) -> Signature {
         let FoldLoop { copies, empty_calls } = task.fold_loop;
         Signature {
@@ -114,7 +107,7 @@ impl Signature {
         }
     }
 
-    /// A task of this signature, as far as its duration follows from it.
+    /// A task with this signature and so the same duration.
     fn task(&self, worker: WorkerId, batch: u32) -> Task<'_> {
         let members = match self.of {
             MemberKind::Nodes => Members::Nodes(&|_| ()),
@@ -134,11 +127,8 @@ impl Signature {
     }
 }
 
-/// Takes a recorded run apart. `replay` is that of the recording, and `signatures` are those of its tasks in the order of
-/// submission; `model` is the device as the simulator has it.
-///
-/// # Errors
-/// A run that was not decided in the same way again, or in a closed loop, where arrivals follow from the run.
+/// Computes the ledger of a recorded run. `replay` is its replay, `signatures` are those of its tasks in the order of
+/// submission, and `model` is the simulated device.
 pub fn ledger(
     inputs: &Inputs<'_>,
     point: &Point,
@@ -163,7 +153,7 @@ pub fn ledger(
     let experiment =
         Experiment { inputs, point, recording, real: &replay.record, requests: &requests, signatures, model };
     let real = summarize(&replay.record, &inputs.measure(point.run.load));
-    // The same requests count in every simulation.
+    // Every simulation counts the same requests.
     let measure = Measure {
         warmup: Warmup::Requests(u32::try_from(real.warmup).unwrap_or(u32::MAX)),
         ..inputs.measure(point.run.load)
@@ -179,7 +169,6 @@ pub fn ledger(
     })
 }
 
-/// A recorded run that can be simulated.
 struct Experiment<'a> {
     inputs: &'a Inputs<'a>,
     point: &'a Point,
@@ -191,8 +180,8 @@ struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// Simulates the run with these terms of the model's and the others as recorded. Requests that had not finished in the
-    /// real run do not count here either.
+    /// Simulates the run with these terms by the model and the others as recorded. Requests that did not finish in the
+    /// real run do not count.
     fn simulated(&self, by_model: &[Term]) -> Result<Recorder> {
         let recorded = |term: Term| !by_model.contains(&term);
         let timing = Hybrid {
@@ -219,7 +208,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Requests of an open loop that are handed to the policy at given instants, not before their arrivals.
+/// Requests of an open loop that reach the policy at given instants.
 struct Handed<'a> {
     requests: &'a Requests,
     arrivals: &'a [Nanos],
@@ -241,7 +230,7 @@ impl Source for Handed<'_> {
     fn left(&mut self, _: RequestId, _: Nanos) {}
 }
 
-/// A device of which some terms are recorded and the others the model's.
+/// A device with some terms recorded and the others by the model.
 struct Hybrid {
     durations: Option<Durations>,
     dispatch: Option<Dispatch>,
@@ -262,7 +251,7 @@ impl Timing for Hybrid {
         self.durations.as_mut().map_or(by_model, |durations| durations.next(task, by_model))
     }
 
-    /// What ran beside a task is part of its recorded time already.
+    /// The recorded time of a task includes the effect of the tasks beside it.
     fn demand(&mut self, task: &Task<'_>) -> Share {
         if self.durations.is_some() { Share(1) } else { Timing::demand(&mut self.model, task) }
     }
@@ -272,7 +261,7 @@ impl Timing for Hybrid {
     }
 }
 
-/// Recorded times that are used in order, and over again when all are used.
+/// Recorded times, used in order and cyclically.
 #[derive(Debug, Default)]
 struct Cycle {
     times: Vec<Nanos>,
@@ -287,14 +276,14 @@ impl Cycle {
     }
 }
 
-/// What lay between decisions and work.
+/// The delays between decisions and work.
 #[derive(Debug, Default)]
 struct Dispatch {
-    /// From the instant at which the worker could begin to the start, where it was idle at the submission.
+    /// From the first possible start to the start, if the worker was idle at the submission.
     idle: Cycle,
-    /// The same where it had work.
+    /// The same if the worker was busy.
     busy: Cycle,
-    /// From each task's finish to the instant at which the policy was told.
+    /// From each task's finish until the policy was told.
     notices: Cycle,
 }
 
@@ -320,12 +309,10 @@ impl Dispatch {
     }
 }
 
-/// How long tasks took.
 struct Durations {
-    /// By what they did.
     seen: HashMap<Signature, Cycle>,
-    /// For each set of cells and batch size the median of the recorded time over the model's, for a task the like of which
-    /// has not been seen.
+    /// The median ratio of recorded to modelled time for each set of cells and batch size, for tasks without a similar
+    /// one.
     ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, f64>>,
 }
 
@@ -352,8 +339,8 @@ impl Durations {
         Durations { seen, ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect() }
     }
 
-    /// The next recorded time of a task that did the same. Without one: the model's time, corrected as much as it has to be
-    /// for the nearest batch sizes of the same cells.
+    /// The next recorded time of a task with the same signature. Without one: the model's time, corrected by the ratios
+    /// of the nearest batch sizes of the same cells.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
         if let Some(time) = self.seen.get_mut(&Signature::of(task)).and_then(Cycle::next) {
             return time;
@@ -375,7 +362,7 @@ fn ratio(took: Nanos, by_model: Nanos) -> f64 {
     took.0 as f64 / by_model.0.max(1) as f64
 }
 
-/// The middle of some numbers, at least one; of an even number the higher of the two in the middle.
+/// The median; of an even number of values, the higher middle one.
 fn median(mut numbers: Vec<f64>) -> f64 {
     let middle = numbers.len() / 2;
     *numbers.select_nth_unstable_by(middle, f64::total_cmp).1
@@ -397,7 +384,7 @@ mod tests {
         work(&Task { batch, ..Task::whole_requests(WorkerId(0), &steps, &[], 0) })
     }
 
-    /// The durations of a run of these tasks: batch, repetitions, nanoseconds. By the model a step takes 100 ns.
+    /// The durations of a run of these tasks: batch, repetitions, nanoseconds. In the model a step takes 100 ns.
     fn durations(tasks: &[(u32, u32, u64)]) -> Durations {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();
@@ -519,7 +506,7 @@ mod tests {
         let mut durations = durations(&[(4, 1, 120), (4, 1, 999), (4, 2, 240), (8, 1, 160)]);
         let mut next =
             |batch, times: u32| with_task(batch, times, |task| durations.next(task, Nanos(100) * u64::from(times))).0;
-        // The ratios of batch 4 are 1.2, 9.99 and 1.2, that of 8 is 1.6.
+        // The ratios of batch 4 are 1.2, 9.99 and 1.2; that of 8 is 1.6.
         assert_eq!([next(5, 1), next(6, 1), next(6, 3)], [130, 140, 420]);
         assert_eq!([next(1, 1), next(4, 3), next(99, 1)], [120, 360, 160], "beyond, the nearest");
     }

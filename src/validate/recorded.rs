@@ -1,4 +1,4 @@
-//! What a run has recorded, read from the logs of its point.
+//! The recording of a run, read from the logs of its point.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,28 @@ use crate::task::{Round, TaskRow};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::model::CellType;
 
-/// The logs of one run.
 #[derive(Debug)]
 pub struct Recording {
-    /// What the policy was told of before each of its decisions, in order; the instants do not descend.
+    /// The events before each decision of the policy; instants never decrease.
     pub rounds: Vec<Round>,
-    /// The tasks whose completions the rounds hold, in the order in which the policy was told.
+    /// The completed tasks of all rounds, in order.
     pub delivered: Vec<TaskId>,
-    /// The tasks by their numbers; `None` for one that was still running when the run was interrupted.
+    /// The tasks by number; `None` for one that was still running at an interruption.
     pub tasks: Vec<Option<TaskRow>>,
-    /// Why requests that left without a result did so.
+    /// Why requests failed.
     pub failures: BTreeMap<RequestId, String>,
-    /// Whether the run went on to its end.
+    /// Whether the run was complete.
     pub finished: bool,
 }
 
-/// The log without which nothing can be replayed, and which only runs on real backends write.
+/// The log that a replay needs; only real backends write it.
 const ROUNDS_FILE: &str = "rounds.csv";
 
 impl Recording {
-    /// Whether a point's folder holds a recording.
     pub fn is_in(folder: &Path) -> bool {
         folder.join(ROUNDS_FILE).is_file()
     }
 
-    /// Reads the logs of a point.
-    ///
-    /// # Errors
-    /// A file that is missing or can't be read; a row with the line and what is wrong with it.
     pub fn read(folder: &Path, cells: &[CellType]) -> Result<Recording> {
         let (rounds, delivered) = read_rounds(&folder.join(ROUNDS_FILE))?;
         let tasks_file = folder.join("tasks.csv");
@@ -61,17 +55,13 @@ impl Recording {
         self.rounds.iter().flat_map(|round| std::iter::repeat_n(round.now, round.arrivals as usize))
     }
 
-    /// When the policy was told of each task's completion.
     pub fn told(&self) -> impl Iterator<Item = (TaskId, Nanos)> {
         let instants = self.rounds.iter().flat_map(|round| std::iter::repeat_n(round.now, round.completions as usize));
         self.delivered.iter().copied().zip(instants)
     }
 
-    /// What the logs say against each other, if they do: each task that finished is delivered once, in a round that is
-    /// not before its finish, and each of the `requests` that came, where that is known, is counted by a round.
-    ///
-    /// # Errors
-    /// Describes the first contradiction.
+    /// Checks the logs against each other: each finished task is delivered once, not before its finish, and the rounds
+    /// count each of the `requests`, if their number is known. The error describes the first contradiction.
     pub fn agrees_with_itself(&self, requests: Option<u64>) -> Result<(), String> {
         let mut told = vec![false; self.tasks.len()];
         let mut delivered = self.delivered.iter();
@@ -157,7 +147,7 @@ fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
         if read.start < read.submit || read.finish < read.start {
             return Err(row.error(start, "a task is submitted, starts and finishes in this order"));
         }
-        // A run keeps a few tasks open at a time, so that few are missing behind an interruption.
+        // A run has few open tasks at a time, so an interruption leaves few gaps.
         const MOST_MISSING: u64 = 1 << 20;
         if read.task.0 < tasks.len() as u64 || read.task.0 - tasks.len() as u64 > MOST_MISSING {
             return Err(row.error(task, "does not follow on the task above"));
@@ -194,10 +184,7 @@ fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
     Ok(failures)
 }
 
-/// The bytes of a log, if it was written.
-///
-/// # Errors
-/// A file that is there but can't be read.
+/// The bytes of a log; `None` if it does not exist.
 pub fn bytes_of(folder: &Path, log: &str) -> Result<Option<Vec<u8>>> {
     let path: PathBuf = folder.join(log);
     match std::fs::read(&path) {

@@ -1,8 +1,8 @@
-//! Replay: a policy is told again what it was told in a recorded run, and must decide the same.
+//! Replay: a policy gets the events of a recorded run again, and must decide the same.
 //!
-//! What a policy decides follows from the requests, the completions and the instants of its calls alone. So a recording of
-//! these, from any backend, is enough to go through the run again without the device, and a difference means that
-//! something else had a say: a clock that was read, a hash map's order, another version of the policy.
+//! The decisions of a policy depend only on requests, completions and the instants of its calls. A recording of these
+//! suffices to repeat the run without the device. A difference reveals another influence: a clock, the order of a hash
+//! map, another version of the policy.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -19,25 +19,21 @@ use crate::units::RequestId;
 use crate::validate::replayed::{Difference, Replayed};
 use crate::workload::model::CellType;
 
-/// What the replay of one run came to.
+/// The outcome of a replay.
 #[derive(Debug)]
 pub struct Replay {
-    /// Rounds that were played, of those that were recorded.
+    /// The number of replayed rounds, and of recorded ones.
     pub rounds: (usize, usize),
-    /// Tasks that the policy submitted.
     pub tasks: u64,
-    /// Whether the run that was recorded had come to its end.
+    /// Whether the recorded run was complete.
     pub finished: bool,
-    /// The first difference, for a reader; `None` where the logs are equal, byte for byte.
+    /// A description of the first difference; `None` if the logs are equal, byte for byte.
     pub difference: Option<String>,
-    /// What happened, with the recorded times.
+    /// The record, with the recorded times.
     pub record: Recorder,
 }
 
-/// Replays a recorded run and compares its logs. A watcher who wants to see the members has the reasons kept too.
-///
-/// # Errors
-/// Logs that can't be read, requests that can't be drawn again.
+/// Replays a recorded run and compares its logs. Reasons are kept if the watcher wants the members.
 pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
     let cells = inputs.cells();
     let Recording { rounds, delivered, tasks, failures, finished } = recording;
@@ -46,7 +42,7 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     let mut backend = Watched::new(Replayed::new(rounds, delivered, tasks, failures, &over), watcher);
     let mut run = inputs.prepare(&point.run, keep)?;
     match run.serve(&mut backend, &over) {
-        // The driver was stopped when the recording was over.
+        // The driver stops at the end of the recording.
         Ok(()) | Err(Error::Interrupted) => {}
         Err(error) => return Err(error),
     }
@@ -69,12 +65,12 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     Ok(Replay { rounds, tasks: backend.submitted(), finished: *finished, difference, record })
 }
 
-/// The rows of a CSV file behind its header.
+/// The number of rows of a CSV file, without its header.
 fn rows(log: &[u8]) -> u64 {
     (log.iter().filter(|byte| **byte == b'\n').count() as u64).saturating_sub(1)
 }
 
-/// The first round that more or fewer requests have come to than the recording counted.
+/// The first round whose number of arrivals differs from the recording.
 fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
     let pairs = recorded.iter().zip(replayed).enumerate();
     pairs
@@ -90,7 +86,7 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
         .next()
 }
 
-/// The first line in which a log of the replay is not that of the run.
+/// The first line of a log that differs.
 fn other_bytes(
     point: &Point,
     record: &Recorder,
@@ -127,7 +123,6 @@ fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<Strin
 /// The most requests of a batch that a message lists.
 const LISTED: usize = 20;
 
-/// A difference in a decision, on three lines.
 fn described(difference: &Difference, rounds: &[Round], cells: &[CellType]) -> String {
     let Difference { round, now, recorded, decided } = difference;
     let mut text = format!("round {round} at {} ns", now.0);

@@ -1,8 +1,8 @@
-//! A backend that runs nothing: it tells the driver again what was recorded, instant by instant.
+//! A backend that runs nothing and repeats the recorded completions, round by round.
 //!
-//! The instant of a round decides which requests have arrived by then, so that the driver's source needs to know nothing
-//! of the recording. What the policy submits is held against the recorded tasks, and the first that differs ends the
-//! replay: from there on the recording has nothing to say of what the policy would have met.
+//! The instant of a round determines which requests have arrived, so the driver's source needs no recording. Submitted
+//! tasks are compared with the recorded ones. The first difference ends the replay, since nothing is recorded about
+//! what would follow.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,52 +12,49 @@ use crate::task::{Completion, MemberList, Members, Task};
 use crate::task::{Round, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId};
 
-/// Plays the rounds of a run.
 pub struct Replayed<'r> {
     rounds: &'r [Round],
     delivered: std::slice::Iter<'r, TaskId>,
     tasks: &'r [Option<TaskRow>],
     failures: &'r BTreeMap<RequestId, String>,
-    /// Set when there is nothing more to play; the driver then stops.
+    /// Set at the end, which stops the driver.
     over: &'r AtomicBool,
-    /// How many rounds have begun; the last of them is the present one.
+    /// The number of rounds that have begun; the last is the current one.
     begun: usize,
-    /// The completions of the present round that have not been told.
+    /// The remaining completions of the current round.
     left: u32,
-    /// The driver has been told all of the present round.
+    /// The current round is over.
     told: bool,
-    /// Tasks that were submitted, and of each whether it runs.
+    /// For each submitted task, whether it runs.
     running: Vec<bool>,
     difference: Option<Difference>,
-    /// The first task behind the last of the recorded ones.
+    /// The first task after the last recorded one.
     beyond: Option<Difference>,
 }
 
-/// Where a policy first decided otherwise than the recording has it.
+/// The first decision that differs from the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The round, from 0.
     pub round: usize,
-    /// Its instant.
     pub now: Nanos,
-    /// The task that was recorded; `None` where the policy had submitted nothing more.
+    /// `None` if nothing more was recorded.
     pub recorded: Option<TaskRow>,
-    /// The task that was decided; `None` where the policy submits nothing more.
+    /// `None` if the policy submits nothing more.
     pub decided: Option<Decided>,
 }
 
-/// A task as the policy decided it in a replay.
+/// A task as decided in the replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// As the log would have it, but for its start and finish, which are those of its submission.
+    /// Its row in the log, with the submission for start and finish.
     pub row: TaskRow,
-    /// The requests of its batch, in order, each once.
+    /// Without duplicates, in the order of the batch.
     pub requests: Vec<RequestId>,
 }
 
 impl<'r> Replayed<'r> {
-    /// Plays these rounds with the completions of `delivered`, whose times are those of `tasks`, by their numbers; a task
-    /// that is `None` there is taken as it comes. `over` is set when nothing is left to play.
+    /// Plays these rounds. `delivered` are their completions, with the times in `tasks`, by task number; a task that is
+    /// `None` there is accepted as it is. Sets `over` at the end.
     pub fn new(
         rounds: &'r [Round],
         delivered: &'r [TaskId],
@@ -81,25 +78,23 @@ impl<'r> Replayed<'r> {
         }
     }
 
-    /// How many rounds were played.
     pub fn played(&self) -> usize {
         self.begun
     }
 
-    /// How many tasks the policy submitted.
     pub fn submitted(&self) -> u64 {
         self.running.len() as u64
     }
 
-    /// The first decision that was not the recorded one. With `finished`, the run that was recorded had come to its end,
-    /// so that no task may be left on either side.
+    /// The first decision that differs from the recording. If the recorded run was complete (`finished`), no task may
+    /// be left over on either side.
     pub fn difference(&self, finished: bool) -> Option<Difference> {
         let next = || self.next_recorded().cloned().map(|row| self.differs(Some(row), None));
         let beyond = || self.beyond.clone().filter(|_| finished);
         self.difference.clone().or_else(next).or_else(beyond)
     }
 
-    /// The recorded task that the policy has to submit next, if one is known.
+    /// The next task that the policy must submit, if known.
     fn next_recorded(&self) -> Option<&'r TaskRow> {
         self.tasks.get(self.running.len()..)?.iter().flatten().next()
     }
@@ -108,13 +103,12 @@ impl<'r> Replayed<'r> {
         Difference { round: self.begun.saturating_sub(1), now: self.now(), recorded, decided }
     }
 
-    /// Ends the replay at a difference.
     fn end(&mut self, difference: Difference) {
         self.difference.get_or_insert(difference);
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Goes on to the next round. A task that was recorded before it, and not submitted since, will not come any more.
+    /// Begins the next round. A task that was recorded before it must have been submitted by now.
     fn begin_round(&mut self) {
         let Some(round) = self.rounds.get(self.begun) else { return };
         let missed = self.next_recorded().filter(|row| row.submit < round.now && self.begun > 0);
@@ -126,8 +120,7 @@ impl<'r> Replayed<'r> {
         self.told = false;
     }
 
-    /// The next completion of the round. One of a task that does not run, of which the driver knows nothing, ends the
-    /// replay.
+    /// The next completion of the round. A completion of a task that does not run ends the replay.
     fn complete(&mut self) -> Option<Completion> {
         let task = *self.delivered.next()?;
         let row = self.tasks.get(task.index()).and_then(Option::as_ref);

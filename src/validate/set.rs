@@ -1,5 +1,5 @@
-//! The validation of a scenario: its cells profiled, its policies run for real and simulated on that profile, at loads
-//! from half of what each can bear to more than that.
+//! The validation of a scenario: profiles its cells, then runs its policies for real and simulated with that profile,
+//! at loads around their capacity.
 
 pub mod report;
 
@@ -27,77 +27,65 @@ use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, Scenario};
 use crate::units::Rate;
 use crate::workload::arrivals::Process;
 
-/// How to validate.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The folder for profiles and results.
     pub out: PathBuf,
-    /// What the real runs run on.
+    /// The target of the real runs.
     pub target: Target,
     /// The loads, in percent of a policy's capacity.
     pub loads: Vec<u32>,
     /// Real runs of each point.
     pub repeats: u32,
-    /// How long a run at capacity takes, in seconds.
+    /// The duration of a run at capacity, in seconds.
     pub seconds: f64,
 }
 
-/// A policy of the scenario with the loads that it is validated at.
+/// A policy of the scenario, with its loads.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The scenario with this policy alone, at the rates below.
+    /// The scenario with only this policy, at the rates below.
     pub scenario: Scenario,
-    /// What the policy serves at most, by simulation.
+    /// The simulated capacity of the policy.
     pub capacity: Rate,
-    /// The rate at each load of the plan, in that order.
+    /// The rate at each load of the plan.
     pub rates: Vec<Rate>,
 }
 
-/// One policy at one load: real against simulated.
+/// Real against simulated results of one policy at one load.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The scenario's name.
     pub scenario: String,
-    /// The policy's label.
     pub policy: String,
-    /// The load in percent of the capacity.
     pub load: u32,
-    /// The same as a rate.
+    /// The load as a rate.
     pub rate: Rate,
-    /// The mean latency, the 99th percentile of the latency, and the throughput.
+    /// Mean latency, 99th percentile of latency, and throughput.
     pub figures: Vec<Row>,
-    /// Whether the replay of the recorded run came to the same decisions.
+    /// Whether the replay of the recorded run made the same decisions.
     pub same_decisions: bool,
-    /// Which terms of the model own the gap between the first real run and the simulation.
+    /// The causes of the gap between the first real run and the simulation.
     pub ledger: Option<Ledger>,
-    /// Whether requests were handed over in time in all real runs; `None` if that can't be said.
+    /// Whether all requests of the real runs were handed over in time; `None` if unknown.
     pub in_time: Option<bool>,
 }
 
-/// The figures of a line.
 pub const FIGURES: [Metric; 3] = [Metric::Mean, Metric::P99, Metric::Throughput];
 
-/// By how much a simulated mean and 99th percentile may differ, in percent, below [`BOUND_UP_TO`].
+/// The permitted difference of simulated means and 99th percentiles in percent, up to [`BOUND_UP_TO`].
 pub const BOUNDS: [(Metric, f64); 2] = [(Metric::Mean, 3.0), (Metric::P99, 5.0)];
 
-/// The load, in percent of the capacity, up to which the bounds hold: above, latencies are those of a queue that grows.
+/// The load in percent of the capacity up to which the bounds hold. Above it, latencies are those of a growing queue.
 pub const BOUND_UP_TO: u32 = 90;
 
-/// A run has no fewer requests, so that it has a 99th percentile.
+/// The fewest requests of a run, enough for a 99th percentile.
 const LEAST_REQUESTS: f64 = 2000.0;
 
-/// Checks that the rates of a scenario can be chosen, before anything is measured.
-///
-/// # Errors
-/// A scenario that does not draw its requests.
+/// Checks that validation can choose the rates of a scenario: it must draw its requests.
 pub fn check(scenario: &Scenario) -> Result<()> {
     arrive(&mut scenario.clone(), ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })
 }
 
-/// The parts of a scenario whose tasks cost what `costs` says.
-///
-/// # Errors
-/// Those of [`check`]; whatever is wrong with the scenario in a simulation.
+/// The parts of a scenario with these costs.
 pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
     let costs = Input::from(costs.to_string_lossy().as_ref());
     let one = |policy: usize| {
@@ -119,7 +107,7 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
     (0..scenario.policies.len()).map(one).collect()
 }
 
-/// What the only policy of a scenario serves at most: its throughput when all requests are there from the start.
+/// The capacity of a scenario's only policy: its throughput if all requests are there from the start.
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     let mut offline = scenario.clone();
     arrive(&mut offline, ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })?;
@@ -144,16 +132,13 @@ fn arrive(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
     }
 }
 
-/// Three significant digits, which name a folder well.
+/// Three significant digits, for names of folders.
 fn rounded(rate: f64) -> Rate {
     let scale = 10f64.powi(2 - rate.log10().floor() as i32);
     Rate((rate * scale).round() / scale)
 }
 
 /// Runs a part for real and simulated, compares the two, and replays the real runs.
-///
-/// # Errors
-/// What [`experiment::run`] and [`replay`] say; [`Error::Interrupted`] once `stop` is set; requests that failed.
 pub fn validate(
     part: &Part,
     plan: &Plan,
@@ -200,7 +185,7 @@ pub fn validate(
     Ok((comparison, lines))
 }
 
-/// The recorded points, each with its ledger if a replay comes to the recorded logs.
+/// The recorded points, each with its ledger if the replay equals the logs.
 fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results { scenario, points, .. } = Results::open(folder, registry)?;
     let inputs = Inputs::new(&scenario)?;
@@ -223,12 +208,10 @@ fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(Strin
 }
 
 impl Line {
-    /// How each figure of the line stands to what is asked for.
     pub fn judgements(&self) -> impl Iterator<Item = Judgement> {
         self.figures.iter().map(|row| self.judgement(row))
     }
 
-    /// How a figure of the line stands to what is asked for.
     pub fn judgement(&self, row: &Row) -> Judgement {
         let bound = BOUNDS.iter().find(|(figure, _)| row.metric == Compared::Metric(*figure)).map(|(_, bound)| *bound);
         match (row.difference, bound) {
@@ -241,21 +224,18 @@ impl Line {
     }
 }
 
-/// How a simulated figure stands to the bounds.
+/// A simulated figure relative to its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// There is no bound for it.
     NoBound,
-    /// Within its bound.
     Within,
-    /// Beyond its bound, but real runs differ among each other as much.
+    /// Beyond its bound, but real runs vary as much.
     WithinNoise,
-    /// Beyond its bound and the spread of the real runs.
+    /// Beyond its bound and the spread of real runs.
     Beyond,
 }
 
 impl Judgement {
-    /// Its name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Judgement::NoBound => "",

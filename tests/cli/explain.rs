@@ -25,7 +25,7 @@ fn a_request_of_a_padded_batch_pays_for_the_longest() {
         "request 0 (chain:2) under P at trace\n\
         \x20 arrived at 0.000 ms\n\
         \x20 left after 3.300 ms: waited 0.000 ms for its first task, was in tasks for 3.300 ms, stood between tasks for 0.000 ms\n\
-        \x20 its own cells: 2, 2 of them one behind the other\n\
+        \x20 its own cells: 2, 2 of them in sequence\n\
         \x20 padding: 1 of the cells that its row ran are not its own\n\
         \n\
         task  cell  nodes  batch     with  worker      start      took    waited  for\n\
@@ -45,7 +45,7 @@ fn a_task_of_a_padded_batch_has_its_reasons() {
         "  why this: bucket 0 (lengths 1 to 10): of those that may send, the first from bucket 0 on, going round\n",
         "  why so many: all 2 that wait in the bucket\n",
         "  why then: worker 0 had nothing to do\n",
-        "  cells: 6, 1 of them padding (16.7 %); 3 batches one behind the other\n",
+        "  cells: 6, 1 of them padding (16.7 %); 3 batches in sequence\n",
         "  requests: 0 1\n",
     ] {
         assert!(ran.stdout.contains(line), "{line}{ran:?}");
@@ -85,7 +85,7 @@ fn operators_are_named_and_are_no_padding() {
         let name = format!("\n0     lstm.lookup and {others} more");
         assert!(text.contains("no padding\n") && text.contains(&name), "{text}");
         let text = desk.run(&["explain", "out/t/O", "task", "0"]).ok().stdout;
-        let cells = format!("  cells: 5, no padding; 75 operators in {launches} batches one behind the other\n");
+        let cells = format!("  cells: 5, no padding; 75 operators in {launches} batches in sequence\n");
         assert!(text.contains(&cells), "{cells}{text}");
     }
 }
@@ -150,7 +150,7 @@ fn what_can_not_be_explained_says_why() {
     desk.write("costs.csv", COSTS.replace("1000000", "1000001"));
     let ran = desk.run(&["explain", "out/t/A/100", "request", "0"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("requests.csv is not what its scenario comes to now"), "{ran:?}");
+    assert!(ran.stderr.contains("requests.csv differs from the results of its scenario now"), "{ran:?}");
     let ran = desk.run(&["explain", "nowhere", "task", "0"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }

@@ -33,7 +33,7 @@ fn finished_points(desk: &Desk) -> usize {
     desk.files("out").keys().filter(|name| name.ends_with("point.json")).count()
 }
 
-/// Waits until so many points are finished.
+/// Waits until this number of points is finished.
 fn wait_for(desk: &Desk, points: usize) {
     let patience = Instant::now();
     while finished_points(desk) < points {

@@ -58,7 +58,7 @@ fn of_the_scenario() {
         ),
         ("name = \"t\"", "name = \"a/b\"", "t.toml:1: name: \"a/b\" cannot name a folder of results"),
         ("name = \"t\"", "", "t.toml:1: name: missing; a name for the folder of the results"),
-        ("name = \"t\"", "name = = 3", "t.toml:1: no TOML: "),
+        ("name = \"t\"", "name = = 3", "t.toml:1: not valid TOML: "),
         (
             "[[policy]]",
             "[output]\nplots = [\"queue-cfd\"]\n[[policy]]",

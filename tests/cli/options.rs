@@ -104,7 +104,7 @@ fn help_and_version_are_there() {
     }
 }
 
-/// Whether the program ends as if all had been read when nobody reads, and fails when nothing can be written.
+/// A reader that stops early is no failure; output that can't be written is.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_reader_that_goes_away_is_no_failure() {

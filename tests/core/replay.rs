@@ -1,4 +1,4 @@
-//! What was decided on a restless machine is decided again from its logs alone, and whoever touches the logs is found out.
+//! Decisions on a noisy machine are repeated from its logs, and changes of the logs are detected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -168,7 +168,7 @@ fn a_changed_worker_is_found_out() {
 
 #[test]
 fn a_round_that_is_missing_is_found_out() {
-    // Whatever the round told: completions that are never told, or requests that nobody counted.
+    // Whatever the round told: completions that are never told, or requests that no round counts.
     for line in [1, 2, 60, 61, 62, 63] {
         let difference = tampered("rounds.csv", line, |_| None);
         let named = ["no round of rounds.csv has it done", "requests arrived by rounds.csv", "round "];

@@ -39,7 +39,7 @@ pub struct Quirks {
     pub slow: Option<CellId>,
     /// What the clock goes on with each look at it.
     pub tick: u64,
-    /// The user stops the run after so many waits.
+    /// The user stops the run after this number of waits.
     pub stop_after: Option<u64>,
     /// A request that leaves without a result.
     pub failing: Option<RequestId>,

@@ -1,5 +1,5 @@
-//! Honest rounding passes, mistakes do not. Fewer bits are emulated by rounding what a product takes: the weights and words
-//! in their file, and h between the steps.
+//! Rounding passes, mistakes do not. Low precision is emulated by rounding the operands of products: the weights and
+//! words in their file, and h between the steps.
 
 use half::{bf16, f16};
 
@@ -18,7 +18,7 @@ fn spec() -> Spec {
     Spec { hidden: HIDDEN, embedding: 64, vocabulary: 300, seed: 3, weights: None }
 }
 
-/// The nearest number of a format; of float32, one that is off by its last bit.
+/// The nearest number of a format; for float32, a number that is off by its last bit.
 fn rounded(precision: Precision, x: f32) -> f32 {
     match precision {
         Precision::F32 => f32::from_bits(x.to_bits() ^ 1),
@@ -28,7 +28,7 @@ fn rounded(precision: Precision, x: f32) -> f32 {
     }
 }
 
-/// A network whose weights and words are rounded; biases are not, since they are added.
+/// A network with rounded weights and words. Biases are exact, since they are added.
 fn coarse(model: &Model, precision: Precision) -> Network {
     let weights = Weights::open(model, &spec()).unwrap();
     let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = tensors(model, &spec())
@@ -50,7 +50,7 @@ fn coarse(model: &Model, precision: Precision) -> Network {
     Network::new(model, &Spec { weights: Some(path), ..spec() }).unwrap()
 }
 
-/// A request as a device computes it whose products take rounded operands. Nodes of `skipped` leave their input as it is.
+/// A request computed with rounded operands. Nodes of `skipped` pass their input on unchanged.
 fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph, skipped: Option<u32>) -> Output {
     let (width, hidden) = (network.state(), HIDDEN as usize);
     let mut scratch = Scratch::default();
@@ -101,8 +101,8 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
     }
 }
 
-/// Models with shapes of every depth, and a node near the end of each. A decoder with random weights soon writes one word over
-/// and over and comes to rest, so that a step more or less of many makes no difference.
+/// Models with shapes of every depth, and a node near the end of each. A decoder with random weights soon repeats one
+/// word and reaches a fixed point, where one step more or less makes no difference.
 const CASES: [(&str, &str, Option<u32>); 11] = [
     ("lstm", "chain:1", None),
     ("lstm", "chain:24", Some(23)),
@@ -154,7 +154,7 @@ fn rounding_passes_in_every_format() {
                 let (verdict, largest) = case.check(precision, id, &found);
                 assert_eq!(verdict, Ok(()), "{} in {precision}", case.name);
                 assert!(largest.error > 0.0, "{} in {precision}: nothing was rounded", case.name);
-                // What passes with nothing to spare would not on a network that is a little worse.
+                // A margin, for networks that are slightly worse.
                 assert!(largest.of_tolerated < 0.7, "{} in {precision}: {largest:?}", case.name);
             }
         }
@@ -186,7 +186,7 @@ fn mistakes_are_found_in_every_format() {
             };
             wrong(&spoilt(&|state| state[h(&right.state)] = 0.0), "a number that was not written");
             wrong(&spoilt(&|state| state[h(&right.state)] *= -1.0), "a sign");
-            wrong(&spoilt(&|state| state[5] = f32::NAN), "what is no number");
+            wrong(&spoilt(&|state| state[5] = f32::NAN), "NaN");
             wrong(&spoilt(&|state| state[..HIDDEN as usize].rotate_left(1)), "numbers in the wrong places");
         }
     }
@@ -218,7 +218,7 @@ fn a_word_must_be_among_the_best() {
     let (_, case) = cases().find(|(_, case)| case.name == "seq2seq of seq2seq:20>30").unwrap();
     let right = case.network.alone(RequestId(0), &case.graph);
     for place in [0, 13, 29] {
-        // Whoever follows the other word comes to the state that belongs to it, and only the word is wrong.
+        // After the wrong word the state follows it correctly, so only the word is wrong.
         let mut words = right.words[..=place].to_vec();
         words[place] = (words[place] + 1) % 300;
         let followed = case.network.follow(RequestId(0), &case.graph, &words);
@@ -239,7 +239,7 @@ fn a_word_must_be_among_the_best() {
 #[test]
 fn of_two_words_that_are_nearly_as_good_either_passes() {
     let (model, case) = cases().find(|(_, case)| case.name == "seq2seq of seq2seq:20>30").unwrap();
-    // In some steps of some requests the best word is another one in bfloat16, and all that follows is different.
+    // In bfloat16 some steps of some requests choose another word, and everything after it differs.
     let device = coarse(&model, Precision::Bf16);
     let mut others = 0;
     for id in 0..40 {
@@ -250,14 +250,14 @@ fn of_two_words_that_are_nearly_as_good_either_passes() {
     assert!(others > 0, "no request took another way");
 }
 
-/// A network that a file lists, with operators of each kind.
+/// A listed network with operators of each kind.
 fn listed() -> Model {
     let text = include_str!("../../../scenarios/networks/example.csv");
     let network = crate::workload::dnn::Dnn::parse("n.csv", std::path::Path::new("n.csv"), text);
     Model::Network(std::sync::Arc::new(network.unwrap()))
 }
 
-/// What a query comes to behind each operator where what operators read is rounded, and so are the weights of this network.
+/// The activation after each operator, with rounded inputs and the rounded weights of this network.
 fn coarsely(network: &Network, precision: Precision, request: RequestId, graph: &CellGraph) -> Vec<f32> {
     let operators = network.operators().unwrap();
     let tokens = Operators::tokens(graph);
@@ -293,7 +293,7 @@ fn operators_are_judged_one_by_one() {
             let found = coarsely(&network, precision, request, &graph);
             let largest = judge(&found).unwrap_or_else(|wrong| panic!("{precision}, {tokens} tokens: {wrong}"));
             assert!(largest.error > 0.0 && largest.of_tolerated > 0.001, "{precision}: {largest:?}");
-            // One number behind each operator that is off by a fifth of what such numbers are.
+            // One number after each operator is off by a fifth of the usual size.
             let mut begin = 0;
             for (operator, length) in operators.network().operators().zip(operators.lengths(&graph)) {
                 let length = length as usize;

@@ -1,16 +1,16 @@
-//! What a scenario may not say, and how that is told.
+//! Mistakes in scenarios, and their messages.
 
 use super::*;
 
-/// Each case turns one line of the good scenario into another text and names the beginning and a part of the message.
+/// Each case replaces a line of the good scenario and gives the start of the message.
 #[test]
 fn bad_scenarios_are_refused_with_their_place() {
     let desk = Desk::new();
     let rates = "rates = [1000, 2000.5]";
     let poisson = "process = \"poisson\"\nrates = [1000, 2000.5]";
     for (old, new, message) in [
-        // Of the file as a whole.
-        ("name = \"s\"", "name = s", "s.toml:1: no TOML: string values must be quoted, expected literal string"),
+        // The file as a whole.
+        ("name = \"s\"", "name = s", "s.toml:1: not valid TOML: string values must be quoted, expected literal string"),
         ("name = \"s\"", "", "s.toml:1: name: missing; a name for the folder of the results"),
         (
             "name = \"s\"",
@@ -20,7 +20,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         ("name = \"s\"", "name = \"s\"\nsed = 3", "s.toml:2: sed: unknown key; did you mean seed?; known: name, seed,"),
         ("name = \"s\"", "name = \"s\"\nseed = -3", "s.toml:2: seed: must be a whole number, at least 0, not -3"),
         ("[device]", "[devices]", "s.toml:8: devices: unknown key; did you mean device?; known: name, seed, workload"),
-        // Of the workload.
+        // The workload.
         ("seq2seq", "seq3seq", "s.toml:3: workload.model: unknown model \"seq3seq\"; known: lstm, gru, seq2seq"),
         ("\"seq2seq\"", "3", "s.toml:3: workload.model: must be a text in quotes, not 3"),
         (
@@ -75,7 +75,7 @@ fn bad_scenarios_are_refused_with_their_place() {
             "weights = \"w.safetensors\"\n[arrivals]",
             "s.toml:5: workload.weights: no such file: w.safetensors, nor w.safetensors",
         ),
-        // Of the arrivals.
+        // The arrivals.
         (
             "\"poisson\"",
             "\"poison\"",
@@ -138,7 +138,7 @@ fn bad_scenarios_are_refused_with_their_place() {
             "rates = [1000, \"2k\"]",
             "s.toml:7: arrivals.rates[1]: must be a number of requests per second from 1e-6",
         ),
-        // Of the other tables.
+        // Other tables.
         (
             "[device]",
             "[device]\nworkers = 2000",
@@ -196,7 +196,7 @@ fn bad_scenarios_are_refused_with_their_place() {
             "[output]\nplot_point = 3000\n[device]",
             "s.toml:9: output.plot_point: no point of this scenario is \"3000\"; known: 1000, 2000.5",
         ),
-        // Of the policies.
+        // Policies.
         (
             "kind = \"toy\"\nlabel",
             "kind = \"toys\"\nlabel",
@@ -266,7 +266,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         ("\"seq2seq\"", "\"tree-lstm\"", "s.toml:10: policy[0] (toy): toys take no trees"),
     ] {
         assert!(GOOD.contains(old), "{old}");
-        // Trees have other cells, which is not what that case is about.
+        // Trees have other cells, which this case does not test.
         let base = if new.contains("tree") { GOOD.replace("{ encoder = 4, decoder = 2 }", "4") } else { GOOD.into() };
         let text = base.replacen(old, new, 1);
         let found = desk.refusal(&text, &[]);
@@ -326,7 +326,7 @@ fn bad_overrides_are_named() {
         desk.refusal(&several, &["policy.toy.max_batch=3"]),
         "s.toml: --set policy.toy.max_batch=3: policy: several are called \"toy\"; choose one by its number: [0, 1]"
     );
-    // What the file says is still blamed on its line.
+    // Mistakes of the file are still reported at their line.
     assert!(desk.refusal(&GOOD.replace("costs.csv", "x"), &["seed=1"]).starts_with("s.toml:9: device.costs"));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::scenario::check;
 
-/// What of the reference has no default.
+/// The keys without defaults.
 const MINIMAL: &str = r#"
 name = "reference"
 workload = { model = "lstm", dataset = "constant:24" }
@@ -15,7 +15,7 @@ policy = [{ kind = "cellular" }, { kind = "late" }, { kind = "padded" }, { kind 
           { kind = "immediate" }, { kind = "dynet" }, { kind = "jit" }, { kind = "dvabatch" }, { kind = "lazy" }]
 "#;
 
-/// The reference lies in a folder with the files that it names, so that nothing depends on where tests run.
+/// The reference in a folder with the files that it names, independent of the current folder.
 struct Reference {
     folder: tempfile::TempDir,
     text: String,
@@ -95,8 +95,8 @@ fn every_known_key_is_shown() {
     }
 }
 
-/// Each block of commented keys is put in force in turn. Keys that it gives again, and those that its comment says it
-/// stands "instead of", go out.
+/// Each block of commented keys is enabled in turn. It replaces keys of the same name, and those that its comment lists
+/// after "instead of".
 #[test]
 fn commented_keys_work_too() {
     let reference = Reference::new();
@@ -133,7 +133,6 @@ fn commented_keys_work_too() {
     assert!(blocks >= 10, "only {blocks} blocks of commented keys were found");
 }
 
-/// The header of the table that a line belongs to.
 fn table_at<'a>(lines: &[&'a str], line: usize) -> &'a str {
     lines[..=line].iter().rev().find(|line| line.starts_with('[')).copied().unwrap_or_default()
 }

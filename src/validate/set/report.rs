@@ -1,4 +1,4 @@
-//! A validation for a reader, for a program, and as a file.
+//! Output of a validation: a table, JSON and a CSV file.
 
 use std::path::Path;
 
@@ -14,7 +14,6 @@ use crate::validate::ledger::{Ledger, Term};
 const HEADING: [&str; 16] =
     ["", "load", "rate", "real", "sim", "diff", "±", "", "real", "sim", "diff", "±", "", "decisions", "", "the gap"];
 
-/// The columns of the file.
 const COLUMNS: [&str; 12] = [
     "scenario",
     "policy",
@@ -30,8 +29,8 @@ const COLUMNS: [&str; 12] = [
     "in_time",
 ];
 
-/// A table with a line for each policy and load: mean latency and 99th percentile, each real, simulated, the difference in
-/// percent, the spread of the real runs, and how that stands to the bounds.
+/// A line for each policy and load with mean latency and 99th percentile: real, simulated, difference and spread of the
+/// real runs in percent, and the judgement.
 pub fn table(lines: &[Line]) -> String {
     let title = [
         "",
@@ -88,13 +87,12 @@ fn cells(line: &Line) -> Vec<String> {
     cells
 }
 
-/// The term that owns the gap, and by how much of the real mean it moves the simulated one.
+/// The term with the largest effect, and the effect in percent of the real mean.
 fn owner(ledger: &Ledger) -> String {
     let effect = |term| ledger.effect(term).map(|effect| format!("{} {:+.1} %", Term::name(term), 100.0 * effect));
     ledger.owner().and_then(effect).unwrap_or_default()
 }
 
-/// The same as one JSON array with an object for each line.
 pub fn to_json(lines: &[Line]) -> Value {
     lines.iter().map(line_to_json).collect()
 }
@@ -129,10 +127,7 @@ fn line_to_json(line: &Line) -> Value {
     })
 }
 
-/// Writes the lines as a CSV: a row for each policy, load and figure.
-///
-/// # Errors
-/// A file that can't be written.
+/// Writes a CSV with a row for each policy, load and figure.
 pub fn write_csv(path: &Path, lines: &[Line]) -> Result<()> {
     write_whole(path, |out| {
         let mut table = csv::Writer::from_writer(out);
