@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::print;
 use crate::error::{Error, Result};
-use crate::plot::{Format, Inputs, Kind, Options, draw, draw_all, missing_letters};
+use crate::plot::{Format, Inputs, KINDS, Kind, Options, draw, draw_all, missing_letters};
 use crate::units::Nanos;
 
 /// Draw figures from results
@@ -21,9 +21,7 @@ pub struct Args {
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
 
-    /// Kind of figure (repeatable): latency-throughput, p50-throughput, p99-throughput, throughput-rate, latency-rate,
-    /// goodput, queue-cdf, compute-cdf, latency-cdf, length-cdf, batch-histogram, gantt
-    #[arg(long, value_parser = |text: &str| text.parse::<Kind>())]
+    #[arg(long, value_parser = |text: &str| text.parse::<Kind>(), help = kinds(false), long_help = kinds(true))]
     pub kind: Vec<Kind>,
 
     /// Point whose requests are shown: a rate, or a folder's name such as `trace` [default: the highest rate that saturates no
@@ -70,6 +68,13 @@ pub struct Args {
     /// Draw only the first N requests of a schedule
     #[arg(long, value_name = "N")]
     pub first: Option<usize>,
+}
+
+/// The help text of --kind, with descriptions or with the names only.
+fn kinds(long: bool) -> String {
+    let name = |kind: &Kind| if long { format!("\n- {kind}: {}", kind.about) } else { kind.to_string() };
+    let names: Vec<String> = KINDS.iter().map(name).collect();
+    format!("Kind of figure (repeatable): {}", names.join(if long { "" } else { ", " }))
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,8 @@ use crate::experiment::executor::Target;
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
 use crate::papers::lab::{Lab, Study};
-use crate::papers::page;
-use crate::papers::page::Shown;
-use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
+use crate::papers::report::{self, Shown};
+use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand};
 use crate::policy::registry::Registry;
 use crate::results::{summary, table};
 use crate::scenario::Scenario;
@@ -233,6 +232,6 @@ fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Ch
         let numbers = summary.strip_prefix(out).ok().map(|path| path.display().to_string());
         shown.push(Shown { paper, exhibit, pictures, text, numbers });
     }
-    let page = page::html(&shown, checked);
+    let page = report::html(&shown, checked);
     write_whole(&out.join("index.html"), |file| file.write_all(page.as_bytes()))
 }

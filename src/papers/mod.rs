@@ -12,7 +12,6 @@ mod grnn;
 pub mod jit;
 pub mod lab;
 mod late;
-pub mod page;
 pub mod report;
 pub mod verdict;
 

@@ -109,7 +109,11 @@ impl Bars {
         });
         let (label, ticks) = (self.across.clone(), ticks.collect());
         let x = Axis { label, spread: Spread::Bins, low: -0.5, high: count as f64 - 0.5, ticks };
-        (field.name.clone(), x, Axis::linear_to_tick(&self.value, 0.0, highest, 4))
+        (
+            field.name.clone(),
+            x,
+            Axis::linear_to_tick(&self.value, 0.0, highest, if self.fields.len() > 1 { 4 } else { 5 }),
+        )
     }
 }
 

@@ -121,8 +121,12 @@ pub fn lay_out(frame: &Frame<'_>, contents: Vec<(String, Axis, Axis)>) -> (Canva
 
 /// How far the last label of a horizontal axis may reach beyond its right end.
 pub fn overhang(x: &Axis) -> f64 {
-    let last = x.labels().next_back().filter(|_| x.spread != Spread::Bins);
-    last.map_or(0.0, |label| text_width(label, SMALL) / 2.0).max(4.0)
+    let half = x.labels().next_back().map_or(0.0, |label| text_width(label, SMALL) / 2.0);
+    match x.spread {
+        // The label of the last bin stands half a bin before the end.
+        Spread::Bins => (half - 190.0 / (x.high - x.low)).max(0.0),
+        Spread::Linear | Spread::Log => half.max(4.0),
+    }
 }
 
 /// Writes the label of the horizontal axis below an area, moved if it would stick out of the figure.

@@ -97,7 +97,7 @@ fn mistakes_are_named() {
     assert!(left.into_iter().all(|name| !name.to_string_lossy().contains("taken.csv") || name == "taken.csv"));
 }
 
-/// A scenario on persistent kernels alone; what takes no part in it is left out.
+/// A scenario that uses only persistent kernels.
 const SCENARIO: &str = r#"name = "t"
 [workload]
 model = "lstm"
@@ -226,7 +226,7 @@ fn measuring_takes_a_gpu_and_a_name_for_the_file() {
     assert!(!host.desk.path("mine.toml").exists());
 }
 
-/// What a tuner on Host CUDA left behind, by column.
+/// The rows that a tuner wrote on Host CUDA, by column.
 fn rows(host: &Host, name: &str) -> Vec<std::collections::HashMap<String, String>> {
     csv::Reader::from_path(host.desk.path(name)).unwrap().deserialize().map(|row| row.unwrap()).collect()
 }
@@ -291,7 +291,7 @@ fn a_mapping_or_a_file_that_can_t_be_is_told_before_anything_is_measured() {
     assert!(ran.code == Some(2) && ran.stderr.contains("four whole numbers above 0"), "{ran:?}");
 }
 
-/// Times that nobody has measured: round numbers, on a GPU that does not exist.
+/// Invented times: round numbers, on a GPU that does not exist.
 const MADE_UP: &str = include_str!("../data/grnn-made-up.csv");
 
 #[test]

@@ -47,7 +47,7 @@ fn mistakes_are_named() {
     for (words, message) in [
         (&["none.txt"][..], "none.txt: cannot be read"),
         (&["trees.txt"], "trees.txt: line 2: node 1 has parent 3, but the tree has 2 nodes"),
-        (&["odd.txt", "--pairs"], "odd.txt: holds 1 trees, which are no pairs"),
+        (&["odd.txt", "--pairs"], "odd.txt: holds 1 trees, an odd number"),
         (&["odd.txt", "--order", "order.csv"], "order.csv: line 2: tree: \"7\" is not a whole number from 0 to 0"),
     ] {
         let ran = desk.run(&[&["jit", "count"], words].concat());

@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::desk::{Desk, Ran, program};
 
-/// The claims of kind exact, sim and input of the five papers, JIT's of kind magnitude and cpu, and GRNN's of kind cuda, in the order of the list
-/// of all claims that the project keeps.
+/// All claims and their kinds, in the papers' order.
 const CLAIMS: [(&str, &str); 61] = [
     ("bm-fig5-graph", "exact"),
     ("bm-fig5-cell", "exact"),
@@ -73,7 +72,7 @@ const CLAIMS: [(&str, &str); 61] = [
     ("grnn-crossover", "exact"),
 ];
 
-/// Runs the command where the shipped scenarios are; results go to the desk, and no data is at hand but what is named.
+/// Runs the command on the shipped scenarios; results go to the desk. No data folder is set.
 fn reproduce(desk: &Desk, words: &str) -> Ran {
     Ran::from(command(desk, words).output().unwrap())
 }
@@ -143,7 +142,7 @@ fn a_figure_is_drawn_with_its_claims() {
     assert_eq!(json["claims"].as_array().unwrap().len(), 2);
 }
 
-/// A figure of several runs: figure 3 of DVABatch, whose means are exact.
+/// A figure of several runs, whose means are exact.
 #[test]
 fn a_study_has_its_schedules_its_numbers_and_its_claims() {
     let desk = Desk::new();
@@ -161,7 +160,7 @@ fn a_study_has_its_schedules_its_numbers_and_its_claims() {
     reproduce(&desk, "dvabatch fig3 --scenarios nowhere").failed(2, "nowhere/dvabatch/case1.toml");
 }
 
-/// A table that the model gives: numbers for a reader and for a program, a picture, claims that hold and claims that wait for a GPU.
+/// A table of the model: numbers as text and as JSON, a picture, and claims that hold or that need a GPU.
 #[test]
 fn a_table_of_the_model_is_shown_beside_the_papers() {
     let desk = Desk::new();
@@ -206,7 +205,7 @@ fn table_1_is_counted_where_its_trees_are() {
     assert_eq!(json["claims"][3]["verdict"], "off");
 }
 
-/// Whoever names a folder wants the table counted, so that a folder without its files is a mistake.
+/// A folder that the user names must have its files.
 #[test]
 fn a_folder_of_data_without_its_files_is_refused() {
     let desk = Desk::new();

@@ -1,8 +1,7 @@
 //! Checks of DVABatch's claims.
 
-use super::latency::{PAIRS, SPLIT};
+use super::loads::{PAIRS, SPLIT, STAGES};
 use super::operators::PLAIN;
-use super::peaks::STAGES;
 use super::{DELAY, DVA, LOADS, NETWORKS, ZERO};
 use crate::error::Result;
 use crate::papers::{Check, Findings, Verdict};

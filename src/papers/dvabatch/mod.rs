@@ -1,9 +1,8 @@
 //! DVABatch (*DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for Efficient Processing of DNN Services on GPUs*, ATC 2022).
 
 mod claims;
-mod latency;
+mod loads;
 mod operators;
-mod peaks;
 
 pub(super) use claims::CHECKS;
 
@@ -39,14 +38,14 @@ pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
         "fig3" => operators::cases(lab),
         "fig5" => operators::products(lab),
         "fig6" => operators::unet(lab),
-        "fig14" => latency::by_load("fig14", lab),
-        "fig15" => peaks::stepping(lab),
-        "fig16" => latency::tails(lab),
-        "fig17" => peaks::by_task(lab),
-        "fig18" => latency::split_alone(lab),
-        "fig19" => latency::by_pairs(lab),
-        "fig20" => peaks::by_stages(lab),
-        "fig21" => latency::one_client(lab),
+        "fig14" => loads::by_load("fig14", lab),
+        "fig15" => loads::stepping(lab),
+        "fig16" => loads::tails(lab),
+        "fig17" => loads::by_task(lab),
+        "fig18" => loads::split_alone(lab),
+        "fig19" => loads::by_pairs(lab),
+        "fig20" => loads::by_stages(lab),
+        "fig21" => loads::one_client(lab),
         _ => Err(Error::failed(format!("{name} is not a study"))),
     }
 }

@@ -46,7 +46,7 @@ pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
     Ok(Study {
         bars: drawings,
         note: format!(
-            "The model's times are lines fitted to this table (docs/GRNN.md): what they miss, the lines miss.\n{}",
+            "The model's times are lines fitted to this table (docs/GRNN.md): their errors are those of the lines.\n{}",
             of_columns(own, OF_ALL, "The column \"this GPU\" is")
         ),
         ..Study::default()
@@ -87,7 +87,7 @@ pub fn mappings(model: &Model, own: Option<&Measured>) -> Result<Study> {
             bars("Latency (ms)", both().into_iter().chain([own_time]).collect(), times),
         ],
         note: format!(
-            "The paper cuts the digits of costs off. Latencies show what the model is not for: it ranks.\n{}",
+            "The paper cuts the digits of costs off. The model ranks mappings; it does not predict latencies.\n{}",
             of_columns(own, "ranks are those on that GPU.", "The column \"this GPU\" is")
         ),
         ..Study::default()
@@ -128,7 +128,7 @@ fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
     }
 }
 
-fn alone(bars: Bars, note: String) -> Study {
+fn single(bars: Bars, note: String) -> Study {
     with(bars, None, note)
 }
 
@@ -247,7 +247,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
             own.note(OF_GRNN)
         ),
     };
-    Ok(alone(bars, note + &of_own))
+    Ok(single(bars, note + &of_own))
 }
 
 /// Figure 14.
@@ -263,15 +263,15 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
          for the median. ",
     );
     let Some(own) = own else {
-        note += "Here are costs alone: nothing was measured.\n";
-        return Ok(alone(costs, note));
+        note += "Only costs are shown: nothing was measured.\n";
+        return Ok(single(costs, note));
     };
     let regret = |w: usize, b: usize| own.regret(size(Cell::Lstm, w, b));
     let run = (0..9).filter_map(|place| regret(place / 3, place % 3)).map(|regret| regret.run);
     let run: Vec<String> = run.map(|count| count.to_string()).collect();
     note += &match run.is_empty() {
         true => format!(
-            "Here are costs alone: {} has no mappings of an LSTM that were drawn beside the first (batchlab grnn tune --all).\n",
+            "Only costs are shown: {} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n",
             own.file().display()
         ),
         false => format!(
@@ -282,7 +282,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
         ),
     };
     if run.is_empty() {
-        return Ok(alone(costs, note));
+        return Ok(single(costs, note));
     }
     let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
     let series = ["first".into(), format!("best of first {FIRST}"), "median".into(), "slowest".into()];

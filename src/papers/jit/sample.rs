@@ -26,7 +26,10 @@ impl Samples {
             return Err(Error::input("holds no trees"));
         }
         if pairs && trees.len() % 2 == 1 {
-            return Err(Error::input(format!("holds {} trees, which are no pairs; leave out --pairs", trees.len())));
+            return Err(Error::input(format!(
+                "holds {} trees, an odd number, which can't be pairs; leave out --pairs",
+                trees.len()
+            )));
         }
         Ok(Samples { trees, pairs })
     }
@@ -150,7 +153,7 @@ mod tests {
     #[test]
     fn what_is_no_sample_is_named() {
         for (text, message) in [
-            ("0\n0\n0\n", "holds 3 trees, which are no pairs; leave out --pairs"),
+            ("0\n0\n0\n", "holds 3 trees, an odd number, which can't be pairs; leave out --pairs"),
             ("3 3 0\n3 3\n", "line 2: node 1 has parent 3, but the tree has 2 nodes"),
             ("id,arrival_ns,shape\n0,0,chain:3\n", "request 0 is chain:3, and no tree"),
             ("", "holds no trees"),
