@@ -35,10 +35,6 @@ __device__ __forceinline__ float updated(float h, float z, float n) {
 // r, z, n. `hidden`, [steps + 1, batch, HIDDEN], has the h that the sequences begin with in front; each step writes its own behind that of the step
 // before, so that no address is written twice. A sequence that is over keeps its state. `exchanged` is for what blocks tell each
 // other beside states. `arrived` has a zero for each row of the grid, and has it again in the end.
-#define ARGUMENTS                                                                                                       \
-  u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,                              \
-      const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived
-
 #if SYNCHRONISATIONS == 2
 
 // For the candidates there is half as much to do. Groups have half as many outputs, or two of them get together over what each
@@ -49,7 +45,8 @@ constexpr u32 CANDIDATES = PAIRS ? OUTPUTS : (OUTPUTS + 1) / 2;
 constexpr u32 LANES = PAIRS ? 2 * GROUP_SIZE : GROUP_SIZE;
 
 // `exchanged` has what the reset gates leave of the states, [batch, HIDDEN].
-PERSISTENT persistent_gru(ARGUMENTS) {
+PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
+                          const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived) {
   LAUNCH_SHARED(float, tile);
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER], or without the last.
   float *products = tile + TILE_HEIGHT * STRIDE;
@@ -203,7 +200,8 @@ struct Resets {
 
 // `exchanged` has the sums of two steps, [2, batch, COLUMNS, HIDDEN]: when a block writes those of a step, all others have
 // signalled behind their reading of those of the step before the last.
-PERSISTENT persistent_gru(ARGUMENTS) {
+PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
+                          const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived) {
   LAUNCH_SHARED(float, tile);
   float *reset_tile = tile + TILE_HEIGHT * STRIDE;
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER]

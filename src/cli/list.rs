@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Format, print};
-use crate::backend::cuda::gpu::about::{About, Libraries, Library, of_driver};
+use crate::backend::cuda::gpu::driver::{About, Libraries, Library, of_driver};
 use crate::backend::cuda::gpu::libraries;
 use crate::error::Result;
 use crate::policy::registry::Registry;

@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 
 use super::executor::{Abilities, Executor, Loaded, Simulation, Simulator};
 use crate::backend::cpu::{self, StepTime};
-use crate::backend::cuda::gpu::about::{Libraries, Library};
+use crate::backend::cuda::gpu::driver::{Libraries, Library};
 use crate::backend::cuda::gpu::{Gpus, libraries};
 use crate::backend::cuda::{self, Options};
 use crate::backend::{Backend, sim};

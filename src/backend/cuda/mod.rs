@@ -5,21 +5,17 @@
 //! the device runs on by itself; the host looks at a word of its own memory to see how far it has come (BatchMaker, section
 //! 4.3). What GPUs do is behind the trait [`Device`].
 
-mod cells;
 pub mod device;
 #[allow(unsafe_code)]
 pub mod gpu;
 mod kept;
 mod plans;
 mod queued;
-mod rows;
-mod sequences;
 mod slots;
 mod states;
 mod streams;
 #[cfg(test)]
 mod tests;
-mod whole;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,10 +24,9 @@ use std::sync::Arc;
 use std::thread::{sleep, yield_now};
 use std::time::{Duration, Instant};
 
-use self::cells::Cell;
-pub use self::cells::check;
 use self::device::{Device, Fault, Shape, Stream};
-use self::kept::Kept;
+pub use self::kept::check;
+use self::kept::{Cell, Kept};
 use self::plans::Plans;
 use self::queued::Queued;
 use self::slots::Pools;
@@ -118,7 +113,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         options: &Options,
         room: usize,
     ) -> Result<Cuda<'d, D>> {
-        let cells = cells::of(&network);
+        let cells = kept::cells(&network);
         let (kept, needs) = Kept::new(&options.keep, &requests.graphs, &network, &cells)?;
         device.begin(workers, &needs).map_err(Error::failed)?;
         let pools = Pools::new((0..workers as u16).map(|worker| device.slots(WorkerId(worker))));
@@ -227,11 +222,11 @@ impl<'d, D: Device> Cuda<'d, D> {
         }
         let now = self.now();
         while let Some((in_flight, start)) = self.streams.complete(now) {
-            let InFlight { task, members, ends, migrated, .. } = in_flight;
-            for &request in &ends {
+            let InFlight { task, members, outcome, .. } = in_flight;
+            for &request in &outcome.ends {
                 self.states.finish(request, self.device);
             }
-            self.streams.recycle(ends, migrated);
+            self.streams.recycle(outcome);
             self.spare.push(members);
             self.due.push(Reverse((now, task, start)));
         }

@@ -1,74 +1,80 @@
-//! How a task of nodes, or of parts of requests, is queued: what its rows need, the launches, and what is fetched behind them.
+//! Queuing of tasks: the gathers, the launches and the copies of each kind of task.
 
 use super::device::{Batch, Device, Fault, HostPlace, Plan, Shape, Slot};
-use super::rows::Member;
-use super::states::{Gathering, Launch, Migration, States};
-use super::streams::{InFlight, Migrated, StreamKey};
+use super::slots::{Gathering, Launch, Migration};
+use super::states::States;
+use super::streams::{InFlight, Member, Outcome, StreamKey};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
 use crate::backend::shared;
 use crate::task::{MemberList, NodeRef, Part, Step};
-use crate::units::{CellId, RequestId, WorkerId};
+use crate::units::{CellId, NodeId, RequestId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
 
-/// What is used while a task is queued, kept for its memory.
+/// Working memory of a task that is being queued, kept between tasks.
 #[derive(Debug, Default)]
 pub struct Queued {
     /// Counts the launches of the run.
     launches: u64,
-    pub(super) batch: Gathering,
-    /// States to be fetched behind the launch, and their places on the host.
-    fetches: Vec<(Slot, HostPlace)>,
-    /// Nodes of requests that have failed, which are in no row.
-    pub(super) dropped: Vec<NodeRef>,
-    /// The nodes that a task of whole requests can run.
-    pub(super) list: ReadyList,
-    /// Those of one of its steps, or those that a task of parts runs at once.
-    pub(super) nodes: Vec<NodeRef>,
-    /// The requests of a task that are run as parts, from their first node to their last.
-    pub(super) parts: Vec<Part>,
+    batch: Gathering,
+    /// States to copy after the launch, and their places on the host.
+    copies: Vec<(Slot, HostPlace)>,
+    /// Nodes of failed requests, which have no row.
+    dropped: Vec<NodeRef>,
+    /// The nodes of a task of whole requests that are ready.
+    list: ReadyList,
+    /// The nodes of one launch.
+    nodes: Vec<NodeRef>,
+    parts: Vec<Part>,
 }
 
 impl Queued {
-    /// A row has come to its last node: notes what is to be fetched of it, and whether its request ends.
-    pub(super) fn note_last(&mut self, row: &Member, states: &States, ends: &mut Vec<RequestId>) {
-        self.fetches.extend(states.wanted(row));
+    /// A row has reached its last node: notes the state to copy, if it is kept, and whether the request ends.
+    fn note_last(&mut self, row: &Member, states: &States, ends: &mut Vec<RequestId>) {
+        self.copies.extend(states.wanted(row));
         ends.extend(row.has_ended().then_some(row.request));
     }
 }
 
-/// The batch that a launch runs.
+/// The size of one launch.
 #[derive(Clone, Copy)]
-pub(super) struct Size {
-    pub cell: CellId,
+struct Size {
+    cell: CellId,
     /// The rows, padding included.
-    pub rows: u32,
-    /// The tokens that the policy pads it to, for operators that have a size.
-    pub tokens: u32,
+    rows: u32,
+    /// The tokens to which the policy pads it, for operators that have a size.
+    tokens: u32,
     /// The steps that a persistent kernel runs; 0 for a launch of the cell.
-    pub steps: u32,
-    /// The launch signals.
-    pub signals: bool,
+    steps: u32,
+    signals: bool,
 }
 
 impl Size {
-    /// That of one run of a step.
-    pub(super) fn of(step: &Step, signals: bool) -> Size {
+    fn of(step: &Step, signals: bool) -> Size {
         Size { cell: step.cell, rows: step.batch, tokens: step.input, steps: 0, signals }
     }
 }
 
 impl<D: Device> Cuda<'_, D> {
-    /// Queues a task on a stream. If it fails, some of it may be queued.
+    /// Queues a task on a stream. After a fault, part of it may be queued.
     pub(super) fn queue(&mut self, id: StreamKey, steps: &[Step], in_flight: &mut InFlight) -> Result<(), Fault> {
-        self.queued.fetches.clear();
-        match (&in_flight.members, steps) {
-            _ if self.runs_sequences(&in_flight.members, steps) => self.queue_sequences(id, steps, in_flight)?,
-            (MemberList::Requests(_), steps) => self.queue_whole(id, steps, in_flight)?,
+        self.queued.copies.clear();
+        let InFlight { members, outcome, .. } = in_flight;
+        match (members, steps) {
+            (members, steps) if self.runs_sequences(members, steps) => self.queue_sequences(id, steps, outcome)?,
+            (MemberList::Requests(requests), steps) => self.queue_whole(id, steps, requests, outcome)?,
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
-                self.queue_nodes(id, step, in_flight)?;
+                let launched = self.queue_batch(id, Size::of(step, true), nodes, outcome)?;
+                if launched {
+                    self.streams.counted(id);
+                }
+                // If all requests of the batch have failed, no launch signals.
+                if !launched || !self.queued.copies.is_empty() {
+                    self.copy_and_signal(id)?;
+                }
             }
             (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => {
-                self.queue_parts(id, steps, in_flight)?
+                self.queue_parts(id, steps, list, outcome)?;
             }
             (members, _) => {
                 members.requests().for_each(|request| self.states.fail(request, shared::NOT_ONE_BATCH.to_string()));
@@ -78,27 +84,22 @@ impl<D: Device> Cuda<'_, D> {
         self.streams.record(id, self.device)
     }
 
-    fn queue_nodes(&mut self, id: StreamKey, step: &Step, in_flight: &mut InFlight) -> Result<(), Fault> {
-        let InFlight { members: MemberList::Nodes(nodes), ends, migrated, .. } = in_flight else { return Ok(()) };
-        let launched = self.queue_batch(id, Size::of(step, true), nodes, ends, migrated)?;
-        if launched {
-            self.streams.counted(id);
-        }
-        // A batch all of whose requests have failed has nothing to run.
-        if launched && self.queued.fetches.is_empty() { Ok(()) } else { self.fetch_and_signal(id) }
-    }
-
-    /// Queues parts of requests, node behind node. Rows of parts that have ended are padding.
-    fn queue_parts(&mut self, id: StreamKey, steps: &[Step], in_flight: &mut InFlight) -> Result<(), Fault> {
-        let InFlight { members: MemberList::Parts(list), ends, migrated, .. } = in_flight else { return Ok(()) };
+    /// Queues parts of requests node by node. Rows of parts that have ended become padding.
+    fn queue_parts(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        list: &[Part],
+        outcome: &mut Outcome,
+    ) -> Result<(), Fault> {
         let mut nodes = std::mem::take(&mut self.queued.nodes);
         let mut queued = Ok(());
         for place in 0..shared::longest_part(list) {
             queued = match shared::part_nodes(list, place, steps, self.states.graphs(), &mut nodes) {
                 Ok(step) => self
-                    .queue_batch(id, Size::of(&step, false), &nodes, ends, migrated)
-                    // The node behind this one writes to the slot that is fetched.
-                    .and_then(|_| self.fetch(id)),
+                    .queue_batch(id, Size::of(&step, false), &nodes, outcome)
+                    // The next node overwrites the slot that is copied.
+                    .and_then(|_| self.copy(id)),
                 Err(reason) => {
                     nodes.iter().for_each(|at| self.states.fail(at.request, reason.clone()));
                     Ok(())
@@ -110,18 +111,17 @@ impl<D: Device> Cuda<'_, D> {
         }
         self.queued.nodes = nodes;
         queued?;
-        self.fetch_and_signal(id)
+        self.copy_and_signal(id)
     }
 
-    /// Queues one launch over these nodes, which goes on from the rows of the one before if they are the next of these. Notes what is
-    /// to be fetched behind it and which requests end. Says whether there was anything to launch.
+    /// Queues one launch over these nodes. Continues from the rows of the launch before if these nodes are the next of
+    /// all of them; gathers otherwise. Returns whether there was anything to launch.
     fn queue_batch(
         &mut self,
         id: StreamKey,
         size: Size,
         nodes: &[NodeRef],
-        ends: &mut Vec<RequestId>,
-        migrated: &mut Migrated,
+        outcome: &mut Outcome,
     ) -> Result<bool, Fault> {
         let launch = self.next_launch(id);
         let rows = self.streams.rows(id, size.cell);
@@ -139,31 +139,30 @@ impl<D: Device> Cuda<'_, D> {
                     self.wait_for_uses(id)?;
                     return Ok(false);
                 }
-                self.gather(id, size, migrated)?
+                self.gather(id, size, outcome)?
             }
         };
         self.device.launch(plan)?;
         let Cuda { states, streams, queued, .. } = self;
         states.vacate(&mut queued.batch);
         for row in streams.rows(id, size.cell).members().iter().filter(|row| row.node == row.last) {
-            queued.note_last(row, states, ends);
+            queued.note_last(row, states, &mut outcome.ends);
         }
         Ok(true)
     }
 
-    /// The launch that is queued next, on this stream.
-    pub(super) fn next_launch(&mut self, id: StreamKey) -> Launch {
+    fn next_launch(&mut self, id: StreamKey) -> Launch {
         self.queued.launches += 1;
         self.last_launch(id)
     }
 
-    /// The launch that was queued last, on this stream.
-    pub(super) fn last_launch(&self, id: StreamKey) -> Launch {
-        Launch { number: self.queued.launches, worker: self.streams.stream(id).worker, used: self.streams.next_use(id) }
+    fn last_launch(&self, id: StreamKey) -> Launch {
+        let worker = self.streams.stream(id).worker;
+        Launch { number: self.queued.launches, worker, used: self.streams.next_use(id) }
     }
 
-    /// Makes up the rows of these nodes. A node that can't run makes its request fail and has no row.
-    pub(super) fn take(&mut self, id: StreamKey, cell: CellId, launch: &Launch, nodes: &[NodeRef]) {
+    /// Makes a row for each of these nodes. A node that can't run makes its request fail and has no row.
+    fn take(&mut self, id: StreamKey, cell: CellId, launch: &Launch, nodes: &[NodeRef]) {
         let Cuda { states, streams, queued: Queued { batch, dropped, .. }, .. } = self;
         let rows = streams.rows(id, cell);
         rows.clear();
@@ -180,22 +179,22 @@ impl<D: Device> Cuda<'_, D> {
         }
     }
 
-    /// Queues that the stream goes on behind those who used the batch's slots before, also where rows or the launch come to nothing:
-    /// for whoever gives these slots back, the stream's signal stands for all of their uses.
+    /// Makes the stream wait for the earlier uses of the batch's slots, even if there is nothing to launch: when a slot is
+    /// returned, the stream's signal stands for all of its uses.
     pub(super) fn wait_for_uses(&mut self, id: StreamKey) -> Result<(), Fault> {
-        while let Some(&used) = self.queued.batch.behind.last() {
+        while let Some(&used) = self.queued.batch.waits.last() {
             if let Err(fault) = self.streams.order(id, used, self.device) {
-                // What a lost worker had done by then is over; who waits for the rest of it fails when it is written off.
+                // Work that a lost worker had finished stays valid; requests that need the rest fail when it is written off.
                 let other = self.streams.stream(used.stream).worker;
                 self.blame(other, id, fault)?;
             }
-            self.queued.batch.behind.pop();
+            self.queued.batch.waits.pop();
         }
         Ok(())
     }
 
-    /// Finds out whether a stream could not be given something to do because another worker is lost, which is none of its own
-    /// worker's fault.
+    /// Checks whether a fault of a stream was caused by the loss of another worker. If so, notes that loss and clears the
+    /// stream's own worker.
     fn blame(&mut self, other: WorkerId, id: StreamKey, fault: Fault) -> Result<(), Fault> {
         if other == self.streams.stream(id).worker {
             return Err(fault);
@@ -206,27 +205,23 @@ impl<D: Device> Cuda<'_, D> {
         Ok(())
     }
 
-    /// Queues that the rows are brought together.
-    pub(super) fn gather(&mut self, id: StreamKey, size: Size, migrated: &mut Migrated) -> Result<Plan, Fault> {
+    /// Queues the gather of the rows that were [taken](Cuda::take).
+    fn gather(&mut self, id: StreamKey, size: Size, outcome: &mut Outcome) -> Result<Plan, Fault> {
         self.wait_for_uses(id)?;
         let Cuda { device, cells, streams, plans, queued: Queued { batch, .. }, .. } = self;
-        let stream = streams.stream(id);
-        let inputs = if cells[size.cell.index()].counts_inputs {
-            plans::rounded(batch.inputs.len() as u32, size.rows)
-        } else {
-            0
-        };
-        let tokens = match cells[size.cell.index()].sized {
+        let (stream, kind) = (streams.stream(id), cells[size.cell.index()]);
+        let inputs = if kind.counts_inputs { plans::rounded(batch.inputs.len() as u32, size.rows) } else { 0 };
+        let tokens = match kind.sized {
             true => batch.rows.iter().map(|row| row.tokens).fold(size.tokens.max(1), u32::max),
             false => 0,
         };
         let Size { cell, rows, steps, signals, .. } = size;
         let shape = Shape { stream, cell, rows, inputs, tokens, steps, signals };
-        streams.rows(id, size.cell).gathered(shape);
+        streams.rows(id, cell).gathered(shape);
         let plan = plans.get(shape, *device)?;
         for place in 0..self.queued.batch.migrations.len() {
             let Migration { request, from, to } = self.queued.batch.migrations[place];
-            migrated.push((from.0, request));
+            outcome.migrated.push((from.0, request));
             if let Err(fault) = self.device.copy_peer(from, (stream, to)) {
                 self.blame(from.0, id, fault)?;
             }
@@ -236,17 +231,193 @@ impl<D: Device> Cuda<'_, D> {
         Ok(plan)
     }
 
-    /// Queues that the states are fetched that are wanted.
-    pub(super) fn fetch(&mut self, id: StreamKey) -> Result<(), Fault> {
+    /// Queues the copies of the noted states to the host.
+    fn copy(&mut self, id: StreamKey) -> Result<(), Fault> {
         let stream = self.streams.stream(id);
-        self.queued.fetches.drain(..).try_for_each(|(slot, place)| self.device.copy_to_host(stream, slot, place))
+        self.queued.copies.drain(..).try_for_each(|(slot, place)| self.device.copy_to_host(stream, slot, place))
     }
 
-    /// The same, and a signal behind that.
-    pub(super) fn fetch_and_signal(&mut self, id: StreamKey) -> Result<(), Fault> {
-        self.fetch(id)?;
+    fn copy_and_signal(&mut self, id: StreamKey) -> Result<(), Fault> {
+        self.copy(id)?;
         self.device.signal(self.streams.stream(id))?;
         self.streams.counted(id);
         Ok(())
     }
+
+    /// Queues all nodes of whole requests, with one signal at the end. Requests whose nodes the steps do not cover fail.
+    fn queue_whole(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        requests: &[RequestId],
+        outcome: &mut Outcome,
+    ) -> Result<(), Fault> {
+        self.streams.clear_rows(id);
+        self.queued.list.begin(requests, self.states.graphs());
+        let cells = self.cells.len();
+        for step in steps.iter().filter(|step| step.batch > 0 && step.cell.index() < cells) {
+            for _ in 0..step.times {
+                self.queue_step(id, step, outcome)?;
+            }
+        }
+        for cell in 0..self.cells.len() as u16 {
+            self.dismiss(id, CellId(cell));
+        }
+        requests.iter().for_each(|request| self.states.expect_done(*request));
+        self.streams.clear_rows(id);
+        self.copy_and_signal(id)
+    }
+
+    /// Queues one run of a step. Rows stay in place as long as no node is ready to join them; ended rows stay as padding
+    /// while the step keeps its size.
+    fn queue_step(&mut self, id: StreamKey, step: &Step, outcome: &mut Outcome) -> Result<(), Fault> {
+        let size = Size::of(step, false);
+        let rows = self.streams.rows(id, size.cell);
+        let stay = rows.shape().filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
+        let plan = if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
+            rows.go_on();
+            self.queued.dropped.clear();
+            plan
+        } else {
+            self.dismiss(id, size.cell);
+            let mut nodes = std::mem::take(&mut self.queued.nodes);
+            nodes.clear();
+            self.queued.list.take(size.cell, size.rows as usize, &mut nodes);
+            let launch = self.next_launch(id);
+            self.take(id, size.cell, &launch, &nodes);
+            self.queued.nodes = nodes;
+            self.gather(id, size, outcome)?
+        };
+        self.device.launch(plan)?;
+        self.states.vacate(&mut self.queued.batch);
+        self.drop_ended(id, size.cell, outcome);
+        // The next operator of a listed network overwrites the slot that is copied.
+        self.copy(id)
+    }
+
+    /// Turns the rows that have reached their last node into padding, and makes their successors ready.
+    fn drop_ended(&mut self, id: StreamKey, cell: CellId, outcome: &mut Outcome) {
+        let launch = self.last_launch(id);
+        let Cuda { states, streams, queued, .. } = self;
+        streams.rows(id, cell).drop_ended(|row| {
+            states.advance(row.at(), &launch);
+            queued.note_last(row, states, &mut outcome.ends);
+            queued.list.ran(row.at(), states.graphs());
+        });
+        // A node without a row delays no other: its successors have no row either.
+        let Queued { dropped, list, .. } = queued;
+        for at in dropped.drain(..) {
+            list.ran(at, states.graphs());
+        }
+    }
+
+    /// Dissolves the rows of a cell type, and makes their successors ready.
+    fn dismiss(&mut self, id: StreamKey, cell: CellId) {
+        let launch = self.last_launch(id);
+        let Cuda { states, streams, queued, .. } = self;
+        let rows = streams.rows(id, cell);
+        for row in rows.members() {
+            states.advance(row.at(), &launch);
+            queued.list.ran(row.at(), states.graphs());
+        }
+        rows.clear();
+    }
+
+    /// Whether a task runs in persistent kernels: the device has them, the task consists of whole requests or parts, and
+    /// its steps cover them in order. Leaves its parts in [`Queued`].
+    fn runs_sequences(&mut self, members: &MemberList, steps: &[Step]) -> bool {
+        let graphs = self.states.graphs();
+        let parts = &mut self.queued.parts;
+        parts.clear();
+        match members {
+            MemberList::Nodes(_) => return false,
+            _ if self.device.most_steps(1) == 0 => return false,
+            MemberList::Parts(list) => parts.extend_from_slice(list),
+            MemberList::Requests(requests) => parts.extend(requests.iter().map(|request| {
+                let to = NodeId(graphs[request.index()].nodes() as u32);
+                Part { request: *request, from: NodeId(0), to }
+            })),
+        }
+        let Some(&Step { cell, .. }) = steps.first() else { return false };
+        let mut from = 0;
+        for step in steps {
+            let rows = parts.iter().filter(|part| from < shared::part_length(part)).count();
+            if step.cell != cell || rows > step.batch as usize {
+                return false;
+            }
+            from += step.times as usize;
+        }
+        // Whole requests may be padded; a task of parts has exactly the steps of the longest.
+        let longest = shared::longest_part(parts);
+        let covered = if let MemberList::Parts(_) = members { longest == from } else { longest <= from };
+        covered && parts.iter().all(|part| is_of_one_chain(part, cell, graphs))
+    }
+
+    /// Queues the parts that [`Cuda::runs_sequences`] has left: each step (that is, a number of runs of the cell) is one
+    /// launch over the chains that are still in it, or several if it has too many runs for one.
+    fn queue_sequences(&mut self, id: StreamKey, steps: &[Step], outcome: &mut Outcome) -> Result<(), Fault> {
+        let list = std::mem::take(&mut self.queued.parts);
+        let mut queued = Ok(());
+        let mut from = 0;
+        for step in steps {
+            let end = from + step.times;
+            while queued.is_ok() && from < end {
+                let run = self.device.most_steps(step.batch).clamp(1, end - from);
+                let size = Size { steps: run, ..Size::of(step, false) };
+                queued = self.queue_sequence(id, size, &list, from, outcome);
+                from += run;
+            }
+        }
+        self.queued.parts = list;
+        self.streams.clear_rows(id);
+        queued?;
+        self.copy_and_signal(id)
+    }
+
+    /// Queues one launch: of each part the next `size.steps` nodes from place `from` on.
+    fn queue_sequence(
+        &mut self,
+        id: StreamKey,
+        size: Size,
+        list: &[Part],
+        from: u32,
+        outcome: &mut Outcome,
+    ) -> Result<(), Fault> {
+        let mut nodes = std::mem::take(&mut self.queued.nodes);
+        nodes.clear();
+        let left = list.iter().filter(|part| (from as usize) < shared::part_length(part));
+        nodes.extend(left.map(|part| NodeRef { request: part.request, node: NodeId(part.from.0 + from) }));
+        let launch = self.next_launch(id);
+        self.take(id, size.cell, &launch, &nodes);
+        self.queued.nodes = nodes;
+        let rows = &mut self.queued.batch.rows;
+        if rows.is_empty() {
+            return self.wait_for_uses(id);
+        }
+        // Rows are in the order of the parts, without those whose requests have failed.
+        let mut of_rows = list.iter();
+        for row in rows.iter_mut() {
+            let part = of_rows.find(|part| part.request == row.request).expect("each row belongs to a part");
+            row.last = part.to.0.min(row.node + size.steps) - 1;
+        }
+        let plan = self.gather(id, size, outcome)?;
+        self.device.launch(plan)?;
+        let Cuda { states, streams, queued, .. } = self;
+        states.vacate(&mut queued.batch);
+        let rows = streams.rows(id, size.cell);
+        rows.go_to(queued.batch.rows.iter().map(|row| row.last));
+        for row in rows.members() {
+            states.advance(row.at(), &launch);
+            if row.node == row.last {
+                queued.note_last(row, states, &mut outcome.ends);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the nodes of a part follow each other in one chain of this cell.
+fn is_of_one_chain(part: &Part, cell: CellId, graphs: &[CellGraph]) -> bool {
+    let place = shared::find_node(&graphs[part.request.index()], part.from);
+    place.is_some_and(|(found, place)| found == cell && part.to.0 <= place.run_end.0 + 1)
 }

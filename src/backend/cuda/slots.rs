@@ -1,20 +1,25 @@
-//! The states' places on the GPUs: a pool for each worker.
+//! The slots of the GPUs' pools, and the slots that each request holds.
 //!
-//! A slot that is vacant is clean: whatever was queued on it is done, and whether numbers in it were none has been asked. So
-//! a request that takes one need not wait for anybody, and is blamed for nobody else's numbers.
+//! A free slot has no queued work, and its non-finite flag has been read and cleared. So a request that takes one need not
+//! wait, and a NaN is never attributed to the wrong request.
 
-use super::device::Slot;
-use crate::units::WorkerId;
+use smallvec::SmallVec;
+
+use super::device::{Device, Row, Slot};
+use super::streams::Use;
+use crate::backend::shared::{in_order, run_before, run_twice};
+use crate::task::NodeRef;
+use crate::units::{NodeId, RequestId, WorkerId};
+use crate::workload::cell_graph::Graph;
 
 /// The pool of a worker.
 #[derive(Debug)]
 struct Pool {
-    vacant: Vec<Slot>,
-    /// No slot from this one on has ever been taken.
+    free: Vec<Slot>,
+    /// The first slot that has never been taken.
     fresh: u32,
-    /// How many slots there are.
     room: u32,
-    /// Why the worker can't be used any more.
+    /// Why the worker was lost.
     lost: Option<Box<str>>,
 }
 
@@ -23,18 +28,14 @@ struct Pool {
 pub struct Pools(Vec<Pool>);
 
 impl Pools {
-    /// Pools of this size for each of the workers, in their order.
+    /// Pools of these sizes, by worker.
     pub fn new(rooms: impl Iterator<Item = u32>) -> Pools {
-        Pools(rooms.map(|room| Pool { vacant: Vec::new(), fresh: 0, room, lost: None }).collect())
+        Pools(rooms.map(|room| Pool { free: Vec::new(), fresh: 0, room, lost: None }).collect())
     }
 
-    /// Takes a slot.
-    ///
-    /// # Errors
-    /// Says that there is none.
     pub fn take(&mut self, worker: WorkerId) -> Result<Slot, String> {
         let pool = &mut self.0[worker.index()];
-        if let Some(slot) = pool.vacant.pop() {
+        if let Some(slot) = pool.free.pop() {
             return Ok(slot);
         }
         if pool.fresh == pool.room {
@@ -44,17 +45,12 @@ impl Pools {
         Ok(Slot(pool.fresh - 1))
     }
 
-    /// Takes a clean slot back.
-    pub fn give_back(&mut self, worker: WorkerId, slot: Slot) {
-        self.0[worker.index()].vacant.push(slot);
-    }
-
-    /// The worker can't be used any more, nor can the states that it holds.
+    /// Marks a worker and the states that it holds as lost.
     pub fn lose(&mut self, worker: WorkerId, reason: &str) {
         self.0[worker.index()].lost.get_or_insert_with(|| reason.into());
     }
 
-    /// Why a worker can't be used any more, if it can't.
+    /// Why a worker was lost, if it was.
     pub fn lost(&self, worker: WorkerId) -> Option<&str> {
         self.0[worker.index()].lost.as_deref()
     }
@@ -62,7 +58,257 @@ impl Pools {
     /// How many slots of all workers are taken.
     #[cfg(test)]
     pub fn taken(&self) -> usize {
-        self.0.iter().map(|pool| pool.fresh as usize - pool.vacant.len()).sum()
+        self.0.iter().map(|pool| pool.fresh as usize - pool.free.len()).sum()
+    }
+}
+
+/// A launch that is about to be queued.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch {
+    /// Counts the launches of the run, from 1.
+    pub number: u64,
+    pub worker: WorkerId,
+    /// Its stream, and the signal after it.
+    pub used: Use,
+}
+
+/// A batch that is being prepared.
+#[derive(Debug, Default)]
+pub struct Gathering {
+    pub rows: Vec<Row>,
+    /// The input states of the rows.
+    pub inputs: Vec<Slot>,
+    /// Uses by other streams that have to be over before.
+    pub waits: Vec<Use>,
+    pub migrations: Vec<Migration>,
+    /// States that are no longer needed after the launch: the request, and the index of the slot among those that it holds.
+    pub vacated: Vec<(RequestId, u32)>,
+}
+
+/// The copy of a state from another worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    pub request: RequestId,
+    pub from: (WorkerId, Slot),
+    pub to: Slot,
+}
+
+impl Gathering {
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.inputs.clear();
+        self.waits.clear();
+        self.migrations.clear();
+        self.vacated.clear();
+    }
+
+    fn uses(&mut self, held: &mut Held, launch: &Launch) {
+        if held.used.stream != launch.used.stream {
+            self.waits.push(held.used);
+        }
+        held.used = launch.used;
+    }
+
+    fn writes(&mut self, held: &mut Held, launch: &Launch) {
+        self.uses(held, launch);
+        held.written = launch.number;
+    }
+}
+
+/// A slot that a request holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    worker: WorkerId,
+    pub slot: Slot,
+    /// Its last queued use.
+    pub used: Use,
+    /// The launch that writes it last.
+    pub written: u64,
+}
+
+impl Held {
+    fn new(pools: &mut Pools, launch: &Launch) -> Result<Held, String> {
+        let slot = pools.take(launch.worker)?;
+        Ok(Held { worker: launch.worker, slot, used: launch.used, written: 0 })
+    }
+
+    /// Returns a slot without queued work to its pool. Returns whether a NaN or an infinity was stored in it.
+    pub fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
+        let non_finite = pools.lost(self.worker).is_none() && device.take_non_finite(self.worker, self.slot);
+        pools.0[self.worker.index()].free.push(self.slot);
+        non_finite
+    }
+
+    fn check(&self, pools: &Pools) -> Result<(), String> {
+        let worker = self.worker;
+        pools
+            .lost(worker)
+            .map_or(Ok(()), |reason| Err(format!("its state was on worker {worker}, which is lost: {reason}")))
+    }
+}
+
+/// The state of a chain: it holds one slot on each worker that it has been on, and its nodes update that slot in place.
+#[derive(Debug)]
+pub struct Chain {
+    /// The tokens of the request, in a listed network.
+    pub tokens: u32,
+    /// How many of its nodes are queued.
+    pub done: u32,
+    /// Which of its slots has the state after the last of them.
+    at: u32,
+    pub held: SmallVec<[Held; 1]>,
+}
+
+impl Chain {
+    pub fn new(tokens: u32) -> Chain {
+        Chain { tokens, done: 0, at: 0, held: SmallVec::new() }
+    }
+
+    /// The slot with the present state.
+    pub fn current(&self) -> &Held {
+        &self.held[self.at as usize]
+    }
+
+    /// Continues to this node without a gather.
+    pub fn advance(&mut self, node: NodeId, launch: &Launch) {
+        self.done = node.0 + 1;
+        let held = &mut self.held[self.at as usize];
+        (held.used, held.written) = (launch.used, launch.number);
+    }
+
+    /// Finds the slot for the next node, and brings the state there if it is on another worker.
+    pub fn take(
+        &mut self,
+        at: NodeRef,
+        launch: &Launch,
+        pools: &mut Pools,
+        batch: &mut Gathering,
+    ) -> Result<Slot, String> {
+        let NodeRef { request, node: NodeId(node) } = at;
+        in_order(node, self.done)?;
+        let here = match self.held.iter().position(|held| held.worker == launch.worker) {
+            Some(here) => here,
+            None => {
+                self.held.push(Held::new(pools, launch)?);
+                self.held.len() - 1
+            }
+        };
+        if node > 0 {
+            let from = &mut self.held[self.at as usize];
+            if from.written == launch.number {
+                return Err(run_before(node, node - 1));
+            }
+            from.check(pools)?;
+            if here != self.at as usize {
+                batch.uses(from, launch);
+                let from = (from.worker, from.slot);
+                batch.migrations.push(Migration { request, from, to: self.held[here].slot });
+            }
+        }
+        let held = &mut self.held[here];
+        batch.writes(held, launch);
+        (self.at, self.done) = (here as u32, node + 1);
+        if node > 0 {
+            batch.inputs.push(held.slot);
+        }
+        Ok(held.slot)
+    }
+}
+
+/// The states of a general graph: a slot for each state that is still needed. Free slots are used again.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    pub held: Vec<Held>,
+    /// Which of them hold no state that is needed.
+    pub vacant: Vec<u32>,
+    /// For each node the index of the slot with its state, or [`AHEAD`] or [`TAKEN`].
+    pub place: Vec<u32>,
+    /// For each node, how many successors have yet to take its state. The state of a node without successors stays.
+    takers: Vec<u32>,
+    /// How many nodes are not queued.
+    pub left: u32,
+}
+
+/// The node is not queued.
+const AHEAD: u32 = u32::MAX;
+/// All successors have taken the node's state.
+const TAKEN: u32 = u32::MAX - 1;
+
+impl Nodes {
+    pub fn begin(&mut self, graph: &Graph) {
+        self.held.clear();
+        self.vacant.clear();
+        self.place.clear();
+        self.place.resize(graph.len(), AHEAD);
+        self.takers.clear();
+        self.takers.extend((0..graph.len() as u32).map(|node| graph.successors(node).len() as u32));
+        self.left = graph.len() as u32;
+    }
+
+    /// Takes the states that a node needs, and finds a slot for its own.
+    pub fn take(
+        &mut self,
+        graph: &Graph,
+        at: NodeRef,
+        launch: &Launch,
+        pools: &mut Pools,
+        batch: &mut Gathering,
+    ) -> Result<Slot, String> {
+        let NodeRef { request, node: NodeId(node) } = at;
+        if self.place[node as usize] != AHEAD {
+            return Err(run_twice(node));
+        }
+        for &input in graph.inputs(node) {
+            let place = self.place[input as usize];
+            match place {
+                AHEAD => return Err(run_before(node, input)),
+                TAKEN => return Err(run_twice(node)),
+                _ => {}
+            }
+            let held = &mut self.held[place as usize];
+            if held.written == launch.number {
+                return Err(run_before(node, input));
+            }
+            held.check(pools)?;
+            batch.uses(held, launch);
+            let Held { worker, mut slot, .. } = *held;
+            if worker != launch.worker {
+                let here = self.room(launch, pools)?;
+                let held = &mut self.held[here as usize];
+                batch.writes(held, launch);
+                batch.migrations.push(Migration { request, from: (worker, slot), to: held.slot });
+                batch.vacated.push((request, here));
+                slot = held.slot;
+            }
+            batch.inputs.push(slot);
+            self.takers[input as usize] -= 1;
+            if self.takers[input as usize] == 0 {
+                self.place[input as usize] = TAKEN;
+                batch.vacated.push((request, place));
+            }
+        }
+        let place = self.room(launch, pools)?;
+        let held = &mut self.held[place as usize];
+        batch.writes(held, launch);
+        let slot = held.slot;
+        self.place[node as usize] = place;
+        self.left -= 1;
+        if self.left == 0 {
+            // The request ends with this launch, so all its other nodes must be over by then.
+            self.held.iter_mut().for_each(|held| batch.uses(held, launch));
+        }
+        Ok(slot)
+    }
+
+    /// The index of a slot on the launch's worker that holds no state that is needed.
+    fn room(&mut self, launch: &Launch, pools: &mut Pools) -> Result<u32, String> {
+        match self.vacant.iter().rposition(|place| self.held[*place as usize].worker == launch.worker) {
+            Some(found) => Ok(self.vacant.swap_remove(found)),
+            None => {
+                self.held.push(Held::new(pools, launch)?);
+                Ok(self.held.len() as u32 - 1)
+            }
+        }
     }
 }
 
@@ -77,7 +323,7 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(pools.take(WorkerId(0)).unwrap_err(), "worker 0 has no room for more than 2 states");
         assert_eq!(pools.take(WorkerId(1)).unwrap_err(), "worker 1 has no room for more than 0 states");
-        pools.give_back(WorkerId(0), first);
+        pools.0[0].free.push(first);
         assert_eq!((pools.taken(), pools.take(WorkerId(0))), (1, Ok(first)));
     }
 }

@@ -1,26 +1,22 @@
-//! Where the states of the requests are: decided when their nodes are queued, ahead of the device.
+//! The states of the requests: which slot of a worker's pool has each state. This is decided when nodes are queued, ahead
+//! of the device.
 //!
-//! A chain holds one slot on each worker that it has been on, and its nodes take the state from there and put theirs there. Any
-//! other graph holds a slot for each state that is still needed, and uses those again that are not. A request gives
-//! its slots back when its last task is done: only then can it be told whether its numbers were any. Whatever happens,
-//! a request ends here once, done or with the reason why it failed.
+//! A request returns its slots after its last task is done: only then is it known whether its values were finite. Each
+//! request ends here exactly once, done or with the reason why it failed.
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::device::{Device, HostPlace, Row, Slot};
 use super::kept::Kept;
-use super::rows::Member;
-use super::slots::Pools;
-use super::streams::{Streams, Use};
-use crate::backend::shared::{self, in_order, run_before, run_twice};
+use super::slots::{Chain, Gathering, Held, Launch, Nodes, Pools};
+use super::streams::{Member, Streams};
+use crate::backend::shared;
 use crate::network::Network;
 use crate::network::operators::Operators;
 use crate::network::reference::Output;
 use crate::task::NodeRef;
-use crate::units::{CellId, NodeId, RequestId, WorkerId};
-use crate::workload::cell_graph::{CellGraph, Graph};
+use crate::units::{CellId, RequestId};
+use crate::workload::cell_graph::CellGraph;
 
 /// The states of all requests of a run.
 #[derive(Debug)]
@@ -51,110 +47,6 @@ enum State {
     Done,
     /// Why it will have no output, until somebody has asked.
     Failed(Option<Box<str>>),
-}
-
-/// A slot that a request holds.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    worker: WorkerId,
-    slot: Slot,
-    /// The last that is queued on it.
-    used: Use,
-    /// The launch that writes it last.
-    written: u64,
-}
-
-/// A request whose nodes need nothing but the node before.
-#[derive(Debug)]
-struct Chain {
-    /// The tokens of the request, in a network that a file lists.
-    tokens: u32,
-    /// How many of its nodes are queued.
-    done: u32,
-    /// Which slot holds the state after the last of them.
-    at: u32,
-    /// At most one for each worker.
-    held: SmallVec<[Held; 1]>,
-}
-
-/// A request whose nodes are a general graph.
-#[derive(Debug, Default)]
-struct Nodes {
-    held: Vec<Held>,
-    /// Which of them hold nothing that is needed.
-    vacant: Vec<u32>,
-    /// For each node which slot holds its state, or why none does.
-    place: Vec<u32>,
-    /// For each node, how many others have yet to take its state. That of a node that no other needs stays.
-    takers: Vec<u32>,
-    /// How many nodes are not queued.
-    left: u32,
-}
-
-/// The node is not queued.
-const AHEAD: u32 = u32::MAX;
-/// All that need the node's state have taken it.
-const TAKEN: u32 = u32::MAX - 1;
-
-/// A launch that is about to be queued.
-#[derive(Clone, Copy, Debug)]
-pub struct Launch {
-    /// Counts the launches of the run, from 1.
-    pub number: u64,
-    /// Its worker.
-    pub worker: WorkerId,
-    /// Its stream, and the signal behind it.
-    pub used: Use,
-}
-
-/// A batch as it is brought together.
-#[derive(Debug, Default)]
-pub struct Gathering {
-    /// The rows.
-    pub rows: Vec<Row>,
-    /// The states that they take.
-    pub inputs: Vec<Slot>,
-    /// What has to be over before, on other streams.
-    pub behind: Vec<Use>,
-    /// States that have to be brought from other workers.
-    pub migrations: Vec<Migration>,
-    /// States that nobody needs behind the launch: whose, and which of the request's slots.
-    vacated: Vec<(RequestId, u32)>,
-}
-
-/// A state on its way to another worker.
-#[derive(Clone, Copy, Debug)]
-pub struct Migration {
-    /// Whose it is.
-    pub request: RequestId,
-    /// Where it is.
-    pub from: (WorkerId, Slot),
-    /// Where it goes.
-    pub to: Slot,
-}
-
-impl Gathering {
-    /// Begins anew.
-    pub fn clear(&mut self) {
-        self.rows.clear();
-        self.inputs.clear();
-        self.behind.clear();
-        self.migrations.clear();
-        self.vacated.clear();
-    }
-
-    /// Something of a request is used by a launch, behind all that is queued on it.
-    fn uses(&mut self, held: &mut Held, launch: &Launch) {
-        if held.used.stream != launch.used.stream {
-            self.behind.push(held.used);
-        }
-        held.used = launch.used;
-    }
-
-    fn writes(&mut self, held: &mut Held, launch: &Launch) {
-        self.uses(held, launch);
-        held.written = launch.number;
-    }
 }
 
 impl States {
@@ -240,7 +132,7 @@ impl States {
             *state = match graph {
                 CellGraph::Chains(_) => {
                     let tokens = network.operators().map_or(0, |_| Operators::tokens(graph));
-                    State::Chain(Chain { tokens, done: 0, at: 0, held: SmallVec::new() })
+                    State::Chain(Chain::new(tokens))
                 }
                 CellGraph::Graph(graph) => {
                     let mut nodes = spare.pop().unwrap_or_default();
@@ -271,9 +163,7 @@ impl States {
     /// A row has gone on to this node, without a gather.
     pub fn advance(&mut self, at: NodeRef, launch: &Launch) {
         if let State::Chain(chain) = &mut self.requests[at.request.index()] {
-            chain.done = at.node.0 + 1;
-            let held = &mut chain.held[chain.at as usize];
-            (held.used, held.written) = (launch.used, launch.number);
+            chain.advance(at.node, launch);
         }
     }
 
@@ -291,9 +181,7 @@ impl States {
     pub fn wanted(&self, row: &Member) -> Option<(Slot, HostPlace)> {
         let (graph, state) = (&self.graphs[row.request.index()], &self.requests[row.request.index()]);
         let slot = match (state, graph) {
-            (State::Chain(chain), _) if row.has_ended() || self.network.operators().is_some() => {
-                chain.held[chain.at as usize].slot
-            }
+            (State::Chain(chain), _) if row.has_ended() || self.network.operators().is_some() => chain.current().slot,
             (State::Graph(nodes), CellGraph::Graph(graph)) if graph.successors(row.node).is_empty() => {
                 nodes.held[nodes.place[row.node as usize] as usize].slot
             }
@@ -309,8 +197,8 @@ impl States {
             return;
         }
         let pools = &mut self.pools;
-        let mut broken = false;
-        let mut give_back = |held: Held| broken |= held.give_back(pools, device);
+        let mut non_finite = false;
+        let mut give_back = |held: Held| non_finite |= held.give_back(pools, device);
         match std::mem::replace(state, State::Done) {
             State::Chain(chain) => chain.held.into_iter().for_each(give_back),
             State::Graph(mut nodes) => {
@@ -319,7 +207,7 @@ impl States {
             }
             State::Fresh | State::Done | State::Failed(_) => {}
         }
-        if broken {
+        if non_finite {
             *state = State::Failed(Some("non-finite numbers in a state of the request".into()));
         }
     }
@@ -393,142 +281,6 @@ impl States {
         match self.requests[request.index()] {
             State::Done => self.kept.output(request, &self.graphs[request.index()], device),
             _ => None,
-        }
-    }
-}
-
-impl Held {
-    /// A slot from a worker's pool.
-    fn new(pools: &mut Pools, launch: &Launch) -> Result<Held, String> {
-        let slot = pools.take(launch.worker)?;
-        Ok(Held { worker: launch.worker, slot, used: launch.used, written: 0 })
-    }
-
-    /// Gives the slot back, on which nothing is queued. Says whether numbers that are none were stored there.
-    fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
-        let broken = pools.lost(self.worker).is_none() && device.take_non_finite(self.worker, self.slot);
-        pools.give_back(self.worker, self.slot);
-        broken
-    }
-
-    /// Whether the state in it can be had.
-    fn check(&self, pools: &Pools) -> Result<(), String> {
-        let worker = self.worker;
-        pools
-            .lost(worker)
-            .map_or(Ok(()), |reason| Err(format!("its state was on worker {worker}, which is lost: {reason}")))
-    }
-}
-
-impl Chain {
-    /// Finds the slot for the next node, and brings the state there if it is on another worker.
-    fn take(&mut self, at: NodeRef, launch: &Launch, pools: &mut Pools, batch: &mut Gathering) -> Result<Slot, String> {
-        let NodeRef { request, node: NodeId(node) } = at;
-        in_order(node, self.done)?;
-        let here = match self.held.iter().position(|held| held.worker == launch.worker) {
-            Some(here) => here,
-            None => {
-                self.held.push(Held::new(pools, launch)?);
-                self.held.len() - 1
-            }
-        };
-        if node > 0 {
-            let from = &mut self.held[self.at as usize];
-            if from.written == launch.number {
-                return Err(run_before(node, node - 1));
-            }
-            from.check(pools)?;
-            if here != self.at as usize {
-                batch.uses(from, launch);
-                let from = (from.worker, from.slot);
-                batch.migrations.push(Migration { request, from, to: self.held[here].slot });
-            }
-        }
-        let held = &mut self.held[here];
-        batch.writes(held, launch);
-        (self.at, self.done) = (here as u32, node + 1);
-        if node > 0 {
-            batch.inputs.push(held.slot);
-        }
-        Ok(held.slot)
-    }
-}
-
-impl Nodes {
-    /// None of the graph's nodes are queued.
-    fn begin(&mut self, graph: &Graph) {
-        self.held.clear();
-        self.vacant.clear();
-        self.place.clear();
-        self.place.resize(graph.len(), AHEAD);
-        self.takers.clear();
-        self.takers.extend((0..graph.len() as u32).map(|node| graph.successors(node).len() as u32));
-        self.left = graph.len() as u32;
-    }
-
-    /// Takes the states that a node needs, and finds a slot for its own.
-    fn take(
-        &mut self,
-        graph: &Graph,
-        at: NodeRef,
-        launch: &Launch,
-        pools: &mut Pools,
-        batch: &mut Gathering,
-    ) -> Result<Slot, String> {
-        let NodeRef { request, node: NodeId(node) } = at;
-        if self.place[node as usize] != AHEAD {
-            return Err(run_twice(node));
-        }
-        for &input in graph.inputs(node) {
-            let place = self.place[input as usize];
-            match place {
-                AHEAD => return Err(run_before(node, input)),
-                TAKEN => return Err(run_twice(node)),
-                _ => {}
-            }
-            let held = &mut self.held[place as usize];
-            if held.written == launch.number {
-                return Err(run_before(node, input));
-            }
-            held.check(pools)?;
-            batch.uses(held, launch);
-            let Held { worker, mut slot, .. } = *held;
-            if worker != launch.worker {
-                let here = self.room(launch, pools)?;
-                let held = &mut self.held[here as usize];
-                batch.writes(held, launch);
-                batch.migrations.push(Migration { request, from: (worker, slot), to: held.slot });
-                batch.vacated.push((request, here));
-                slot = held.slot;
-            }
-            batch.inputs.push(slot);
-            self.takers[input as usize] -= 1;
-            if self.takers[input as usize] == 0 {
-                self.place[input as usize] = TAKEN;
-                batch.vacated.push((request, place));
-            }
-        }
-        let place = self.room(launch, pools)?;
-        let held = &mut self.held[place as usize];
-        batch.writes(held, launch);
-        let slot = held.slot;
-        self.place[node as usize] = place;
-        self.left -= 1;
-        if self.left == 0 {
-            // The request is over when this launch is, so that all others of its nodes have to be.
-            self.held.iter_mut().for_each(|held| batch.uses(held, launch));
-        }
-        Ok(slot)
-    }
-
-    /// A slot on the launch's worker that holds nothing that is needed.
-    fn room(&mut self, launch: &Launch, pools: &mut Pools) -> Result<u32, String> {
-        match self.vacant.iter().rposition(|place| self.held[*place as usize].worker == launch.worker) {
-            Some(found) => Ok(self.vacant.swap_remove(found)),
-            None => {
-                self.held.push(Held::new(pools, launch)?);
-                Ok(self.held.len() as u32 - 1)
-            }
         }
     }
 }

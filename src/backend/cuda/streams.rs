@@ -1,17 +1,19 @@
-//! The streams: what is in progress on each, how far its signal has counted, and who waits for whom.
+//! The streams: the tasks in flight on each, how far its signal has counted, and which stream waits for which.
 //!
-//! A stream runs in order, so that nothing has to be said between its own tasks. Where a task uses what another stream's task
-//! has not finished with, its stream waits for an event on the device. A stream that nobody has ever waited for is not recorded; from
-//! the first time on it is recorded behind each of its tasks, so that others wait for no more than they need.
+//! A stream runs in order, so its own tasks need no synchronisation. If a task uses data that a task of another stream has
+//! not finished with, its stream waits for an event on the device. A stream records events only after another stream has
+//! waited for it once; from then on it records one after each task, so that others wait no longer than they need.
+//!
+//! Each stream also holds, for each cell type, the rows in its operands. As long as a batch's nodes are the next nodes of
+//! these rows, in the same order, the device continues from the rows that it has, without a gather.
 
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::device::{Device, Event, Fault, Stream};
-use super::rows::Rows;
-use crate::task::MemberList;
-use crate::units::{CellId, Nanos, RequestId, TaskId, WorkerId};
+use super::device::{Device, Event, Fault, Shape, Stream};
+use crate::task::{MemberList, NodeRef};
+use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 
 /// A stream's place among those of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +28,14 @@ pub struct Use {
     pub signal: u64,
 }
 
-/// From which workers states are taken, and whose.
-pub type Migrated = Vec<(WorkerId, RequestId)>;
+/// The effects of a task on requests.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The requests that end with it.
+    pub ends: Vec<RequestId>,
+    /// The requests whose states it copies from other workers, and from which.
+    pub migrated: Vec<(WorkerId, RequestId)>,
+}
 
 /// A task that is queued and not finished.
 #[derive(Debug)]
@@ -40,10 +48,7 @@ pub struct InFlight {
     pub signal: u64,
     /// What it runs.
     pub members: MemberList,
-    /// The requests that end with it.
-    pub ends: Vec<RequestId>,
-    /// The requests whose states it takes from other workers, and from which.
-    pub migrated: Migrated,
+    pub outcome: Outcome,
     /// What other streams do that it waits for, and when the last of what it waited for was done.
     behind: SmallVec<[Use; 2]>,
     cleared: Nanos,
@@ -89,7 +94,7 @@ pub struct Streams {
     /// By worker and stream.
     index: Vec<Vec<Option<StreamKey>>>,
     /// Lists of finished tasks, kept for their memory.
-    spare: Vec<(Vec<RequestId>, Migrated)>,
+    spare: Vec<Outcome>,
 }
 
 impl Streams {
@@ -206,8 +211,8 @@ impl Streams {
 
     /// A record for a task that is about to be queued.
     pub fn begin(&mut self, task: TaskId, submitted: Nanos, members: MemberList) -> InFlight {
-        let (ends, migrated) = self.spare.pop().unwrap_or_default();
-        InFlight { task, submitted, signal: 0, members, ends, migrated, behind: SmallVec::new(), cleared: Nanos::ZERO }
+        let outcome = self.spare.pop().unwrap_or_default();
+        InFlight { task, submitted, signal: 0, members, outcome, behind: SmallVec::new(), cleared: Nanos::ZERO }
     }
 
     /// All of a task's work has been queued on a stream.
@@ -226,10 +231,10 @@ impl Streams {
     }
 
     /// Keeps a finished task's lists for their memory.
-    pub fn recycle(&mut self, mut ends: Vec<RequestId>, mut migrated: Migrated) {
-        ends.clear();
-        migrated.clear();
-        self.spare.push((ends, migrated));
+    pub fn recycle(&mut self, mut outcome: Outcome) {
+        outcome.ends.clear();
+        outcome.migrated.clear();
+        self.spare.push(outcome);
     }
 
     /// Looks how far the signals have counted. Says whether there is a task that has finished.
@@ -288,7 +293,7 @@ impl Streams {
             .queues
             .iter()
             .flat_map(|queue| queue.in_flight.iter().take_while(|in_flight| in_flight.signal <= queue.done));
-        finished.flat_map(|in_flight| &in_flight.migrated).any(|(from, _)| *from == worker)
+        finished.flat_map(|in_flight| &in_flight.outcome.migrated).any(|(from, _)| *from == worker)
     }
 
     /// A worker is lost: what is in progress there has come to its end. Appends the requests that this takes with it: those
@@ -299,8 +304,9 @@ impl Streams {
                 if queue.stream.worker == worker {
                     requests.extend(in_flight.members.requests());
                 }
-                requests
-                    .extend(in_flight.migrated.iter().filter(|(from, _)| *from == worker).map(|(_, request)| *request));
+                requests.extend(
+                    in_flight.outcome.migrated.iter().filter(|(from, _)| *from == worker).map(|(_, request)| *request),
+                );
             }
             if queue.stream.worker == worker {
                 queue.done = LOST;
@@ -319,5 +325,95 @@ impl Streams {
 
     fn queue_mut(&mut self, id: StreamKey) -> &mut Queue {
         &mut self.queues[usize::from(id.0)]
+    }
+}
+
+/// The rows of the last gather.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// For what batch they were brought together.
+    shape: Option<Shape>,
+    members: Vec<Member>,
+}
+
+/// A row with a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// Whose node it is.
+    pub request: RequestId,
+    /// The node that was queued last.
+    pub node: u32,
+    /// The last node that the row can hold.
+    pub last: u32,
+    /// The request's last node is the row's.
+    pub ends: bool,
+}
+
+impl Member {
+    /// The node that was queued last.
+    pub fn at(&self) -> NodeRef {
+        NodeRef { request: self.request, node: NodeId(self.node) }
+    }
+
+    /// Whether the request ends with the node that was queued last.
+    pub fn has_ended(&self) -> bool {
+        self.ends && self.node == self.last
+    }
+}
+
+impl Rows {
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.shape = None;
+        self.members.clear();
+    }
+
+    /// The rows have been brought together for this batch.
+    pub fn gathered(&mut self, shape: Shape) {
+        self.shape = Some(shape);
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, member: Member) {
+        self.members.push(member);
+    }
+
+    /// The rows with a node.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The batch that they were brought together for, if they were.
+    pub fn shape(&self) -> Option<Shape> {
+        self.shape
+    }
+
+    /// Whether these nodes are the next of all rows, in this order.
+    pub fn go_on_with(&self, nodes: &[NodeRef]) -> bool {
+        let next = |(row, at): (&Member, &NodeRef)| {
+            row.request == at.request && at.node.0 == row.node + 1 && at.node.0 <= row.last
+        };
+        !nodes.is_empty() && self.members.len() == nodes.len() && self.members.iter().zip(nodes).all(next)
+    }
+
+    /// Passes to the last node of each row that a launch of several steps runs, given in the order of the rows.
+    pub fn go_to(&mut self, lasts: impl Iterator<Item = u32>) {
+        self.members.iter_mut().zip(lasts).for_each(|(row, last)| row.node = last);
+    }
+
+    /// Passes to the next node in each row.
+    pub fn go_on(&mut self) {
+        self.members.iter_mut().for_each(|row| row.node += 1);
+    }
+
+    /// Takes out the rows that can't go on, which are padding from now on; `ended` is told of each.
+    pub fn drop_ended(&mut self, mut ended: impl FnMut(&Member)) {
+        self.members.retain(|row| {
+            let stays = row.node < row.last;
+            if !stays {
+                ended(row);
+            }
+            stays
+        });
     }
 }

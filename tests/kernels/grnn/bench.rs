@@ -122,7 +122,7 @@ impl Bench {
         let mut all = floats((steps as usize + 1) * batch * hidden);
         all[..batch * hidden].copy_from_slice(&begin.h);
         let mut beside =
-            if self.is_lstm() { memory(&begin.c) } else { floats(self.configuration.exchanged(batch as u32)) };
+            if self.is_lstm() { memory(&begin.c) } else { floats(self.configuration.beside(batch as u32)) };
         let mapping = self.configuration.mapping();
         let arguments: [Argument; 8] = [
             steps.into(),

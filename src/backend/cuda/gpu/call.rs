@@ -1,12 +1,106 @@
-//! One launch of a kernel: the function, the grid, the arguments.
+//! A kernel launch: the function, the grid and the arguments.
 
 use std::ffi::c_void;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{CUfunction, CUstream};
 
-/// The threads of a block, as the kernels have it.
+/// The threads of a block in most kernels.
 pub(super) const BLOCK: u32 = 256;
+
+/// A kernel's parameters as far as a launch depends on them: how many there are, and which of them have eight bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parameters {
+    count: u32,
+    /// Bit `n` is set if parameter `n` has eight bytes.
+    wide: u64,
+}
+
+impl Parameters {
+    /// Reads the parameters of a kernel from its source. `None` if the source has no such kernel.
+    pub fn of(source: &str, kernel: &str) -> Option<Parameters> {
+        let definition = source.lines().position(|line| {
+            let name = line.split('(').next().unwrap_or_default();
+            name.starts_with(|first: char| first.is_ascii_uppercase()) && name.split(' ').next_back() == Some(kernel)
+        })?;
+        let text: String = source.lines().skip(definition).collect::<Vec<_>>().join(" ");
+        let list = text.split('(').nth(1)?.split(')').next()?;
+        let mut parameters = Parameters::default();
+        list.split(',').for_each(|text| parameters.push(text.contains('*') || text.trim().starts_with("u64")));
+        Some(parameters)
+    }
+
+    fn push(&mut self, is_wide: bool) {
+        self.wide |= u64::from(is_wide) << self.count;
+        self.count += 1;
+    }
+}
+
+/// A loaded kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Function {
+    pub raw: CUfunction,
+    pub parameters: Parameters,
+}
+
+// SAFETY: a function belongs to a context, not to a thread; every call makes the context the calling thread's first.
+unsafe impl Send for Function {}
+
+/// Arguments in the order of the kernel's parameters. Each takes eight bytes, of which the driver reads as many as the
+/// parameter has; a number of four bytes is stored in the first four.
+#[derive(Debug, Default)]
+pub(super) struct Arguments {
+    values: Vec<u64>,
+    parameters: Parameters,
+}
+
+/// One argument (an address or a long number is a `u64`), or several in a row.
+pub(super) trait Argument {
+    fn put(self, arguments: &mut Arguments);
+}
+
+impl Argument for u64 {
+    fn put(self, arguments: &mut Arguments) {
+        arguments.values.push(self);
+        arguments.parameters.push(true);
+    }
+}
+
+impl Argument for u32 {
+    fn put(self, arguments: &mut Arguments) {
+        arguments.values.push(four_bytes(self));
+        arguments.parameters.push(false);
+    }
+}
+
+macro_rules! several {
+    ($($name:ident)+) => {
+        impl<$($name: Argument),+> Argument for ($($name,)+) {
+            #[allow(non_snake_case)] // the types' names serve as the fields'
+            fn put(self, arguments: &mut Arguments) {
+                let ($($name,)+) = self;
+                $($name.put(arguments);)+
+            }
+        }
+    };
+}
+
+several!(A B);
+several!(A B C);
+several!(A B C D);
+several!(A B C D E);
+several!(A B C D E F);
+several!(A B C D E F G);
+several!(A B C D E F G H);
+several!(A B C D E F G H I);
+several!(A B C D E F G H I J);
+
+/// The eight bytes whose first four are this number's.
+fn four_bytes(number: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&number.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
 
 /// A launch that can be queued again and again.
 #[derive(Debug)]
@@ -16,89 +110,56 @@ pub(super) struct Call {
     threads: u32,
     /// Dynamic shared memory of a block, in bytes.
     shared: u32,
-    /// Whether all blocks have to be on the GPU at once.
+    /// Whether all blocks have to be resident at the same time.
     cooperative: bool,
-    arguments: Arguments,
-    /// Where each argument stands.
+    values: Vec<u64>,
+    /// The address of each argument.
     places: Box<[*mut c_void]>,
 }
 
-/// Arguments in the order of the kernel's parameters. Each stands in eight bytes, of which the driver reads as many as the
-/// parameter has; a number of four bytes stands in the first four.
-#[derive(Debug, Default)]
-pub(super) struct Arguments(Vec<u64>);
-
-impl Arguments {
-    /// An address in memory that the GPU reaches.
-    pub fn address(mut self, address: u64) -> Arguments {
-        self.0.push(address);
-        self
-    }
-
-    /// A number of four bytes.
-    pub fn number(mut self, number: u32) -> Arguments {
-        self.0.push(four_bytes(number));
-        self
-    }
-
-    /// A number of eight bytes.
-    pub fn long(mut self, number: u64) -> Arguments {
-        self.0.push(number);
-        self
-    }
-}
-
-/// The eight bytes whose first four are this number's.
-fn four_bytes(number: u32) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..4].copy_from_slice(&number.to_ne_bytes());
-    u64::from_ne_bytes(bytes)
-}
-
 impl Call {
-    /// A launch over a grid of so many blocks a row of the batch, and so many rows of blocks.
-    pub fn new(function: CUfunction, grid: (u32, u32), mut arguments: Arguments) -> Call {
-        let places = arguments.0.iter_mut().map(|argument| (&raw mut *argument).cast()).collect();
-        Call { function, grid, threads: BLOCK, shared: 0, cooperative: false, arguments, places }
+    /// A launch with `grid` blocks in x and y.
+    ///
+    /// # Panics
+    /// If the arguments do not match the kernel's parameters in number and size.
+    pub fn new(function: Function, grid: (u32, u32), arguments: impl Argument) -> Call {
+        let mut list = Arguments::default();
+        arguments.put(&mut list);
+        assert_eq!(list.parameters, function.parameters, "a kernel's arguments match its parameters");
+        let mut values = list.values;
+        let places = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
+        Call { function: function.raw, grid, threads: BLOCK, shared: 0, cooperative: false, values, places }
     }
 
-    /// The launch with so many threads a block.
     pub fn of_threads(self, threads: u32) -> Call {
         Call { threads, ..self }
     }
 
-    /// The launch with all blocks on the GPU at once, which may wait for each other, and with so many bytes of dynamic shared memory
-    /// each.
+    /// Makes the launch cooperative: all blocks, each with `shared` bytes of dynamic shared memory, are resident at the
+    /// same time and may wait for each other.
     pub fn cooperative(self, shared: u32) -> Call {
         Call { cooperative: true, shared, ..self }
     }
 
-    /// Sets an argument that is an address.
-    pub fn set_address(&mut self, at: usize, address: u64) {
-        self.set(at, address);
-    }
-
-    /// Sets an argument that is a number of four bytes.
-    pub fn set_number(&mut self, at: usize, number: u32) {
-        self.set(at, four_bytes(number));
-    }
-
-    fn set(&mut self, at: usize, bytes: u64) {
-        self.arguments.0[at] = bytes;
-        // The places are taken anew, because the list was borrowed for the write.
-        self.places[at] = (&raw mut self.arguments.0[at]).cast();
+    /// Sets the first three arguments of a gather: the staged rows, their inputs and the number of rows.
+    pub fn set_staged(&mut self, rows: u64, inputs: u64, count: u32) {
+        for (at, value) in [rows, inputs, four_bytes(count)].into_iter().enumerate() {
+            self.values[at] = value;
+            // Take the address again: the write above borrowed the list.
+            self.places[at] = (&raw mut self.values[at]).cast();
+        }
     }
 
     /// Queues the launch.
     ///
     /// # Safety
-    /// The function's module is loaded, the stream and the memory behind the arguments are of its context and outlive the
-    /// launch, and the arguments are those that the function takes.
+    /// The function's module is loaded, the stream and the memory behind the arguments belong to its context and outlive
+    /// the launch, and the arguments are those of the function.
     pub unsafe fn queue(&mut self, stream: CUstream) -> Result<(), DriverError> {
         let (width, height) = self.grid;
         let launch = if self.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
-        // SAFETY: the places lead to the arguments, whose list is neither moved nor grown after `new`; the driver copies them
-        // before it comes back. The rest is the caller's promise.
+        // SAFETY: the places point at the arguments, whose list is neither moved nor grown after `new`; the driver copies
+        // them before it returns. The rest is the caller's promise.
         unsafe {
             launch(self.function, (width, height, 1), (self.threads, 1, 1), self.shared, stream, &mut self.places)
         }
@@ -110,13 +171,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_stand_where_the_driver_reads_them() {
-        let arguments = Arguments::default().address(1 << 40).number(7).long(u64::MAX);
-        let mut call = Call::new(std::ptr::null_mut(), (1, 1), arguments);
-        call.set_number(1, 9);
-        call.set_address(0, 5);
-        // SAFETY: the places lead to eight bytes each.
-        let (address, number) = unsafe { (*call.places[0].cast::<u64>(), *call.places[1].cast::<u32>()) };
-        assert_eq!((address, number), (5, 9));
+    fn arguments_are_stored_where_the_driver_reads_them() {
+        let source = "KERNEL some(const u32 *rows,\n  u64 seed, u32 count, float *states, u32 last) {";
+        let parameters = Parameters::of(source, "some").unwrap();
+        assert_eq!(parameters, Parameters { count: 5, wide: 0b1011 });
+        assert_eq!(Parameters::of(source, "so"), None);
+        let function = Function { raw: std::ptr::null_mut(), parameters };
+        let mut call = Call::new(function, (1, 1), (1u64 << 40, u64::MAX, (7u32, 8u64), 9u32));
+        call.set_staged(5, 6, 10);
+        // SAFETY: the places point at eight bytes each.
+        let (address, number) = unsafe { (*call.places[0].cast::<u64>(), *call.places[2].cast::<u32>()) };
+        assert_eq!((address, number, call.values[3]), (5, 10, 8));
     }
 }

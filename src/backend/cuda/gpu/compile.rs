@@ -4,159 +4,134 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUfunction, CUmodule};
+use cudarc::driver::sys::CUmodule;
 
 use super::cache::{Cache, Key};
+use super::call::{Function, Parameters};
+use super::driver::Gpu;
 use super::nvrtc::{Nvrtc, Source, Target};
-use super::opened::Gpu;
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 
-/// A file of kernels.
-struct File {
-    name: &'static str,
-    text: &'static str,
-    kernels: &'static [Kernel],
-}
+/// A file of kernels: its name, its text, and the kernels in it.
+type File = (&'static str, &'static str, &'static [(Kernel, &'static str)]);
 
-macro_rules! file {
-    ($name:literal: $($kernel:ident),+) => {
-        File {
-            name: $name,
-            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $name, ".cu")),
-            kernels: &[$(Kernel::$kernel),+],
+/// Defines the kernels and the files that contain them.
+macro_rules! kernels {
+    ($($file:literal: $($kernel:ident = $name:literal),+;)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Kernel {
+            $($($kernel,)+)+
         }
+
+        const FILES: &[File] = &[$((
+            concat!($file, ".cu"),
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $file, ".cu")),
+            &[$((Kernel::$kernel, $name)),+],
+        )),+];
     };
 }
 
-/// All kernels, file by file.
-const FILES: [File; 9] = [
-    file!("gather": GatherChain, GatherLeaf, GatherPair, GatherSum, GatherQueries),
-    file!("lstm": StepLstm),
-    file!("argmax": DecoderWord),
-    file!("gru": GruReset, GruUpdate),
-    file!("tree": StepLeaf, StepPair),
-    file!("childsum": StepSum),
-    file!("listed": OperandRows, OperandPairs, CopyNumbers, Squash),
-    file!("sequences": TakeSequences, GiveSequences),
-    file!("signal": Signal),
-];
+kernels! {
+    "gather": GatherChain = "gather_chain", GatherLeaf = "gather_leaf", GatherPair = "gather_pair",
+        GatherSum = "gather_sum", GatherQueries = "gather_queries";
+    "lstm": StepLstm = "step_lstm";
+    "argmax": DecoderWord = "decoder_word";
+    "gru": GruReset = "gru_reset", GruUpdate = "gru_update";
+    "tree": StepLeaf = "step_leaf", StepPair = "step_pair";
+    "childsum": StepSum = "step_sum";
+    "listed": OperandRows = "operand_rows", OperandPairs = "operand_pairs", CopyNumbers = "copy_numbers",
+        Squash = "squash";
+    "sequences": TakeSequences = "take_sequences", GiveSequences = "give_sequences";
+    "signal": Signal = "signal";
+}
 
-/// What all of them include.
+/// The header that all of them include.
 const HEADER: (&str, &str) =
     ("portable.cuh", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/portable.cuh")));
 
-/// A kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kernel {
-    GatherChain,
-    GatherLeaf,
-    GatherPair,
-    GatherSum,
-    GatherQueries,
-    StepLstm,
-    DecoderWord,
-    GruReset,
-    GruUpdate,
-    StepLeaf,
-    StepPair,
-    StepSum,
-    OperandRows,
-    OperandPairs,
-    CopyNumbers,
-    Squash,
-    TakeSequences,
-    GiveSequences,
-    Signal,
+/// A compiled file, loaded on a GPU.
+#[derive(Debug)]
+pub(super) struct Module {
+    pub gpu: Arc<Gpu>,
+    module: CUmodule,
 }
 
-/// The number of kernels.
-const KERNELS: usize = Kernel::Signal as usize + 1;
+// SAFETY: a module belongs to a context, not to a thread; every call makes the context the calling thread's first.
+unsafe impl Send for Module {}
 
-impl Kernel {
-    /// Its name in the source.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kernel::GatherChain => "gather_chain",
-            Kernel::GatherLeaf => "gather_leaf",
-            Kernel::GatherPair => "gather_pair",
-            Kernel::GatherSum => "gather_sum",
-            Kernel::GatherQueries => "gather_queries",
-            Kernel::StepLstm => "step_lstm",
-            Kernel::DecoderWord => "decoder_word",
-            Kernel::GruReset => "gru_reset",
-            Kernel::GruUpdate => "gru_update",
-            Kernel::StepLeaf => "step_leaf",
-            Kernel::StepPair => "step_pair",
-            Kernel::StepSum => "step_sum",
-            Kernel::OperandRows => "operand_rows",
-            Kernel::OperandPairs => "operand_pairs",
-            Kernel::CopyNumbers => "copy_numbers",
-            Kernel::Squash => "squash",
-            Kernel::TakeSequences => "take_sequences",
-            Kernel::GiveSequences => "give_sequences",
-            Kernel::Signal => "signal",
+impl Module {
+    /// Compiles a source, or finds it in the cache, and loads it. The GPU's context must be the thread's.
+    pub fn load(
+        gpu: &Arc<Gpu>,
+        nvrtc: &Nvrtc,
+        cache: &Cache,
+        source: &Source<'_>,
+        options: &[String],
+    ) -> Result<Module> {
+        let image = compiled(source, options, nvrtc, target(gpu, nvrtc)?, cache)?;
+        let failed = |error| Error::failed(gpu.fault(format_args!("{} can't be loaded", source.name), error).reason);
+        // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(failed)?;
+        Ok(Module { gpu: Arc::clone(gpu), module })
+    }
+
+    /// A kernel of the source that the module was loaded from. The module must outlive the function's launches.
+    pub fn function(&self, source: &Source<'_>, kernel: &str) -> Result<Function> {
+        let missing = || Error::failed(format!("{} has no kernel {kernel}", source.name));
+        let parameters = Parameters::of(source.text, kernel).ok_or_else(missing)?;
+        let name = CString::new(kernel).expect("names contain no zeros");
+        // SAFETY: the module is loaded.
+        let raw = unsafe { result::module::get_function(self.module, name) }
+            .map_err(|error| Error::failed(self.gpu.fault(format_args!("{kernel} can't be loaded"), error).reason))?;
+        Ok(Function { raw, parameters })
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: it was loaded once, and none of its functions is launched any more. A lost GPU can't unload.
+            let _ = unsafe { result::module::unload(self.module) };
         }
     }
 }
 
-/// All kernels, loaded on one GPU.
+/// The kernels, loaded on one GPU.
 #[derive(Debug)]
 pub(super) struct Kernels {
-    gpu: Arc<Gpu>,
-    modules: Vec<CUmodule>,
-    functions: [CUfunction; KERNELS],
+    _modules: Vec<Module>,
+    /// In the order of [`Kernel`].
+    functions: Vec<Function>,
 }
 
 impl Kernels {
     /// Compiles the kernels for a GPU, or finds them in the cache, and loads them.
-    ///
-    /// # Errors
-    /// A compiler that does not know the GPU or refuses a kernel; a driver that can't load what it made.
     pub fn load(gpu: &Arc<Gpu>, nvrtc: &Nvrtc, precision: Precision, cache: &Cache) -> Result<Kernels> {
         gpu.bind().map_err(|fault| Error::failed(fault.reason))?;
-        let target = target(gpu, nvrtc)?;
-        let mut loaded =
-            Kernels { gpu: Arc::clone(gpu), modules: Vec::new(), functions: [std::ptr::null_mut(); KERNELS] };
-        for file in &FILES {
-            let image = image(file, nvrtc, target, precision, cache)?;
-            let failed =
-                |error| Error::failed(gpu.fault(format_args!("{}.cu can't be loaded", file.name), error).reason);
-            // SAFETY: the image is what the compiler made, or the same bytes from the cache, with a zero behind it.
-            let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(failed)?;
-            loaded.modules.push(module);
-            for kernel in file.kernels {
-                let name = CString::new(kernel.name()).expect("the names have no zeros");
-                // SAFETY: the module was loaded above, and is kept for as long as the function.
-                let function = unsafe { result::module::get_function(module, name) }.map_err(failed)?;
-                loaded.functions[*kernel as usize] = function;
+        let mut loaded = Kernels { _modules: Vec::new(), functions: Vec::new() };
+        for file in FILES {
+            let source = source(file);
+            let module = Module::load(gpu, nvrtc, cache, &source, &options(precision))?;
+            for (_, name) in file.2 {
+                loaded.functions.push(module.function(&source, name)?);
             }
+            loaded._modules.push(module);
         }
         Ok(loaded)
     }
 
-    /// A kernel, for launches on its GPU.
-    pub fn function(&self, kernel: Kernel) -> CUfunction {
+    pub fn function(&self, kernel: Kernel) -> Function {
         self.functions[kernel as usize]
     }
 }
 
-impl Drop for Kernels {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            for module in self.modules.drain(..) {
-                // SAFETY: each was loaded once, and no function of it is launched any more. A GPU that is lost can't unload.
-                let _ = unsafe { result::module::unload(module) };
-            }
-        }
-    }
+fn source((name, text, _): &File) -> Source<'static> {
+    Source { name, text, headers: &[HEADER] }
 }
 
-/// What kernels are compiled to for a GPU.
-///
-/// # Errors
-/// A GPU that is older than all that the compiler knows.
-pub(super) fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
+/// The target to compile to for a GPU. Fails if the GPU is older than all that the compiler knows.
+fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
     nvrtc.target(gpu.architecture).ok_or_else(|| {
         Error::failed(format!(
             "{gpu} has compute capability {}.{}, for which NVRTC {}.{} ({}) no longer compiles; take an older one",
@@ -169,24 +144,8 @@ pub(super) fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
     })
 }
 
-/// What the driver loads of a file, with a zero behind it, which ends code that is text.
-fn image(file: &File, nvrtc: &Nvrtc, target: Target, precision: Precision, cache: &Cache) -> Result<Vec<u8>> {
-    let name = format!("{}.cu", file.name);
-    let source = Source { name: &name, text: file.text, headers: &[HEADER] };
-    compiled(&source, &options(precision), nvrtc, target, cache)
-}
-
-/// What the driver loads of a source, compiled or from the cache, with a zero behind it.
-///
-/// # Errors
-/// What the compiler says against it.
-pub(super) fn compiled(
-    source: &Source<'_>,
-    options: &[String],
-    nvrtc: &Nvrtc,
-    target: Target,
-    cache: &Cache,
-) -> Result<Vec<u8>> {
+/// The image that the driver loads, compiled or from the cache, followed by a zero, which ends code that is text.
+fn compiled(source: &Source<'_>, options: &[String], nvrtc: &Nvrtc, target: Target, cache: &Cache) -> Result<Vec<u8>> {
     let name = source.name.trim_end_matches(".cu");
     let version = format!("NVRTC {}.{}", nvrtc.version.0, nvrtc.version.1);
     let mut texts = vec![name, source.text];
@@ -206,7 +165,7 @@ pub(super) fn compiled(
     Ok(image)
 }
 
-/// What the kernels are compiled with beside the architecture.
+/// The compiler's options beside the architecture.
 fn options(precision: Precision) -> Vec<String> {
     let element = match precision {
         Precision::F32 | Precision::Tf32 => 0,
@@ -223,15 +182,12 @@ mod tests {
 
     #[test]
     fn every_kernel_is_in_its_file() {
-        let mut seen = Vec::new();
-        for file in &FILES {
-            for kernel in file.kernels {
-                assert!(file.text.contains(&format!("{}(", kernel.name())), "{} in {}.cu", kernel.name(), file.name);
-                seen.push(*kernel as usize);
-            }
+        let kernels =
+            FILES.iter().flat_map(|(file, text, kernels)| kernels.iter().map(move |kernel| (file, text, kernel)));
+        for (number, (file, text, (kernel, name))) in kernels.enumerate() {
+            assert!(Parameters::of(text, name).is_some(), "{name} in {file}");
+            assert_eq!(*kernel as usize, number, "functions are in the order of the kernels");
         }
-        seen.sort_unstable();
-        assert_eq!(seen, (0..KERNELS).collect::<Vec<_>>());
     }
 
     #[test]
@@ -244,15 +200,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::in_folder(folder.path());
         let newest = *nvrtc.architectures.last().unwrap();
-        // A compiler that does not know the GPU gives text; one file of that is enough.
+        // A compiler that does not know the GPU produces text; one file of that is enough.
         let of_text = &FILES[FILES.len() - 1..];
-        let machine_code = (nvrtc.target(80), &b"\x7fELF"[..], &FILES[..]);
+        let machine_code = (nvrtc.target(80), &b"\x7fELF"[..], FILES);
         for (target, magic, files) in [machine_code, (nvrtc.target(newest + 1), b"//", of_text)] {
-            let target = target.unwrap();
             for file in files {
-                let compiled = image(file, nvrtc, target, Precision::Bf16, &cache).unwrap();
-                assert!(compiled.trim_ascii_start().starts_with(magic), "{}", file.name);
-                assert_eq!(compiled, image(file, nvrtc, target, Precision::Bf16, &cache).unwrap());
+                let image =
+                    || compiled(&source(file), &options(Precision::Bf16), nvrtc, target.unwrap(), &cache).unwrap();
+                let first = image();
+                assert!(first.trim_ascii_start().starts_with(magic), "{}", file.0);
+                assert_eq!(first, image());
             }
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len() + 1);

@@ -8,13 +8,13 @@ use cudarc::driver::result;
 use rand::Rng;
 
 use super::cublas::{Cublas, Handle, Product};
-use super::failed;
+use super::driver::Gpu;
 use super::libraries::find;
 use super::memory::Memory;
-use super::opened::Gpu;
 use super::stream::{RawStream, workspace};
 use super::weights::elements;
 use crate::backend::cuda::device::Fault;
+use crate::backend::cuda::gpu::failed;
 use crate::clock;
 use crate::error::Result;
 use crate::gpu_settings::Precision;

@@ -6,7 +6,6 @@
 //! What a run repeats neither allocates nor waits: a gather is one launch over a staged batch, a launch is one graph, a signal
 //! is a number that the GPU counts up in the host's memory.
 
-pub mod about;
 mod cache;
 mod call;
 mod cells;
@@ -16,12 +15,9 @@ pub mod driver;
 pub mod floors;
 pub mod grnn;
 pub mod libraries;
-mod mapped;
 mod memory;
 pub mod nvrtc;
-mod opened;
 mod plan;
-mod staging;
 mod stream;
 mod weights;
 mod worker;
@@ -32,14 +28,14 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::{result, sys};
 
-pub use self::about::{About, devices};
 use self::cache::Cache;
 use self::cells::Sequences;
 use self::compile::Kernels;
 use self::cublas::Cublas;
+use self::driver::Gpu;
+pub use self::driver::{About, devices};
 use self::grnn::Host;
-use self::mapped::Mapped;
-use self::opened::Gpu;
+use self::memory::Mapped;
 use self::plan::{PlanState, Workshop};
 use self::stream::StreamState;
 use self::weights::Upload;

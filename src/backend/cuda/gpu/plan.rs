@@ -6,19 +6,16 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstream, CUstreamCaptureMode};
 
 use super::call::Call;
-use super::cells::{Cell, Ground, States, Work};
+use super::cells::{Cell, Setup, States, Work};
 use super::compile::Kernels;
 use super::cublas::Handle;
-use super::opened::Gpu;
-use super::staging::Staged;
+use super::driver::Gpu;
+use super::memory::Staged;
 use super::stream::StreamState;
 use super::weights::element;
 use crate::backend::cuda::device::{Batch, Fault, Shape};
 use crate::gpu_settings::{LaunchBy, Settings, Signal};
 use crate::network::Spec;
-
-/// The number of a gather's argument that says where the host's rows stand; their inputs and their number follow.
-const STAGED: usize = 0;
 
 /// A plan.
 #[derive(Debug)]
@@ -56,7 +53,7 @@ impl PlanState {
     pub fn new(shape: Shape, stream: &StreamState, with: &Workshop<'_>) -> Result<PlanState, Fault> {
         let memory = with.memory;
         let fused = shape.signals && with.settings.signal == Signal::Fused;
-        let ground = Ground {
+        let ground = Setup {
             kernels: with.kernels,
             spec: with.spec,
             multiprocessors: with.gpu.multiprocessors,
@@ -126,9 +123,7 @@ impl PlanState {
             return Err(Fault { reason: format!("{rows} rows and {inputs} inputs for a plan of {of}"), lost: false });
         }
         let Staged { rows: staged, inputs } = stream.staging.write(batch, stream.next_signal(), stream.signalled())?;
-        self.gather.set_address(STAGED, staged);
-        self.gather.set_address(STAGED + 1, inputs);
-        self.gather.set_number(STAGED + 2, rows as u32);
+        self.gather.set_staged(staged, inputs, rows as u32);
         gpu.bind()?;
         // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its work, and the
         // staged batch stands until the task has signalled.

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery};
 
-use super::call::{Arguments, Call};
+use super::call::Call;
 use super::cells::{Cell, Table, Tail};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Cublas, Handle, Size};
-use super::mapped::Mapped;
-use super::memory::Memory;
-use super::opened::Gpu;
-use super::staging::{ROW, Staging};
+use super::driver::Gpu;
+use super::memory::{Mapped, Memory, ROW, Staging};
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
 
@@ -281,8 +279,7 @@ impl StreamState {
 
 /// A launch of the kernel that only signals.
 fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
-    let arguments = Arguments::default().address(counted.address()).address(host.address(0));
-    Call::new(kernels.function(Kernel::Signal), (1, 1), arguments).of_threads(1)
+    Call::new(kernels.function(Kernel::Signal), (1, 1), (counted.address(), host.address(0))).of_threads(1)
 }
 
 /// The inputs of a node whose cell does not count them: at most the two children of a binary tree's.

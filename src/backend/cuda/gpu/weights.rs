@@ -6,17 +6,17 @@ use std::sync::Arc;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
+use super::driver::Gpu;
 use super::memory::Memory;
-use super::opened::Gpu;
 use crate::backend::cuda::device::Fault;
 use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::weights::Weights;
 
 /// A matrix \[outputs, inputs\] of elements.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Matrix {
-    memory: Memory,
+    memory: Arc<Memory>,
     pub outputs: u32,
     pub inputs: u32,
 }
@@ -65,7 +65,7 @@ impl<'a> Upload<'a> {
                 joined.extend_from_slice(&tensor[row * width..(row + 1) * width]);
             }
         }
-        let memory = Memory::holding(self.gpu, &elements(&joined, self.precision), "weights")?;
+        let memory = Arc::new(Memory::holding(self.gpu, &elements(&joined, self.precision), "weights")?);
         Ok(Matrix { memory, outputs: outputs as u32, inputs: inputs as u32 })
     }
 
@@ -95,8 +95,8 @@ impl<'a> Upload<'a> {
     ///
     /// # Errors
     /// Memory that is not there.
-    pub fn bias(&self, tensor: &str) -> Result<Memory, Fault> {
-        Memory::holding(self.gpu, &elements(&self.weights.take(tensor), Precision::F32), "biases")
+    pub fn bias(&self, tensor: &str) -> Result<Arc<Memory>, Fault> {
+        Memory::holding(self.gpu, &elements(&self.weights.take(tensor), Precision::F32), "biases").map(Arc::new)
     }
 }
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::cells::{Cell, Sequences, States};
 use super::compile::Kernels;
-use super::mapped::Mapped;
-use super::memory::Memory;
-use super::opened::{Gpu, size};
+use super::driver::{Gpu, size};
+use super::memory::{Mapped, Memory};
 use super::stream::StreamState;
 use crate::backend::cuda::device::{Fault, Shape, Slot};
 use crate::gpu_settings::Precision;

@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::weights::Columns;
-use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Matrix, Shape, Upload, Work};
-use crate::backend::cuda::gpu::cublas::{Pairs, Product};
-use crate::backend::cuda::gpu::memory::Memory;
+use super::{
+    Argument, Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Pairs, Product, Setup, Shape, Tail, Upload,
+    Work,
+};
 use crate::network::operators::{reads, slope, tensor, writes};
 use crate::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
 
@@ -108,36 +108,30 @@ impl Listed {
         (AT_ONCE / largest).clamp(1, u64::from(rows.max(1))) as u32
     }
 
-    /// The first arguments of what reads the states: some rows of the table, the states, and what a query has of its own.
-    fn queries(&self, at: &Ground<'_>, some: Queries) -> Arguments {
-        let arguments = Arguments::default().address(at.table.rows).number(some.from).number(some.count);
-        let arguments = arguments.address(at.states.pool).number(at.states.width).number(self.length_at);
-        arguments.address(self.own.address()).address(at.table.age)
+    /// The first arguments of kernels that read the states.
+    fn queries(&self, at: &Setup<'_>, some: Queries) -> impl Argument {
+        (at.table.rows, some.from, some.count, at.pool(), self.length_at, self.own.address(), at.table.age)
     }
 
-    /// Brings the operand of some queries together.
-    fn operand(&self, at: &Ground<'_>, padded: &Sizes, some: Queries) -> Call {
-        let arguments = self.queries(at, some).long(at.spec.seed);
-        let (operand, product) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
-        let units = reads(padded) as u32;
-        let (kernel, arguments) = match padded.kind {
-            Kind::Matmul => (Kernel::OperandRows, arguments.address(operand).number(units)),
-            Kind::Memory => (Kernel::CopyNumbers, arguments.address(product).number(units)),
+    /// Gathers the operand of some queries.
+    fn operand(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Call {
+        let (units, [operand, product]) = (reads(padded) as u32, [OPERAND, PRODUCT].map(|place| at.buffers[place]));
+        let read = (self.queries(at, some), at.spec.seed);
+        match padded.kind {
+            Kind::Matmul => at.call_rows(Kernel::OperandRows, units, some.count, (read, operand, units)),
+            Kind::Memory => at.call_rows(Kernel::CopyNumbers, units, some.count, (read, product, units)),
             Kind::BatchedMatmul => {
-                let [count, rows, inner, columns] =
-                    [padded.count, padded.rows, padded.inner, padded.columns].map(|size| size as u32);
-                let arguments = arguments.address(operand).address(right_of(at, padded, some));
-                (Kernel::OperandPairs, arguments.number(count).number(rows).number(inner).number(columns))
+                let [groups, rows, inner, columns] = sizes(padded);
+                let pairs = (operand, right_of(at, padded, some), (groups, rows, inner, columns));
+                at.call_rows(Kernel::OperandPairs, units, some.count, (read, pairs))
             }
-        };
-        at.call_rows(kernel, units, some.count, arguments)
+        }
     }
 
     /// Multiplies the operand of some queries.
-    fn products(&self, at: &Ground<'_>, padded: &Sizes, some: Queries) -> Vec<Work> {
+    fn products(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Vec<Work> {
         let (operand, result) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
-        let [groups, rows, inner, columns] =
-            [padded.count, padded.rows, padded.inner, padded.columns].map(|size| size as u32);
+        let [groups, rows, inner, columns] = sizes(padded);
         match (padded.kind, &self.weights) {
             (Kind::Matmul, Some(weights)) => (0..groups)
                 .map(|group| {
@@ -155,33 +149,30 @@ impl Listed {
                 })
                 .collect(),
             (Kind::BatchedMatmul, _) => {
-                let right = right_of(at, padded, some);
-                vec![Work::Pairs(Pairs {
-                    left: operand,
-                    right,
-                    result,
-                    count: some.count * groups,
-                    rows,
-                    inner,
-                    columns,
-                })]
+                let (right, count) = (right_of(at, padded, some), some.count * groups);
+                vec![Work::Pairs(Pairs { left: operand, right, result, count, rows, inner, columns })]
             }
             _ => Vec::new(),
         }
     }
 
     /// Puts what some queries come to into their states; the last ones end the launch.
-    fn squash(&self, at: &Ground<'_>, padded: &Sizes, some: Queries) -> Call {
+    fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Call {
         let [count, rows, columns] = written(padded);
-        let is_last = some.from + some.count >= at.rows;
-        let arguments = self.queries(at, some).address(at.states.non_finite).address(at.buffers[PRODUCT]);
-        let arguments = arguments.number(count).number(rows).number(columns).number(is_last.into()).ending(at);
-        at.call_rows(Kernel::Squash, writes(padded) as u32, some.count, arguments)
+        let is_last = u32::from(some.from + some.count >= at.rows);
+        let Tail { arrived, counted, host, signals } = at.tail;
+        let product = (at.states.non_finite, at.buffers[PRODUCT], count, rows, columns);
+        let ending = (is_last, arrived, counted, host, u32::from(signals));
+        at.call_rows(Kernel::Squash, writes(padded) as u32, some.count, (self.queries(at, some), product, ending))
     }
 }
 
+fn sizes(work: &Sizes) -> [u32; 4] {
+    [work.count, work.rows, work.inner, work.columns].map(|size| size as u32)
+}
+
 /// Where the right matrices of some queries' operand begin: behind all left ones.
-fn right_of(at: &Ground<'_>, padded: &Sizes, some: Queries) -> u64 {
+fn right_of(at: &Setup<'_>, padded: &Sizes, some: Queries) -> u64 {
     let left = padded.count * padded.rows * padded.inner * u64::from(some.count);
     at.buffers[OPERAND] + left * u64::from(at.element)
 }
@@ -199,11 +190,11 @@ impl Cell for Listed {
         true
     }
 
-    fn gather(&self, at: &Ground<'_>) -> Call {
-        at.gathering(Kernel::GatherQueries, 1, at.staged().address(at.table.age))
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        at.gathering(Kernel::GatherQueries, 1, at.table.age)
     }
 
-    fn work(&self, at: &Ground<'_>) -> Vec<Work> {
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
         let padded = self.form.at(at.tokens);
         let step = self.at_once(&padded, at.rows);
         let all = (0..at.rows).step_by(step as usize);

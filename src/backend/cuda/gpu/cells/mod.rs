@@ -1,19 +1,16 @@
-//! The cells as GPUs run them, a file each: which kernels and products, over which memory.
+//! The cells as GPUs run them: which kernels and products, over which memory.
 
-mod childsum;
-mod gru;
+mod chains;
 mod listed;
-mod lstm;
 mod sequences;
-mod tree;
-
-use std::sync::Arc;
+mod trees;
 
 pub(super) use self::sequences::Sequences;
-use super::call::{Arguments, BLOCK, Call};
+use super::call::{Argument, BLOCK, Call};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Pairs, Product};
-use super::weights::{Matrix, Upload, element};
+use super::memory::Memory;
+use super::weights::{Columns, Matrix, Upload, element};
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
 use crate::network::Spec;
@@ -21,48 +18,24 @@ use crate::workload::model::Model;
 
 /// A cell type with its weights on one GPU.
 pub(super) trait Cell: std::fmt::Debug + Send {
-    /// The working memory of batches up to one, as many buffers as the cell has, in its own order.
+    /// The working memory for batches of up to this shape.
     fn buffers(&self, of: &Shape) -> Vec<Buffer>;
 
-    /// Whether all cells of the model work in one memory of a stream, since no launch goes on from what another has left there.
+    /// Whether all cells of the model share one memory of a stream, because no launch continues from the rows of another.
     fn shares_memory(&self) -> bool {
         false
     }
 
-    /// Whether what it queues is captured as a graph, if the settings ask for graphs: where there are a few batches, and not also many lengths.
+    /// Whether its work is captured as a graph if the settings ask for graphs. Not if there are many shapes.
     fn is_captured(&self) -> bool {
         !self.shares_memory()
     }
 
-    /// What brings the batch together. Its first three arguments are set at each launch: where the host's rows stand, where
-    /// their inputs stand, and how many rows there are.
-    fn gather(&self, at: &Ground<'_>) -> Call;
+    /// The gather. Its first three arguments are [set](Call::set_staged) for each batch.
+    fn gather(&self, at: &Setup<'_>) -> Call;
 
-    /// What computes the batch, in this order.
-    fn work(&self, at: &Ground<'_>) -> Vec<Work>;
-}
-
-/// Several cell types with one set of weights.
-impl<C: Cell + Sync> Cell for Arc<C> {
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        (**self).buffers(of)
-    }
-
-    fn shares_memory(&self) -> bool {
-        (**self).shares_memory()
-    }
-
-    fn is_captured(&self) -> bool {
-        (**self).is_captured()
-    }
-
-    fn gather(&self, at: &Ground<'_>) -> Call {
-        (**self).gather(at)
-    }
-
-    fn work(&self, at: &Ground<'_>) -> Vec<Work> {
-        (**self).work(at)
-    }
+    /// The kernels and products that compute the batch, in order.
+    fn work(&self, at: &Setup<'_>) -> Vec<Work>;
 }
 
 /// A piece of working memory.
@@ -98,19 +71,19 @@ pub(super) enum Work {
 /// Memory that is not there.
 pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
     Ok(match model {
-        Model::Lstm => vec![Box::new(lstm::Lstm::chain(upload)?)],
-        Model::Gru => vec![Box::new(gru::Gru::new(upload)?)],
-        Model::Seq2Seq => vec![Box::new(lstm::Decoder::new(upload)?), Box::new(lstm::Lstm::encoder(upload)?)],
-        Model::TreeLstm => vec![Box::new(tree::Internal::new(upload)?), Box::new(tree::Leaf::new(upload)?)],
+        Model::Lstm => vec![Box::new(chains::Lstm::chain(upload)?)],
+        Model::Gru => vec![Box::new(chains::Gru::new(upload)?)],
+        Model::Seq2Seq => vec![Box::new(chains::Decoder::new(upload)?), Box::new(chains::Lstm::encoder(upload)?)],
+        Model::TreeLstm => vec![Box::new(trees::Internal::new(upload)?), Box::new(trees::Leaf::new(upload)?)],
         Model::ChildSumTreeLstm => {
-            vec![Box::new(childsum::Internal::new(upload)?), Box::new(tree::Leaf::childsum(upload)?)]
+            vec![Box::new(trees::ChildSum::new(upload)?), Box::new(trees::Leaf::childsum(upload)?)]
         }
         Model::ChildSumByArity(most) => {
-            // One set of weights, whatever the number of children.
-            let internal = Arc::new(childsum::Internal::new(upload)?);
+            // One set of weights serves all numbers of children.
+            let internal = trees::ChildSum::new(upload)?;
             let mut cells: Vec<Box<dyn Cell>> =
-                (0..*most).map(|_| Box::new(Arc::clone(&internal)) as Box<dyn Cell>).collect();
-            cells.push(Box::new(tree::Leaf::childsum(upload)?));
+                (0..*most).map(|_| Box::new(internal.clone()) as Box<dyn Cell>).collect();
+            cells.push(Box::new(trees::Leaf::childsum(upload)?));
             cells
         }
         Model::Network(network) => listed::all(network, upload)?,
@@ -130,7 +103,7 @@ pub(super) fn stride(state: usize) -> u32 {
 
 /// What a cell's kernels get beside its weights: sizes, and addresses of memory.
 #[derive(Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct Setup<'a> {
     pub kernels: &'a Kernels,
     pub spec: &'a Spec,
     pub multiprocessors: u32,
@@ -182,21 +155,24 @@ pub(super) struct Tail {
 /// The most rows of blocks that a grid has; kernels take the rows behind them too.
 const MOST_ROWS: u32 = 65535;
 
-impl Ground<'_> {
-    /// A launch of a kernel whose threads share out so many units of every row.
-    fn call(&self, kernel: Kernel, units: u32, arguments: Arguments) -> Call {
+impl Setup<'_> {
+    /// A launch of a kernel whose threads share out `units` of every row.
+    fn call(&self, kernel: Kernel, units: u32, arguments: impl Argument) -> Call {
         self.call_rows(kernel, units, self.rows, arguments)
     }
 
-    /// The same for one that reads the host's rows: as few blocks a row as there may be, since each of them asks the host.
-    fn gathering(&self, kernel: Kernel, units: u32, arguments: Arguments) -> Call {
-        Call::new(self.kernels.function(kernel), (fewest_blocks(units), self.rows.min(MOST_ROWS)), arguments)
-    }
-
-    /// The same for some of the rows.
-    fn call_rows(&self, kernel: Kernel, units: u32, rows: u32, arguments: Arguments) -> Call {
+    /// A launch over some of the rows.
+    fn call_rows(&self, kernel: Kernel, units: u32, rows: u32, arguments: impl Argument) -> Call {
         let rows = rows.min(MOST_ROWS);
         Call::new(self.kernels.function(kernel), (blocks(units, rows, self.multiprocessors), rows), arguments)
+    }
+
+    /// A launch of a gather over `units` of every row: as few blocks as possible, because each reads the host's memory.
+    /// `arguments` follow the staged rows, which are set for each batch, and the table.
+    fn gathering(&self, kernel: Kernel, units: u32, arguments: impl Argument) -> Call {
+        let grid = (fewest_blocks(units), self.rows.min(MOST_ROWS));
+        let staged = (0u64, 0u64, 0u32);
+        Call::new(self.kernels.function(kernel), grid, (staged, self.table(), arguments))
     }
 
     /// A product with a matrix: the operand, how far its rows are apart, and how many there are.
@@ -214,39 +190,29 @@ impl Ground<'_> {
         })
     }
 
-    /// The first arguments of a gather, which are set when it is launched, and the table that it writes.
-    fn staged(&self) -> Arguments {
-        let staged = Arguments::default().address(0).address(0).number(0);
-        staged.address(self.table.rows).address(self.table.inputs).number(self.rows)
+    /// The arguments by which a kernel finds the rows of the batch.
+    fn table(&self) -> impl Argument {
+        (self.table.rows, self.table.inputs, self.rows)
     }
 
-    /// The first arguments of all others: the table.
-    fn table(&self) -> Arguments {
-        Arguments::default().address(self.table.rows).address(self.table.inputs).number(self.rows)
+    fn pool(&self) -> impl Argument {
+        (self.states.pool, self.states.width)
     }
 
-    /// The table and the states.
-    fn states(&self) -> Arguments {
-        self.table().address(self.states.pool).number(self.states.width).address(self.states.non_finite)
-    }
-}
-
-impl Arguments {
-    /// What gives a node its word.
-    fn words(self, embedding: u64, spec: &Spec) -> Arguments {
-        self.address(embedding).long(spec.seed).number(spec.vocabulary)
+    /// The table, and the states with their flags.
+    fn states(&self) -> impl Argument {
+        (self.table(), self.pool(), self.states.non_finite)
     }
 
-    /// The same for a kernel that has been given the launches since the gather.
-    fn ending(self, at: &Ground<'_>) -> Arguments {
-        let Tail { arrived, counted, host, signals } = at.tail;
-        self.address(arrived).address(counted).address(host).number(signals.into())
+    /// The arguments from which a kernel derives a node's word and its embedding.
+    fn words(&self, embedding: &Memory) -> impl Argument {
+        (embedding.address(), self.spec.seed, self.spec.vocabulary)
     }
 
-    /// What the last kernel ends with.
-    fn tail(self, at: &Ground<'_>) -> Arguments {
-        let Tail { arrived, counted, host, signals } = at.tail;
-        self.address(arrived).address(at.table.age).address(counted).address(host).number(signals.into())
+    /// The last arguments of the last kernel.
+    fn tail(&self) -> impl Argument {
+        let Tail { arrived, counted, host, signals } = self.tail;
+        (arrived, self.table.age, counted, host, u32::from(signals))
     }
 }
 

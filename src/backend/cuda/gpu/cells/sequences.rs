@@ -5,10 +5,9 @@
 
 use std::sync::Arc;
 
-use super::{Arguments, Buffer, Call, Cell, Fault, Ground, Kernel, Upload, Work};
-use crate::backend::cuda::device::Shape;
+use super::{Argument, Buffer, Call, Cell, Fault, Kernel, Memory, Setup, Shape, Upload, Work};
+use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::grnn::{At, Chosen, Host};
-use crate::backend::cuda::gpu::memory::Memory;
 use crate::cost::grnn::{self, Device};
 use crate::error::{Error, Result};
 use crate::workload::model::Model;
@@ -41,7 +40,7 @@ impl Sequences {
     /// A model without persistent kernels; weights that the registers don't hold; memory that is not there.
     pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Sequences> {
         let cell = grnn::Cell::of(model)?;
-        let embedding = upload.table("embedding.weight").map_err(super::super::failed)?;
+        let embedding = upload.table("embedding.weight").map_err(failed)?;
         let chosen = Chosen::new(host, cell, upload.weights, upload.spec, device, upload.precision)?;
         Ok(Sequences { chosen, embedding, hidden: upload.spec.hidden, has_c: cell == grnn::Cell::Lstm })
     }
@@ -61,42 +60,25 @@ impl Sequences {
     }
 
     /// The c of a launch's sequences; a GRU has none.
-    fn cells(&self, at: &Ground<'_>) -> u64 {
+    fn cells(&self, at: &Setup<'_>) -> u64 {
         if self.has_c { at.buffers[BESIDE] } else { 0 }
     }
 
-    /// Brings the states and the words of some rows together, as so many sequences.
-    fn take(&self, at: &Ground<'_>, some: Rows, size: u32) -> Call {
+    /// Gathers the states and the words of some rows as `size` sequences.
+    fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Call {
         let (width, input_width) = (at.spec.embedding, self.chosen.layer().row());
-        let arguments = some.arguments(at).number(size).number(at.steps);
-        let arguments = arguments.address(at.states.pool).number(at.states.width);
-        let arguments = arguments.words(self.embedding.address(), at.spec).number(width);
-        let arguments = arguments.address(at.buffers[VECTORS]).number(input_width);
-        let arguments = arguments.address(at.buffers[HIDDEN]).address(self.cells(at)).number(self.hidden);
-        let arguments = arguments.address(at.buffers[LENGTHS]);
+        let vectors = (at.words(&self.embedding), width, at.buffers[VECTORS], input_width);
+        let states = (at.buffers[HIDDEN], self.cells(at), self.hidden, at.buffers[LENGTHS]);
+        let arguments = (some, size, at.steps, at.pool(), vectors, states);
         at.call_rows(Kernel::TakeSequences, input_width.max(self.hidden), size * at.steps, arguments)
     }
 
-    /// Puts the states that some rows have come to into their slots.
-    fn give(&self, at: &Ground<'_>, some: Rows, size: u32) -> Call {
-        let behind = u64::from(at.steps) * u64::from(size * self.hidden) * size_of::<f32>() as u64;
-        let arguments = some.arguments(at);
-        let arguments = arguments.address(at.states.pool).number(at.states.width).address(at.states.non_finite);
-        let arguments = arguments.address(at.buffers[HIDDEN] + behind).address(self.cells(at)).number(self.hidden);
-        at.call_rows(Kernel::GiveSequences, self.hidden, some.count, arguments)
-    }
-}
-
-/// Some of a batch's rows.
-#[derive(Clone, Copy)]
-struct Rows {
-    from: u32,
-    count: u32,
-}
-
-impl Rows {
-    fn arguments(self, at: &Ground<'_>) -> Arguments {
-        Arguments::default().address(at.table.rows).number(self.from).number(self.count)
+    /// Scatters the final states of `count` rows into their slots.
+    fn give(&self, at: &Setup<'_>, some: impl Argument, count: u32, size: u32) -> Call {
+        let last = u64::from(at.steps) * u64::from(size * self.hidden) * size_of::<f32>() as u64;
+        let states = (at.buffers[HIDDEN] + last, self.cells(at), self.hidden);
+        let arguments = (some, at.pool(), at.states.non_finite, states);
+        at.call_rows(Kernel::GiveSequences, self.hidden, count, arguments)
     }
 }
 
@@ -120,11 +102,11 @@ impl Cell for Sequences {
         false
     }
 
-    fn gather(&self, at: &Ground<'_>) -> Call {
-        at.gathering(Kernel::GatherQueries, 1, at.staged().address(at.table.age))
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        at.gathering(Kernel::GatherQueries, 1, at.table.age)
     }
 
-    fn work(&self, at: &Ground<'_>) -> Vec<Work> {
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
         let places = At {
             lengths: at.buffers[LENGTHS],
             inputs: at.buffers[INPUTS],
@@ -135,12 +117,12 @@ impl Cell for Sequences {
         let mut from = 0;
         let mut work = Vec::new();
         for (count, kernel) in self.chosen.launches(at.rows) {
-            let (some, size) = (Rows { from, count }, kernel.configuration().sizes().batch);
+            let (some, size) = ((at.table.rows, from, count), kernel.configuration().sizes().batch);
             let (product, call) = self.chosen.launch(kernel, at.steps, at.buffers[VECTORS], places);
             work.push(Work::Kernel(self.take(at, some, size)));
             work.push(Work::Product(product));
             work.push(Work::Kernel(call));
-            work.push(Work::Kernel(self.give(at, some, size)));
+            work.push(Work::Kernel(self.give(at, some, count, size)));
             from += count;
         }
         work

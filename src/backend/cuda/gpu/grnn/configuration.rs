@@ -149,12 +149,12 @@ impl Configuration {
         numbers * tile_height * size_of::<f32>() as u32
     }
 
-    /// The numbers that blocks tell each other beside states, of a batch.
-    pub fn exchanged(&self, batch: u32) -> usize {
+    /// The numbers that a batch needs beside the states of h: an LSTM's c, or the numbers that the blocks of a GRU
+    /// exchange.
+    pub fn beside(&self, batch: u32) -> usize {
         let states = batch as usize * self.sizes.hidden as usize;
         match self.sizes.rnn {
-            Rnn::Lstm => 0,
-            Rnn::GruDouble => states,
+            Rnn::Lstm | Rnn::GruDouble => states,
             Rnn::GruSingle => 2 * self.mapping.columns(&self.sizes) as usize * states,
         }
     }
@@ -191,11 +191,11 @@ mod tests {
     fn shared_memory_has_what_the_kernel_takes() {
         let of = |rnn, mapping| configuration(rnn, mapping).unwrap();
         let lstm = of(Rnn::Lstm, [32, 2, 32, 8]);
-        assert_eq!((lstm.shared(), lstm.exchanged(20)), (4 * 2 * (256 + 128 + 224), 0));
+        assert_eq!((lstm.shared(), lstm.beside(20)), (4 * 2 * (256 + 128 + 224), 20 * 256));
         let double = of(Rnn::GruDouble, [48, 1, 32, 8]);
-        assert_eq!((double.shared(), double.exchanged(20)), (4 * (256 + 96 + 240), 20 * 256));
+        assert_eq!((double.shared(), double.beside(20)), (4 * (256 + 96 + 240), 20 * 256));
         let single = of(Rnn::GruSingle, [50, 1, 50, 8]);
-        assert_eq!((single.shared(), single.exchanged(20)), (4 * (512 + 100 + 200), 2 * 6 * 20 * 256));
+        assert_eq!((single.shared(), single.beside(20)), (4 * (512 + 100 + 200), 2 * 6 * 20 * 256));
         assert_eq!(lstm.constants()[1], "-DTILE_WIDTH=32");
     }
 

@@ -2,9 +2,9 @@
 
 use super::Host;
 use super::configuration::HEADERS;
-use super::loaded::Loaded;
 use crate::backend::cuda::device::Fault;
-use crate::backend::cuda::gpu::call::{Arguments, Call};
+use crate::backend::cuda::gpu::call::{Argument, Call, Function};
+use crate::backend::cuda::gpu::compile::Module;
 use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::nvrtc::Source;
@@ -76,36 +76,35 @@ struct Bench<'h> {
 pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
     host.gpu.bind().map_err(failed)?;
     let mut bench = Bench::new(host, times).map_err(failed)?;
-    let load = |kernel| {
-        let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
-        Loaded::new(host, &source, &micro_options(), kernel)
-    };
+    let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
+    let module = Module::load(&host.gpu, &host.nvrtc, &host.cache, &source, &micro_options())?;
+    let load = |kernel| module.function(&source, kernel);
     let one_warp = Grid { blocks: 1, threads: WARP };
     let of_warps = |warps: u32| Grid { blocks: 1, threads: warps * schedulers * WARP };
     let everywhere = host.gpu.multiprocessors;
     let rounds = |count: u32| f64::from(ROUNDS * count);
 
-    let fma = bench.run(&load("micro_fma")?, one_warp, None)? / rounds(CHAIN);
+    let fma = bench.run(load("micro_fma")?, one_warp, None)? / rounds(CHAIN);
     let reductions = load("micro_reductions")?;
     // Behind the five shuffles of one value, a multiply-add prepares the next round.
-    let shuffle = (bench.run(&reductions, one_warp, Some(1))? / rounds(1) - fma) / f64::from(STEPS);
+    let shuffle = (bench.run(reductions, one_warp, Some(1))? / rounds(1) - fma) / f64::from(STEPS);
     let l2 = load("micro_l2")?;
     let mut bytes = |blocks| -> Result<f64> {
-        let cycles = bench.run(&l2, Grid { blocks, threads: THREADS }, None)?;
+        let cycles = bench.run(l2, Grid { blocks, threads: THREADS }, None)?;
         Ok(rounds(READ) * size_of::<f32>() as f64 / cycles)
     };
     let l2 = [bytes(1)?, bytes(everywhere)?];
-    let barrier = bench.meet(&load("micro_barrier")?, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
+    let barrier = bench.meet(load("micro_barrier")?, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
 
     let kernel = load("micro_products")?;
     let mut of_products = Vec::new();
     for (warps, outputs) in WARPS.into_iter().flat_map(|warps| OUTPUTS.map(|outputs| (warps, outputs))) {
-        let cycles = bench.run(&kernel, of_warps(warps), Some(outputs))? / rounds(STATES / WARP);
+        let cycles = bench.run(kernel, of_warps(warps), Some(outputs))? / rounds(STATES / WARP);
         of_products.push(Product { warps, outputs, cycles });
     }
     let mut of_reductions = Vec::new();
     for (warps, values) in WARPS.into_iter().flat_map(|warps| VALUES.map(|values| (warps, values))) {
-        let cycles = (bench.run(&reductions, of_warps(warps), Some(values))? / rounds(1) - fma) / f64::from(STEPS);
+        let cycles = (bench.run(reductions, of_warps(warps), Some(values))? / rounds(1) - fma) / f64::from(STEPS);
         of_reductions.push(Reduction { values: warps * values, cycles });
     }
     Ok(Measured { fma, shuffle, l2, barrier, products: of_products, reductions: of_reductions })
@@ -128,30 +127,33 @@ impl Bench<'_> {
         })
     }
 
-    /// The cycles of a kernel that has a constant of its own, or none.
-    fn run(&mut self, kernel: &Loaded, grid: Grid, constant: Option<u32>) -> Result<f64> {
-        let arguments = constant.into_iter().fold(Arguments::default(), Arguments::number);
-        let arguments = arguments.number(ROUNDS).address(self.numbers.address());
-        let call = Call::new(kernel.function, (grid.blocks, 1), self.ending(arguments)).of_threads(grid.threads);
-        self.median(call, grid)
+    /// The cycles of a kernel, some of which have a constant as their first parameter.
+    fn run(&mut self, kernel: Function, grid: Grid, constant: Option<u32>) -> Result<f64> {
+        let common = (ROUNDS, self.numbers.address(), self.ending());
+        let call = match constant {
+            Some(constant) => Call::new(kernel, (grid.blocks, 1), (constant, common)),
+            None => Call::new(kernel, (grid.blocks, 1), common),
+        };
+        self.median(call.of_threads(grid.threads), grid)
     }
 
     /// The cycles of blocks that wait for each other.
-    fn meet(&mut self, kernel: &Loaded, grid: Grid) -> Result<f64> {
-        let arguments = Arguments::default().number(ROUNDS).address(self.arrived.address());
-        let arguments = self.ending(arguments.address(self.exchanged.address()));
-        let call = Call::new(kernel.function, (grid.blocks, 1), arguments).of_threads(grid.threads).cooperative(0);
+    fn meet(&mut self, kernel: Function, grid: Grid) -> Result<f64> {
+        let arguments = (ROUNDS, self.arrived.address(), self.exchanged.address(), self.ending());
+        let call = Call::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads).cooperative(0);
         self.median(call, grid)
     }
 
-    fn ending(&self, arguments: Arguments) -> Arguments {
-        arguments.address(self.results.address()).address(self.cycles.address())
+    fn ending(&self) -> impl Argument + use<> {
+        (self.results.address(), self.cycles.address())
     }
 
     fn median(&mut self, mut call: Call, grid: Grid) -> Result<f64> {
         self.once(&mut call, grid).map_err(failed)?;
-        let all = (0..self.times.max(1)).map(|_| self.once(&mut call, grid)).collect::<Result<Vec<_>, _>>();
-        let mut all = all.map_err(failed)?;
+        let mut all = (0..self.times.max(1))
+            .map(|_| self.once(&mut call, grid))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(failed)?;
         all.sort_unstable();
         Ok(all[all.len() / 2] as f64)
     }

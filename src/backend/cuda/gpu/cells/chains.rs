@@ -1,0 +1,183 @@
+//! The recurrent cells of chains: the LSTM step, the decoder's choice of a word, and the canonical GRU. An operand is
+//! \[x|h\].
+
+use std::sync::Arc;
+
+use super::{Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work};
+
+/// Additional work of an LSTM step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Chain = 0,
+    /// Writes the word that the decoder starts with.
+    Encoder = 1,
+    /// Leaves the word, the next input and the end of the launch to the kernel after it.
+    Decoder = 2,
+}
+
+#[derive(Debug)]
+pub(in super::super) struct Lstm {
+    kind: Kind,
+    embedding: Arc<Memory>,
+    /// \[x|h\] to the gates i, f, g, o.
+    gates: Matrix,
+    bias: Arc<Memory>,
+    hidden: u32,
+    width: u32,
+}
+
+/// The indices of the buffers.
+const OPERAND: usize = 0;
+const PRODUCT: usize = 1;
+const SCORES: usize = 2;
+
+impl Lstm {
+    pub fn chain(upload: &mut Upload<'_>) -> Result<Lstm, Fault> {
+        Lstm::new(upload, Kind::Chain, "lstm", "embedding.weight")
+    }
+
+    pub fn encoder(upload: &mut Upload<'_>) -> Result<Lstm, Fault> {
+        Lstm::new(upload, Kind::Encoder, "encoder", "embedding.weight")
+    }
+
+    fn new(upload: &mut Upload<'_>, kind: Kind, name: &str, embedding: &str) -> Result<Lstm, Fault> {
+        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
+        let (of_x, of_h) = (format!("{name}.weight_ih"), format!("{name}.weight_hh"));
+        let gates = upload.matrix(&[
+            Columns { tensor: &of_x, width, rows: 0..4 * hidden },
+            Columns { tensor: &of_h, width: hidden, rows: 0..4 * hidden },
+        ])?;
+        let embedding = upload.table(embedding)?;
+        Ok(Lstm { kind, embedding, gates, bias: upload.bias(&format!("{name}.bias"))?, hidden, width })
+    }
+}
+
+impl Cell for Lstm {
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let of_rows = |width: u32| of.rows as usize * width as usize;
+        vec![Buffer::Elements(of_rows(self.gates.inputs)), Buffer::Floats(of_rows(self.gates.outputs))]
+    }
+
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        let (words, operand) = (at.words(&self.embedding), at.buffers[OPERAND]);
+        let feeds_back = u32::from(self.kind == Kind::Decoder);
+        let arguments = (at.pool(), words, feeds_back, operand, self.width, self.hidden, at.table.age);
+        at.gathering(Kernel::GatherChain, self.hidden.max(self.width), arguments)
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        let (operand, product) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
+        let (words, kind, bias) = (at.words(&self.embedding), self.kind as u32, self.bias.address());
+        let arguments = (at.states(), words, kind, operand, product, bias, self.width, self.hidden, at.tail());
+        vec![
+            at.product(operand, self.gates.inputs, at.rows, &self.gates, product),
+            Work::Kernel(at.call(Kernel::StepLstm, self.hidden.max(self.width), arguments)),
+        ]
+    }
+}
+
+/// The step that reads the word in its state and writes the likeliest next one there.
+#[derive(Debug)]
+pub(in super::super) struct Decoder {
+    step: Lstm,
+    /// h to the scores of all words.
+    projection: Matrix,
+    bias: Arc<Memory>,
+}
+
+impl Decoder {
+    pub fn new(upload: &mut Upload<'_>) -> Result<Decoder, Fault> {
+        let step = Lstm::new(upload, Kind::Decoder, "decoder", "decoder.embedding")?;
+        let (words, width) = (upload.spec.vocabulary, upload.spec.hidden);
+        let projection = upload.matrix(&[Columns { tensor: "projection.weight", width, rows: 0..words }])?;
+        Ok(Decoder { step, projection, bias: upload.bias("projection.bias")? })
+    }
+}
+
+impl Cell for Decoder {
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let mut buffers = self.step.buffers(of);
+        buffers.push(Buffer::Floats(of.rows as usize * self.projection.outputs as usize));
+        buffers
+    }
+
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        self.step.gather(at)
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        let Decoder { step, projection, bias } = self;
+        let (operand, scores) = (at.buffers[OPERAND], at.buffers[SCORES]);
+        let h = operand + u64::from(step.width * at.element);
+        let found = (scores, bias.address(), projection.outputs, at.states.words);
+        let next = (step.embedding.address(), operand, step.width, step.hidden);
+        let mut work = step.work(at);
+        work.push(at.product(h, step.gates.inputs, at.rows, projection, scores));
+        // One block looks through all words of a row.
+        work.push(Work::Kernel(at.call(Kernel::DecoderWord, 1, (at.states(), found, next, at.tail()))));
+        work
+    }
+}
+
+/// The GRU whose reset gate precedes the recurrent product, so that there are two products in sequence, over \[x|h\] and
+/// \[x|r∘h\].
+#[derive(Debug)]
+pub(in super::super) struct Gru {
+    embedding: Arc<Memory>,
+    /// \[x|h\] to the gates r and z.
+    gates: Matrix,
+    /// \[x|r∘h\] to the new value n.
+    candidate: Matrix,
+    /// Of r, z and n.
+    bias: Arc<Memory>,
+    hidden: u32,
+    width: u32,
+}
+
+impl Gru {
+    pub fn new(upload: &mut Upload<'_>) -> Result<Gru, Fault> {
+        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
+        let rows = |rows: std::ops::Range<u32>| {
+            let columns = |tensor, width| Columns { tensor, width, rows: rows.clone() };
+            [columns("gru.weight_ih", width), columns("gru.weight_hh", hidden)]
+        };
+        Ok(Gru {
+            embedding: upload.table("embedding.weight")?,
+            gates: upload.matrix(&rows(0..2 * hidden))?,
+            candidate: upload.matrix(&rows(2 * hidden..3 * hidden))?,
+            bias: upload.bias("gru.bias")?,
+            hidden,
+            width,
+        })
+    }
+}
+
+impl Cell for Gru {
+    /// The operands of both products, and their results.
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let of_rows = |width: u32| of.rows as usize * width as usize;
+        let (operand, hidden) = (of_rows(self.gates.inputs), of_rows(self.hidden));
+        let [operands, candidates] = [Buffer::Elements(operand); 2];
+        vec![operands, candidates, Buffer::Floats(2 * hidden), Buffer::Floats(hidden)]
+    }
+
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        let (words, operand) = (at.words(&self.embedding), at.buffers[0]);
+        let arguments = (at.pool(), words, 0u32, operand, self.width, self.hidden, at.table.age);
+        at.gathering(Kernel::GatherChain, self.hidden.max(self.width), arguments)
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        let [operand, candidate, gates, values] = at.buffers[..] else { unreachable!("a GRU has four buffers") };
+        let (units, bias, sizes) = (self.hidden.max(self.width), self.bias.address(), (self.width, self.hidden));
+        let reset = (at.table(), at.pool(), gates, bias, operand, candidate, sizes, at.table.age);
+        let words = at.words(&self.embedding);
+        let update = (at.states(), words, operand, gates, values, bias, sizes, at.tail());
+        vec![
+            at.product(operand, self.gates.inputs, at.rows, &self.gates, gates),
+            Work::Kernel(at.call(Kernel::GruReset, units, reset)),
+            at.product(candidate, self.gates.inputs, at.rows, &self.candidate, values),
+            Work::Kernel(at.call(Kernel::GruUpdate, units, update)),
+        ]
+    }
+}

@@ -1,0 +1,166 @@
+//! The tree-LSTMs, binary and child-sum. The operand of a leaf is \[x\], of a binary internal node \[h of the left|h of
+//! the right\], of a child-sum node \[x|Σh\].
+
+use std::sync::Arc;
+
+use super::{Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work};
+
+/// A node without children.
+#[derive(Debug)]
+pub(in super::super) struct Leaf {
+    embedding: Arc<Memory>,
+    /// x to the gates i, o, u.
+    gates: Matrix,
+    bias: Arc<Memory>,
+    hidden: u32,
+    width: u32,
+}
+
+impl Leaf {
+    pub fn new(upload: &mut Upload<'_>) -> Result<Leaf, Fault> {
+        Leaf::named(upload, "leaf.weight", "leaf.bias")
+    }
+
+    /// The leaf of a child-sum tree: all that its equations leave of a node without children.
+    pub fn childsum(upload: &mut Upload<'_>) -> Result<Leaf, Fault> {
+        Leaf::named(upload, "childsum.weight_iou_x", "childsum.bias_iou")
+    }
+
+    fn named(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Leaf, Fault> {
+        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
+        let gates = upload.matrix(&[Columns { tensor, width, rows: 0..3 * hidden }])?;
+        Ok(Leaf { embedding: upload.table("embedding.weight")?, gates, bias: upload.bias(bias)?, hidden, width })
+    }
+}
+
+impl Cell for Leaf {
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        operand_and_product(of, &self.gates)
+    }
+
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        let arguments = (at.words(&self.embedding), at.buffers[0], self.width, at.table.age);
+        at.gathering(Kernel::GatherLeaf, self.width, arguments)
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        step(at, Kernel::StepLeaf, &self.gates, &self.bias, self.hidden)
+    }
+}
+
+/// A node with one or two children.
+#[derive(Debug)]
+pub(in super::super) struct Internal {
+    /// \[h of the left|h of the right\] to the gates i, o, u and the forget gates of the left and the right.
+    gates: Matrix,
+    bias: Arc<Memory>,
+    hidden: u32,
+}
+
+impl Internal {
+    pub fn new(upload: &mut Upload<'_>) -> Result<Internal, Fault> {
+        let hidden = upload.spec.hidden;
+        let side = |tensor| Columns { tensor, width: hidden, rows: 0..5 * hidden };
+        let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"].map(side))?;
+        Ok(Internal { gates, bias: upload.bias("internal.bias")?, hidden })
+    }
+}
+
+impl Cell for Internal {
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        operand_and_product(of, &self.gates)
+    }
+
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        let arguments = (at.pool(), at.buffers[0], self.hidden, at.table.age);
+        at.gathering(Kernel::GatherPair, self.hidden, arguments)
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        step(at, Kernel::StepPair, &self.gates, &self.bias, self.hidden)
+    }
+}
+
+fn operand_and_product(of: &Shape, gates: &Matrix) -> Vec<Buffer> {
+    let of_rows = |width: u32| of.rows as usize * width as usize;
+    vec![Buffer::Elements(of_rows(gates.inputs)), Buffer::Floats(of_rows(gates.outputs))]
+}
+
+/// One product, and a kernel that applies the gates.
+fn step(at: &Setup<'_>, kernel: Kernel, gates: &Matrix, bias: &Memory, hidden: u32) -> Vec<Work> {
+    let (operand, product) = (at.buffers[0], at.buffers[1]);
+    let arguments = (at.states(), product, bias.address(), hidden, at.tail());
+    vec![at.product(operand, gates.inputs, at.rows, gates, product), Work::Kernel(at.call(kernel, hidden, arguments))]
+}
+
+/// A child-sum node that has children. The children's h are rows of an operand of their own, because each child has a
+/// forget gate.
+#[derive(Clone, Debug)]
+pub(in super::super) struct ChildSum {
+    embedding: Arc<Memory>,
+    /// \[x|Σh\] to the gates i, o, u.
+    gates: Matrix,
+    gates_bias: Arc<Memory>,
+    /// x to its part of the forget gates.
+    forget_word: Matrix,
+    /// A child's h to its part of its forget gate.
+    forget_child: Matrix,
+    forget_bias: Arc<Memory>,
+    hidden: u32,
+    width: u32,
+}
+
+impl ChildSum {
+    pub fn new(upload: &mut Upload<'_>) -> Result<ChildSum, Fault> {
+        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
+        let columns = |tensor, width, rows| Columns { tensor, width, rows: 0..rows };
+        let gates =
+            [columns("childsum.weight_iou_x", width, 3 * hidden), columns("childsum.weight_iou_h", hidden, 3 * hidden)];
+        Ok(ChildSum {
+            embedding: upload.table("embedding.weight")?,
+            gates: upload.matrix(&gates)?,
+            gates_bias: upload.bias("childsum.bias_iou")?,
+            forget_word: upload.matrix(&[columns("childsum.weight_f_x", width, hidden)])?,
+            forget_child: upload.matrix(&[columns("childsum.weight_f_h", hidden, hidden)])?,
+            forget_bias: upload.bias("childsum.bias_f")?,
+            hidden,
+            width,
+        })
+    }
+}
+
+impl Cell for ChildSum {
+    /// The operand, the children's operand, and the products: gates, the word's part of the forget gates, the children's.
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let (rows, inputs, hidden) = (of.rows as usize, of.inputs as usize, self.hidden as usize);
+        let operands = [rows * self.gates.inputs as usize, inputs * hidden].map(Buffer::Elements);
+        let products = [rows * 3 * hidden, rows * hidden, inputs * hidden].map(Buffer::Floats);
+        operands.into_iter().chain(products).collect()
+    }
+
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        let (words, operand, children) = (at.words(&self.embedding), at.buffers[0], at.buffers[1]);
+        let sizes = (at.inputs, self.width, self.hidden);
+        let arguments = (at.pool(), words, operand, children, sizes, at.table.age);
+        at.gathering(Kernel::GatherSum, self.hidden.max(self.width), arguments)
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        let [operand, children, gates, forget_word, forget_child] = at.buffers[..] else {
+            unreachable!("a child-sum node has five buffers")
+        };
+        let stride = self.gates.inputs;
+        let mut work = vec![
+            at.product(operand, stride, at.rows, &self.gates, gates),
+            at.product(operand, stride, at.rows, &self.forget_word, forget_word),
+        ];
+        // A batch without children has no rows for them.
+        if at.inputs > 0 {
+            work.push(at.product(children, self.hidden, at.inputs, &self.forget_child, forget_child));
+        }
+        let (gates_bias, forget_bias) = (self.gates_bias.address(), self.forget_bias.address());
+        let biased = (gates, gates_bias, forget_word, forget_child, forget_bias);
+        work.push(Work::Kernel(at.call(Kernel::StepSum, self.hidden, (at.states(), biased, self.hidden, at.tail()))));
+        work
+    }
+}
