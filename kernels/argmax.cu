@@ -2,7 +2,7 @@
 
 #include "portable.cuh"
 
-// A word and its score. Until one is found, the score is minus infinity, and the word none.
+// A word and its score. Before any is found, the score is minus infinity and the word NOWHERE.
 struct Best {
   float score;
   u32 word;
@@ -13,8 +13,8 @@ __device__ __forceinline__ Best better(Best a, Best b) {
   return b.score > a.score || (b.score == a.score && b.word < a.word) ? b : a;
 }
 
-// The better of what was found and some words in ascending order. Scores that are no numbers, or minus infinity, are
-// larger than none and so passed over.
+// The better of the present one and some words in ascending order. A score that is NaN or minus infinity is never larger and so
+// skipped.
 template <int N>
 __device__ __forceinline__ Best best_of(Best best, const Pack<float, N> &scores, u32 word) {
 #pragma unroll
@@ -24,7 +24,7 @@ __device__ __forceinline__ Best best_of(Best best, const Pack<float, N> &scores,
   return best;
 }
 
-// The best of the words that a thread looks at, several of which are on their way at once.
+// The best of the words of one thread, which loads several at a time.
 template <int N>
 __device__ __forceinline__ Best best_of_thread(const float *scores, const float *bias, u32 vocabulary) {
   constexpr u32 AT_ONCE = N == 1 ? 8 : 4;
@@ -42,7 +42,7 @@ __device__ __forceinline__ Best best_of_thread(const float *scores, const float 
   return best;
 }
 
-// The best of the words that the threads of a block found, for all of them.
+// The best of the words of all threads of the block, returned to all of them.
 __device__ __forceinline__ Best best_of_block(Best best) {
   SHARED(Best, of_warps, BLOCK / WARP);
 #pragma unroll
@@ -51,7 +51,7 @@ __device__ __forceinline__ Best best_of_block(Best best) {
     const u32 word = __shfl_xor_sync(EVERY_LANE, best.word, distance);
     best = better(best, {score, word});
   }
-  // The block may still read those of the row before.
+  // Threads of the block may still read those of the previous row.
   __syncthreads();
   if (threadIdx.x % WARP == 0) of_warps[threadIdx.x / WARP] = best;
   __syncthreads();
@@ -65,8 +65,8 @@ __device__ __forceinline__ void put_x(Element *operand, const Element *x, u32 em
   for (Units<N> unit(embedding_width); unit.more(); unit.next()) store<N>(operand + unit.at, load<N>(x + unit.at));
 }
 
-// The grid is one block wide. `scores` has a column for each word. Where no score is a number, neither is the word in
-// the state, no word is written, and the next step would begin anew.
+// The grid is one block wide. `scores` has a column for each word. If all scores are NaN, the word in the state becomes NaN, no
+// word is written, and the next step would begin anew.
 KERNEL decoder_word(const Row *__restrict__ rows, const u32 *__restrict__ inputs, u32 size, float *__restrict__ pool,
                     u32 width, u32 *broken, const float *__restrict__ scores, const float *__restrict__ bias,
                     u32 vocabulary, u32 *words, const Element *__restrict__ embedding, Element *__restrict__ operand,

@@ -2,8 +2,8 @@
 
 #include "portable.cuh"
 
-// The products and biases of one row: the gates i, o, u; what its word gives to the forget gates of all of its
-// children; and what each child gives to its own, a row for each.
+// The products and biases of one row: the gates i, o, u; the word's part of the forget gates of all children; and each child's
+// part of its own, a row for each.
 struct SumGates {
   const float *gates;
   const float *gates_bias;
@@ -12,8 +12,8 @@ struct SumGates {
   const float *forget_bias;
 };
 
-// c = Σ σ(f of a child) c of the child + σ(i) tanh(u), h = σ(o) tanh(c) of one row. `slots` are those of the children.
-// Gives whether all that it stored are numbers.
+// c = Σ σ(f of a child) c of the child + σ(i) tanh(u), h = σ(o) tanh(c) of one row. `slots` are those of the children. Returns
+// whether all stored numbers are finite.
 template <int N>
 __device__ __forceinline__ bool sum_row(const SumGates &row, const u32 *slots, u32 children, float *pool, u32 width,
                                         float *state, u32 hidden) {
@@ -46,8 +46,8 @@ __device__ __forceinline__ bool sum_row(const SumGates &row, const u32 *slots, u
   return numbers;
 }
 
-// `product_iou` has 3H columns, the others H. `product_fh` has a row for each of the inputs of all rows. No row's state
-// may be in a slot that another row of the batch takes.
+// `product_iou` has 3H columns, the others H. `product_fh` has a row for each of the inputs of all rows. No row's state may be
+// in a slot that another row of the batch reads.
 KERNEL step_sum(const Row *__restrict__ rows, const u32 *__restrict__ inputs, u32 size, float *pool, u32 width,
                 u32 *broken, const float *__restrict__ product_iou, const float *__restrict__ bias_iou,
                 const float *__restrict__ product_fx, const float *__restrict__ product_fh,

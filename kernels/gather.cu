@@ -1,35 +1,35 @@
-// The members of a batch have changed: their states and words come together as the cell's operand, and the table of
-// rows is written anew. The host's rows are read where the host wrote them, in mapped memory, once for each block.
+// The gathers, for batches whose members have changed: they copy the states and words into the cell's operand, and write the
+// table of rows. Each block reads the host's rows in mapped memory.
 //
-// Rows up to the size of the batch for which the host has none become padding: rows of zeros in which no node runs.
+// Rows of the batch that the host does not have become padding: rows of zeros in which no node runs.
 
 #include "portable.cuh"
 
 constexpr u32 ROW_WORDS = sizeof(Row) / sizeof(u32);
 
-// A row and where its inputs begin. `at` is less than the size of the batch.
+// A row and the beginning of its inputs. `at` is less than the size of the batch.
 struct Taken {
   u32 inputs_begin;
   Row row;
 
-  // Whether the host has it.
+  // Whether the host has no such row.
   __device__ __forceinline__ bool is_padding() const { return row.state == NOWHERE; }
   __device__ __forceinline__ u32 inputs() const { return row.inputs_end - inputs_begin; }
 };
 
-// Where the inputs of the first rows end. One thread asks.
+// The end of the first rows' inputs. One thread asks.
 __device__ __forceinline__ u32 inputs_of_first(const Row *staged, u32 rows) {
   return rows == 0 ? 0 : read_host(&staged[rows - 1].inputs_end);
 }
 
-// Takes a row over from the host. All threads of the block go through here, and get the same.
+// Copies a row from the host. All threads of the block call it, and get the same result.
 __device__ __forceinline__ Taken take_row(const Row *staged, u32 count, u32 at, Row *rows) {
-  // What stands in a row of padding.
+  // The node in a row of padding.
   constexpr u32 PADDING_NODE = 1;
   SHARED(u32, taken, 1 + ROW_WORDS);
-  // The block may still read the row before.
+  // Threads of the block may still read the previous row.
   __syncthreads();
-  // Neighbours read neighbours, so that it is one request to the host.
+  // Neighbouring threads read neighbouring words, so that it is one request to the host.
   if (threadIdx.x <= ROW_WORDS) {
     const u32 field = threadIdx.x - 1;
     u32 word = 0;
@@ -47,12 +47,12 @@ __device__ __forceinline__ Taken take_row(const Row *staged, u32 count, u32 at, 
   return row;
 }
 
-// A batch begins anew: no launch has been since.
+// Resets the number of launches since the gather.
 __device__ __forceinline__ void begin(u32 *age) {
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *age = 0;
 }
 
-// The operand of one row: [x|h], or zeros for what is null.
+// The operand of one row: [x|h], with zeros for null pointers.
 template <int N>
 __device__ __forceinline__ void operand_row(Element *operand, const Element *x, const float *h, u32 embedding_width,
                                             u32 hidden) {
@@ -66,8 +66,8 @@ __device__ __forceinline__ void operand_row(Element *operand, const Element *x, 
   }
 }
 
-// Chains take the state from the slot where theirs goes, so that no input is read but their number. A first node's is
-// zeros, and they are written there for the steps to find. `fed_back` reads the word in the state, behind [h|c].
+// A chain reads the state from the slot to which it writes, so only the number of inputs is read. The state of a first node is
+// zeros, which are stored for the steps to read. `fed_back` reads the word in the state, after [h|c].
 KERNEL gather_chain(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
                     Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, float *__restrict__ pool, u32 width,
                     const Element *__restrict__ embedding, u64 seed, u32 vocabulary, u32 fed_back,
@@ -89,7 +89,7 @@ KERNEL gather_chain(const Row *__restrict__ staged, const u32 *__restrict__ stag
       if (!fed_back) {
         word = word_of(seed, row.request, row.node, vocabulary);
       } else if (h) {
-        // What is no word has made its request fail already.
+        // An invalid word has made its request fail already.
         const float written = h[2 * hidden];
         if (written >= 0.0f && written < static_cast<float>(vocabulary)) word = static_cast<u32>(written);
       }
@@ -105,7 +105,7 @@ KERNEL gather_chain(const Row *__restrict__ staged, const u32 *__restrict__ stag
 }
 EXPORT_KERNEL(gather_chain)
 
-// Leaves take a word alone: the operand is [x].
+// Leaves read only a word: the operand is [x].
 KERNEL gather_leaf(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
                    Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, const Element *__restrict__ embedding,
                    u64 seed, u32 vocabulary, Element *__restrict__ operand, u32 embedding_width, u32 *age) {
@@ -129,16 +129,16 @@ EXPORT_KERNEL(gather_leaf)
 
 // A part of a row's input slots, which the block reads from the host together.
 struct Slots {
-  // How many of them it holds at once.
+  // The number of slots held at a time.
   static constexpr u32 ROOM = BLOCK;
 
   const u32 *staged;
   u32 *inputs;
-  // Those of the row.
+  // The beginning of the row's slots.
   u32 begin;
   u32 end;
   u32 *shared;
-  // The first that are in `shared`.
+  // The first slot in `shared`.
   u32 held;
 
   __device__ __forceinline__ Slots(const u32 *staged, u32 *inputs, const Taken &row, u32 *shared)
@@ -149,7 +149,7 @@ struct Slots {
         shared(shared),
         held(NOWHERE) {}
 
-  // Has those from here on at hand. All threads of the block go through here.
+  // Loads the slots from this one on. All threads of the block call it.
   __device__ __forceinline__ void hold(u32 from) {
     if (held == from) return;
     held = from;
@@ -175,7 +175,7 @@ __device__ __forceinline__ void pair_operand(Element *operand, const float *left
   }
 }
 
-// Nodes of a binary tree take the h of up to two children.
+// Nodes of a binary tree read the h of up to two children.
 KERNEL gather_pair(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
                    Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, const float *__restrict__ pool,
                    u32 width, Element *__restrict__ operand, u32 hidden, u32 *age) {
@@ -201,8 +201,8 @@ KERNEL gather_pair(const Row *__restrict__ staged, const u32 *__restrict__ stage
 }
 EXPORT_KERNEL(gather_pair)
 
-// [x|sum of the children's h] of one row, and the children's h, a row for each; `children` begins with the row's first.
-// The threads of a block stay together, because they read slots together.
+// [x|sum of the children's h] of one row, and the children's h, a row for each, from `children` on. The threads of a block stay
+// together, because they read slots together.
 template <int N>
 __device__ __forceinline__ void sum_operand(Element *operand, Element *children, const Element *x, Slots &slots,
                                             const float *pool, u32 width, u32 embedding_width, u32 hidden) {
@@ -228,8 +228,8 @@ __device__ __forceinline__ void sum_operand(Element *operand, Element *children,
   }
 }
 
-// Nodes of a child-sum tree take a word and the h of any number of children. `children` has `children_size` rows, one
-// for each input of all rows in order; those behind the last input become zeros.
+// Nodes of a child-sum tree read a word and the h of any number of children. `children` has `children_size` rows, one for each
+// input of all rows in order; rows after the last input become zeros.
 KERNEL gather_sum(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
                   Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, const float *__restrict__ pool, u32 width,
                   const Element *__restrict__ embedding, u64 seed, u32 vocabulary, Element *__restrict__ operand,
@@ -237,7 +237,7 @@ KERNEL gather_sum(const Row *__restrict__ staged, const u32 *__restrict__ staged
   SHARED(u32, held, Slots::ROOM);
   SHARED(u32, all_inputs, 1);
   begin(age);
-  // A warp that does not read the row, so that both requests are under way at once.
+  // A warp that does not read the row, so that both requests are in flight together.
   if (threadIdx.x == WARP) all_inputs[0] = inputs_of_first(staged, count);
   for (u32 at = blockIdx.y; at < size; at += gridDim.y) {
     const Taken taken = take_row(staged, count, at, rows);
@@ -262,7 +262,7 @@ KERNEL gather_sum(const Row *__restrict__ staged, const u32 *__restrict__ staged
 }
 EXPORT_KERNEL(gather_sum)
 
-// The queries of a network that a file lists: the table alone, since its operators read the states where they are.
+// The queries of a listed network: only the table, since its operators read the states in place.
 KERNEL gather_queries(const Row *__restrict__ staged, const u32 *__restrict__ staged_inputs, u32 count,
                       Row *__restrict__ rows, u32 *__restrict__ inputs, u32 size, u32 *age) {
   begin(age);

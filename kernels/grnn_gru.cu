@@ -1,12 +1,12 @@
-// A persistent GRU, the canonical one, whose reset gate stands before the recurrent product: all steps of a batch in one
-// launch. SYNCHRONISATIONS says how often the blocks of a row wait for each other in a step.
+// A persistent GRU, the canonical one, whose reset gate precedes the recurrent product: all steps of a batch in one launch.
+// SYNCHRONISATIONS is how often the blocks of a row wait for each other in a step.
 //
-// With two, a block computes the reset and update gates of its elements, passes on what the reset gate leaves of them, waits for
-// that of the others, and computes its candidates from all of it.
+// With two, a block computes the reset and update gates of its elements, writes their gated states, waits for those of the
+// others, and computes its candidates from all of them.
 //
-// With one, the product of the reset gate is cut the other way: behind its step a block has new elements of the state, and
-// computes what they add to the reset gates of all elements. The others wait for these sums and for the state at once; then
-// each block adds up all blocks' sums for itself, and has what it needs for its update gates and candidates.
+// With one, the product of the reset gate is split the other way: after a step a block has new elements of the state, and
+// computes their contributions to the reset gates of all elements. The others wait for these sums and for the state together.
+// Then each block adds up all blocks' sums itself, and has the inputs of its update gates and candidates.
 
 #include "grnn.cuh"
 
@@ -32,25 +32,25 @@ __device__ __forceinline__ float updated(float h, float z, float n) {
 }
 
 // `inputs` are the products of all steps' inputs with their weights, biases included, [steps, batch, 3, HIDDEN], with the gates
-// r, z, n. `hidden`, [steps + 1, batch, HIDDEN], has the h that the sequences begin with in front; each step writes its own behind that of the step
-// before, so that no address is written twice. A sequence that is over keeps its state. `exchanged` is for what blocks tell each
-// other beside states. `arrived` has a zero for each row of the grid, and has it again in the end.
+// r, z, n. `hidden`, [steps + 1, batch, HIDDEN], begins with the initial h of the sequences; each step writes its own after
+// that of the step before, so that no address is written twice. A sequence that has ended keeps its state. `exchanged` is for
+// other values that blocks exchange. `arrived` has a zero for each row of the grid, and again in the end.
 #if SYNCHRONISATIONS == 2
 
-// For the candidates there is half as much to do. Groups have half as many outputs, or two of them get together over what each
-// would have; only if such a group does not fit a warp, some have none.
+// The candidates are half of the work. Groups have half as many outputs, or two groups share the outputs of each; if such a
+// group does not fit a warp, some groups have none.
 constexpr bool HALVES = OUTPUTS % 2 == 0;
 constexpr bool PAIRS = !HALVES && GROUP_SIZE < WARP;
 constexpr u32 CANDIDATES = PAIRS ? OUTPUTS : (OUTPUTS + 1) / 2;
 constexpr u32 LANES = PAIRS ? 2 * GROUP_SIZE : GROUP_SIZE;
 
-// `exchanged` has what the reset gates leave of the states, [batch, HIDDEN].
+// `exchanged` holds the gated states, [batch, HIDDEN].
 PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
                           const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived) {
   LAUNCH_SHARED(float, tile);
-  // [TILE_HEIGHT, TILE_WIDTH, TOGETHER], or without the last.
+  // [TILE_HEIGHT, TILE_WIDTH, TOGETHER], or without the last dimension.
   float *products = tile + TILE_HEIGHT * STRIDE;
-  // [TILE_HEIGHT, TILE_WIDTH, 4]: what r, z and n have of the input, and h.
+  // [TILE_HEIGHT, TILE_WIDTH, 4]: the input's part of r, z and n, and h.
   float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 4;
   // [TILE_HEIGHT, TILE_WIDTH]
   u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 4));
@@ -110,10 +110,10 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
 
 #else
 
-// The elements whose reset gates a thread has a part in: every THREADS-th.
+// The elements for whose reset gates a thread computes sums: every THREADS-th.
 constexpr u32 RESETS = (HIDDEN + THREADS - 1) / THREADS;
 
-// What a block knows of reset gates.
+// A block's part of the reset gates.
 struct Resets {
   // For each of the thread's elements, the weights of the tile's.
   float weights[RESETS][TILE_WIDTH];
@@ -132,11 +132,11 @@ struct Resets {
     }
   }
 
-  // Where all blocks' sums for a sequence are.
+  // The place of all blocks' sums for a sequence.
   __device__ __forceinline__ static u32 of_sequence(u32 sequence) { return sequence * COLUMNS * HIDDEN; }
 
-  // Writes what the tile's own elements, [TILE_HEIGHT, TILE_WIDTH], add to the products of all reset gates: `sums` are those of
-  // a step, [batch, COLUMNS, HIDDEN].
+  // Writes the contributions of the tile's own elements, [TILE_HEIGHT, TILE_WIDTH], to the products of all reset gates: `sums`
+  // are those of a step, [batch, COLUMNS, HIDDEN].
   __device__ __forceinline__ void offer(const float *of_tile, float *sums, const Rows &rows) const {
 #pragma unroll 1
     for (u32 row = 0; row < rows.count; row++) {
@@ -155,7 +155,7 @@ struct Resets {
     }
   }
 
-  // Puts what the reset gates have of a step's input, of which the tile's rows are given, into a tile.
+  // Writes the input's part of the reset gates of a step, for the tile's rows, into a tile.
   __device__ __forceinline__ static void begin(float *tile, const float *of_rows, const Rows &rows) {
 #pragma unroll 1
     for (u32 row = 0; row < rows.count; row++) {
@@ -167,8 +167,8 @@ struct Resets {
     }
   }
 
-  // Brings the states of all blocks into one tile, and what the reset gates leave of them into the other, where `begin` left
-  // off. Each thread does with an element what it did there.
+  // Copies the states of all blocks into one tile, and the gated states into the other, which `begin` has prepared. Each thread
+  // handles the same elements as there.
   __device__ __forceinline__ static void take(float *tile, float *reset, const float *states, const float *sums,
                                               const Rows &rows) {
 #pragma unroll 1
@@ -180,7 +180,7 @@ struct Resets {
         const float h = load_fresh<1>(states + row * HIDDEN + unit).at[0];
         const float *of_unit = sums + of_sequence(rows.first + row) + unit;
         float sum = reset[row * STRIDE + unit];
-        // So many are under way at once.
+        // The number of loads in flight.
         constexpr u32 AHEAD = 8;
         for (u32 first = 0; first < COLUMNS; first += AHEAD) {
           float taken[AHEAD];
@@ -199,14 +199,14 @@ struct Resets {
 };
 
 // `exchanged` has the sums of two steps, [2, batch, COLUMNS, HIDDEN]: when a block writes those of a step, all others have
-// signalled behind their reading of those of the step before the last.
+// signalled that they have read those of the step before the last.
 PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
                           const float *__restrict__ weights, float *hidden, float *exchanged, u32 *arrived) {
   LAUNCH_SHARED(float, tile);
   float *reset_tile = tile + TILE_HEIGHT * STRIDE;
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER]
   float *products = reset_tile + TILE_HEIGHT * STRIDE;
-  // [TILE_HEIGHT, TILE_WIDTH, 2]: what z and n have of the input.
+  // [TILE_HEIGHT, TILE_WIDTH, 2]: the input's part of z and n.
   float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 2;
   // [TILE_HEIGHT, TILE_WIDTH]
   u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 2));
@@ -222,8 +222,8 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
   resets.keep(weights);
   clear(tile, 2 * TILE_HEIGHT * STRIDE);
   clear(of_tile, TILE_HEIGHT * TILE_WIDTH);
-  // Update gates are multiplied with the state, candidates with what the reset gates leave of it. Of a group with an odd number
-  // of outputs, the first may be either.
+  // Update gates are multiplied with the state, candidates with the gated state. In a group with an odd number of outputs, the
+  // first may be either.
   const bool swapped = OUTPUTS % 2 == 1 && threadIdx.x / GROUP_SIZE % 2 == 1;
   const u32 tiles[2] = {swapped ? TILE_HEIGHT * STRIDE : 0, swapped ? 0 : TILE_HEIGHT * STRIDE};
   __syncthreads();

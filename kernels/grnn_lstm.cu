@@ -6,10 +6,10 @@ constexpr u32 GATES = 4;
 constexpr u32 OUTPUTS = TILE_WIDTH * GATES / GROUPS;
 static_assert(TILE_WIDTH * GATES % GROUPS == 0, "all groups have as many outputs");
 
-// `inputs` are the products of all steps' inputs with their weights, biases included, [steps, batch, 4, HIDDEN]. `hidden`, [steps + 1, batch,
-// HIDDEN], has the h that the sequences begin with in front; each step writes its own behind that of the step before, so that
-// no address is written twice. `cells` has their c, and has it anew in the end. A sequence that is over keeps its state.
-// `arrived` has a zero for each row of the grid, and has it again in the end.
+// `inputs` are the products of all steps' inputs with their weights, biases included, [steps, batch, 4, HIDDEN]. `hidden`,
+// [steps + 1, batch, HIDDEN], begins with the initial h of the sequences; each step writes its own after that of the step
+// before, so that no address is written twice. `cells` has their initial c, and in the end the final one. A sequence that has
+// ended keeps its state. `arrived` has a zero for each row of the grid, and again in the end.
 PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
                            const float *__restrict__ weights, float *hidden, float *cells, u32 *arrived) {
   LAUNCH_SHARED(float, tile);

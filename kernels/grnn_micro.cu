@@ -1,10 +1,10 @@
-// Micro-benchmarks: what GRNN's performance model has to know of a GPU (section 7.1; docs/GRNN.md).
+// Micro-benchmarks: the GPU's parameters for GRNN's performance model (section 7.1; docs/GRNN.md).
 //
-// Each kernel does so many rounds of one thing and tells the cycles that they took, from the block's first thread to its last. What it
-// computes depends on all that it did, so that nothing can be left out; and on numbers and rounds that the compiler does not know,
-// so that the work stays between the two looks at the clock.
+// Each kernel runs some rounds of one operation and returns the cycles from the block's first thread to its last. Its result
+// depends on all operations, so that none can be removed, and on numbers and rounds unknown to the compiler, so that the work
+// stays between the two reads of the clock.
 //
-// THREADS is defined by whoever compiles: the most threads of a block.
+// THREADS, an option of the compilation, is the number of threads of the largest block.
 
 #include "grnn_sums.cuh"
 #include "portable.cuh"
@@ -15,7 +15,7 @@
 
 #define MICRO extern "C" __global__ void __launch_bounds__(THREADS)
 
-// What each round of a kernel has; src/backend/cuda/gpu/grnn/micro.rs counts with the same.
+// The work of a round in each kernel; src/backend/cuda/gpu/grnn/micro.rs uses the same numbers.
 constexpr u32 CHAIN = 32;
 constexpr u32 STATES = 1024;
 constexpr u32 READ = 16384;
@@ -37,9 +37,9 @@ struct Clock {
 
 __device__ __forceinline__ u32 thread_of_all() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-// ---- A multiply-add behind another ----
+// ---- Dependent multiply-adds ----
 
-// CHAIN of them a round; numbers are the factor and what is added.
+// CHAIN of them in a round; the numbers are the factor and the addend.
 MICRO micro_fma(u32 rounds, const float *numbers, float *results, u64 *cycles) {
   const float factor = numbers[0], added = numbers[1];
   float sum = threadIdx.x;
@@ -56,8 +56,8 @@ EXPORT_KERNEL(micro_fma)
 
 // ---- Products ----
 
-// Multiplies a warp's states with the weights of OUTPUTS outputs, as a persistent kernel does: states come from shared memory by fours,
-// and each serves all outputs. Numbers are the states, and behind them a weight for each output.
+// Multiplies a warp's states with the weights of OUTPUTS outputs, as a persistent kernel does: states are loaded from shared
+// memory by fours, and each serves all outputs. The numbers are the states, followed by a weight for each output.
 template <u32 OUTPUTS>
 __device__ __forceinline__ void products(u32 rounds, const float *numbers, float *results, u64 *cycles) {
   SHARED(float, states, STATES);
@@ -73,7 +73,7 @@ __device__ __forceinline__ void products(u32 rounds, const float *numbers, float
   for (u32 round = 0; round < rounds; round++) {
 #pragma unroll
     for (u32 pack = 0; pack < STATES / WARP / 4; pack++) {
-      // The first state of a round is another one each time, so that none is kept from round to round.
+      // Each round begins with another state, so that none is kept from round to round.
       const u32 at = ((pack + round) * WARP + threadIdx.x) * 4 % STATES;
       const Pack<float, 4> four = load<4>(states + at);
 #pragma unroll
@@ -102,7 +102,8 @@ EXPORT_KERNEL(micro_products)
 
 // ---- Reductions ----
 
-// Adds up VALUES numbers of each lane over the warp, as a persistent kernel does. Each round's numbers wait for the sums of the round before.
+// Adds up VALUES numbers of each lane over the warp, as a persistent kernel does. Each round's numbers depend on the sums of
+// the round before.
 template <u32 VALUES>
 __device__ __forceinline__ void reductions(u32 rounds, const float *numbers, float *results, u64 *cycles) {
   float added[VALUES];
@@ -134,9 +135,9 @@ EXPORT_KERNEL(micro_reductions)
 
 // ---- The L2 cache ----
 
-// All blocks read the same READ numbers each round, past the caches of their own.
+// All blocks read the same READ numbers in each round, past their own caches.
 MICRO micro_l2(u32 rounds, const float *numbers, float *results, u64 *cycles) {
-  // So many reads of a thread are under way at once.
+  // The number of a thread's loads in flight.
   constexpr u32 AHEAD = READ / 4 / THREADS;
   static_assert(READ % (4 * THREADS) == 0, "every thread of the largest block reads as much");
   Pack<float, 4> sums = {};
@@ -156,8 +157,9 @@ EXPORT_KERNEL(micro_l2)
 
 // ---- The barrier of a row ----
 
-// Each round, every block tells the others a number and takes that of the next block, plus 1: a synchronisation as in a step, with the
-// way of what is exchanged. Blocks are on the GPU at once. There is room for two rounds' numbers, since nobody is two rounds ahead.
+// In each round, every block passes a number to the others and reads that of the next block, plus 1: a synchronisation as in a
+// step, with the transfer of the values. All blocks are resident. There is room for two rounds' numbers, since no block is two
+// rounds ahead.
 MICRO micro_barrier(u32 rounds, u32 *arrived, float *exchanged, float *results, u64 *cycles) {
   const u32 blocks = gridDim.x, next = (blockIdx.x + 1) % blocks;
   float number = blockIdx.x;

@@ -1,4 +1,5 @@
-// Sums over the threads of a work group, as persistent kernels add up their dot products, and micro-benchmarks measure them.
+// Sums over the threads of a work group: persistent kernels add up their dot products with them, and micro-benchmarks measure
+// them.
 
 #ifndef BATCHLAB_GRNN_SUMS
 #define BATCHLAB_GRNN_SUMS
@@ -6,7 +7,7 @@
 #include "portable.cuh"
 
 // Adds up arrays of numbers over the lanes of a group, number by number, by halves: of two lanes each keeps one half of the
-// numbers and gives the other away. In the end lane n has the sum of the n-th numbers, for every n below COUNT.
+// numbers and passes the other. In the end lane n has the sum of the n-th numbers, for every n below COUNT.
 template <u32 COUNT, u32 LANES>
 __device__ __forceinline__ float summed(const float (&numbers)[COUNT], u32 lane) {
   constexpr u32 SPREAD = COUNT <= 1 ? 1 : COUNT <= 2 ? 2 : COUNT <= 4 ? 4 : COUNT <= 8 ? 8 : COUNT <= 16 ? 16 : 32;

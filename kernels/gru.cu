@@ -1,5 +1,4 @@
-// A step of the canonical GRU, whose reset gate stands before the recurrent product: two kernels, each behind a
-// product.
+// A step of the canonical GRU, whose reset gate precedes the recurrent product: two kernels, each after a product.
 
 #include "portable.cuh"
 
@@ -42,8 +41,8 @@ KERNEL gru_reset(const Row *__restrict__ rows, const u32 *__restrict__ inputs, u
 }
 EXPORT_KERNEL(gru_reset)
 
-// (1 - σ(z)) tanh(n) + σ(z) h, which is tanh(n) + σ(z) (h - tanh(n)), of one row, and the operand of its next step: h',
-// and x unless it is null. Gives whether all that it stored are numbers.
+// (1 - σ(z)) tanh(n) + σ(z) h, which is tanh(n) + σ(z) (h - tanh(n)), of one row, and the operand of its next step: h', and x
+// unless it is null. Returns whether all stored numbers are finite.
 template <int N>
 __device__ __forceinline__ bool update_row(const float *product_z, const float *product_n, const float *bias_z,
                                            const float *bias_n, float *state, Element *operand, const Element *x,

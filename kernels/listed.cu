@@ -1,9 +1,9 @@
-// The operators of a network that a file lists: what brings their operands together out of the states of some queries, and
-// what puts their products there. A state has the numbers of a query's activation, and at `length_at` how many they are.
+// The operators of a listed network: the gathers of their operands from the states of some queries, and the scatter of their
+// products. A state has the numbers of a query's activation, and at `length_at` their count.
 
 #include "portable.cuh"
 
-// What an operator has of a query, by the query's tokens.
+// The sizes of an operator for a query, by the query's tokens.
 struct Own {
   // The matrices that it writes, with their rows and columns, and the numbers that are added up for each element.
   u32 count;
@@ -13,12 +13,12 @@ struct Own {
   // The numbers that it reads and writes.
   u32 reads;
   u32 writes;
-  // What sums are multiplied with before the hyperbolic tangent.
+  // The factor of sums before the hyperbolic tangent.
   float slope;
 };
 
-// What an operator reads of a query: the activation from its beginning, around and around. A query that has passed none has
-// numbers that are drawn, as many as the operator reads.
+// An operator's input for a query: the activation, read cyclically. A query that has passed no operator has random numbers, as
+// many as the operator reads.
 struct Activation {
   const float *numbers;
   u32 length;
@@ -36,7 +36,7 @@ struct Activation {
 
   __device__ __forceinline__ float at(u32 place) const {
     if (!numbers) {
-      // Evenly between -1 and 1, the same as the CPU draws.
+      // Uniform between -1 and 1, the same numbers as on the CPU.
       return static_cast<float>(static_cast<u32>(mixed(stream + place) >> 40)) * (1.0f / 8388608.0f) - 1.0f;
     }
     if (place < length) return numbers[place];
@@ -91,7 +91,7 @@ KERNEL operand_rows(const Row *__restrict__ rows, u32 from, u32 size, const floa
 }
 EXPORT_KERNEL(operand_rows)
 
-// What an operator without products puts through the hyperbolic tangent.
+// The input of an operator without products, before the hyperbolic tangent.
 KERNEL copy_numbers(const Row *__restrict__ rows, u32 from, u32 size, const float *__restrict__ pool, u32 width,
                     u32 length_at, const Own *__restrict__ own, const u32 *__restrict__ age, u64 seed,
                     float *__restrict__ product, u32 units) {
@@ -99,7 +99,7 @@ KERNEL copy_numbers(const Row *__restrict__ rows, u32 from, u32 size, const floa
 }
 EXPORT_KERNEL(copy_numbers)
 
-// Matrices [height, width] of a query's numbers from `begin` on, as many as `count`, with zeros around those that it has.
+// Matrices [height, width] of a query's numbers from `begin` on, `count` of them, padded with zeros.
 __device__ __forceinline__ void pad_matrices(Element *to, u32 count, u32 height, u32 width, const Activation &x, u32 begin,
                                              u32 own_count, u32 own_height, u32 own_width) {
   for (Units<1> unit(count * height * width); unit.more(); unit.next()) {
@@ -113,7 +113,7 @@ __device__ __forceinline__ void pad_matrices(Element *to, u32 count, u32 height,
 }
 
 // Pairs of matrices of each query: [rows, inner] to the left, [inner, columns] to the right. In the activation all left ones
-// stand behind each other, and behind them the right ones.
+// are contiguous, followed by the right ones.
 KERNEL operand_pairs(const Row *__restrict__ rows, u32 from, u32 size, const float *__restrict__ pool, u32 width,
                      u32 length_at, const Own *__restrict__ own, const u32 *__restrict__ age, u64 seed,
                      Element *__restrict__ left, Element *__restrict__ right, u32 count, u32 height, u32 inner,
@@ -124,7 +124,7 @@ KERNEL operand_pairs(const Row *__restrict__ rows, u32 from, u32 size, const flo
     const bool live = is_live(row);
     Own mine = {};
     if (live) mine = own[row.tokens];
-    // The state of a row of padding is nowhere.
+    // A row of padding has no state.
     Row read = row;
     if (!live) read.node = 0;
     const Activation x(read, pool, width, length_at, seed);
@@ -136,7 +136,7 @@ KERNEL operand_pairs(const Row *__restrict__ rows, u32 from, u32 size, const flo
 }
 EXPORT_KERNEL(operand_pairs)
 
-// tanh(slope x) of N numbers. Gives whether they are numbers.
+// tanh(slope x) of N numbers. Returns whether they are finite.
 template <int N>
 __device__ __forceinline__ bool squash_numbers(float *to, const float *from, float slope) {
   Pack<float, N> y = load<N>(from);
@@ -146,8 +146,8 @@ __device__ __forceinline__ bool squash_numbers(float *to, const float *from, flo
   return are_numbers(y);
 }
 
-// What each query has of the products, which are `count` matrices [height, columns] of it, becomes its activation. `ends`
-// says that no other queries of the batch come behind these.
+// The query's part of the products, `count` matrices [height, columns], becomes its activation. `ends` says that these are the
+// batch's last queries.
 KERNEL squash(const Row *__restrict__ rows, u32 from, u32 size, float *__restrict__ pool, u32 width, u32 length_at,
               const Own *__restrict__ own, u32 *age, u32 *broken, const float *__restrict__ product, u32 count, u32 height,
               u32 columns, u32 ends, u32 *arrived, u64 *counted, u64 *host, u32 signals) {
@@ -159,7 +159,7 @@ KERNEL squash(const Row *__restrict__ rows, u32 from, u32 size, float *__restric
     const Own mine = own[row.tokens];
     float *state = state_of(pool, width, row.state);
     const float *of_query = product + static_cast<size_t>(at) * units;
-    // Whether the numbers that the query has are the first ones.
+    // Whether the query's numbers are the first ones.
     const bool first = mine.columns == columns && (mine.rows == height || mine.count == 1);
     bool numbers = true;
     if (first && by_fours(units, units | mine.writes)) {

@@ -5,8 +5,8 @@
 constexpr u32 ENCODER = 1;
 constexpr u32 DECODER = 2;
 
-// c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c') of one row, and the operand of its next step: h', and x unless it is
-// null. `product` has the gates i, f, g, o. Gives whether all that it stored are numbers.
+// c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c') of one row, and the operand of its next step: h', and x unless it is null.
+// `product` has the gates i, f, g, o. Returns whether all stored numbers are finite.
 template <int N>
 __device__ __forceinline__ bool lstm_row(const float *product, const float *bias, float *state, Element *operand,
                                          const Element *x, u32 embedding_width, u32 hidden) {
@@ -39,8 +39,8 @@ __device__ __forceinline__ bool lstm_row(const float *product, const float *bias
   return numbers;
 }
 
-// The product [x|h] of the operand has 4H columns. An encoder's state also holds the word that a decoder begins with. A
-// decoder's next word is not known yet: `decoder_word` puts its x, and ends the cell.
+// The product of the operand [x|h] has 4H columns. An encoder's state also holds the word with which a decoder begins. A
+// decoder's next word is not known yet: `decoder_word` writes its x, and ends the cell.
 KERNEL step_lstm(const Row *__restrict__ rows, const u32 *__restrict__ inputs, u32 size, float *__restrict__ pool,
                  u32 width, u32 *broken, const Element *__restrict__ embedding, u64 seed, u32 vocabulary, u32 kind,
                  Element *__restrict__ operand, const float *__restrict__ product, const float *__restrict__ bias,

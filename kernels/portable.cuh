@@ -1,15 +1,15 @@
-// What the kernels have in common, in C++ that NVRTC compiles without any header of CUDA's.
+// The common parts of all kernels, in C++ that NVRTC compiles without any of CUDA's headers.
 //
-// The same text runs on the CPU in tests, where a shim that defines HOST_CUDA stands in for what CUDA's C++ has built
-// in. All inline PTX is in this file, beside a body for the CPU.
+// The same text runs on the CPU in tests, where a shim that defines HOST_CUDA replaces the built-in parts of CUDA's C++. All
+// inline PTX is in this file, beside a version for the CPU.
 //
-// ELEMENT chooses the number format of operands, weights and embeddings: 0 float32, 1 float16, 2 bfloat16.
+// ELEMENT selects the number format of operands, weights and embeddings: 0 float32, 1 float16, 2 bfloat16.
 //
-// Kernels are launched with blocks of BLOCK threads. The grid has a row of blocks for each row of the batch, or fewer,
-// each of which then takes several; along x, blocks share the units of a row, however many they are. A grid that has a
-// thread for every unit is for small batches, which want many threads. In a narrower one, each thread takes four units
-// at once. Rows begin where four numbers can be read at once if all widths are multiples of four; `width`, the distance
-// of two states, may be larger than a state for that.
+// Kernels are launched with blocks of BLOCK threads. The grid has a row of blocks for each row of the batch, or fewer, each of
+// which then handles several; along x, blocks share the units of a row, however many they are. A grid with a thread for every
+// unit is for small batches, which need many threads. In a narrower one, each thread handles four units at a time. Rows are
+// aligned for that if all widths are multiples of four; `width`, the distance of two states, may be larger than a state for
+// this reason.
 
 #ifndef BATCHLAB_PORTABLE
 #define BATCHLAB_PORTABLE
@@ -32,19 +32,19 @@ constexpr u32 EVERY_LANE = 0xffffffff;
 #ifdef HOST_CUDA
 #define SHARED(TYPE, NAME, LENGTH) HOST_SHARED(TYPE, NAME, LENGTH)
 #define LAUNCH_SHARED(TYPE, NAME) HOST_DYNAMIC_SHARED(TYPE, NAME)
-// Numbers are read and written as vectors of them, of which the compiler has to know.
+// Numbers are read and written as vectors, which the compiler has to know.
 #define ALIASING [[gnu::may_alias]]
 #else
 // An array that the threads of a block share.
 #define SHARED(TYPE, NAME, LENGTH) __shared__ TYPE NAME[LENGTH]
-// The one that is as long as the launch says.
+// The array whose length the launch sets.
 #define LAUNCH_SHARED(TYPE, NAME) extern __shared__ __align__(16) TYPE NAME[]
 #define ALIASING
-// Makes a kernel known by its name; only the shim has to do anything for that.
+// Registers a kernel by name in the shim.
 #define EXPORT_KERNEL(NAME)
 #endif
 
-// The slot of a row that has none.
+// The slot of a row without a state.
 constexpr u32 NOWHERE = 0xffffffff;
 // The word that the first decoder step reads.
 constexpr u32 START = 0;
@@ -53,21 +53,21 @@ constexpr u32 START = 0;
 struct Row {
   u32 request;
   u32 node;
-  // The last node that runs in this row in launches that go on without a gather.
+  // The last node that runs in this row without another gather.
   u32 last;
   // The slot of its state.
   u32 state;
-  // Where the words that its request writes begin.
+  // The place of its request's first word.
   u32 words;
-  // The tokens of its request, in a network that a file lists.
+  // The tokens of its request, in a listed network.
   u32 tokens;
-  // Where its input slots end in the table of all rows' inputs; they begin where those of the row before end.
+  // The end of its input slots in the table of all rows' inputs; they begin where those of the row before end.
   u32 inputs_end;
 };
 
 // ---- Numbers ----
 
-// So many numbers, read or written at once.
+// N numbers, read or written together.
 template <class T, int N>
 struct alignas(sizeof(T) * N) ALIASING Pack {
   T at[N];
@@ -96,7 +96,7 @@ __device__ __forceinline__ Pack<float, N> biased(const float *product, const flo
   return plus(load<N>(product), load<N>(bias));
 }
 
-// A number of an operand: for the narrow formats, its bits.
+// A number of an operand: for the 16-bit formats, its bits.
 #if ELEMENT == 0
 typedef float Element;
 
@@ -123,8 +123,7 @@ __device__ __forceinline__ Element element(float x) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
   return bits;
 #else
-  // The upper half of a float32, rounded to the nearest, of two equally near ones to the even one. What is no number
-  // must not become infinite.
+  // The upper half of a float32, rounded to the nearest, ties to even. A NaN must not become infinite.
   if (x != x) return 0x7fff;
   const u32 bits = __float_as_uint(x);
   return static_cast<Element>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
@@ -142,8 +141,8 @@ __device__ __forceinline__ Pack<Element, N> elements(const Pack<float, N> &numbe
   return rounded;
 }
 
-// 1 / (1 + e^-x) to a few units in the last place. The division takes a third of the instructions of one that rounds as
-// the standard says. Far out, e^-x is infinite or nothing, and what comes out is 0 or 1.
+// 1 / (1 + e^-x) to a few units in the last place. The division takes a third of the instructions of a correctly rounded one.
+// For large |x|, e^-x is infinite or 0, and the result 0 or 1.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
 
 __device__ __forceinline__ float infinity() { return __uint_as_float(0x7f800000); }
@@ -160,9 +159,9 @@ __device__ __forceinline__ bool are_numbers(const Pack<float, N> &numbers) {
   return all;
 }
 
-// ---- Who takes which units ----
+// ---- Units of a thread ----
 
-// Whether rows of these widths begin where four numbers can be read at once, and the grid leaves each thread so many.
+// Whether rows of these widths begin where four numbers can be read at a time, and the grid leaves each thread that many.
 __device__ __forceinline__ bool by_fours(u32 units, u32 widths) { return widths % 4 == 0 && gridDim.x * BLOCK < units; }
 
 // The units of a row that a thread takes, N at a time: `for (Units<N> unit(width); unit.more(); unit.next())`.
@@ -180,20 +179,20 @@ __device__ __forceinline__ u32 larger(u32 a, u32 b) { return a > b ? a : b; }
 
 // ---- Rows and words ----
 
-// The row as it is in the launch that is so many after the gather.
+// The row in the launch `launch` launches after the gather.
 __device__ __forceinline__ Row row_at(const Row *rows, u32 at, u32 age) {
   Row row = rows[at];
   row.node += age;
   return row;
 }
 
-// Whether a node runs in the row. All others are padding, or have come to their end: nothing of theirs is stored.
+// Whether a node runs in the row. Other rows are padding or have ended: nothing of them is stored.
 __device__ __forceinline__ bool is_live(const Row &row) { return row.node <= row.last; }
 
 // Whether a node is left for the next launch.
 __device__ __forceinline__ bool goes_on(const Row &row) { return row.node < row.last; }
 
-// Where the input slots of a row begin.
+// The beginning of a row's input slots.
 __device__ __forceinline__ u32 inputs_begin(const Row *rows, u32 at) { return at == 0 ? 0 : rows[at - 1].inputs_end; }
 
 // A slot's state.
@@ -210,23 +209,23 @@ __device__ __forceinline__ u64 mixed(u64 word) {
   return word ^ (word >> 31);
 }
 
-// The word that a node reads: the same that the CPU draws.
+// The word that a node reads, the same as on the CPU.
 __device__ __forceinline__ u32 word_of(u64 seed, u32 request, u32 node, u32 vocabulary) {
   const u64 drawn = mixed(seed ^ mixed(static_cast<u64>(request) << 32 | node));
   return static_cast<u32>(((drawn >> 32) * vocabulary) >> 32);
 }
 
-// The row of the embedding table that the word of a row's next node has; null if no node is left.
+// The row of the embedding table for the word of a row's next node; null if no node is left.
 __device__ __forceinline__ const Element *next_x(const Row &row, const Element *embedding, u64 seed, u32 vocabulary,
                                                  u32 embedding_width) {
   if (!goes_on(row)) return nullptr;
   return embedding + static_cast<size_t>(word_of(seed, row.request, row.node + 1, vocabulary)) * embedding_width;
 }
 
-// ---- Time ----
+// ---- Clock ----
 
-// The cycles that the multiprocessor has counted. Memory is neither read nor written across it, but numbers in registers may be computed
-// on its other side; a loop with a number of turns that the compiler does not know stays where it is.
+// The cycle counter of the multiprocessor. No memory access moves across it, but arithmetic in registers may; a loop with a
+// number of turns that the compiler does not know stays in place.
 __device__ __forceinline__ u64 cycles_now() {
 #ifdef HOST_CUDA
   return host_clock();
@@ -237,9 +236,9 @@ __device__ __forceinline__ u64 cycles_now() {
 #endif
 }
 
-// ---- Between blocks, and to the host ----
+// ---- Synchronisation between blocks and with the host ----
 
-// Adds to a count and gives what it was. What was written before is seen by whoever finds it counted.
+// Adds to a count and returns its old value. Earlier writes are visible to threads that see the new count.
 __device__ __forceinline__ u32 count_up(u32 *count) {
 #ifdef HOST_CUDA
   host_cuda::interleave();
@@ -251,8 +250,8 @@ __device__ __forceinline__ u32 count_up(u32 *count) {
 #endif
 }
 
-// Adds to a count for those that wait for it. What was written before, by this thread or by those that it has heard of, is seen
-// by whoever finds it counted.
+// Adds to a count for which others wait. Earlier writes, by this thread or by those that it has synchronised with, are visible
+// to threads that see the new count.
 __device__ __forceinline__ void announce(u32 *count) {
 #ifdef HOST_CUDA
   host_cuda::interleave();
@@ -262,7 +261,7 @@ __device__ __forceinline__ void announce(u32 *count) {
 #endif
 }
 
-// Waits until others have counted so far.
+// Waits until a count has reached a value.
 __device__ __forceinline__ void await(const u32 *count, u32 least) {
 #ifdef HOST_CUDA
   while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < least) host_poll();
@@ -297,7 +296,7 @@ __device__ __forceinline__ Pack<float, N> load_fresh(const float *from) {
   return numbers;
 }
 
-// Tells the host a number. What was written before, by this thread or by those that it has heard of, is there when the
+// Writes a number for the host. Earlier writes, by this thread or by those that it has synchronised with, are visible when the
 // host reads it.
 __device__ __forceinline__ void tell_host(u64 *host, u64 number) {
 #ifdef HOST_CUDA
@@ -308,8 +307,8 @@ __device__ __forceinline__ void tell_host(u64 *host, u64 number) {
 #endif
 }
 
-// Reads what the host wrote before the launch. An ordinary load, so that what has come over once serves all blocks that
-// want it: loads of the system's scope cross to the host each for itself, those of one line one behind the other.
+// Reads what the host wrote before the launch. An ordinary load, so that all blocks share one transfer of a line: loads of
+// system scope would each go to the host, one after the other for the same line.
 __device__ __forceinline__ u32 read_host(const u32 *host) {
 #ifdef HOST_CUDA
   return __atomic_load_n(host, __ATOMIC_RELAXED);
@@ -318,16 +317,16 @@ __device__ __forceinline__ u32 read_host(const u32 *host) {
 #endif
 }
 
-// One more task of the lane is done. `before` is how many were.
+// One more task of the stream is done. `before` is their number before.
 __device__ __forceinline__ void signal_host(u64 before, u64 *counted, u64 *host) {
   tell_host(host, before + 1);
   *counted = before + 1;
 }
 
-// The end of a cell's last kernel, through which every thread goes: the block that comes last passes the rows on to
-// their next nodes and, if the launch ends a task, signals. By then every block has read `age`, which was `launch`.
+// The end of a cell's last kernel, which every thread calls: the last block moves the rows on to their next nodes and, if the
+// launch ends a task, signals. By then every block has read `age`, which was `launch`.
 __device__ __forceinline__ void finish(u32 launch, u32 *arrived, u32 *age, u64 *counted, u64 *host, u32 signals) {
-  // Under way while the threads come together: nobody else changes it before the next launch.
+  // Loaded while the threads synchronise: nothing else changes it before the next launch.
   const u64 before = *counted;
   __syncthreads();
   if (threadIdx.x != 0 || count_up(arrived) != gridDim.x * gridDim.y - 1) return;

@@ -1,12 +1,12 @@
-// What stands around a persistent kernel, which runs many steps of a batch in one launch: the states come from the pool and all words that
-// the steps read come together in front of it, and the states go back to the pool behind it.
+// The gather before and the scatter after a persistent kernel, which runs many steps of a batch in one launch: the states are
+// copied from the pool together with all words of the steps, and the final states are copied back.
 //
-// The kernel has matrices of its own, and a row of them for each sequence: `size` of them, of which the first `count` are those rows of
-// the batch that begin at `from`, and the others padding. The rows are in the table that `gather_queries` has written.
+// The kernel has matrices of its own with a row for each sequence: `size` rows, of which the first `count` are the rows of the
+// batch from `from` on, and the others padding. The rows are in the table that `gather_queries` has written.
 
 #include "portable.cuh"
 
-// A row of the batch, and whether it takes zeros for a state.
+// A row of the batch, and whether its initial state is zero.
 struct Sequence {
   Row row;
   bool is_first;
@@ -21,12 +21,12 @@ struct Sequence {
   }
 
   __device__ __forceinline__ bool is_padding() const { return row.state == NOWHERE; }
-  // The steps that it takes; padding takes none.
+  // Its steps; padding has none.
   __device__ __forceinline__ u32 length() const { return is_padding() ? 0 : row.last + 1 - row.node; }
 };
 
-// [x|1|1], with zeros behind it, or only zeros for an x that is null. The biases are two columns of the inputs' weights, which are multiplied
-// with the ones.
+// [x|1|1], followed by zeros, or only zeros for an x that is null. The biases are two columns of the inputs' weights, which are
+// multiplied with the ones.
 template <int N>
 __device__ __forceinline__ void input_row(Element *to, u32 to_width, const Element *x, u32 embedding_width) {
   for (Units<N> unit(to_width); unit.more(); unit.next()) {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void input_row(Element *to, u32 to_width, const Eleme
   }
 }
 
-// One row of the states that the steps begin with; zeros for a state that is null. `cells` is null for cells without a c.
+// One row of the initial states; zeros for a state that is null. `cells` is null for cells without a c.
 template <int N>
 __device__ __forceinline__ void begin_row(float *h, float *c, const float *state, u32 hidden) {
   for (Units<N> unit(hidden); unit.more(); unit.next()) {
@@ -56,8 +56,8 @@ __device__ __forceinline__ void begin_row(float *h, float *c, const float *state
   }
 }
 
-// `inputs`, [steps, size, input_width], `hidden`, [size, width of h], and `cells`, the same for c or null, are what the launch begins
-// with; `lengths` are the steps of each sequence.
+// `inputs`, [steps, size, input_width], `hidden`, [size, width of h], and `cells`, the same for c or null, are the launch's
+// inputs; `lengths` are the steps of each sequence.
 KERNEL take_sequences(const Row *__restrict__ rows, u32 from, u32 count, u32 size, u32 steps,
                       const float *__restrict__ pool, u32 width, const Element *__restrict__ embedding, u64 seed,
                       u32 vocabulary, u32 embedding_width, Element *__restrict__ inputs, u32 input_width,
@@ -92,7 +92,7 @@ KERNEL take_sequences(const Row *__restrict__ rows, u32 from, u32 count, u32 siz
 }
 EXPORT_KERNEL(take_sequences)
 
-// A row of the states that the steps have come to, back to its slot. Gives whether all of them are numbers.
+// Writes a row of the final states to its slot. Returns whether all its numbers are finite.
 template <int N>
 __device__ __forceinline__ bool end_row(float *state, const float *h, const float *c, u32 hidden) {
   bool numbers = true;
@@ -108,7 +108,7 @@ __device__ __forceinline__ bool end_row(float *state, const float *h, const floa
   return numbers;
 }
 
-// `hidden`, [size, width of h], and `cells`, the same for c or null, are what the launch has left.
+// `hidden`, [size, width of h], and `cells`, the same for c or null, are the launch's results.
 KERNEL give_sequences(const Row *__restrict__ rows, u32 from, u32 count, float *__restrict__ pool, u32 width,
                       u32 *broken, const float *__restrict__ hidden, const float *__restrict__ cells,
                       u32 hidden_width) {

@@ -1,4 +1,4 @@
-// The completion of a task as a kernel of its own, one thread: for work whose last kernel does not signal.
+// A task's completion as a kernel of its own with one thread, for work whose last kernel does not signal.
 
 #include "portable.cuh"
 

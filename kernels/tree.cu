@@ -2,8 +2,8 @@
 
 #include "portable.cuh"
 
-// c = σ(i) tanh(u), h = σ(o) tanh(c) of one row, whose product has the gates i, o, u. Gives whether all that it stored
-// are numbers.
+// c = σ(i) tanh(u), h = σ(o) tanh(c) of one row, whose product has the gates i, o, u. Returns whether all stored numbers are
+// finite.
 template <int N>
 __device__ __forceinline__ bool leaf_row(const float *product, const float *bias, float *state, u32 hidden) {
   bool numbers = true;
@@ -26,7 +26,7 @@ __device__ __forceinline__ bool leaf_row(const float *product, const float *bias
   return numbers;
 }
 
-// A leaf, of the binary tree and of the child-sum tree, which differ in their weights alone.
+// A leaf of the binary tree or of the child-sum tree, which differ only in their weights.
 KERNEL step_leaf(const Row *__restrict__ rows, const u32 *__restrict__ inputs, u32 size, float *__restrict__ pool,
                  u32 width, u32 *broken, const float *__restrict__ product, const float *__restrict__ bias, u32 hidden,
                  u32 *arrived, u32 *age, u64 *counted, u64 *host, u32 signals) {
@@ -44,9 +44,9 @@ KERNEL step_leaf(const Row *__restrict__ rows, const u32 *__restrict__ inputs, u
 }
 EXPORT_KERNEL(step_leaf)
 
-// c = σ(i) tanh(u) + σ(f of the left) c of the left + σ(f of the right) c of the right, h = σ(o) tanh(c) of one row,
-// whose product has the gates i, o, u and both forget gates. A child that is null has nothing to be kept. Gives whether
-// all that it stored are numbers.
+// c = σ(i) tanh(u) + σ(f of the left) c of the left + σ(f of the right) c of the right, h = σ(o) tanh(c) of one row, whose
+// product has the gates i, o, u and both forget gates. A child that is null contributes nothing. Returns whether all stored
+// numbers are finite.
 template <int N>
 __device__ __forceinline__ bool pair_row(const float *product, const float *bias, const float *left, const float *right,
                                          float *state, u32 hidden) {
@@ -76,7 +76,7 @@ __device__ __forceinline__ bool pair_row(const float *product, const float *bias
   return numbers;
 }
 
-// A node with up to two children. No row's state may be in a slot that another row of the batch takes.
+// A node with up to two children. No row's state may be in a slot that another row of the batch reads.
 KERNEL step_pair(const Row *__restrict__ rows, const u32 *__restrict__ inputs, u32 size, float *pool, u32 width,
                  u32 *broken, const float *__restrict__ product, const float *__restrict__ bias, u32 hidden,
                  u32 *arrived, u32 *age, u64 *counted, u64 *host, u32 signals) {

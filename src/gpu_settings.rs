@@ -1,26 +1,21 @@
-//! How the GPUs compute, as far as there is a choice.
+//! How GPUs compute, as far as it is configurable.
 
 use std::fmt;
 
-/// The number format of operands and weights. Sums, states and elementwise work are float32 in all of them.
+/// The number format of operands and weights. Sums, states and elementwise work are always float32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// float32, multiplied as such.
     #[default]
     F32,
-    /// float32, of which products take the 10 highest bits of each mantissa (TF32).
+    /// float32, of which products read the 10 highest bits of each mantissa (TF32).
     Tf32,
-    /// bfloat16.
     Bf16,
-    /// float16.
     F16,
 }
 
 impl Precision {
-    /// All of them.
     pub const ALL: [Precision; 4] = [Precision::F32, Precision::Tf32, Precision::Bf16, Precision::F16];
 
-    /// The name, as scenarios give it.
     pub fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
@@ -30,7 +25,6 @@ impl Precision {
         }
     }
 
-    /// The format of this name.
     pub fn parse(name: &str) -> Option<Precision> {
         Precision::ALL.into_iter().find(|precision| precision.name() == name)
     }
@@ -42,34 +36,30 @@ impl fmt::Display for Precision {
     }
 }
 
-/// What tells the host that a task is done.
+/// How the end of a task is signalled to the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Signal {
-    /// The last block of the task's last kernel.
+    /// By the last block of the task's last kernel.
     #[default]
     Fused,
-    /// A kernel of its own behind it (BatchMaker, section 5.2).
+    /// By a separate kernel (BatchMaker, section 5.2).
     Kernel,
 }
 
-/// How the kernels of a task get to the GPU.
+/// How the kernels of a task are launched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaunchBy {
-    /// As one graph, captured when the plan was made.
+    /// As one graph, captured when the plan is prepared.
     #[default]
     Graph,
-    /// One call for each.
+    /// One by one.
     Kernels,
 }
 
-/// All choices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The number format.
     pub precision: Precision,
-    /// What signals.
     pub signal: Signal,
-    /// How launches are queued.
     pub launch: LaunchBy,
 }
 

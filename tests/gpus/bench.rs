@@ -20,7 +20,7 @@ use crate::host_cuda;
 
 /// Set in the process that a test runs in.
 const INSIDE: &str = "GPUS_TEST_INSIDE";
-/// Set by whoever wants the tests to run on the GPUs of this host. Those that need a GPU in trouble are passed over.
+/// Set to run the tests on the GPUs of this host. Tests that need a faulty GPU are skipped.
 const REAL: &str = "REAL_GPU";
 
 /// Whether the caller, the test of this name, is to go on: in a process of its own that sees the GPUs which `settings`
@@ -119,13 +119,13 @@ impl Bench {
             .expect("a plan")
     }
 
-    /// The plan of so many steps of a batch in a persistent kernel.
+    /// The plan of some steps of a batch in a persistent kernel.
     pub fn plan_of_steps(&mut self, stream: Stream, rows: u32, steps: u32) -> Plan {
         let shape = Shape { stream, cell: CellId(0), rows, inputs: 0, tokens: 0, steps, signals: false };
         self.gpus.prepare(shape).expect("a plan")
     }
 
-    /// The plan of a batch of an operator, padded to so many tokens.
+    /// The plan of a batch of an operator, padded to some tokens.
     pub fn plan_of(&mut self, stream: Stream, cell: u16, rows: u32, tokens: u32, signals: bool) -> Plan {
         self.gpus
             .prepare(Shape { stream, cell: CellId(cell), rows, inputs: 0, tokens, steps: 0, signals })
@@ -172,7 +172,7 @@ impl Bench {
         self.network.alone(RequestId(request), graph)
     }
 
-    /// Holds a fetched state against the one that the CPU comes to.
+    /// Compares a fetched state with the CPU's.
     #[track_caller]
     pub fn compare(&self, place: u32, expected: &[f32], precision: Precision) {
         let bound = if precision == Precision::F32 { 2e-6 } else { 2e-2 };

@@ -1,4 +1,4 @@
-//! Launches that fail, GPUs that are lost, numbers that are none, hosts that lack something.
+//! Failed launches, lost GPUs, NaNs and infinities, hosts that lack something.
 
 use batchlab::backend::cuda::device::{Batch, Device, Fault, Needs, Plan, Slot, Stream};
 use batchlab::backend::cuda::gpu::Gpus;
@@ -83,7 +83,7 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
     }
 }
 
-/// Weights in which the embedding of one word is no number, in a folder of their own.
+/// Weights in which the embedding of one word is NaN, in a folder of their own.
 pub fn with_poison(model: &Model, spec: Spec, word: u32) -> (TempDir, Spec) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("weights.safetensors");

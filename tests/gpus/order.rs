@@ -37,7 +37,7 @@ fn a_stream_waits_for_the_events_of_another() {
     }
 }
 
-/// More events than a stream has events: a wait for an early one may be longer, but comes to its end.
+/// More events than a stream has handles: a wait for an early one may take longer, but ends.
 #[test]
 fn events_are_used_again() {
     if !inside("order::events_are_used_again", &[]) {

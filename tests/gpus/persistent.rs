@@ -55,7 +55,7 @@ impl Both {
         States { h: zeros.clone(), c: if rnn == Rnn::Lstm { zeros } else { Vec::new() } }
     }
 
-    /// Holds the states of sequences against those that the CPU comes to.
+    /// Compares the states of sequences with the CPU's.
     fn compare(&self, lengths: &[u32], left: &States) {
         let hidden = self.spec.hidden as usize;
         for (sequence, length) in lengths.iter().enumerate() {

@@ -5,8 +5,8 @@ use batchlab::workload::random::{self, Stream};
 use proptest::prelude::*;
 use rand::RngExt;
 
+use super::device::{Cut, Device, Row};
 use super::host_cuda::Element;
-use super::lane::{Cut, Lane, Row};
 use super::layer::Kind;
 use super::{checked, sizes};
 
@@ -48,14 +48,14 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let spec = Spec { hidden, embedding, vocabulary, seed, weights: None };
-        let Some(mut lane) = Lane::new(&kind.model(), &spec, element, SLOTS as usize, slack, cut) else { return Ok(()) };
+        let Some(mut device) = Device::new(&kind.model(), &spec, element, SLOTS as usize, slack, cut) else { return Ok(()) };
         let rng = &mut random::stream(seed, 0, "rows");
-        let mut station = lane.station(kind, size, 0);
+        let mut station = device.station(kind, size, 0);
         for _ in 0..2 {
             let (rows, inputs) = rows(rng.random_range(1..=size), 0, rng);
-            checked::gather(&mut lane, &mut station, &rows, &inputs);
+            checked::gather(&mut device, &mut station, &rows, &inputs);
             for _ in 0..rng.random_range(1..=4) {
-                checked::step(&mut lane, &mut station, rng.random());
+                checked::step(&mut device, &mut station, rng.random());
             }
         }
     }
@@ -70,9 +70,9 @@ proptest! {
     ) {
         let spec = Spec { hidden, embedding, vocabulary, seed, weights: None };
         let model = Kind::Encoder.model();
-        let Some(mut lane) = Lane::new(&model, &spec, element, SLOTS as usize, 0, cut) else { return Ok(()) };
+        let Some(mut device) = Device::new(&model, &spec, element, SLOTS as usize, 0, cut) else { return Ok(()) };
         let rng = &mut random::stream(seed, 0, "rows");
-        let mut stations = [Kind::Encoder, Kind::Decoder].map(|kind| lane.station(kind, 4, 0));
+        let mut stations = [Kind::Encoder, Kind::Decoder].map(|kind| device.station(kind, 4, 0));
         let mut gathered = [false; 2];
         for _ in 0..8 {
             let which = rng.random_range(0..2);
@@ -80,10 +80,10 @@ proptest! {
             if !gathered[which] || rng.random_range(0..3) == 0 {
                 // Each has the slots of its own half.
                 let (rows, inputs) = rows(rng.random_range(1..=4), which as u32 * SLOTS / 2, rng);
-                checked::gather(&mut lane, station, &rows, &inputs);
+                checked::gather(&mut device, station, &rows, &inputs);
                 gathered[which] = true;
             }
-            checked::step(&mut lane, station, rng.random());
+            checked::step(&mut device, station, rng.random());
         }
     }
 }
@@ -93,13 +93,13 @@ fn wide_steps_are_as_right_as_narrow_ones() {
     for (kind, element) in Kind::CHAINS.into_iter().zip([Element::F32, Element::Bf16, Element::F32, Element::F16]) {
         let spec = Spec { hidden: 1024, embedding: 512, vocabulary: 3001, seed: 8, weights: None };
         let cut = Cut { units: 1, rows: 1, seed: 3 };
-        let Some(mut lane) = Lane::new(&kind.model(), &spec, element, SLOTS as usize, 3, cut) else { return };
-        let mut station = lane.station(kind, 2, 0);
+        let Some(mut device) = Device::new(&kind.model(), &spec, element, SLOTS as usize, 3, cut) else { return };
+        let mut station = device.station(kind, 2, 0);
         let (rows, inputs) = rows(2, 0, &mut random::stream(1, 0, "rows"));
-        checked::gather(&mut lane, &mut station, &rows, &inputs);
+        checked::gather(&mut device, &mut station, &rows, &inputs);
         for units in [1, 2, 4, 5] {
-            lane.cut.units = units;
-            checked::step(&mut lane, &mut station, true);
+            device.cut.units = units;
+            checked::step(&mut device, &mut station, true);
         }
     }
 }

@@ -3,9 +3,9 @@
 use batchlab::network::{Batch, Scratch};
 use batchlab::units::RequestId;
 
+use super::device::{Device, NOWHERE, Row, Station};
 use super::equations::Gates;
 use super::host_cuda::Element;
-use super::lane::{Lane, NOWHERE, Row, Station};
 use super::layer::Kind;
 use super::memory::{bits_of, number_of};
 
@@ -23,16 +23,16 @@ fn inputs_of<'a>(rows: &[Row], at: usize, inputs: &'a [u32]) -> &'a [u32] {
 }
 
 /// The bits of a word's row in the embedding table.
-fn embedded(lane: &Lane, station: &Station, word: u32) -> Vec<u32> {
-    let width = lane.spec.embedding as usize;
+fn embedded(device: &Device, station: &Station, word: u32) -> Vec<u32> {
+    let width = device.spec.embedding as usize;
     station.layer.embedding.bits()[word as usize * width..][..width].to_vec()
 }
 
 /// Gathers, and looks at the table of rows, the operands and the pool.
-pub fn gather(lane: &mut Lane, station: &mut Station, rows: &[Row], inputs: &[u32]) {
-    let (h, e) = (lane.spec.hidden as usize, lane.spec.embedding as usize);
-    let before = lane.pool.to_vec();
-    lane.gather(station, rows, inputs);
+pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: &[u32]) {
+    let (h, e) = (device.spec.hidden as usize, device.spec.embedding as usize);
+    let before = device.pool.to_vec();
+    device.gather(station, rows, inputs);
 
     let end = rows.last().map_or(0, |row| row.inputs_end);
     let padding = Row { request: 0, node: 1, last: 0, state: NOWHERE, words: 0, tokens: 0, inputs_end: end };
@@ -44,14 +44,14 @@ pub fn gather(lane: &mut Lane, station: &mut Station, rows: &[Row], inputs: &[u3
         assert_eq!(station.inputs[..inputs.len()], *inputs);
     }
 
-    let rounded = |numbers: &[f32]| numbers.iter().map(|x| bits_of(lane.element, *x)).collect::<Vec<u32>>();
-    let state = |slot: u32| &before[slot as usize * lane.width..][..lane.network.state()];
+    let rounded = |numbers: &[f32]| numbers.iter().map(|x| bits_of(device.element, *x)).collect::<Vec<u32>>();
+    let state = |slot: u32| &before[slot as usize * device.width..][..device.network.state()];
     let mut pool = before.clone();
     let mut operand = Vec::new();
     let mut children = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         let taken = inputs_of(rows, at, inputs);
-        let drawn = lane.network.token(RequestId(row.request), row.node);
+        let drawn = device.network.token(RequestId(row.request), row.node);
         match station.kind {
             Kind::Lstm | Kind::Encoder | Kind::Decoder | Kind::Gru => {
                 let word = match (station.kind, taken.first()) {
@@ -59,20 +59,20 @@ pub fn gather(lane: &mut Lane, station: &mut Station, rows: &[Row], inputs: &[u3
                     (Kind::Decoder, None) => START,
                     _ => drawn,
                 };
-                operand.extend(embedded(lane, station, word));
+                operand.extend(embedded(device, station, word));
                 operand.extend(rounded(taken.first().map_or(&vec![0.0; h], |slot| &state(*slot)[..h])));
                 if taken.is_empty() {
-                    pool[row.state as usize * lane.width..][..lane.width].fill(0.0);
+                    pool[row.state as usize * device.width..][..device.width].fill(0.0);
                 }
             }
-            Kind::Leaf | Kind::SumLeaf => operand.extend(embedded(lane, station, drawn)),
+            Kind::Leaf | Kind::SumLeaf => operand.extend(embedded(device, station, drawn)),
             Kind::Pair => {
                 for child in 0..2 {
                     operand.extend(rounded(taken.get(child).map_or(&vec![0.0; h], |slot| &state(*slot)[..h])));
                 }
             }
             Kind::Sum => {
-                operand.extend(embedded(lane, station, drawn));
+                operand.extend(embedded(device, station, drawn));
                 let mut sum = vec![0.0; h];
                 for slot in taken {
                     sum.iter_mut().zip(state(*slot)).for_each(|(sum, h)| *sum += h);
@@ -82,34 +82,34 @@ pub fn gather(lane: &mut Lane, station: &mut Station, rows: &[Row], inputs: &[u3
             }
         }
     }
-    operand.resize(station.size * station.stride(&lane.spec), 0);
+    operand.resize(station.size * station.stride(&device.spec), 0);
     children.resize(station.children_size * h, 0);
     assert_eq!(station.operand.bits(), operand, "the operand, H = {h}, E = {e}");
     assert_eq!(station.children.bits(), children, "the children");
-    assert_same(&lane.pool, &pool);
+    assert_same(&device.pool, &pool);
 }
 
 /// Runs the cell over its rows, and looks at states, operands, words and counts.
-pub fn step(lane: &mut Lane, station: &mut Station, signals: bool) {
-    let (h, e, stride) = (lane.spec.hidden as usize, lane.spec.embedding as usize, station.stride(&lane.spec));
-    let (mut pool, mut operand, age) = (lane.pool.to_vec(), station.operand.bits(), station.age[0]);
-    let (mut words, broken) = (lane.words.to_vec(), lane.broken.to_vec());
-    let (counted, host) = (lane.counted[0], lane.host[0]);
+pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
+    let (h, e, stride) = (device.spec.hidden as usize, device.spec.embedding as usize, station.stride(&device.spec));
+    let (mut pool, mut operand, age) = (device.pool.to_vec(), station.operand.bits(), station.age[0]);
+    let (mut words, broken) = (device.words.to_vec(), device.broken.to_vec());
+    let (counted, host) = (device.counted[0], device.host[0]);
     let live: Vec<usize> =
         (0..station.size).filter(|at| station.rows[*at].node + age <= station.rows[*at].last).collect();
-    let of_cpu = of_cpu(lane, station, &live);
-    lane.step(station, signals);
+    let of_cpu = of_cpu(device, station, &live);
+    device.step(station, signals);
 
     for (place, at) in live.iter().copied().enumerate() {
         let row = station.rows[at];
         let node = row.node + age;
-        let state = row.state as usize * lane.width..row.state as usize * lane.width + lane.network.state();
-        let mut expected = equations(lane, station, at, &pool);
-        let mut next = lane.network.token(RequestId(row.request), node + 1);
+        let state = row.state as usize * device.width..row.state as usize * device.width + device.network.state();
+        let mut expected = equations(device, station, at, &pool);
+        let mut next = device.network.token(RequestId(row.request), node + 1);
         match station.kind {
             Kind::Encoder => expected.push(f64::from(START)),
             Kind::Decoder => {
-                next = word_of(lane, station, at);
+                next = word_of(device, station, at);
                 expected.push(f64::from(next));
                 words[row.words as usize + node as usize] = next;
             }
@@ -117,10 +117,10 @@ pub fn step(lane: &mut Lane, station: &mut Station, signals: bool) {
         }
         // What a sum has of rounding errors grows with its terms.
         let terms = inputs_of(&station.rows, at, &station.inputs).len().max(1) as f64;
-        let found = &lane.pool[state.clone()];
+        let found = &device.pool[state.clone()];
         assert_close(found, &expected, terms * TO_EQUATIONS, &format!("row {at} after {age}, from the equations"));
         if let Some(of_cpu) = &of_cpu {
-            let of_row = &of_cpu[place * lane.network.state()..][..lane.network.state()];
+            let of_row = &of_cpu[place * device.network.state()..][..device.network.state()];
             let mut of_row: Vec<f64> = of_row.iter().map(|x| f64::from(*x)).collect();
             if station.kind == Kind::Decoder && of_row[2 * h] != f64::from(next) {
                 // Of two words with nearly the same score, float32 takes one or the other.
@@ -135,30 +135,30 @@ pub fn step(lane: &mut Lane, station: &mut Station, signals: bool) {
         }
         if station.kind.is_chain() {
             let of_row = &mut operand[at * stride..(at + 1) * stride];
-            let rounded = found[..h].iter().map(|x| bits_of(lane.element, *x));
+            let rounded = found[..h].iter().map(|x| bits_of(device.element, *x));
             of_row[e..].iter_mut().zip(rounded).for_each(|(bits, rounded)| *bits = rounded);
             if node < row.last {
-                of_row[..e].copy_from_slice(&embedded(lane, station, next));
+                of_row[..e].copy_from_slice(&embedded(device, station, next));
             }
         }
-        pool[state.clone()].copy_from_slice(&lane.pool[state]);
+        pool[state.clone()].copy_from_slice(&device.pool[state]);
     }
 
-    assert_same(&lane.pool, &pool);
+    assert_same(&device.pool, &pool);
     assert_eq!(station.operand.bits(), operand, "the operand after {age}");
-    assert_eq!(*lane.words, words);
-    assert_eq!(*lane.broken, broken, "all are numbers");
+    assert_eq!(*device.words, words);
+    assert_eq!(*device.broken, broken, "all are numbers");
     assert_eq!(station.age[0], age + 1);
-    assert_eq!(lane.arrived[0], 0);
+    assert_eq!(device.arrived[0], 0);
     let signalled = counted + u64::from(signals);
-    assert_eq!((lane.counted[0], lane.host[0]), (signalled, if signals { signalled } else { host }));
+    assert_eq!((device.counted[0], device.host[0]), (signalled, if signals { signalled } else { host }));
 }
 
 /// What the equations say of a row's \[h|c\] or h, from the products of its operands and the pool as it was before.
-fn equations(lane: &Lane, station: &Station, at: usize, pool: &[f32]) -> Vec<f64> {
-    let (h, e) = (lane.spec.hidden as usize, lane.spec.embedding as usize);
+fn equations(device: &Device, station: &Station, at: usize, pool: &[f32]) -> Vec<f64> {
+    let (h, e) = (device.spec.hidden as usize, device.spec.embedding as usize);
     let row = station.rows[at];
-    let state = |slot: u32| &pool[slot as usize * lane.width..][..lane.network.state()];
+    let state = |slot: u32| &pool[slot as usize * device.width..][..device.network.state()];
     let product = |number: usize, row: usize| {
         let outputs = station.layer.matrices[number].outputs;
         &station.products[number][row * outputs..(row + 1) * outputs]
@@ -174,9 +174,9 @@ fn equations(lane: &Lane, station: &Station, at: usize, pool: &[f32]) -> Vec<f64
             let candidate = station.candidate.bits();
             let candidate = &candidate[at * (e + h)..][..e + h];
             // What is rounded to a narrow format may come out as a neighbour of what the equations' is rounded to.
-            let step = [1e-6, 2f64.powi(-10), 2f64.powi(-7)][lane.element as usize];
+            let step = [1e-6, 2f64.powi(-10), 2f64.powi(-7)][device.element as usize];
             for (bits, expected) in candidate[e..].iter().zip(gates.reset(of_h)) {
-                let found = f64::from(number_of(lane.element, *bits));
+                let found = f64::from(number_of(device.element, *bits));
                 assert!((found - expected).abs() <= step * expected.abs() + 1e-7, "{found} for {expected}");
             }
             return gates.gru(product(1, at), of_h);
@@ -196,8 +196,8 @@ fn equations(lane: &Lane, station: &Station, at: usize, pool: &[f32]) -> Vec<f64
 }
 
 /// The word with the largest score of a row, the lowest of equals, in the very numbers that the kernel had.
-fn word_of(lane: &Lane, station: &Station, at: usize) -> u32 {
-    let scores = station.products[1].chunks_exact(lane.spec.vocabulary as usize).nth(at).expect("a row of scores");
+fn word_of(device: &Device, station: &Station, at: usize) -> u32 {
+    let scores = station.products[1].chunks_exact(device.spec.vocabulary as usize).nth(at).expect("a row of scores");
     let sums: Vec<f32> =
         scores.iter().zip(&*station.layer.biases[1]).map(|(score, bias)| *score as f32 + bias).collect();
     (0..sums.len()).rev().reduce(|best, word| if sums[word] >= sums[best] { word } else { best }).expect("a word")
@@ -206,8 +206,8 @@ fn word_of(lane: &Lane, station: &Station, at: usize) -> u32 {
 
 /// The states that the CPU's cell leaves in some rows, from those that are there before the step. None for the narrow
 /// formats, which it does not know.
-fn of_cpu(lane: &Lane, station: &Station, live: &[usize]) -> Option<Vec<f32>> {
-    if lane.element != Element::F32 {
+fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>> {
+    if device.element != Element::F32 {
         return None;
     }
     let mut tokens = Vec::new();
@@ -215,15 +215,15 @@ fn of_cpu(lane: &Lane, station: &Station, live: &[usize]) -> Option<Vec<f32>> {
     let mut ends = Vec::new();
     for at in live {
         let row = station.rows[*at];
-        tokens.push(lane.network.token(RequestId(row.request), row.node + station.age[0]));
+        tokens.push(device.network.token(RequestId(row.request), row.node + station.age[0]));
         let own = [row.state];
         let taken = match station.kind.is_chain() {
             true => &own[..],
             false if station.kind.is_leaf() => &[],
             false => inputs_of(&station.rows, *at, &station.inputs),
         };
-        taken.iter().for_each(|slot| states.extend_from_slice(lane.state(*slot)));
-        ends.push((states.len() / lane.network.state()) as u32);
+        taken.iter().for_each(|slot| states.extend_from_slice(device.state(*slot)));
+        ends.push((states.len() / device.network.state()) as u32);
     }
     let batch = Batch {
         rows: live.len(),
@@ -233,8 +233,8 @@ fn of_cpu(lane: &Lane, station: &Station, live: &[usize]) -> Option<Vec<f32>> {
         states: &states,
         state_ends: &ends,
     };
-    let mut out = vec![f32::NAN; live.len() * lane.network.state()];
-    lane.network.cell(station.kind.cell()).run(&batch, &mut out, &mut Scratch::default());
+    let mut out = vec![f32::NAN; live.len() * device.network.state()];
+    device.network.cell(station.kind.cell()).run(&batch, &mut out, &mut Scratch::default());
     Some(out)
 }
 

@@ -1,9 +1,9 @@
-//! Numbers that are none are noticed where they are stored, and nowhere else.
+//! NaNs and infinities are flagged where they are stored, and nowhere else.
 
 use batchlab::network::Spec;
 
+use super::device::{Cut, Device, Row};
 use super::host_cuda::Element;
-use super::lane::{Cut, Lane, Row};
 use super::layer::Kind;
 
 #[test]
@@ -13,8 +13,8 @@ fn a_slot_with_a_number_that_is_none_is_marked() {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                 let spec = Spec { hidden, embedding: 4, vocabulary: 9, seed: 3, weights: None };
                 let cut = Cut { units, rows: 3, seed: 2 };
-                let Some(mut lane) = Lane::new(&kind.model(), &spec, Element::F32, 8, 0, cut) else { return };
-                let mut station = lane.station(kind, 5, 8);
+                let Some(mut device) = Device::new(&kind.model(), &spec, Element::F32, 8, 0, cut) else { return };
+                let mut station = device.station(kind, 5, 8);
                 // Slots 0 to 3 are taken, by chains for themselves, by nodes of trees for slots 4 to 7. Row 3 has come to
                 // its end.
                 let state = |at: u32| if kind.is_chain() { at } else { 4 + at };
@@ -28,21 +28,21 @@ fn a_slot_with_a_number_that_is_none_is_marked() {
                     inputs_end: if kind.is_leaf() { 0 } else { at + 1 },
                 };
                 // The last unit of what row 1 has beside its operand, or all of it where there is nothing else.
-                let last = lane.width + hidden as usize - 1;
+                let last = device.width + hidden as usize - 1;
                 match kind {
-                    Kind::Gru => lane.pool[last] = bad,
+                    Kind::Gru => device.pool[last] = bad,
                     Kind::Leaf | Kind::SumLeaf => station.layer.biases[0][2 * hidden as usize] = bad,
-                    _ => lane.pool[last + hidden as usize] = bad,
+                    _ => device.pool[last + hidden as usize] = bad,
                 }
                 let inputs: &[u32] = if kind.is_leaf() { &[] } else { &[0, 1, 2, 3] };
-                lane.gather(&mut station, &[0, 1, 2, 3].map(row), inputs);
-                lane.step(&mut station, true);
+                device.gather(&mut station, &[0, 1, 2, 3].map(row), inputs);
+                device.step(&mut station, true);
                 // Every leaf has the bias. A gate of theirs that is infinite is open or shut, which gives a number.
                 let is_marked = |at| if kind.is_leaf() { bad.is_nan() && at < 3 } else { at == 1 };
                 let mut marked = vec![0; 8];
                 (0..4).filter(|at| is_marked(*at)).for_each(|at| marked[state(at) as usize] = 1);
-                assert_eq!(*lane.broken, *marked, "{kind:?}, H = {hidden}, {bad}");
-                assert_eq!(lane.counted[0], 6, "it signals all the same");
+                assert_eq!(*device.broken, *marked, "{kind:?}, H = {hidden}, {bad}");
+                assert_eq!(device.counted[0], 6, "it signals all the same");
             }
         }
     }

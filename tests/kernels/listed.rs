@@ -4,12 +4,12 @@ use batchlab::workload::random::{self, Stream};
 use proptest::prelude::*;
 use rand::RngExt;
 
+use super::device::{NOWHERE, Row};
 use super::host_cuda::{Argument, Element, Grid, Kernels, kernels};
-use super::lane::{NOWHERE, Row};
 use super::memory::{Elements, Memory, floats, rounded, words};
 use super::sizes;
 
-/// The slots of the pool. The last has nobody's state.
+/// The slots of the pool. The last holds no request's state.
 const SLOTS: usize = 6;
 
 /// What an operator has of a query, as kernels have it: the matrices that it writes, their rows, the numbers that are added up for each
@@ -227,7 +227,7 @@ proptest! {
         let of_query = (count * rows * columns) as usize;
         let mut product = floats(size as usize * of_query);
         product.iter_mut().enumerate().for_each(|(at, x)| *x = (at as f32 * 0.73).sin());
-        // A number that is none, which may be padding.
+        // A NaN, possibly in padding.
         let poisoned = rng.random_range(0..product.len());
         product[poisoned] = f32::NAN;
         let before = bench.pool.to_vec();

@@ -1,7 +1,7 @@
 //! The GPU's kernels, without a GPU: what they compute, on the CPU through the host shim, and that they compile for each
 //! kind of GPU with the registers that they may have.
 //!
-//! A [`lane::Lane`] does what the backend does on a device, with memory and products of the test's own. Each gather and
+//! A [`device::Device`] does what the backend does on a GPU, with memory and products of the test's own. Each gather and
 //! each step goes through [`checked`], which looks at every number that a kernel may have written: states against the
 //! equations in float64 and, in float32, against the cells of the CPU's network; operands bit by bit.
 
@@ -13,10 +13,10 @@ mod host_cuda;
 mod chains;
 mod checked;
 mod compile;
+mod device;
 mod equations;
 mod faults;
 mod grnn;
-mod lane;
 mod layer;
 mod listed;
 mod memory;

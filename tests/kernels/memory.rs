@@ -11,7 +11,7 @@ use super::host_cuda::Element;
 /// What a device's allocations are aligned to, in bytes.
 const ALIGNMENT: usize = 256;
 
-/// The numbers on each side that nobody may change.
+/// The guard numbers on each side, which must not change.
 const GUARDS: usize = 64;
 
 /// An array of a kernel's.
@@ -23,7 +23,7 @@ pub struct Memory<T: Copy + PartialEq + Debug> {
 }
 
 impl<T: Copy + PartialEq + Debug> Memory<T> {
-    /// So many numbers, all of them `value`. The guards on both sides are `guard`, which must be equal to itself.
+    /// `length` numbers, all of them `value`. The guards on both sides are `guard`, which must be equal to itself.
     pub fn new(length: usize, value: T, guard: T) -> Memory<T> {
         let mut all = vec![guard; length + 2 * GUARDS + ALIGNMENT / size_of::<T>()];
         let begin = GUARDS + all[GUARDS..].as_ptr().align_offset(ALIGNMENT);

@@ -1,4 +1,4 @@
-//! Whole requests of every model come to what the CPU's network says of them.
+//! Whole requests of every model have the results of the CPU's network.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use batchlab::workload::shape::{Shape, Tree};
 use rand::RngExt;
 
 use super::checked::{self, assert_close};
+use super::device::{Cut, Device, Row};
 use super::host_cuda::Element;
-use super::lane::{Cut, Lane, Row};
 use super::layer::Kind;
 
 /// Rounding errors pass from node to node.
@@ -44,7 +44,7 @@ fn draw(model: &Model, rng: &mut Stream) -> Shape {
 }
 
 /// Chains of all requests, run of cells by run of cells: a request's state is in the slot of its number.
-fn chains(lane: &mut Lane, model: &Model, graphs: &[&[Run]]) {
+fn chains(device: &mut Device, model: &Model, graphs: &[&[Run]]) {
     for run in 0..graphs[0].len() {
         let mut inputs = Vec::new();
         let mut rows = Vec::new();
@@ -56,16 +56,16 @@ fn chains(lane: &mut Lane, model: &Model, graphs: &[&[Run]]) {
             let (last, inputs_end) = (node + runs[run].length - 1, inputs.len() as u32);
             rows.push(Row { request, node, last, state: request, words: WORDS * request, tokens: 0, inputs_end });
         }
-        let mut station = lane.station(Kind::of(model, graphs[0][run].cell), rows.len() + 1, 0);
-        checked::gather(lane, &mut station, &rows, &inputs);
+        let mut station = device.station(Kind::of(model, graphs[0][run].cell), rows.len() + 1, 0);
+        checked::gather(device, &mut station, &rows, &inputs);
         for _ in 0..graphs.iter().map(|runs| runs[run].length).max().expect("a request") {
-            checked::step(lane, &mut station, true);
+            checked::step(device, &mut station, true);
         }
     }
 }
 
 /// Trees of all requests, the nodes of one depth and one cell together. The slot of a request's first node is given.
-fn trees(lane: &mut Lane, model: &Model, graphs: &[&Graph], first: &[u32]) {
+fn trees(device: &mut Device, model: &Model, graphs: &[&Graph], first: &[u32]) {
     let depths = graphs.iter().flat_map(|graph| graph.depths()).max().map_or(0, |deepest| deepest + 1);
     for (depth, cell) in (0..depths).flat_map(|depth| [(depth, CellId(0)), (depth, CellId(1))]) {
         let mut inputs = Vec::new();
@@ -80,9 +80,10 @@ fn trees(lane: &mut Lane, model: &Model, graphs: &[&Graph], first: &[u32]) {
         }
         if !rows.is_empty() {
             let kind = Kind::of(model, cell);
-            let mut station = lane.station(kind, rows.len() + 1, if kind == Kind::Sum { inputs.len() + 1 } else { 0 });
-            checked::gather(lane, &mut station, &rows, &inputs);
-            checked::step(lane, &mut station, true);
+            let mut station =
+                device.station(kind, rows.len() + 1, if kind == Kind::Sum { inputs.len() + 1 } else { 0 });
+            checked::gather(device, &mut station, &rows, &inputs);
+            checked::step(device, &mut station, true);
         }
     }
 }
@@ -98,28 +99,28 @@ fn whole_requests_come_to_what_they_come_to_alone() {
         let spec = Spec { hidden: 36, embedding: 20, vocabulary: 60, seed, weights: None };
         let cut = Cut { units: 1, rows: 4, seed };
         let nodes: u64 = graphs.iter().map(CellGraph::nodes).sum();
-        let Some(mut lane) = Lane::new(&model, &spec, Element::F32, nodes as usize, 1, cut) else { return };
+        let Some(mut device) = Device::new(&model, &spec, Element::F32, nodes as usize, 1, cut) else { return };
 
         let runs: Vec<&[Run]> = graphs.iter().filter_map(|graph| graph_runs(graph)).collect();
         let shapes: Vec<&Graph> = graphs.iter().filter_map(tree).collect();
         let mut first = Vec::new();
         if shapes.is_empty() {
-            chains(&mut lane, &model, &runs);
+            chains(&mut device, &model, &runs);
         } else {
             first.extend(shapes.iter().scan(0, |end, graph| Some(std::mem::replace(end, *end + graph.len() as u32))));
-            trees(&mut lane, &model, &shapes, &first);
+            trees(&mut device, &model, &shapes, &first);
         }
 
         for (request, graph) in (0..).zip(&graphs) {
-            let alone = lane.network.alone(RequestId(request), graph);
+            let alone = device.network.alone(RequestId(request), graph);
             let what = format!("request {request} of {}", model.name());
-            // Nobody needs the root, and every other node is needed.
+            // The root has no successor, and every other node has one.
             let root = tree(graph).map(|graph| (0..graph.len() as u32).find(|node| graph.successors(*node).is_empty()));
             let slot = root.map_or(request, |root| first[request as usize] + root.expect("a tree has a root"));
             let expected: Vec<f64> = alone.state.iter().map(|x| f64::from(*x)).collect();
-            assert_close(lane.state(slot), &expected, TOLERANCE, &what);
+            assert_close(device.state(slot), &expected, TOLERANCE, &what);
             let source = graph.nodes() as usize - alone.words.len();
-            let written = &lane.words[(WORDS * request) as usize + source..][..alone.words.len()];
+            let written = &device.words[(WORDS * request) as usize + source..][..alone.words.len()];
             if model == Model::Seq2Seq {
                 assert_eq!(written, alone.words, "{what}");
             }

@@ -7,15 +7,15 @@ use batchlab::workload::random::{self, Stream};
 use proptest::prelude::*;
 use rand::RngExt;
 
+use super::device::{NOWHERE, Row};
 use super::host_cuda::{Argument, Element, Grid, kernels};
-use super::lane::{NOWHERE, Row};
 use super::memory::{Elements, Memory, floats, words};
 use super::sizes;
 
 /// The slots of the pool.
 const SLOTS: usize = 9;
 
-/// What is in a slot that nobody may change.
+/// The contents of slots that must not change.
 const KEPT: f32 = 0.25;
 
 /// A batch's rows, some of which begin with their first node and some of which are padding, and a launch that runs those from one on.
@@ -46,7 +46,7 @@ impl Batch {
         Batch { rows, from, count }
     }
 
-    /// The rows of the launch, padding and what stands behind the last included.
+    /// The rows of the launch, including padding and the rows after the last.
     fn of_launch(&self, size: usize) -> impl Iterator<Item = Option<Row>> {
         let rows = self.rows[self.from..][..self.count].iter().copied();
         rows.map(|row| (row.state != NOWHERE).then_some(row)).chain(std::iter::repeat(None)).take(size)

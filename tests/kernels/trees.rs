@@ -5,15 +5,15 @@ use batchlab::workload::random::{self, Stream};
 use proptest::prelude::*;
 use rand::RngExt;
 
+use super::device::{Cut, Device, Row};
 use super::host_cuda::Element;
-use super::lane::{Cut, Lane, Row};
 use super::layer::Kind;
 use super::{checked, sizes};
 
 /// Slots that nodes take, and as many behind them where theirs go.
 const TAKEN: u32 = 9;
 
-/// Rows of nodes with so many children each, taken from anywhere.
+/// Rows of nodes with the given numbers of children, which are anywhere in the pool.
 fn rows(children: &[usize], rng: &mut Stream) -> (Vec<Row>, Vec<u32>) {
     let mut inputs = Vec::new();
     let mut draw = |(at, children): (usize, &usize)| {
@@ -41,7 +41,7 @@ proptest! {
     ) {
         let spec = Spec { hidden, embedding, vocabulary: 50, seed, weights: None };
         let slots = 2 * TAKEN as usize;
-        let Some(mut lane) = Lane::new(&kind.model(), &spec, element, slots, slack, cut) else { return Ok(()) };
+        let Some(mut device) = Device::new(&kind.model(), &spec, element, slots, slack, cut) else { return Ok(()) };
         let rng = &mut random::stream(seed, 0, "rows");
         let most = match kind {
             Kind::Pair => 2,
@@ -49,15 +49,15 @@ proptest! {
             _ => 0,
         };
         let room = if kind == Kind::Sum { 6 * size } else { 0 };
-        let mut station = lane.station(kind, size, room);
+        let mut station = device.station(kind, size, room);
         for _ in 0..2 {
             let count = rng.random_range(1..=size);
             let children: Vec<usize> = (0..count).map(|_| rng.random_range(0..=most)).collect();
             let (rows, inputs) = rows(&children, rng);
-            checked::gather(&mut lane, &mut station, &rows, &inputs);
-            checked::step(&mut lane, &mut station, rng.random());
+            checked::gather(&mut device, &mut station, &rows, &inputs);
+            checked::step(&mut device, &mut station, rng.random());
             // All of them have come to their end.
-            checked::step(&mut lane, &mut station, true);
+            checked::step(&mut device, &mut station, true);
         }
     }
 }
@@ -69,10 +69,10 @@ fn a_node_may_have_more_children_than_a_block_has_threads() {
         let cut = Cut { units, rows: 2, seed: 7 };
         let slots = 2 * TAKEN as usize;
         let model = Kind::Sum.model();
-        let Some(mut lane) = Lane::new(&model, &spec, Element::Bf16, slots, 0, cut) else { return };
+        let Some(mut device) = Device::new(&model, &spec, Element::Bf16, slots, 0, cut) else { return };
         let (rows, inputs) = rows(&[1, 700, 0, 256], &mut random::stream(2, 0, "rows"));
-        let mut station = lane.station(Kind::Sum, 5, inputs.len() + 9);
-        checked::gather(&mut lane, &mut station, &rows, &inputs);
-        checked::step(&mut lane, &mut station, true);
+        let mut station = device.station(Kind::Sum, 5, inputs.len() + 9);
+        checked::gather(&mut device, &mut station, &rows, &inputs);
+        checked::step(&mut device, &mut station, true);
     }
 }

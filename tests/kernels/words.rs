@@ -2,26 +2,26 @@
 
 use batchlab::network::Spec;
 
+use super::device::{Cut, Device, Row, Station};
 use super::host_cuda::Element;
-use super::lane::{Cut, Lane, Row, Station};
 use super::layer::Kind;
 use super::memory::floats;
 
 /// A decoder whose rows have given scores, the bias included, and go on behind this step.
-fn chosen(vocabulary: u32, scores: &[Vec<f32>], seed: u64) -> Option<(Lane, Station)> {
+fn chosen(vocabulary: u32, scores: &[Vec<f32>], seed: u64) -> Option<(Device, Station)> {
     let spec = Spec { hidden: 3, embedding: 5, vocabulary, seed: 1, weights: None };
     let cut = Cut { units: 1, rows: 2, seed };
-    let mut lane = Lane::new(&Kind::Decoder.model(), &spec, Element::F32, scores.len(), 0, cut)?;
-    let mut station = lane.station(Kind::Decoder, scores.len(), 0);
+    let mut device = Device::new(&Kind::Decoder.model(), &spec, Element::F32, scores.len(), 0, cut)?;
+    let mut station = device.station(Kind::Decoder, scores.len(), 0);
     let row = |at: u32| Row { request: at, node: 1, last: 2, state: at, words: 10 * at, tokens: 0, inputs_end: at + 1 };
     let slots: Vec<u32> = (0..scores.len() as u32).collect();
     let rows: Vec<Row> = slots.iter().map(|at| row(*at)).collect();
-    lane.gather(&mut station, &rows, &slots);
+    device.gather(&mut station, &rows, &slots);
     station.layer.biases[1].fill(0.5);
     let mut given = floats(scores.len() * vocabulary as usize);
     given.iter_mut().zip(scores.iter().flatten()).for_each(|(given, score)| *given = score - 0.5);
-    lane.choose_words(&mut station, &mut given, true);
-    Some((lane, station))
+    device.choose_words(&mut station, &mut given, true);
+    Some((device, station))
 }
 
 #[test]
@@ -35,12 +35,12 @@ fn the_lowest_of_the_largest_is_chosen() {
             scores[place as usize..].iter_mut().step_by(3).for_each(|score| *score = 2.0);
             scores
         });
-        let Some((lane, _)) = chosen(vocabulary, &scores, u64::from(vocabulary)) else { return };
+        let Some((device, _)) = chosen(vocabulary, &scores, u64::from(vocabulary)) else { return };
         for (at, place) in (0..).zip(places) {
-            assert_eq!(lane.state(at)[6], place as f32, "{vocabulary} words");
-            assert_eq!(lane.words[10 * at as usize + 1], place);
+            assert_eq!(device.state(at)[6], place as f32, "{vocabulary} words");
+            assert_eq!(device.words[10 * at as usize + 1], place);
         }
-        assert!(lane.broken.iter().all(|broken| *broken == 0));
+        assert!(device.broken.iter().all(|broken| *broken == 0));
     }
 }
 
@@ -54,12 +54,12 @@ fn what_is_no_score_is_passed_over() {
         vec![LEAST, 1.0, f32::INFINITY, f32::INFINITY],
         vec![0.5, LEAST, 0.5, NONE],
     ];
-    let Some((lane, station)) = chosen(4, &scores, 1) else { return };
-    let word = |slot| lane.state(slot)[6];
+    let Some((device, station)) = chosen(4, &scores, 1) else { return };
+    let word = |slot| device.state(slot)[6];
     assert_eq!([word(0), word(2), word(3)], [2.0, 2.0, 0.0]);
     assert!(word(1).is_nan(), "no word was found");
-    assert_eq!(*lane.broken, [0, 1, 0, 0]);
-    assert_eq!([1, 11, 21, 31].map(|place| lane.words[place]), [2, u32::MAX, 2, 0]);
+    assert_eq!(*device.broken, [0, 1, 0, 0]);
+    assert_eq!([1, 11, 21, 31].map(|place| device.words[place]), [2, u32::MAX, 2, 0]);
     // A row without a word reads the first word next, as any that begins.
     let embedding = station.layer.embedding.numbers();
     assert_eq!(station.operand.numbers()[8..13], embedding[..5]);
@@ -70,13 +70,13 @@ fn a_word_that_is_none_is_read_as_the_first() {
     let spec = Spec { hidden: 3, embedding: 5, vocabulary: 4, seed: 1, weights: None };
     let cut = Cut { units: 1, rows: 1, seed: 0 };
     let model = Kind::Decoder.model();
-    let Some(mut lane) = Lane::new(&model, &spec, Element::F32, 5, 0, cut) else { return };
+    let Some(mut device) = Device::new(&model, &spec, Element::F32, 5, 0, cut) else { return };
     for (slot, word) in [f32::NAN, f32::INFINITY, -1.0, 4.0, 3.0].into_iter().enumerate() {
-        lane.pool[slot * 7 + 6] = word;
+        device.pool[slot * 7 + 6] = word;
     }
-    let mut station = lane.station(Kind::Decoder, 5, 0);
+    let mut station = device.station(Kind::Decoder, 5, 0);
     let row = |at: u32| Row { request: at, node: 1, last: 2, state: at, words: 0, tokens: 0, inputs_end: at + 1 };
-    lane.gather(&mut station, &[0, 1, 2, 3, 4].map(row), &[0, 1, 2, 3, 4]);
+    device.gather(&mut station, &[0, 1, 2, 3, 4].map(row), &[0, 1, 2, 3, 4]);
     let embedding = station.layer.embedding.numbers();
     for (at, word) in [0, 0, 0, 0, 3].into_iter().enumerate() {
         assert_eq!(station.operand.numbers()[8 * at..][..5], embedding[5 * word..][..5], "row {at}");

@@ -1,7 +1,7 @@
-//! What the backend asks of GPUs: the seam below which there is CUDA, or a test's stand-in.
+//! The interface between the backend and GPUs. CUDA implements it, and so do the tests' fake devices.
 //!
-//! Everything but [`Device::prepare`] and [`Device::begin`] only queues work and comes back at once. What is queued on one
-//! [`Stream`] runs in order; work of several streams runs in any order that [`Device::wait`] leaves open.
+//! All methods but [`Device::prepare`] and [`Device::begin`] only queue work and return at once. The work of one
+//! [`Stream`] runs in order; the work of several streams runs in any order that [`Device::wait`] permits.
 
 use std::fmt;
 
@@ -10,108 +10,102 @@ use crate::units::{CellId, RequestId, StreamId, WorkerId};
 /// A stream of a worker: a queue of work on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stream {
-    /// The GPU.
     pub worker: WorkerId,
-    /// Its number among the worker's.
     pub id: StreamId,
 }
 
-/// A place for one state in a worker's pool.
+/// The place of one state in a worker's pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
-/// A batched cell that is ready to be launched: its kernels' arguments stand, its products are planned, its graph, if it has
-/// one, is captured. It belongs to a stream, whose operands and workspace it uses.
+/// A batched cell that is ready to be launched: its arguments are set, its products are planned, its graph is captured.
+/// It belongs to a stream, whose operands and workspace it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Plan(pub u32);
 
-/// What a plan is for.
+/// The shape of a batch, for which a plan is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Shape {
-    /// Where it runs.
     pub stream: Stream,
-    /// The cell type.
     pub cell: CellId,
     /// The rows of the batch, padding included.
     pub rows: u32,
-    /// The input states of all rows, for cells whose products have a row for each of them (child-sum trees); 0 for all others.
+    /// The input states of all rows, for cells whose products have a row for each (child-sum trees); otherwise 0.
     pub inputs: u32,
-    /// The tokens that each row is padded to, for operators whose sizes depend on them; 0 for all others.
+    /// The tokens to which each row is padded, for operators whose sizes depend on them; otherwise 0.
     pub tokens: u32,
-    /// The steps that a launch runs, in a persistent kernel, of each row up to its last node; 0 for the cell itself, which runs one.
+    /// The steps of a launch of a persistent kernel, which runs each row up to its last node; 0 for the cell itself.
     pub steps: u32,
-    /// Whether its last kernel counts the stream's signal up.
+    /// Whether its last kernel increments the stream's signal.
     pub signals: bool,
 }
 
-/// A point in a stream's work that other streams can wait for.
+/// A point in a stream's work for which other streams can wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The stream.
     pub stream: Stream,
-    /// Counts the stream's events.
     pub number: u64,
 }
 
-/// One row of a batch: the node that runs in it next. A launch without a gather passes to the next node of each row.
+/// One row of a batch: the node that runs in it next. A launch without a gather continues with the next node of each
+/// row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Whose node it is; the seed, the request and the node give the word that it reads.
+    /// The node's request. The seed, the request and the node determine the word that the node reads.
     pub request: RequestId,
-    /// The node's number.
     pub node: u32,
-    /// The last node that this row can run in launches that go on without a gather, or in a launch of several steps. Behind it the row
-    /// is padding: computed, and not stored.
+    /// The last node that this row can run without another gather. After it the row is padding: computed, but not
+    /// stored.
     pub last: u32,
-    /// Where the node's state goes. Nodes that follow in this row take it from there and put theirs there.
+    /// The slot for the node's state. Later nodes of the row read and write the same slot.
     pub state: Slot,
-    /// Where the words that the request writes begin among those of the run; its node `n` writes at `words + n`.
+    /// The index of the request's first word among those of the run; its node `n` writes to `words + n`.
     pub words: u32,
-    /// The tokens of the request, in a network that a file lists; 0 in all others.
+    /// The tokens of the request, in a listed network; otherwise 0.
     pub tokens: u32,
-    /// Where its input states end in [`Batch::inputs`]; the first row's begin at 0. A row without inputs takes zeros.
+    /// The end of its input states in [`Batch::inputs`]; the first row's begin at 0. A row without inputs reads zeros.
     pub inputs_end: u32,
 }
 
 /// The members of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// The rows with a node. A plan with more rows computes the others as padding.
+    /// The rows with a node. A plan with more rows computes the rest as padding.
     pub rows: &'a [Row],
-    /// The states that the rows take, one row behind the other.
+    /// The input states of the rows, row by row.
     pub inputs: &'a [Slot],
 }
 
-/// What a run needs of the device.
+/// The memory that a run needs of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The states that would be enough for all requests at once. A device may have less room ([`Device::slots`]).
+    /// The number of states that suffices for all requests at once. A device may have less room ([`Device::slots`]).
     pub states: u64,
-    /// The words that the run's requests write, with a place for each of their nodes; 0 for models that write none.
+    /// The words that the requests write, with a place for each node; 0 for models that write none.
     pub words: u32,
-    /// The states that are fetched for the host, each to a place of its own.
+    /// The states that are copied to the host, each to a place of its own.
     pub fetched: u32,
-    /// The numbers in all of these places.
+    /// The size of all these places, in numbers.
     pub numbers: u64,
 }
 
-/// A place of the host's for a state.
+/// A place for a state in the host's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPlace {
-    /// Counts the places of the run.
     pub number: u32,
-    /// Where it begins among the numbers of all places.
+    /// Where it begins, in numbers.
     pub begin: u64,
-    /// The numbers that it has room for, which may be fewer than a slot has.
+    /// Its size in numbers, which may be less than a slot's.
     pub numbers: u32,
 }
 
-/// Why a device did not do what it was asked to.
+/// Why a device did not execute a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What happened, with the driver's own words.
+    /// The cause, in the driver's own words.
     pub reason: String,
-    /// Whether the GPU can't be used any more of the worker that was asked: of a stream that takes from another's, the stream's own.
+    /// Whether the GPU of the called worker can no longer be used. If a stream copies from another worker, this is the
+    /// stream's own worker.
     pub lost: bool,
 }
 
@@ -121,90 +115,61 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The GPUs of a host with one network on each of them. A worker is a GPU.
+/// The GPUs of a host, each with one network. A worker is a GPU. Methods fail with the driver's faults.
 pub trait Device {
-    /// Makes the device ready for a run of so many workers: pools are empty, places of words and fetched states are there,
-    /// signals and events count from 0. What was prepared stays.
-    ///
-    /// # Errors
-    /// Memory that is not there.
+    /// Prepares a run: the pools are empty, places for words and copied states exist, signals and events count from 0.
+    /// Prepared plans stay. Fails if memory is short.
     fn begin(&mut self, workers: usize, needs: &Needs) -> Result<(), Fault>;
 
-    /// How many states a worker's pool has room for.
+    /// How many states a worker's pool can hold.
     fn slots(&self, worker: WorkerId) -> u32;
 
-    /// The most steps of so many chains that a launch of a persistent kernel runs; 0 where there is none.
+    /// The largest number of steps of `rows` chains in one launch of a persistent kernel; 0 if there is none.
     fn most_steps(&self, rows: u32) -> u32;
 
-    /// Makes a batched cell ready to launch; opens its stream if it is new. Takes its time, so that it is called ahead. A shape
-    /// that is ready, of an earlier run too, gives its plan again at once.
-    ///
-    /// # Errors
-    /// Memory that is not there; a product that the library refuses.
+    /// Makes a batched cell ready to launch; opens its stream if it is new. This is slow, so it is called ahead. For a
+    /// shape that is ready, also from an earlier run, it returns the same plan at once.
     fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault>;
 
-    /// Gives up a plan. What was launched of it runs to its end.
+    /// Drops a plan. Launches that are queued still run.
     fn release(&mut self, plan: Plan);
 
-    /// Queues that the batch's states and words are brought together as the operands of the plan's cell on its stream.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    /// Queues the gather of the batch's states and words into the operands of the plan's cell on its stream.
     fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault>;
 
-    /// Queues the cell over the rows that the last gather of this cell on this stream brought together; in launches that
-    /// follow each other without a gather, each row passes to its next node.
-    ///
-    /// # Errors
-    /// Those of the driver. A launch that fails counts no signal.
+    /// Queues the cell over the rows of the last gather of this cell on this stream. In launches that follow each other
+    /// without a gather, each row continues with its next node. A launch that fails does not signal.
     fn launch(&mut self, plan: Plan) -> Result<(), Fault>;
 
-    /// Queues that the stream's signal counts up by one, for work whose last launch does not.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    /// Queues an increment of the stream's signal, for work whose last launch does not signal.
     fn signal(&mut self, stream: Stream) -> Result<(), Fault>;
 
-    /// How far a stream's signal has counted in this run. Costs no more than a look at the host's memory. What was queued
-    /// before that signal is done, and what it wrote for the host can be read.
+    /// The present count of a stream's signal: one read of the host's memory. Work that was queued before that signal
+    /// is done, and its results on the host can be read.
     fn signalled(&self, stream: Stream) -> u64;
 
-    /// Queues an event behind what is queued on a stream.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    /// Queues an event after the stream's present work.
     fn record(&mut self, stream: Stream) -> Result<Event, Fault>;
 
-    /// Queues that a stream waits for an event, on the device. The event may be one of another worker.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    /// Queues a wait of the stream, on the device, for an event, which may be of another worker.
     fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault>;
 
-    /// Queues a copy of a state from another worker's pool to this stream's worker's. Waiting for its event is the caller's.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    /// Queues a copy of a state from another worker's pool to that of this stream's worker. The caller waits for the
+    /// source's event.
     fn copy_peer(&mut self, from: (WorkerId, Slot), to: (Stream, Slot)) -> Result<(), Fault>;
 
-    /// Queues a copy of a state, or of as much of it as there is room for, to a place of the host's.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    /// Queues a copy of a state to a place on the host, as far as there is room.
     fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault>;
 
-    /// A state that was fetched.
+    /// A state that was copied to the host.
     fn fetched(&self, place: HostPlace) -> &[f32];
 
-    /// A word that was written.
     fn word(&self, place: u32) -> u32;
 
-    /// Whether numbers that are none (infinite, or no number) were stored in a slot since the last time that this was asked.
+    /// Whether a NaN or an infinity was stored in a slot since the last call.
     fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool;
 
-    /// Asks the driver how a worker's GPU is. Costs more than [`Device::signalled`], so that it is asked from time to time.
-    ///
-    /// # Errors
-    /// A GPU that is lost.
+    /// Asks the driver for the state of a worker's GPU. More expensive than [`Device::signalled`], so called only from
+    /// time to time. Fails if the GPU is lost.
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault>;
 }

@@ -13,36 +13,31 @@ use crate::workload::model::Model;
 /// The kept requests of a run.
 #[derive(Debug)]
 pub struct Kept {
-    /// Ascending.
     requests: Vec<Request>,
-    /// The nodes whose states are fetched, with their places: those of the first request, ascending, those of the next and so on.
+    /// The nodes whose states are copied to the host, with their places: request by request, ascending.
     fetched: Vec<(u32, HostPlace)>,
     writes: Vec<bool>,
-    /// Some cell writes.
     has_words: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
     id: RequestId,
-    /// Where its fetched nodes begin.
+    /// The index of its first copied node.
     fetched: usize,
     /// The place of its first node's word.
     words: u32,
 }
 
 impl Kept {
-    /// Gives places to these requests, which ascend; and says what the run needs for them and for all others.
-    ///
-    /// # Errors
-    /// More places than can be counted.
+    /// Assigns places to these requests, which must be ascending, and returns the memory that the run needs.
     pub fn new(keep: &[RequestId], graphs: &[CellGraph], network: &Network, cells: &[Cell]) -> Result<(Kept, Needs)> {
         let writes: Vec<bool> = cells.iter().map(|cell| cell.writes).collect();
         let has_words = writes.contains(&true);
         let requests = Vec::with_capacity(keep.len());
         let mut kept = Kept { requests, fetched: Vec::new(), writes, has_words };
         let nodes = |graph: &CellGraph| if has_words { graph.nodes() } else { 0 };
-        // Words that nobody asks for are written to the same places by all.
+        // Words that are not kept are all written to the same places.
         let mut words = graphs.iter().map(nodes).max().unwrap_or(0);
         let mut begin = 0;
         let too_many = |_| Error::failed("the outputs of the requests that are kept are too many to be held at once");
@@ -70,19 +65,19 @@ impl Kept {
         Ok((kept, needs))
     }
 
-    /// Where the words of a request begin.
+    /// The place of a request's first word.
     pub fn words(&self, request: RequestId) -> u32 {
         let kept = if self.has_words { self.find(request) } else { None };
         kept.map_or(0, |at| self.requests[at].words)
     }
 
-    /// The place for the state after a node that is fetched, if the request is kept.
+    /// The place for the state after this node, if it is copied and the request is kept.
     pub fn place(&self, request: RequestId, node: u32) -> Option<HostPlace> {
         let fetched = self.fetched(self.find(request)?);
         fetched.binary_search_by_key(&node, |(fetched, _)| *fetched).ok().map(|at| fetched[at].1)
     }
 
-    /// What a kept request came to, after its last task has finished.
+    /// The output of a kept request whose last task has finished.
     pub fn output(&self, request: RequestId, graph: &CellGraph, device: &impl Device) -> Option<Output> {
         let kept = self.find(request)?;
         let nodes = 0..graph.nodes() as u32;
@@ -99,15 +94,14 @@ impl Kept {
         self.requests.binary_search_by_key(&request, |kept| kept.id).ok()
     }
 
-    /// The fetched nodes of a kept request.
     fn fetched(&self, kept: usize) -> &[(u32, HostPlace)] {
         let end = self.requests.get(kept + 1).map_or(self.fetched.len(), |next| next.fetched);
         &self.fetched[self.requests[kept].fetched..end]
     }
 }
 
-/// The nodes whose states are fetched, ascending, and the numbers in these: nodes that no other needs. Of a network that a file lists they
-/// are all, since what comes behind many operators tells little of each.
+/// The nodes whose states are copied, ascending, with their sizes in numbers: nodes without successors. In listed
+/// networks all nodes, since the output after many operators says little about each.
 fn fetched<'a>(network: &'a Network, graph: &'a CellGraph) -> Box<dyn Iterator<Item = (u32, u32)> + 'a> {
     if let Some(operators) = network.operators() {
         return Box::new((0..).zip(operators.lengths(graph).map(|length| length as u32)));
@@ -126,7 +120,7 @@ fn cell(graph: &CellGraph, node: u32) -> CellId {
     shared::find_node(graph, NodeId(node)).expect("a node of the graph").0
 }
 
-/// A cell type, as far as it matters to what is queued.
+/// Properties of a cell type that affect queuing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// It writes words.
@@ -137,7 +131,6 @@ pub struct Cell {
     pub sized: bool,
 }
 
-/// The cell types of a network's model, by their ids.
 pub fn cells(network: &Network) -> Vec<Cell> {
     let (model, nothing) = (network.model(), vec![0.0; network.state()]);
     if let Some(listed) = model.network() {
@@ -152,13 +145,10 @@ pub fn cells(network: &Network) -> Vec<Cell> {
     (0..).zip(model.cell_types().into_iter().map(|cell| cell.name)).map(cell).collect()
 }
 
-/// The most numbers of a query that kernels count.
+/// The largest number of values of one query that the kernels can index.
 const MOST_NUMBERS: u64 = 1 << 30;
 
-/// Whether there are kernels for a model's cells.
-///
-/// # Errors
-/// Names the model, and the way out.
+/// Checks that there are kernels for a model's cells.
 pub fn check(model: &Model) -> Result<()> {
     match model {
         Model::Dnn(_) | Model::Graph(_) => Err(Error::input(format!(
@@ -171,7 +161,7 @@ pub fn check(model: &Model) -> Result<()> {
     }
 }
 
-/// Whether kernels can count what an operator reads and writes of a query.
+/// Checks that the kernels can index the inputs and outputs of each operator.
 fn check_sizes(listed: &Dnn) -> Result<()> {
     for operator in listed.distinct() {
         let work = operator.form.at(listed.most_tokens().unwrap_or(0));

@@ -1,9 +1,9 @@
-//! The CUDA backend: the same policies on GPUs.
+//! The CUDA backend.
 //!
-//! The host decides everything when a task is submitted: which slots of the pool its nodes take their states from and put
-//! them to, what is brought together, and what has to be over before. All of it is queued on the task's stream at once, and
-//! the device runs on by itself; the host looks at a word of its own memory to see how far it has come (BatchMaker, section
-//! 4.3). What GPUs do is behind the trait [`Device`].
+//! The host decides everything when a task is submitted: the slots from which its nodes read their states and to which
+//! they write, the gathers, and the uses of these slots that have to be over before. It queues all of this on the
+//! task's stream at once, and the device runs asynchronously. To follow its progress, the host reads a word of its own
+//! memory (BatchMaker, section 4.3). The trait [`Device`] hides the GPUs.
 
 pub mod device;
 #[allow(unsafe_code)]
@@ -43,25 +43,24 @@ use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Requests;
 
-/// How often a GPU that has work is asked whether it is well: it is a call of the driver's.
+/// How often a busy GPU's health is queried, which is a call to the driver.
 const BETWEEN_CALLS: Duration = Duration::from_millis(1);
 
-/// What a run wants of the backend beside its tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The requests whose outputs are fetched ([`Cuda::output`]), ascending.
+    /// The requests whose outputs are copied to the host ([`Cuda::output`]), ascending.
     pub keep: Vec<RequestId>,
-    /// The largest batch of each cell type: batches of all sizes up to it are made ready before the clock starts, others when
-    /// they are met.
+    /// The largest batch of each cell type. Batches of all sizes up to it are prepared before the clock starts, others
+    /// when they are first used.
     pub materialise: Vec<(CellId, u32)>,
-    /// The policy's tasks are whole requests or parts of them, whose launches do not signal one by one: what is made ready is of that kind.
+    /// Whether tasks are whole requests or parts of them, whose launches do not signal one by one. Prepared batches are
+    /// then of that kind.
     pub several_launches: bool,
-    /// The streams of each worker that the policy submits to; 0 where that is not known. Threads take them side by side, and GPUs
-    /// make what they materialise ready on each.
+    /// The number of streams of each worker that the policy uses; 0 if unknown. Batches are prepared for each of them.
     pub streams: u16,
 }
 
-/// Workers that are GPUs, on the monotonic clock.
+/// A backend whose workers are GPUs, on the host's monotonic clock.
 pub struct Cuda<'d, D: Device> {
     epoch: Instant,
     device: &'d mut D,
@@ -69,27 +68,21 @@ pub struct Cuda<'d, D: Device> {
     states: States,
     streams: Streams,
     plans: Plans,
-    /// What is used while a task is queued.
     queued: Queued,
-    /// Tasks that have finished and were not passed on, by finish, those of one instant by submission.
+    /// Finished tasks that were not yet reported, by finish, then by submission, with their start.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
-    /// Lists of tasks that are done, kept for their memory.
+    /// Member lists of finished tasks, kept for their memory.
     spare: Vec<MemberList>,
-    /// When each worker was last asked whether it is well.
     asked: Vec<Instant>,
-    /// How often a worker that has work is asked.
     between_calls: Duration,
-    /// Workers that turned out to be lost while another's task was queued, and why.
+    /// Workers found to be lost while a task of another was queued, and why.
     unwell: Vec<(WorkerId, String)>,
-    /// Empty, kept for its memory.
     lost: Vec<RequestId>,
 }
 
 impl<'d, D: Device> Cuda<'d, D> {
-    /// Makes the device ready for a run; the clock starts behind that. `requests` are those of the run, by their ids.
-    ///
-    /// # Errors
-    /// A model without cells for GPUs; memory that is not there.
+    /// Prepares the device for a run; the clock starts afterwards. `requests` are those of the run, by id. Fails for a
+    /// model without GPU cells, or if memory is short.
     pub fn new(
         device: &'d mut D,
         network: Arc<Network>,
@@ -98,13 +91,13 @@ impl<'d, D: Device> Cuda<'d, D> {
         options: &Options,
     ) -> Result<Cuda<'d, D>> {
         check(network.model())?;
-        // Of what is not captured there can be more: an operator for each length, a persistent kernel for each number of steps.
+        // Plans that are not captured are more numerous: one for each length of an operator, or each number of steps.
         let many = network.operators().is_some() || device.most_steps(1) > 0;
         let room = if many { plans::ROOM_UNCAPTURED } else { plans::ROOM };
         Cuda::with_room(device, network, requests, workers, options, room)
     }
 
-    /// The same for any model, with room for so many plans that are made ready when they are met.
+    /// The same for any model, with room for `room` plans that are not prepared ahead.
     fn with_room(
         device: &'d mut D,
         network: Arc<Network>,
@@ -137,8 +130,8 @@ impl<'d, D: Device> Cuda<'d, D> {
         Ok(cuda)
     }
 
-    /// Makes the batches ready that the run's options name, on all streams of each worker. Operators that a file lists are made ready for
-    /// the most tokens that the network takes; fewer mostly run in the same kernels.
+    /// Prepares the batches that the options name, on all streams of each worker. Operators of listed networks are
+    /// prepared for the largest number of tokens; fewer mostly run in the same kernels.
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
         let listed = self.states.network().model().network().cloned();
         let count = options.streams.max(1);
@@ -146,7 +139,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         let longest = self.states.graphs().iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
         let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).map(move |rows| (cell, rows));
         let mut batches: Vec<(CellId, u32)> = options.materialise.iter().flat_map(up_to).collect();
-        // The largest come first, so that memory is made for them at once.
+        // The largest come first, so that memory is allocated once.
         batches.sort_by_key(|(_, rows)| Reverse(*rows));
         let streams = (0..workers as u16).flat_map(|worker| (0..count).map(move |id| (worker, id)));
         for stream in streams.map(|(worker, id)| Stream { worker: WorkerId(worker), id: StreamId(id) }) {
@@ -163,13 +156,13 @@ impl<'d, D: Device> Cuda<'d, D> {
         Ok(())
     }
 
-    /// What a request came to, if it is kept and has finished.
+    /// The output of a request, if it is kept and has finished.
     pub fn output(&self, request: RequestId) -> Option<Output> {
         self.states.output(request, &*self.device)
     }
 
-    /// What could not be queued has failed; what could is signalled, so that the task ends when it is over. A stream that can't
-    /// even signal is of no more use, nor is its worker.
+    /// Handles a task that could not be queued completely: its requests fail, and the queued part is signalled, so that
+    /// the task ends. If the stream can't even signal, its worker is lost; returns the reason.
     fn broke_off(&mut self, id: StreamKey, in_flight: &InFlight, fault: &Fault) -> Option<String> {
         let worker = self.streams.stream(id).worker;
         for request in in_flight.members.requests() {
@@ -190,7 +183,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         }
     }
 
-    /// A worker can't be used any more: what is in progress there fails, and so does what needs the states that it held.
+    /// Gives up a worker: its tasks in flight fail, as do all requests that need the states that it holds.
     fn lose(&mut self, worker: WorkerId, reason: &str) {
         self.collect(); // What was done by then is done.
         self.write_off(worker, reason);
@@ -206,12 +199,11 @@ impl<'d, D: Device> Cuda<'d, D> {
         self.states.orphan();
     }
 
-    /// Takes what the signals say.
     fn collect(&mut self) {
         if !self.streams.look(&*self.device) {
             return;
         }
-        // States that came from a worker are worth something if it was well.
+        // States copied from a worker are valid only if that worker was well.
         for worker in (0..self.asked.len() as u16).map(WorkerId) {
             if self.streams.took_from(worker)
                 && self.states.pools().lost(worker).is_none()
@@ -233,13 +225,12 @@ impl<'d, D: Device> Cuda<'d, D> {
         self.states.retire(&self.streams, self.device);
     }
 
-    /// Gives the earliest of what has finished.
     fn next_due(&mut self) -> Option<Completion> {
         self.collect();
         self.due.pop().map(|Reverse((finish, task, start))| Completion { task, start, finish })
     }
 
-    /// Asks the workers that have work whether they are well, if they have not been asked for a while.
+    /// Queries the health of busy workers, if the last query was long enough ago.
     fn ask(&mut self, now: Instant) {
         for worker in 0..self.asked.len() {
             let id = WorkerId(worker as u16);
@@ -254,7 +245,6 @@ impl<'d, D: Device> Cuda<'d, D> {
     }
 }
 
-/// Why the requests failed that were in progress on a worker.
 fn lost(worker: WorkerId, reason: &str) -> String {
     format!("worker {worker} was lost: {reason}")
 }
@@ -271,7 +261,7 @@ impl<D: Device> Backend for Cuda<'_, D> {
             let reason = lost(task.worker, reason);
             members.requests().for_each(|request| self.states.fail(request, reason.clone()));
             self.states.retire(&self.streams, self.device);
-            // It comes behind those before it on its stream, which may still wait for other workers.
+            // It ends after the earlier tasks on its stream, which may still wait for other workers.
             let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
             let in_flight = self.streams.begin(id, submitted, members);
             self.streams.push_lost(stream, in_flight);
@@ -298,7 +288,7 @@ impl<D: Device> Backend for Cuda<'_, D> {
         let glance = clock::now() + GLANCE;
         let deadline = deadline.map(|deadline| deadline.min(glance));
         if !self.streams.are_busy() {
-            // Nothing comes of itself, so that there is time to sleep.
+            // Nothing is in flight, so there is time to sleep.
             sleep(deadline?.saturating_duration_since(clock::now()).saturating_sub(OVERSLEEP));
         }
         loop {
@@ -335,7 +325,7 @@ impl<D: Device> Backend for Cuda<'_, D> {
 }
 
 impl<D: Device> Drop for Cuda<'_, D> {
-    /// What was made ready ahead stays so for the next run.
+    /// Plans that were prepared ahead stay for the next run.
     fn drop(&mut self) {
         self.plans.release_met(self.device);
     }

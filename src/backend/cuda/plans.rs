@@ -1,47 +1,40 @@
-//! The plans of the batches that were met: made ready ahead or when they are needed, and given up when they are too many.
+//! The plans: prepared ahead or when first needed, and dropped when there are too many.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::device::{Device, Fault, Plan, Shape};
 
-/// How many plans beside those that were made ready ahead are held.
+/// How many plans are held beside those that were prepared ahead.
 pub const ROOM: usize = 1024;
 
-/// The same where nothing of them is captured: there is one for each operator, batch and length of a network that a file lists, or for each batch
-/// and number of steps of a persistent kernel.
+/// The same for plans that are not captured: there is one for each operator, batch and length of a listed network, or
+/// each batch and number of steps of a persistent kernel.
 pub const ROOM_UNCAPTURED: usize = 1 << 15;
 
-/// Plans by their shapes.
 #[derive(Debug)]
 pub struct Plans {
     ready: HashMap<Shape, Ready>,
     room: usize,
-    /// How many of them were not made ready ahead.
+    /// How many of them were not prepared ahead.
     met: usize,
-    /// Counts the uses.
     clock: u64,
 }
 
 #[derive(Debug)]
 struct Ready {
     plan: Plan,
-    /// When it was used last.
     used: u64,
-    /// It is held whatever comes.
+    /// Prepared ahead, so never dropped.
     ahead: bool,
 }
 
 impl Plans {
-    /// No plans, and room for so many beside those that are made ready ahead.
     pub fn new(room: usize) -> Plans {
         Plans { ready: HashMap::new(), room, met: 0, clock: 0 }
     }
 
-    /// Makes a plan ready that is held to the end.
-    ///
-    /// # Errors
-    /// Those of [`Device::prepare`].
+    /// Prepares a plan that is held to the end of the run.
     pub fn prepare_ahead(&mut self, shape: Shape, device: &mut impl Device) -> Result<(), Fault> {
         if let Entry::Vacant(place) = self.ready.entry(shape) {
             let plan = device.prepare(shape)?;
@@ -50,7 +43,6 @@ impl Plans {
         Ok(())
     }
 
-    /// The plan for a shape, if it is ready.
     pub fn find(&mut self, shape: Shape) -> Option<Plan> {
         self.clock += 1;
         let ready = self.ready.get_mut(&shape)?;
@@ -58,11 +50,8 @@ impl Plans {
         Some(ready.plan)
     }
 
-    /// The plan for a shape. One that is not ready is made so; those that were not used for the longest time give way to
-    /// it if there is no room, and all of them do if there is no memory.
-    ///
-    /// # Errors
-    /// Those of [`Device::prepare`].
+    /// The plan for a shape, prepared if necessary. Without room, the least recently used plans are dropped; if memory
+    /// is short, all that were not prepared ahead.
     pub fn get(&mut self, shape: Shape, device: &mut impl Device) -> Result<Plan, Fault> {
         if let Some(plan) = self.find(shape) {
             return Ok(plan);
@@ -82,14 +71,14 @@ impl Plans {
         Ok(plan)
     }
 
-    /// Gives up what was not made ready ahead.
     pub fn release_met(&mut self, device: &mut impl Device) {
         self.release_if(device, |ready| !ready.ahead);
     }
 
-    /// Gives up an eighth of what was not made ready ahead, at least one: to look for the oldest takes as long as there are plans.
+    /// Drops an eighth of the plans that were not prepared ahead, at least one: finding the oldest takes time in
+    /// proportion to their number.
     fn release_oldest(&mut self, device: &mut impl Device) {
-        // No two plans were used at one time, so that the order of the map does not matter.
+        // No two plans were last used at the same time, so the map's order does not matter.
         let mut uses: Vec<u64> = self.ready.values().filter(|ready| !ready.ahead).map(|ready| ready.used).collect();
         if !uses.is_empty() {
             let (_, last, _) = uses.select_nth_unstable((self.met / 8).saturating_sub(1));
@@ -110,8 +99,8 @@ impl Plans {
     }
 }
 
-/// The rows that the products over input states are made ready for: the number of inputs, rounded up to 1, 1.5, 2, 3, 4, 6, …
-/// times the batch. In steps of one there would be a plan for nearly every batch; most nodes have one or two children.
+/// The number of inputs, rounded up to 1, 1.5, 2, 3, 4, 6, … times the batch: the rows of products over input states.
+/// Otherwise nearly every batch would need a plan of its own; most nodes have one or two children.
 pub fn rounded(inputs: u32, rows: u32) -> u32 {
     let rows = u64::from(rows.max(1));
     let doubled = (0..32).map(|power| rows << power);

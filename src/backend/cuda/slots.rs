@@ -12,23 +12,19 @@ use crate::task::NodeRef;
 use crate::units::{NodeId, RequestId, WorkerId};
 use crate::workload::cell_graph::Graph;
 
-/// The pool of a worker.
 #[derive(Debug)]
 struct Pool {
     free: Vec<Slot>,
     /// The first slot that has never been taken.
     fresh: u32,
     room: u32,
-    /// Why the worker was lost.
     lost: Option<Box<str>>,
 }
 
-/// The pools of all workers.
 #[derive(Debug)]
 pub struct Pools(Vec<Pool>);
 
 impl Pools {
-    /// Pools of these sizes, by worker.
     pub fn new(rooms: impl Iterator<Item = u32>) -> Pools {
         Pools(rooms.map(|room| Pool { free: Vec::new(), fresh: 0, room, lost: None }).collect())
     }
@@ -50,19 +46,16 @@ impl Pools {
         self.0[worker.index()].lost.get_or_insert_with(|| reason.into());
     }
 
-    /// Why a worker was lost, if it was.
     pub fn lost(&self, worker: WorkerId) -> Option<&str> {
         self.0[worker.index()].lost.as_deref()
     }
 
-    /// How many slots of all workers are taken.
     #[cfg(test)]
     pub fn taken(&self) -> usize {
         self.0.iter().map(|pool| pool.fresh as usize - pool.free.len()).sum()
     }
 }
 
-/// A launch that is about to be queued.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
     /// Counts the launches of the run, from 1.
@@ -72,7 +65,6 @@ pub struct Launch {
     pub used: Use,
 }
 
-/// A batch that is being prepared.
 #[derive(Debug, Default)]
 pub struct Gathering {
     pub rows: Vec<Row>,
@@ -85,7 +77,6 @@ pub struct Gathering {
     pub vacated: Vec<(RequestId, u32)>,
 }
 
-/// The copy of a state from another worker.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     pub request: RequestId,
@@ -120,7 +111,6 @@ impl Gathering {
 pub struct Held {
     worker: WorkerId,
     pub slot: Slot,
-    /// Its last queued use.
     pub used: Use,
     /// The launch that writes it last.
     pub written: u64,
@@ -152,7 +142,6 @@ impl Held {
 pub struct Chain {
     /// The tokens of the request, in a listed network.
     pub tokens: u32,
-    /// How many of its nodes are queued.
     pub done: u32,
     /// Which of its slots has the state after the last of them.
     at: u32,
@@ -225,11 +214,9 @@ pub struct Nodes {
     pub place: Vec<u32>,
     /// For each node, how many successors have yet to take its state. The state of a node without successors stays.
     takers: Vec<u32>,
-    /// How many nodes are not queued.
     pub left: u32,
 }
 
-/// The node is not queued.
 const AHEAD: u32 = u32::MAX;
 /// All successors have taken the node's state.
 const TAKEN: u32 = u32::MAX - 1;

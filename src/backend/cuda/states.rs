@@ -18,7 +18,6 @@ use crate::task::NodeRef;
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 
-/// The states of all requests of a run.
 #[derive(Debug)]
 pub struct States {
     graphs: Arc<[CellGraph]>,
@@ -26,55 +25,45 @@ pub struct States {
     kept: Kept,
     pools: Pools,
     requests: Vec<State>,
-    /// Slots of requests that have failed, on which something is still queued.
+    /// Slots of failed requests that still have queued work.
     retiring: Vec<Held>,
-    /// Those of requests that a lost worker took with it. Who waited for that worker waits no more, so that nothing is known
-    /// of their order: they are left alone until nothing is in progress anywhere.
+    /// Slots of requests that failed with a lost worker. Streams no longer wait for that worker, so the order of their
+    /// uses is unknown; they are kept until no task is in flight anywhere.
     orphaned: Vec<Held>,
-    /// Those of requests that are over, kept for their memory.
     #[allow(clippy::vec_box)] // the boxes themselves are used again
     spare: Vec<Box<Nodes>>,
 }
 
-/// What there is of a request.
 #[derive(Debug)]
 enum State {
-    /// Nothing yet.
     Fresh,
     Chain(Chain),
     Graph(Box<Nodes>),
-    /// Its last task is done.
     Done,
-    /// Why it will have no output, until somebody has asked.
+    /// Why it has no output; taken when it is reported.
     Failed(Option<Box<str>>),
 }
 
 impl States {
-    /// Requests none of whose nodes are queued.
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>, kept: Kept, pools: Pools) -> States {
         let requests = graphs.iter().map(|_| State::Fresh).collect();
         States { graphs, network, kept, pools, requests, retiring: Vec::new(), orphaned: Vec::new(), spare: Vec::new() }
     }
 
-    /// The graphs of all requests.
     pub fn graphs(&self) -> &Arc<[CellGraph]> {
         &self.graphs
     }
 
-    /// The network, as the CPU computes it.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The workers' pools.
     pub fn pools(&mut self) -> &mut Pools {
         &mut self.pools
     }
 
-    /// Adds the row of a node to a batch.
-    ///
-    /// # Errors
-    /// The reason for which the request has to fail; `None` if it is over already.
+    /// Adds the row of a node to a batch. Fails with the reason why the request has to fail, or with `None` if it has
+    /// ended already.
     pub fn take(
         &mut self,
         at: NodeRef,
@@ -110,7 +99,7 @@ impl States {
         }
     }
 
-    /// The same without the row; gives the slot of the node's state.
+    /// The same without the row; returns the slot of the node's state.
     fn take_or_not(
         &mut self,
         at: NodeRef,
@@ -123,7 +112,7 @@ impl States {
         if matches!(state, State::Done | State::Failed(_)) {
             return Err(None);
         }
-        // An operator is brought together from what the one before has left, also where it is the same again.
+        // The operand of an operator is gathered anew for each node, even if the same operator follows.
         let last = match network.operators() {
             Some(operators) if operators.network().cell_at(at.node) == Some(cell) => at.node.0,
             _ => shared::node_of_cell(graph, at.node, cell, network)?.run_end.0,
@@ -160,14 +149,14 @@ impl States {
         matches!(&self.requests[at.request.index()], State::Chain(chain) if chain.done == at.node.0)
     }
 
-    /// A row has gone on to this node, without a gather.
+    /// A row has continued to this node without a gather.
     pub fn advance(&mut self, at: NodeRef, launch: &Launch) {
         if let State::Chain(chain) = &mut self.requests[at.request.index()] {
             chain.advance(at.node, launch);
         }
     }
 
-    /// The launch is queued: states that nobody needs behind it leave their slots to the later nodes of their requests.
+    /// Frees the states that are no longer needed after the queued launch, for later nodes of their requests.
     pub fn vacate(&mut self, batch: &mut Gathering) {
         for (request, place) in batch.vacated.drain(..) {
             if let State::Graph(nodes) = &mut self.requests[request.index()] {
@@ -176,8 +165,7 @@ impl States {
         }
     }
 
-    /// Where the state of a row that has come to its last node has to be fetched from, and the place for it on the host, if
-    /// it is wanted.
+    /// The slot of a row's last state and its place on the host, if that state is kept.
     pub fn wanted(&self, row: &Member) -> Option<(Slot, HostPlace)> {
         let (graph, state) = (&self.graphs[row.request.index()], &self.requests[row.request.index()]);
         let slot = match (state, graph) {
@@ -190,7 +178,7 @@ impl States {
         self.kept.place(row.request, row.node).map(|place| (slot, place))
     }
 
-    /// A request's last task is done.
+    /// Ends a request whose last task is done.
     pub fn finish(&mut self, request: RequestId, device: &mut impl Device) {
         let state = &mut self.requests[request.index()];
         if matches!(state, State::Done | State::Failed(_)) {
@@ -212,7 +200,7 @@ impl States {
         }
     }
 
-    /// Makes a request fail, unless it is done or has failed before.
+    /// Makes a request fail, unless it has ended.
     pub fn fail(&mut self, request: RequestId, reason: String) {
         let state = &mut self.requests[request.index()];
         if matches!(state, State::Done | State::Failed(_)) {
@@ -228,7 +216,7 @@ impl States {
         }
     }
 
-    /// Makes a request fail if nodes of it are left: its task is queued.
+    /// Makes a request fail if its task did not queue all of its nodes.
     pub fn expect_done(&mut self, request: RequestId) {
         let nodes = self.graphs[request.index()].nodes();
         let left = match &self.requests[request.index()] {
@@ -242,19 +230,19 @@ impl States {
         }
     }
 
-    /// The requests that a lost worker took with it have failed.
+    /// Treats the failed requests as lost with a worker.
     pub fn orphan(&mut self) {
         self.orphaned.append(&mut self.retiring);
     }
 
-    /// Gives the slots of requests that failed back on which nothing is queued any more.
+    /// Returns the slots of failed requests that have no queued work any more.
     pub fn retire(&mut self, streams: &Streams, device: &mut impl Device) {
         let pools = &mut self.pools;
         let orphaned = &mut self.orphaned;
         self.retiring.retain(|held| {
             let over = streams.is_over(held.used);
             match over {
-                // The use of a lost stream is over by decree, and tells nothing of those before it.
+                // A use on a lost stream counts as over, which says nothing about the uses before it.
                 true if streams.is_lost(held.used.stream) => orphaned.push(*held),
                 true => drop(held.give_back(pools, device)),
                 false => {}
@@ -268,7 +256,7 @@ impl States {
         }
     }
 
-    /// Why a request failed; says so once.
+    /// Why a request failed; reported once.
     pub fn failure(&mut self, request: RequestId) -> Option<String> {
         match &mut self.requests[request.index()] {
             State::Failed(reason) => reason.take().map(String::from),
@@ -276,7 +264,7 @@ impl States {
         }
     }
 
-    /// What a request came to, if it is kept and done.
+    /// The output of a request that is kept and done.
     pub fn output(&self, request: RequestId, device: &impl Device) -> Option<Output> {
         match self.requests[request.index()] {
             State::Done => self.kept.output(request, &self.graphs[request.index()], device),

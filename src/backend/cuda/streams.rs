@@ -15,70 +15,58 @@ use super::device::{Device, Event, Fault, Shape, Stream};
 use crate::task::{MemberList, NodeRef};
 use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 
-/// A stream's place among those of the run.
+/// The index of a stream in [`Streams`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamKey(u16);
 
-/// A use of something by what is queued on a stream: it is over when the stream's signal has counted so far.
+/// A use of a slot by queued work: it is over when the stream's signal has reached this count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The stream.
     pub stream: StreamKey,
-    /// The count of its signal.
     pub signal: u64,
 }
 
-/// The effects of a task on requests.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The requests that end with it.
     pub ends: Vec<RequestId>,
     /// The requests whose states it copies from other workers, and from which.
     pub migrated: Vec<(WorkerId, RequestId)>,
 }
 
-/// A task that is queued and not finished.
 #[derive(Debug)]
 pub struct InFlight {
-    /// The task.
     pub task: TaskId,
-    /// When it was submitted.
     pub submitted: Nanos,
-    /// How far the stream's signal has counted when it is done.
+    /// The stream's signal when it is done.
     pub signal: u64,
-    /// What it runs.
     pub members: MemberList,
     pub outcome: Outcome,
-    /// What other streams do that it waits for, and when the last of what it waited for was done.
+    /// Uses by other streams for which it waits, and when the last of these was over.
     behind: SmallVec<[Use; 2]>,
     cleared: Nanos,
 }
 
-/// What is known of a stream.
 #[derive(Debug)]
 struct Queue {
     stream: Stream,
-    /// How far its signal will have counted when all that is queued is done.
+    /// The signal after all that is queued.
     queued: u64,
-    /// How far it has counted.
+    /// The signal's present count.
     done: u64,
-    /// When the last of its tasks finished.
     finish: Nanos,
-    /// The tasks that have not finished, in their order.
     in_flight: VecDeque<InFlight>,
-    /// Some other stream has waited for it.
+    /// Whether another stream has ever waited for it.
     awaited: bool,
-    /// Its events, with the count of its signal that each of them comes behind.
+    /// Its events, each with the count of the signal before it.
     events: VecDeque<(u64, Event)>,
-    /// How far each other stream's signal has counted when this one goes on.
+    /// For each other stream the count that this one waits for.
     behind: Vec<u64>,
-    /// What the task that is being queued waits for.
+    /// The uses for which the task that is being queued waits.
     waits: SmallVec<[Use; 2]>,
-    /// What stands in the operands of each cell type.
     rows: Vec<Rows>,
 }
 
-/// How far the signals of a worker have counted that is lost: nothing more is to be waited for.
+/// The count of a lost worker's signals: nothing more is waited for.
 const LOST: u64 = u64::MAX;
 
 impl Queue {
@@ -87,18 +75,14 @@ impl Queue {
     }
 }
 
-/// All streams that have been used.
 #[derive(Debug, Default)]
 pub struct Streams {
     queues: Vec<Queue>,
-    /// By worker and stream.
     index: Vec<Vec<Option<StreamKey>>>,
-    /// Lists of finished tasks, kept for their memory.
     spare: Vec<Outcome>,
 }
 
 impl Streams {
-    /// The stream's place; a stream that is met for the first time gets one.
     pub fn open(&mut self, stream: Stream) -> StreamKey {
         let (worker, place) = (stream.worker.index(), stream.id.index());
         if self.index.len() <= worker {
@@ -125,32 +109,28 @@ impl Streams {
         })
     }
 
-    /// The stream at a place.
     pub fn stream(&self, id: StreamKey) -> Stream {
         self.queue(id).stream
     }
 
-    /// The use of what is queued on a stream up to its next signal.
+    /// The use by the work that is queued up to the next signal.
     pub fn next_use(&self, id: StreamKey) -> Use {
         Use { stream: id, signal: self.queue(id).queued + 1 }
     }
 
-    /// Work has been queued on a stream that counts its signal up by one.
+    /// Queued work will increment the stream's signal.
     pub fn counted(&mut self, id: StreamKey) {
         self.queue_mut(id).queued += 1;
     }
 
-    /// Whether a use is over.
     pub fn is_over(&self, used: Use) -> bool {
         used.signal <= self.queue(used.stream).done
     }
 
-    /// Whether a stream's worker is lost.
     pub fn is_lost(&self, id: StreamKey) -> bool {
         self.queue(id).is_lost()
     }
 
-    /// The rows of a cell type on a stream.
     pub fn rows(&mut self, id: StreamKey, cell: CellId) -> &mut Rows {
         let rows = &mut self.queue_mut(id).rows;
         if rows.len() <= cell.index() {
@@ -159,15 +139,11 @@ impl Streams {
         &mut rows[cell.index()]
     }
 
-    /// Forgets what stands in a stream's operands.
     pub fn clear_rows(&mut self, id: StreamKey) {
         self.queue_mut(id).rows.iter_mut().for_each(Rows::clear);
     }
 
-    /// Makes a stream go on behind a use of something by another stream. Queues nothing if it does so anyway.
-    ///
-    /// # Errors
-    /// Those of the device.
+    /// Makes a stream wait for a use by another stream, unless it waits for it already.
     pub fn order(&mut self, id: StreamKey, used: Use, device: &mut impl Device) -> Result<(), Fault> {
         let known = self.queue(id).behind.get(usize::from(used.stream.0)).copied().unwrap_or(0);
         if used.stream == id || self.is_over(used) || used.signal <= known {
@@ -196,10 +172,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Marks a stream behind its last task, if others wait for it from time to time.
-    ///
-    /// # Errors
-    /// Those of the device.
+    /// Records an event after a stream's last task, if others have ever waited for this stream.
     pub fn record(&mut self, id: StreamKey, device: &mut impl Device) -> Result<(), Fault> {
         let queue = self.queue_mut(id);
         if queue.awaited {
@@ -209,13 +182,11 @@ impl Streams {
         Ok(())
     }
 
-    /// A record for a task that is about to be queued.
     pub fn begin(&mut self, task: TaskId, submitted: Nanos, members: MemberList) -> InFlight {
         let outcome = self.spare.pop().unwrap_or_default();
         InFlight { task, submitted, signal: 0, members, outcome, behind: SmallVec::new(), cleared: Nanos::ZERO }
     }
 
-    /// All of a task's work has been queued on a stream.
     pub fn push(&mut self, id: StreamKey, mut in_flight: InFlight) {
         let queue = self.queue_mut(id);
         in_flight.signal = queue.queued;
@@ -223,21 +194,19 @@ impl Streams {
         queue.in_flight.push_back(in_flight);
     }
 
-    /// A task comes to a stream whose worker is lost: nothing of it is queued, and it is over when those before it are.
+    /// Adds a task for a lost worker. Nothing of it is queued; it ends after the tasks before it.
     pub fn push_lost(&mut self, id: StreamKey, in_flight: InFlight) {
         self.push(id, in_flight);
-        // The stream may be met for the first time.
         self.queue_mut(id).done = LOST;
     }
 
-    /// Keeps a finished task's lists for their memory.
     pub fn recycle(&mut self, mut outcome: Outcome) {
         outcome.ends.clear();
         outcome.migrated.clear();
         self.spare.push(outcome);
     }
 
-    /// Looks how far the signals have counted. Says whether there is a task that has finished.
+    /// Reads the signals. Returns whether a task has finished.
     pub fn look(&mut self, device: &impl Device) -> bool {
         let mut completed = false;
         for queue in &mut self.queues {
@@ -253,8 +222,7 @@ impl Streams {
         completed
     }
 
-    /// Takes one of the tasks that have finished, as seen at this instant, with its start. One that waited for others comes
-    /// behind them.
+    /// Takes one finished task with its start. A task that waited for others comes after them.
     pub fn complete(&mut self, now: Nanos) -> Option<(InFlight, Nanos)> {
         let completed = |queue: &Queue| {
             queue.in_flight.front().is_some_and(|first| first.signal <= queue.done && first.behind.is_empty())
@@ -277,17 +245,15 @@ impl Streams {
         Some((in_flight, start))
     }
 
-    /// Whether tasks are in progress.
     pub fn are_busy(&self) -> bool {
         self.queues.iter().any(|queue| !queue.in_flight.is_empty())
     }
 
-    /// Whether tasks of a worker are in progress.
     pub fn is_busy(&self, worker: WorkerId) -> bool {
         self.of(worker).any(|queue| !queue.in_flight.is_empty())
     }
 
-    /// Whether a task that has finished took states from a worker.
+    /// Whether a finished task copied states from a worker.
     pub fn took_from(&self, worker: WorkerId) -> bool {
         let finished = self
             .queues
@@ -296,8 +262,8 @@ impl Streams {
         finished.flat_map(|in_flight| &in_flight.outcome.migrated).any(|(from, _)| *from == worker)
     }
 
-    /// A worker is lost: what is in progress there has come to its end. Appends the requests that this takes with it: those
-    /// of its tasks, and those whose states were on their way from it.
+    /// Ends the tasks of a lost worker. Appends the requests that fail with it: those of its tasks, and those whose
+    /// states were being copied from it.
     pub fn lose(&mut self, worker: WorkerId, requests: &mut Vec<RequestId>) {
         for queue in &mut self.queues {
             for in_flight in &queue.in_flight {
@@ -328,29 +294,24 @@ impl Streams {
     }
 }
 
-/// The rows of the last gather.
+/// The rows of a cell type's last gather on a stream.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// For what batch they were brought together.
     shape: Option<Shape>,
     members: Vec<Member>,
 }
 
-/// A row with a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// Whose node it is.
     pub request: RequestId,
-    /// The node that was queued last.
     pub node: u32,
-    /// The last node that the row can hold.
+    /// The last node that the row can run.
     pub last: u32,
-    /// The request's last node is the row's.
+    /// Whether the request ends with the row's last node.
     pub ends: bool,
 }
 
 impl Member {
-    /// The node that was queued last.
     pub fn at(&self) -> NodeRef {
         NodeRef { request: self.request, node: NodeId(self.node) }
     }
@@ -362,28 +323,23 @@ impl Member {
 }
 
 impl Rows {
-    /// Forgets all rows.
     pub fn clear(&mut self) {
         self.shape = None;
         self.members.clear();
     }
 
-    /// The rows have been brought together for this batch.
     pub fn gathered(&mut self, shape: Shape) {
         self.shape = Some(shape);
     }
 
-    /// Adds a row.
     pub fn push(&mut self, member: Member) {
         self.members.push(member);
     }
 
-    /// The rows with a node.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The batch that they were brought together for, if they were.
     pub fn shape(&self) -> Option<Shape> {
         self.shape
     }
@@ -396,17 +352,16 @@ impl Rows {
         !nodes.is_empty() && self.members.len() == nodes.len() && self.members.iter().zip(nodes).all(next)
     }
 
-    /// Passes to the last node of each row that a launch of several steps runs, given in the order of the rows.
+    /// Continues to the last node of each row in a launch of several steps, in the order of the rows.
     pub fn go_to(&mut self, lasts: impl Iterator<Item = u32>) {
         self.members.iter_mut().zip(lasts).for_each(|(row, last)| row.node = last);
     }
 
-    /// Passes to the next node in each row.
     pub fn go_on(&mut self) {
         self.members.iter_mut().for_each(|row| row.node += 1);
     }
 
-    /// Takes out the rows that can't go on, which are padding from now on; `ended` is told of each.
+    /// Removes the rows that have ended, which become padding; calls `ended` for each.
     pub fn drop_ended(&mut self, mut ended: impl FnMut(&Member)) {
         self.members.retain(|row| {
             let stays = row.node < row.last;

@@ -61,7 +61,7 @@ void Stream::run() {
     queued_.pop_front();
     busy_ = true;
     lock.unlock();
-    // What is queued on a device that is broken comes to its end without being done.
+    // Work queued on a broken device ends without being done.
     if (work.always || device.broken() == SUCCESS) work.act(*this);
     lock.lock();
     busy_ = false;

@@ -38,7 +38,7 @@ constexpr int multiprocessors = 4;
 // Of a multiprocessor.
 constexpr size_t threads_at_once = 2048, shared_at_once = 164 << 10;
 
-// The blocks of so many threads and so much shared memory that a multiprocessor holds.
+// How many blocks of this size fit on a multiprocessor.
 size_t blocks_at_once(size_t threads, size_t shared) {
   const size_t by_threads = threads == 0 ? 0 : threads_at_once / threads;
   return shared == 0 ? by_threads : std::min(by_threads, shared_at_once / shared);
@@ -382,7 +382,7 @@ API cuEventCreate(void **handle, unsigned) {
   return SUCCESS;
 }
 
-// Whoever waits for it keeps it.
+// Streams that wait for it keep it.
 API cuEventDestroy_v2(void *handle) { return events().remove(handle) == nullptr ? INVALID_HANDLE : SUCCESS; }
 
 API cuEventRecord(void *event_handle, void *handle) {

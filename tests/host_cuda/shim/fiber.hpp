@@ -10,7 +10,7 @@
 
 namespace host_cuda {
 
-// A stack with a page below it that nobody may touch, so that a kernel that needs more ends there and then.
+// A stack above a protected page, so that a kernel that overflows it is stopped at once.
 class Stack {
  public:
   static constexpr size_t bytes = 64 << 10;

@@ -25,7 +25,7 @@ constexpr size_t launches_at_once = 4;
 constexpr unsigned warp_lanes = 32;
 // How often each thread may look in vain, with no other doing anything, until it is clear that nothing will change.
 constexpr size_t looks = 100;
-// Numbers that nobody means, and floats that are hardly ever right.
+// Implausible numbers, and floats that are hardly ever right.
 constexpr int poison = 0xCD;
 
 struct Block;
@@ -373,7 +373,7 @@ void Grid::poll(Site site) {
   Thread &thread = *running;
   thread.site = site;
   if (++looked_ > looks * ready_.size() + looks) {
-    fail("LIVELOCK: " + text(thread) + " waits for memory that nobody changes, at " + text(site));
+    fail("LIVELOCK: " + text(thread) + " waits for memory that no thread changes, at " + text(site));
   }
   ready_.push_back(&thread);
   thread.fiber.suspend();

@@ -27,7 +27,7 @@ struct Launch {
 HOST_CUDA_API bool possible(const Launch &launch);
 
 // Runs a kernel to its end. Returns what is wrong with it, or nothing: a launch that no device accepts, threads that wait
-// for each other for ever (DEADLOCK) or for memory that nobody changes (LIVELOCK), threads that part ways where all have to come
+// for each other for ever (DEADLOCK) or for memory that no thread changes (LIVELOCK), threads that part ways where all have to come
 // along (DIVERGENCE). A kernel with such a mistake is left where it is.
 HOST_CUDA_API std::string launch(const Kernel &kernel, const Launch &launch, void **arguments);
 

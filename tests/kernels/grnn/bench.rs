@@ -118,7 +118,7 @@ impl Bench {
         let mut weights = memory(&self.tensor("weight_hh"));
         let mut lengths_memory = words(batch, 0);
         lengths_memory.copy_from_slice(lengths);
-        // What was not written yet is no number.
+        // Unwritten values are NaN.
         let mut all = floats((steps as usize + 1) * batch * hidden);
         all[..batch * hidden].copy_from_slice(&begin.h);
         let mut beside =
@@ -190,7 +190,7 @@ fn memory(numbers: &[f32]) -> Memory<f32> {
 
 pub fn near(found: &[f32], expected: &[f32]) -> Result<(), String> {
     assert_eq!(found.len(), expected.len());
-    // What is no number is near to nothing.
+    // A NaN is not near any number.
     let near = |(found, expected): (&f32, &f32)| (found - expected).abs() <= TOLERANCE;
     match found.iter().zip(expected).position(|pair| !near(pair)) {
         Some(at) => Err(format!("{} for {} at {at}", found[at], expected[at])),

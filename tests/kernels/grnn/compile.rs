@@ -14,7 +14,7 @@ use crate::compile::{ARCHITECTURES, Figures, figures, nvrtc, warning};
 const HIDDEN: [u32; 3] = [64, 256, 1024];
 const BATCHES: [u32; 3] = [1, 10, 20];
 
-/// So many mappings are taken of each size.
+/// The number of mappings for each size.
 const TOP: usize = 5;
 
 /// The best mappings of a cell and a size. A batch that fits no GPU at once runs as smaller ones, and its mappings are theirs.

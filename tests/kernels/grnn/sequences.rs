@@ -1,4 +1,4 @@
-//! Sequences come to what they come to alone, for mappings of all kinds and under any order of the blocks' threads.
+//! Sequences have the results that they have alone, for mappings of all kinds and in any order of the blocks' threads.
 
 use batchlab::cost::grnn::Rnn;
 
@@ -47,7 +47,7 @@ fn check(rnn: Rnn, cases: &[Case]) {
     for (hidden, batch, mapping) in cases {
         let Some(mut bench) = Bench::new(rnn, *hidden, *batch, *mapping) else { return };
         for seed in SEEDS {
-            // Launches of other lengths behind each other, the shortest in between.
+            // Launches of different lengths in sequence, the shortest in between.
             for lengths in [lengths(*batch), vec![1; *batch as usize], vec![3; *batch as usize]] {
                 let right = bench.check(&lengths, seed);
                 right.unwrap_or_else(|wrong| {

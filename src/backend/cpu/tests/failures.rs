@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::toy::{self, Kind, Mix};
 use super::{Cpu, serve};
 use crate::backend::Backend;
+use crate::backend::tests::policy_mistakes::{self, ByHand};
 use crate::metrics::recorder::Recorder;
 use crate::network::{Batch, Cell, Network, Scratch};
 use crate::policy::cellular::Cellular;
@@ -12,8 +13,8 @@ use crate::policy::padded::Padded;
 use crate::policy::registry::{Settings, Setup};
 use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
-use crate::task::{Completion, FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
-use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::task::{MemberList, Step, Task};
+use crate::units::{CellId, RequestId, TaskId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::random::{self, Stream};
 use crate::workload::shape::Shape;
@@ -120,52 +121,26 @@ fn a_task_that_breaks_off_takes_its_requests_with_it_and_no_others() {
     }
 }
 
-/// The backend of some chains of 3 cells.
-fn chains(count: usize) -> Cpu {
-    let graphs = vec![CellGraph::chain(CellId(0), 3); count];
-    let requests = Requests { shapes: vec![Shape::Chain(3); count].into(), graphs: graphs.into() };
-    Cpu::new(toy::network(), &requests, 1).expect("a thread")
-}
-
-fn submit(cpu: &mut Cpu, steps: &[Step], members: MemberList) -> Completion {
-    let task = Task {
-        worker: WorkerId(0),
-        stream: StreamId(0),
-        steps,
-        batch: 1,
-        useful_cells: 1,
-        gather: false,
-        host: HostOverhead::default(),
-        fold_loop: FoldLoop::default(),
-        requests: &[],
-        members: Members::Requests,
-    };
-    cpu.submit(TaskId(0), &task, Some(members));
-    cpu.wait(None).expect("a task runs")
+#[test]
+fn a_policy_that_runs_nodes_out_of_order_is_told() {
+    policy_mistakes::nodes_out_of_order(&by_hand);
 }
 
 #[test]
-fn a_policy_that_runs_nodes_out_of_order_is_told() {
-    let step = |cell, times| Step { cell: CellId(cell), batch: 1, times, input: 0 };
-    let node = |node| MemberList::Nodes(vec![NodeRef { request: RequestId(0), node: NodeId(node) }]);
-    let whole = || MemberList::Requests(vec![RequestId(0)]);
-    let cases: [(&[Step], &[MemberList], &str); 6] = [
-        (&[step(0, 1)], &[node(2)], "the policy ran node 2 before node 1, whose state it needs"),
-        (&[step(0, 1)], &[node(0), node(0)], "the policy ran node 0 twice"),
-        (&[step(0, 1)], &[node(7)], "the policy ran node 7, which the request does not have"),
-        (&[step(1, 1)], &[node(0)], "the policy ran node 0 as the cell 1, but it is the cell toy"),
-        (&[step(0, 2)], &[node(0)], "the policy's task lists nodes, but its steps are not one batch that holds them"),
-        (&[step(0, 2), step(1, 1)], &[whole()], "the steps of the policy's task ended while 1 of 3 nodes had not run"),
-    ];
-    for (steps, members, reason) in cases {
-        let mut cpu = chains(1);
-        for members in members {
-            submit(&mut cpu, steps, members.clone());
-        }
-        assert_eq!(cpu.failure(RequestId(0)).as_deref(), Some(reason));
-        assert_eq!(cpu.failure(RequestId(0)), None, "a reason is given once");
-        assert_eq!(cpu.digest(RequestId(0)), None);
+fn parts_out_of_order_are_told() {
+    policy_mistakes::parts_out_of_order(&by_hand);
+}
+
+fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec<Option<String>> {
+    let mut cpu = Cpu::with_lanes(Arc::clone(network), requests, 1, 2).expect("threads");
+    for (id, (steps, members)) in (0..).map(TaskId).zip(tasks) {
+        cpu.submit(id, &Task::whole_requests(WorkerId(0), steps, &[], 1), Some(members.clone()));
+        cpu.wait(None).expect("a task runs");
     }
+    let failures = (0..requests.len() as u32).map(|request| cpu.failure(RequestId(request))).collect();
+    assert_eq!(cpu.failure(RequestId(0)), None, "a reason is given once");
+    assert_eq!(cpu.digest(RequestId(0)), None);
+    failures
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 use smallvec::smallvec;
 
-use super::{serve, submit_parts, toy};
+use super::{serve, toy};
 use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::table::Table;
@@ -150,30 +150,6 @@ fn queries_stay_from_operator_to_operator() {
     for request in (0..3).map(RequestId) {
         assert_eq!(table.failure(request), None);
         assert_eq!(table.digest(request), Some(network.alone(request, &graph).digest()));
-    }
-}
-
-#[test]
-fn parts_out_of_order_are_told() {
-    let model = listed(REPEATED);
-    let network = network(&model);
-    let part = |from, to| Part { request: RequestId(0), from: NodeId(from), to: NodeId(to) };
-    let step = |cell, times| Step { cell: CellId(cell), batch: 1, times, input: 0 };
-    let not_one_batch = "the policy's task lists nodes, but its steps are not one batch that holds them";
-    let cases: [(&[Step], &[Part], &str); 5] = [
-        (&[step(0, 1)], &[part(2, 3)], "the policy ran node 2 before node 1, whose state it needs"),
-        (&[step(0, 1)], &[part(0, 1), part(0, 1)], not_one_batch),
-        (&[step(0, 1), step(1, 1)], &[part(0, 3)], not_one_batch),
-        (&[step(0, 2), step(2, 1)], &[part(0, 3)], not_one_batch),
-        (&[step(0, 1), step(1, 1), step(0, 1)], &[part(0, 9)], not_one_batch),
-    ];
-    for (steps, parts, reason) in cases {
-        let graph = Unfolder::new(&model).unfold(&Shape::Fixed).expect("a graph");
-        let requests = Requests { shapes: vec![Shape::Fixed].into(), graphs: vec![graph].into() };
-        let mut cpu = Cpu::with_lanes(Arc::clone(&network), &requests, 1, 2).expect("threads");
-        submit_parts(&mut cpu, steps, parts);
-        assert_eq!(cpu.failure(RequestId(0)).as_deref(), Some(reason));
-        assert_eq!(cpu.digest(RequestId(0)), None);
     }
 }
 

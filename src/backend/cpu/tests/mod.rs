@@ -12,7 +12,6 @@ use rand::RngExt;
 
 use self::toy::Kind;
 use super::Cpu;
-use crate::backend::Backend as _;
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::{Network, Spec};
@@ -26,8 +25,7 @@ use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Settings, Setup};
 use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
-use crate::task::{MemberList, Part, Step, Task};
-use crate::units::{Nanos, RequestId, TaskId, WorkerId};
+use crate::units::{Nanos, RequestId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;
 use crate::workload::random::{self, Stream};
@@ -63,12 +61,6 @@ fn serve(
 }
 
 /// Runs a task of parts and waits for it.
-fn submit_parts(cpu: &mut Cpu, steps: &[Step], parts: &[Part]) {
-    let task = Task::whole_requests(WorkerId(0), steps, &[], 1);
-    cpu.submit(TaskId(0), &task, Some(MemberList::Parts(parts.to_vec())));
-    cpu.wait(None).expect("a task runs");
-}
-
 /// A random policy; one that pads takes sequences alone.
 fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");

@@ -1,4 +1,4 @@
-//! cuBLAS: the functions that are used of it, and a handle.
+//! cuBLAS: its functions, and a handle.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::gpu_settings::Precision;
 type HandlePointer = *mut c_void;
 
 functions! {
-    /// Numbers stand for the library's enumerations: a later version may have members that a list would lack.
+    /// Enumerations are plain numbers, because later versions may have more members.
     Functions {
         property = cublasGetProperty(i32, *mut i32) -> i32;
         create = cublasCreate_v2(*mut HandlePointer) -> i32;
@@ -33,7 +33,6 @@ functions! {
     }
 }
 
-/// Members of the library's enumerations.
 mod constants {
     pub const TRANSPOSED: i32 = 1;
     pub const PLAIN: i32 = 0;
@@ -45,12 +44,9 @@ mod constants {
     pub const DEFAULT_ALGORITHM: i32 = -1;
 }
 
-/// The library.
 #[derive(Clone, Debug)]
 pub struct Cublas {
-    /// Its version, as major, minor and patch number.
     pub version: (u32, u32, u32),
-    /// Its file.
     pub path: PathBuf,
     functions: Functions,
 }
@@ -71,21 +67,22 @@ impl Cublas {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: the library gives a text of its own that ends with a zero, for any number.
+        // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
-        // Whether the GPU is lost is what the driver says when it is asked next.
+        // The driver's next answer will tell whether the GPU is lost.
         Err(Fault { reason: format!("cuBLAS: {doing}: {reason}"), lost: false })
     }
 }
 
-/// A product \[rows, outputs\] = \[rows, inputs\] · \[outputs, inputs\]ᵀ, all of them row by row; addresses are the GPU's.
+/// A product \[rows, outputs\] = \[rows, inputs\] · \[outputs, inputs\]ᵀ of row-major matrices; addresses are the
+/// GPU's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product {
-    /// The left operand, and how far its rows are apart, in elements.
+    /// The left operand, and the distance of its rows in elements.
     pub operand: u64,
     pub stride: u32,
     pub weights: u64,
-    /// Where the result goes, in float32, and how far its rows are apart.
+    /// The result in float32, and the distance of its rows.
     pub result: u64,
     pub result_stride: u32,
     pub rows: u32,
@@ -93,13 +90,13 @@ pub(super) struct Product {
     pub outputs: u32,
 }
 
-/// Products \[rows, columns\] = \[rows, inner\] · \[inner, columns\], all of them row by row: each with matrices of its own, and all
-/// left ones, all right ones and all results stand behind each other.
+/// Products \[rows, columns\] = \[rows, inner\] · \[inner, columns\] of pairs of row-major matrices. All left matrices
+/// are contiguous, as are all right ones and all results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pairs {
     pub left: u64,
     pub right: u64,
-    /// Where the results go, in float32.
+    /// In float32.
     pub result: u64,
     pub count: u32,
     pub rows: u32,
@@ -107,7 +104,7 @@ pub(super) struct Pairs {
     pub columns: u32,
 }
 
-/// What decides the kernel that the library takes: the sizes of a product or of pairs, and how far rows are apart.
+/// The properties by which the library selects a kernel: the sizes of a product or of pairs, and the distances of rows.
 pub(super) type Size = [u32; 5];
 
 impl Product {
@@ -118,12 +115,11 @@ impl Product {
 
 impl Pairs {
     pub fn size(&self) -> Size {
-        // No row of a product is 0 apart.
+        // Unlike any product, whose rows have a distance.
         [self.rows, self.inner, self.columns, self.count, 0]
     }
 }
 
-/// A handle, which belongs to one stream.
 #[derive(Debug)]
 pub(super) struct Handle {
     cublas: Cublas,
@@ -133,9 +129,11 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    /// A handle for the current context's stream, with a workspace that the library would otherwise take anew in every graph.
+    /// A handle for a stream of the current context. Without a workspace of its own the library would allocate one in
+    /// every graph.
     ///
     /// # Safety
+    ///
     /// The stream and the workspace, of the current context, outlive the handle.
     pub unsafe fn new(
         cublas: &Cublas,
@@ -150,11 +148,12 @@ impl Handle {
             Precision::F16 => (constants::R_16F, constants::COMPUTE_32F),
         };
         let mut handle = ptr::null_mut();
-        // SAFETY: a context is current, and the place is there.
+        // SAFETY: a context is current, and the handle has a place.
         let status = unsafe { (cublas.functions.create)(&mut handle) };
         cublas.check("a handle can't be made", status)?;
         let made = Handle { cublas: cublas.clone(), handle, element, compute };
-        // SAFETY: handle, stream and workspace are alive. The stream comes first: setting it takes the workspace away.
+        // SAFETY: handle, stream and workspace are alive. The stream comes first, because setting it resets the
+        // workspace.
         unsafe {
             cublas.check("a stream can't be set", (cublas.functions.set_stream)(handle, stream))?;
             let (address, bytes) = workspace;
@@ -167,12 +166,12 @@ impl Handle {
     /// Queues a product on the handle's stream.
     ///
     /// # Safety
+    ///
     /// The addresses are memory of the handle's context, as large as the sizes say, that outlives the queued work.
     pub unsafe fn multiply(&self, product: &Product) -> Result<(), Fault> {
         let (one, zero) = (1.0f32, 0.0f32);
-        // The library counts columns where we count rows: in its eyes the weights are [inputs, outputs], the operand is
-        // [inputs, rows], and the result is [outputs, rows].
-        // SAFETY: the caller's promise; both factors are read before the call returns.
+        // The library is column-major: it sees weights [inputs, outputs], an operand [inputs, rows] and a result
+        // [outputs, rows]. SAFETY: the caller's promise; both factors are read before the call returns.
         let status = unsafe {
             (self.cublas.functions.multiply)(
                 self.handle,
@@ -197,7 +196,7 @@ impl Handle {
             )
         };
         let Product { rows, inputs, outputs, .. } = product;
-        // The text is made where there is something to say.
+        // The text is only made for a fault.
         if status == 0 {
             return Ok(());
         }
@@ -207,12 +206,13 @@ impl Handle {
     /// Queues products of pairs of matrices on the handle's stream.
     ///
     /// # Safety
+    ///
     /// As [`Handle::multiply`].
     pub unsafe fn multiply_pairs(&self, pairs: &Pairs) -> Result<(), Fault> {
         let Pairs { count, rows, inner, columns, .. } = *pairs;
         let (one, zero) = (1.0f32, 0.0f32);
         let size = |height: u32, width: u32| i64::from(height) * i64::from(width);
-        // In the library's eyes the right matrix is [columns, inner] and comes first, the left one is [inner, rows].
+        // In column-major order the right matrix is [columns, inner] and comes first, the left one is [inner, rows].
         // SAFETY: the caller's promise; both factors are read before the call returns.
         let status = unsafe {
             (self.cublas.functions.multiply_pairs)(
@@ -250,7 +250,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the handle was made by this library and is given back once. Nothing can be done about a failure.
+        // SAFETY: the handle was created by this library and is destroyed once. A failure can't be handled.
         unsafe { (self.cublas.functions.destroy)(self.handle) };
     }
 }

@@ -14,22 +14,19 @@ use super::libraries::{Found, find, functions};
 use crate::backend::cuda::device::Fault;
 use crate::error::{Error, Result};
 
-/// The oldest CUDA that a driver must serve, as major and minor number.
+/// The oldest CUDA version that a driver must support.
 const OLDEST: (u32, u32) = (12, 0);
 
 functions! {
-    /// What is asked before anything else is called.
     Functions {
         version = cuDriverGetVersion(*mut i32) -> i32;
     }
 }
 
-/// A driver that is there.
 #[derive(Clone, Debug)]
 pub struct Driver {
-    /// The newest CUDA that it serves, as major and minor number.
+    /// The newest CUDA version that it supports, as major and minor number.
     pub version: (u32, u32),
-    /// Its file.
     pub path: PathBuf,
 }
 
@@ -42,17 +39,14 @@ impl Driver {
         if status != 0 {
             return Err(format!("says error {status} when asked for its version"));
         }
-        // SAFETY: looks for a library of that name in the process and on the system's path.
+        // SAFETY: searches for a library of that name in the process and on the system's path.
         if !unsafe { sys::is_culib_present() } {
             return Err("is not known by that name to the system's loader".into());
         }
         Ok(Driver { version: numbers(version), path })
     }
 
-    /// Initialises the driver and counts its GPUs.
-    ///
-    /// # Errors
-    /// A driver that is too old; no GPU, or none that this process may see.
+    /// Initialises the driver and counts its GPUs. Fails if it is too old, or sees no GPU.
     pub fn gpus(&self) -> Result<usize> {
         if self.version < OLDEST {
             return Err(Error::failed(format!(
@@ -78,13 +72,12 @@ impl Driver {
     }
 }
 
-/// A version as CUDA counts it, 1000 for a major and 10 for a minor one, in its parts.
+/// A version in CUDA's encoding, 1000 for a major and 10 for a minor number.
 fn numbers(version: i32) -> (u32, u32) {
     let version = version.max(0) as u32;
     (version / 1000, version % 1000 / 10)
 }
 
-/// A version for messages.
 pub fn dotted((major, minor): (u32, u32)) -> String {
     format!("{major}.{minor}")
 }
@@ -99,8 +92,8 @@ impl fmt::Display for Said {
     }
 }
 
-/// Whether a worker can go on after an error: the call was at fault, and not what the GPU computes. All other errors stay with
-/// the context, so that no call to it ever succeeds again.
+/// Whether a worker can continue after an error, because the call was wrong and not the computation. All other errors
+/// stick to the context: every later call fails too.
 fn survivable(error: CUresult) -> bool {
     matches!(
         error,
@@ -120,21 +113,21 @@ fn survivable(error: CUresult) -> bool {
     )
 }
 
-/// What a failed call means for the backend. `doing` says what the call was for.
+/// The meaning of a failed call for the backend. `doing` names its purpose.
 pub(super) fn fault(doing: impl fmt::Display, error: DriverError) -> Fault {
     Fault { reason: format!("{doing}: {}", Said(error)), lost: !survivable(error.0) }
 }
 
-/// The same for calls that no run has been begun with.
+/// The same for calls outside of a run.
 pub(super) fn failed(doing: impl fmt::Display, error: DriverError) -> Error {
     Error::failed(fault(doing, error).reason)
 }
 
-/// A GPU with the driver's context on it, which lives as long as anything that was made in it.
+/// A GPU with the driver's context, which lives as long as everything that was created in it.
 #[derive(Debug)]
 pub(super) struct Gpu {
     context: Arc<CudaContext>,
-    /// Its place among those that the process sees.
+    /// Its index among the GPUs that the process sees.
     pub number: usize,
     pub name: String,
     pub multiprocessors: u32,
@@ -143,10 +136,8 @@ pub(super) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens a GPU, which must be one of those that the [driver](super::driver::Driver::gpus) counted.
-    ///
-    /// # Errors
-    /// Those of the driver: a GPU that another process has to itself, or that is broken.
+    /// Opens a GPU, which must be one of those that [`Driver::gpus`] counted. Fails if another process has exclusive
+    /// use of it, or if it is broken.
     pub fn open(number: usize) -> Result<Arc<Gpu>> {
         let doing = format_args!("GPU {number} can't be opened").to_string();
         let opened = || -> Result<Gpu, DriverError> {
@@ -160,52 +151,48 @@ impl Gpu {
         opened().map(Arc::new).map_err(|error| failed(doing, error))
     }
 
-    /// Makes its context the calling thread's.
+    /// Makes its context current on the calling thread.
     pub fn bind(&self) -> Result<(), Fault> {
         self.context.bind_to_thread().map_err(|error| self.fault("can't be used", error))
     }
 
-    /// A number that the driver has of it.
     pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Fault> {
         let value = self.context.attribute(attribute).map_err(|error| self.fault("can't be asked", error))?;
         Ok(value.max(0) as u32)
     }
 
-    /// Waits for all that is queued on it.
+    /// Waits for all queued work.
     pub fn synchronize(&self) -> Result<(), Fault> {
         self.context.synchronize().map_err(|error| self.fault("broke off", error))
     }
 
-    /// The bytes of its memory that are free, and all of them.
     pub fn memory(&self) -> Result<(usize, usize), Fault> {
         self.context.mem_get_info().map_err(|error| self.fault("can't tell its memory", error))
     }
 
-    /// The driver's handle of the context.
     pub fn handle(&self) -> sys::CUcontext {
         self.context.cu_ctx()
     }
 
-    /// Lets this GPU reach the memory of another directly, where the two are connected so. Copies between them work either way.
+    /// Lets this GPU access the memory of another directly, if the two are connected. Copies between them work in any
+    /// case.
     pub fn reach(&self, other: &Gpu) -> Result<(), Fault> {
         self.bind()?;
         let (mut can, here, there) = (0, self.context.cu_device(), other.context.cu_device());
-        // SAFETY: both are devices that the driver gave; the answer has a place.
+        // SAFETY: both devices come from the driver, and the result has a place.
         let asked = unsafe { sys::cuDeviceCanAccessPeer(&mut can, here, there) }.result();
         if asked.is_ok() && can != 0 {
-            // SAFETY: the context is that of an open GPU. Where it can't be had, or was had before, copies take the way that
-            // they would have taken.
+            // SAFETY: the context is that of an open GPU. If access is denied or already enabled, copies take their
+            // usual path.
             let _ = unsafe { sys::cuCtxEnablePeerAccess(other.handle(), 0) };
         }
         Ok(())
     }
 
-    /// What a call that failed means for the backend.
     pub fn fault(&self, doing: impl fmt::Display, error: DriverError) -> Fault {
         fault(format_args!("{self}: {doing}"), error)
     }
 
-    /// The error of memory that is not there; the answer to anything else is as [`Gpu::fault`].
     pub fn no_room(&self, bytes: usize, what: &str, error: DriverError) -> Fault {
         let full = error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         match result::mem_get_info() {
@@ -230,7 +217,7 @@ impl fmt::Display for Gpu {
     }
 }
 
-/// A number of bytes for messages.
+/// A number of bytes, for messages.
 pub(super) fn size(bytes: usize) -> String {
     const UNITS: [&str; 4] = ["GiB", "MiB", "KiB", "bytes"];
     let of_unit = [1usize << 30, 1 << 20, 1 << 10, 1];
@@ -239,45 +226,34 @@ pub(super) fn size(bytes: usize) -> String {
     if unit == 3 { format!("{bytes} bytes") } else { format!("{count:.1} {}", UNITS[unit]) }
 }
 
-/// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct About {
-    /// Its place among those that the process sees; a worker's number.
+    /// Its index among the GPUs that the process sees, which is the number of its worker.
     pub gpu: usize,
-    /// Its name.
     pub name: String,
     /// The compute capability, as `9.0`.
     pub capability: String,
-    /// The number of its multiprocessors.
     pub multiprocessors: u32,
-    /// The bytes of its memory that are free.
+    /// In bytes.
     pub memory_free: u64,
-    /// All bytes of its memory.
     pub memory: u64,
 }
 
-/// A library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Library {
-    /// Its version; the driver's is that of the newest CUDA that it serves.
+    /// Its version; for the driver that of the newest CUDA that it supports.
     pub version: String,
-    /// Its file.
     pub path: String,
 }
 
-/// The libraries that GPUs are used through, those of them that were found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Libraries {
-    /// The driver.
     pub driver: Option<Library>,
-    /// The compiler.
     pub nvrtc: Option<Library>,
-    /// The products.
     pub cublas: Option<Library>,
 }
 
 impl Libraries {
-    /// Those of a search.
     pub fn of(found: &Found) -> Libraries {
         let library = |version: String, path: &std::path::Path| Library { version, path: path.display().to_string() };
         Libraries {
@@ -291,18 +267,11 @@ impl Libraries {
     }
 }
 
-/// The GPUs that the process sees.
-///
-/// # Errors
-/// No driver, one too old, no GPU, or one that can't be opened: what was looked for and where.
+/// The GPUs that the process sees. Fails if there is no driver, or none that is new enough, or no GPU.
 pub fn devices() -> Result<Vec<About>> {
     of_driver(&find())
 }
 
-/// The GPUs behind the driver that was found.
-///
-/// # Errors
-/// As [`devices`].
 pub fn of_driver(found: &Found) -> Result<Vec<About>> {
     let count = found.driver.need()?.gpus()?;
     let about = |number| {

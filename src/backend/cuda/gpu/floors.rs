@@ -1,5 +1,5 @@
-//! What a GPU can do at most, as far as a copy and a large product show it: no cell can be faster than its bytes and its
-//! operations take at these rates.
+//! A GPU's limits, measured by copies and large products: no cell can be faster than its bytes and its operations at
+//! these rates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,32 +20,28 @@ use crate::error::Result;
 use crate::gpu_settings::Precision;
 use crate::workload::random::stream;
 
-/// The rates of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Floors {
-    /// Bytes that a copy within its memory moves in a second, those that are read and those that are written.
+    /// Bytes read and written per second by a copy within the GPU's memory.
     pub bytes_per_second: f64,
-    /// Additions and multiplications that a product of large square matrices does in a second.
+    /// Additions and multiplications per second in a product of large square matrices.
     pub operations_per_second: f64,
 }
 
-/// How often a copy or product is queued behind itself, to be timed together.
+/// How many copies or products are timed together.
 const TIMES: u32 = 20;
 
-/// Copies double in size until one takes so long: on a fast GPU it then moves more than fits its caches.
+/// The size of copies is doubled until one takes this long: by then it exceeds the caches of a fast GPU.
 const LONG_COPY: Duration = Duration::from_micros(200);
 const SMALLEST_COPY: usize = 1 << 20;
 const LARGEST_COPY: usize = 1 << 30;
 
-/// Products double in width until one takes so long: it then fills any GPU many times over.
+/// The width of products is doubled until one takes this long: by then it fills any GPU many times over.
 const LONG_PRODUCT: Duration = Duration::from_millis(1);
 const NARROWEST: u32 = 128;
 const WIDEST: u32 = 8192;
 
 /// Measures the first GPU that the process sees.
-///
-/// # Errors
-/// No driver, no GPU or no cuBLAS: what was looked for and where. Memory that is not there.
 pub fn measure(precision: Precision) -> Result<Floors> {
     let found = find();
     found.driver.need()?.gpus()?;
@@ -61,7 +57,7 @@ fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
     loop {
         let (from, to) = (Memory::zeros(gpu, bytes, "a copy")?, Memory::zeros(gpu, bytes, "a copy")?);
         let time = timed(gpu, &mut || {
-            // SAFETY: both pieces are so long, of the stream's context, and stay until it has been waited for.
+            // SAFETY: both have this size, belong to the stream's context, and live until it has been waited for.
             unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on.handle()) }
                 .map_err(|error| gpu.fault("can't copy memory", error))
         })?;
@@ -73,14 +69,14 @@ fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
 }
 
 fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<f64, Fault> {
-    // The handle is dropped before what it uses.
+    // The handle is dropped before the objects that it uses.
     let (on, room) = (RawStream::new(gpu)?, Memory::new(gpu, workspace(gpu), "products' workspace")?);
-    // SAFETY: stream and workspace are of one context, which is current, and outlive the handle.
+    // SAFETY: stream and workspace belong to one context, which is current, and outlive the handle.
     let products = unsafe { Handle::new(cublas, precision, on.handle(), (room.address(), room.bytes())) }?;
     let mut rng = stream(0, 0, "floors");
     let mut width = NARROWEST;
     loop {
-        // Zeros would cost less energy than numbers, and so run at a higher clock.
+        // Zeros would take less energy than other numbers, and so run at a higher clock.
         let count = width as usize * width as usize;
         let numbers: Vec<f32> = (0..count).map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0).collect();
         let factors = elements(&numbers, precision);
@@ -97,7 +93,7 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
             inputs: width,
             outputs: width,
         };
-        // SAFETY: all three are square matrices of that width, and stay until the stream has been waited for.
+        // SAFETY: all three are square matrices of this width, and live until the stream has been waited for.
         let time = timed(gpu, &mut || unsafe { products.multiply(&product) })?;
         if time >= LONG_PRODUCT || width >= WIDEST {
             return Ok(2.0 * f64::from(width).powi(3) / time.as_secs_f64());
@@ -106,8 +102,7 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
     }
 }
 
-/// How long one of many takes that are queued behind each other. The first of all comes before them, since it may load
-/// something.
+/// The time of one of many calls that are queued together, after a first one, which may load kernels.
 fn timed(gpu: &Gpu, queue: &mut dyn FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
     queue()?;
     gpu.synchronize()?;

@@ -1,7 +1,7 @@
-//! Finding the driver, NVRTC and cuBLAS when the program runs, so that one build serves hosts with and without them.
+//! Finds the driver, NVRTC and cuBLAS at run time, so that one build serves hosts with and without them.
 //!
-//! Libraries are opened by their place rather than by their name alone: a CUDA toolkit, and above all the libraries that come
-//! with Python packages, rarely stand where the system's loader looks. All that was tried is kept for messages.
+//! Libraries are opened by path, because CUDA toolkits and Python packages are rarely on the system's library path. All
+//! places that were tried are kept for messages.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -15,59 +15,52 @@ use super::driver::Driver;
 use super::nvrtc::Nvrtc;
 use crate::error::{Error, Result};
 
-/// The environment variable that names folders to look in before all others, separated as in `PATH`.
+/// The environment variable with the folders to search first, separated as in `PATH`.
 pub const FOLDERS: &str = "BATCHLAB_CUDA_LIBRARIES";
 
-/// The first CUDA whose libraries have all that is used.
+/// The first CUDA version whose libraries have all functions that we use.
 const OLDEST_MAJOR: u32 = 12;
 
-/// The newest CUDA that the system's loader is asked for where no driver says how new one may be.
+/// The newest CUDA version to search for if no driver gives a limit.
 const NEWEST_MAJOR: u32 = 13;
 
-/// What was found, and where it was looked for.
+/// The libraries, and where they were searched for.
 #[derive(Debug)]
 pub struct Found {
-    /// `libcuda`, which the driver brings.
     pub driver: Search<Driver>,
-    /// `libnvrtc`, which a CUDA toolkit or a Python package brings.
     pub nvrtc: Search<Nvrtc>,
-    /// `libcublas`, likewise.
     pub cublas: Search<Cublas>,
 }
 
-/// Looks for the libraries and opens those that are there. They stay open until the program ends.
+/// Searches for the libraries and opens them. They stay open until the program ends.
 pub fn find() -> Found {
     let places = Place::all(&|name| env::var_os(name));
     let driver = Search::new("NVIDIA driver", Wanted::driver(), &places, Driver::bind);
-    // Libraries of a later CUDA than the driver's make what the driver can't load.
+    // The output of libraries newer than the driver can't be loaded.
     let newest = driver.found.as_ref().map(|driver| driver.version.0);
     let nvrtc = Search::new("NVRTC", Wanted::of_toolkit("libnvrtc", newest), &places, Nvrtc::bind);
     let cublas = Search::new("cuBLAS", Wanted::of_toolkit("libcublas", newest), &places, Cublas::bind);
     Found { driver, nvrtc, cublas }
 }
 
-/// What came of looking for one library.
+/// The result of a search for one library.
 #[derive(Debug)]
 pub struct Search<T> {
-    /// The library, opened.
     pub found: Option<T>,
     name: &'static str,
-    /// What was looked for and where, and why what was there did not serve.
+    /// The names and places that were tried, and why the files found there were refused.
     story: String,
 }
 
 impl<T> Search<T> {
-    /// The library.
-    ///
-    /// # Errors
-    /// It was not found: what was looked for, where, and what else to do.
+    /// The library, or an error that says what was searched for, where, and what else to do.
     pub fn need(&self) -> Result<&T> {
         self.found.as_ref().ok_or_else(|| {
             Error::failed(format!("no {} was found: {}; name its folder in {FOLDERS}", self.name, self.story))
         })
     }
 
-    /// What was looked for and where.
+    /// The names and places that were tried.
     pub fn story(&self) -> &str {
         &self.story
     }
@@ -80,15 +73,15 @@ impl<T> Search<T> {
     ) -> Search<T> {
         let mut refused = Vec::new();
         let found = places.iter().flat_map(|place| wanted.files(place)).find_map(|file| {
-            // SAFETY: opening a library runs its initialisers. These are the vendor's libraries, by their names and from
-            // folders that the user or the system's administrator set up for them.
+            // SAFETY: opening a library runs its initialisers. These are the vendor's libraries, by name and from
+            // folders that the user or the system's administrator has set up for them.
             match unsafe { Library::new(&file) } {
-                // A library that has threads and devices of its own is not closed again.
+                // A library with threads and devices of its own is never closed.
                 Ok(library) => match bind(Box::leak(Box::new(library)), opened_from(&file)) {
                     Ok(found) => return Some(found),
                     Err(reason) => refused.push(format!("{}: {reason}", file.display())),
                 },
-                // That a bare name leads nowhere is what `looked for` says.
+                // For a bare name the story says enough.
                 Err(reason) if file.is_absolute() => refused.push(format!("{}: {reason}", file.display())),
                 Err(_) => {}
             }
@@ -101,10 +94,10 @@ impl<T> Search<T> {
     }
 }
 
-/// The file names that a library may have.
+/// The file names of a library.
 struct Wanted {
     stem: &'static str,
-    /// The numbers behind `.so.`, the best first.
+    /// The numbers after `.so.`, best first.
     versions: Vec<u32>,
 }
 
@@ -119,7 +112,7 @@ impl Wanted {
 
     fn names(&self) -> impl Iterator<Item = String> {
         let numbered = self.versions.iter().map(|version| format!("{}.so.{version}", self.stem));
-        // A name without a number is a link for linkers, which may lead to any version.
+        // A name without a number is a link for linkers to any version.
         numbered.chain([format!("{}.so", self.stem)])
     }
 
@@ -127,7 +120,7 @@ impl Wanted {
         self.names().collect::<Vec<_>>().join(", ")
     }
 
-    /// The files of these names in a place, the best first; of the loader's, the names that it is asked for.
+    /// The files of these names in a place, best first; for the loader, the names themselves.
     fn files(&self, place: &Place) -> Vec<PathBuf> {
         match &place.folders {
             None => self.names().map(PathBuf::from).collect(),
@@ -139,11 +132,10 @@ impl Wanted {
     }
 }
 
-/// Somewhere to look.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     name: String,
-    /// The folders; none for the system's loader, which knows its own.
+    /// `None` for the system's loader.
     folders: Option<Vec<PathBuf>>,
 }
 
@@ -152,7 +144,7 @@ impl Place {
         Place { name: name.into(), folders: Some(folders) }
     }
 
-    /// All places, the first first, by the environment that `variable` reads.
+    /// All places in order, by the environment that `variable` reads.
     fn all(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
         let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named: Vec<PathBuf> = variable(FOLDERS).map(|all| env::split_paths(&all).collect()).unwrap_or_default();
@@ -168,7 +160,7 @@ impl Place {
         }
         let installed = inside(Path::new("/usr/local"), "cuda").iter().flat_map(|root| toolkit(root)).collect();
         places.push(Place::folders("/usr/local/cuda*", installed));
-        // Where container runtimes and the Linux of Windows put the driver's part.
+        // The folders where container runtimes and WSL put the driver's libraries.
         for folder in ["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"] {
             places.push(Place::folders(folder, vec![folder.into()]));
         }
@@ -179,20 +171,19 @@ impl Place {
     }
 }
 
-/// The folders of libraries of a CUDA toolkit.
 fn toolkit(root: &Path) -> Vec<PathBuf> {
     let targets = inside(&root.join("targets"), "").into_iter().map(|target| target.join("lib"));
     [root.join("lib64"), root.join("lib")].into_iter().chain(targets).collect()
 }
 
-/// The prefixes of the Pythons whose packages may have the libraries: that of the environment, that of the first `python3`
-/// in `PATH`, the user's own packages.
+/// The prefixes of Pythons whose packages may contain the libraries: the environment's, that of the first `python3` in
+/// `PATH`, the user's own.
 fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect();
     let search = path("PATH").map(|all| env::split_paths(&all).collect::<Vec<_>>()).unwrap_or_default();
     if let Some(bin) = search.iter().find(|bin| bin.join("python3").is_file()) {
         prefixes.extend(bin.parent().map(Path::to_path_buf));
-        // Debian's packages are installed beside the interpreter by hand under this prefix.
+        // Packages installed by hand beside Debian's interpreter have this prefix.
         prefixes.extend((bin == Path::new("/usr/bin")).then(|| "/usr/local".into()));
     }
     prefixes.extend(path("HOME").map(|home| home.join(".local")));
@@ -208,14 +199,14 @@ fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
 
 /// The folders of libraries in the packages `nvidia-*` of a Python.
 fn packages(prefix: &Path) -> Vec<PathBuf> {
-    // Pyenv's interpreters, of which only a shim is in `PATH`, have prefixes of their own inside of its own.
+    // Pyenv, of which only a shim is in `PATH`, has its interpreters' prefixes inside its own.
     let prefixes = [prefix.to_path_buf()].into_iter().chain(inside(&prefix.join("versions"), "3"));
     let versions: Vec<PathBuf> = prefixes.flat_map(|prefix| inside(&prefix.join("lib"), "python3")).collect();
     let sites = versions.iter().flat_map(|version| [version.join("site-packages"), version.join("dist-packages")]);
     sites.flat_map(|site| inside(&site.join("nvidia"), "")).map(|package| package.join("lib")).collect()
 }
 
-/// The entries of a folder whose names begin so, the last in the order of names first, so that newer versions come first.
+/// The entries of a folder with this prefix in descending order, so that newer versions come first.
 fn inside(folder: &Path, beginning: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries
@@ -226,14 +217,14 @@ fn inside(folder: &Path, beginning: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The file that the loader opened: itself where it has a path, otherwise what the process has mapped under that name.
+/// The file that the loader opened: the path itself, or the file that the process has mapped under that name.
 fn opened_from(file: &Path) -> PathBuf {
     if file.is_absolute() {
         return file.to_path_buf();
     }
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let name = file.to_string_lossy();
-    // A library that is asked for by its short name is mapped under its full one, as libcuda.so.1 under libcuda.so.535.54.
+    // A library opened by its short name is mapped under its full one, as libcuda.so.1 under libcuda.so.535.54.
     let stem = name.split(".so").next().unwrap_or_default();
     let mapped = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_it = |path: &&Path| {
@@ -243,7 +234,7 @@ fn opened_from(file: &Path) -> PathBuf {
     mapped.into_iter().find(is_it).unwrap_or(file).to_path_buf()
 }
 
-/// A table of a library's functions, with the way to look them up.
+/// A table of a library's functions, with a constructor that looks them up.
 macro_rules! functions {
     ($(#[$about:meta])* $table:ident { $($field:ident = $symbol:ident($($argument:ty),* $(,)?) -> $result:ty;)* }) => {
         $(#[$about])*
@@ -255,8 +246,8 @@ macro_rules! functions {
         impl $table {
             fn of(library: &'static libloading::Library) -> Result<$table, String> {
                 $(
-                    // SAFETY: the type is that of the function of this name in the vendor's headers, and the library is
-                    // never closed.
+                    // SAFETY: the type is that of the function in the vendor's headers, and the library is never
+                    // closed.
                     let $field = unsafe {
                         library.get::<unsafe extern "C" fn($($argument),*) -> $result>(stringify!($symbol))
                     };

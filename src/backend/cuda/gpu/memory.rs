@@ -1,4 +1,4 @@
-//! Memory: of a GPU, of the host where GPUs reach it, and the ring through which batches reach a GPU.
+//! Memory of a GPU, memory of the host that GPUs access, and the ring through which batches reach a GPU.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -12,9 +12,9 @@ use cudarc::driver::{result, sys};
 use super::driver::Gpu;
 use crate::backend::cuda::device::{Batch, Fault};
 
-/// A piece of a GPU's memory. What is in it at first is not said.
+/// A GPU's memory, uninitialised at first.
 ///
-/// It does not wait for work that uses it before it is given back: the driver does, for all that is queued on the context.
+/// Dropping it does not wait for work that uses it: the driver does.
 #[derive(Debug)]
 pub(super) struct Memory {
     gpu: Arc<Gpu>,
@@ -23,75 +23,69 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Takes memory. `what` says for what, in a message.
-    ///
-    /// # Errors
-    /// Memory that is not there.
+    /// `what` names its purpose in messages.
     pub fn new(gpu: &Arc<Gpu>, bytes: usize, what: &str) -> Result<Memory, Fault> {
         gpu.bind()?;
-        // The driver has no empty pieces.
-        // SAFETY: nothing reads the memory as a type before something is written to it.
+        // The driver allocates no empty memory. SAFETY: nothing reads the memory as a type before something is written
+        // to it.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
         let address = address.map_err(|error| gpu.no_room(bytes, what, error))?;
         Ok(Memory { gpu: Arc::clone(gpu), address, bytes })
     }
 
-    /// Memory with these bytes in it.
     pub fn holding(gpu: &Arc<Gpu>, bytes: &[u8], what: &str) -> Result<Memory, Fault> {
         let memory = Memory::new(gpu, bytes.len(), what)?;
-        // SAFETY: the memory is as long as what is copied, and nothing is queued that uses it.
+        // SAFETY: the memory is as long as the bytes, and no queued work uses it.
         unsafe { result::memcpy_htod_sync(memory.address, bytes) }.map_err(|error| gpu.fault(what, error))?;
-        // The driver may come back before the last bytes have arrived.
+        // The driver may return before the last bytes have arrived.
         gpu.synchronize()?;
         Ok(memory)
     }
 
-    /// Memory of zeros.
     pub fn zeros(gpu: &Arc<Gpu>, bytes: usize, what: &str) -> Result<Memory, Fault> {
         let mut memory = Memory::new(gpu, bytes, what)?;
         memory.clear()?;
         Ok(memory)
     }
 
-    /// Fills it with zeros. Nothing that is queued may use it.
+    /// Fills it with zeros. No queued work may use it.
     pub fn clear(&mut self) -> Result<(), Fault> {
         self.gpu.bind()?;
-        // SAFETY: the memory is so long, and every number here may be zero.
+        // SAFETY: the memory has this size, and zero is a valid value of every number here.
         unsafe { result::memset_d8_sync(self.address, 0, self.bytes) }
             .map_err(|error| self.gpu.fault("can't fill memory", error))?;
         self.gpu.synchronize()
     }
 
-    /// Writes bytes to its beginning. Nothing that is queued may use it.
+    /// Writes bytes to its beginning. No queued work may use it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         assert!(bytes.len() <= self.bytes, "{} bytes for a piece of {}", bytes.len(), self.bytes);
         self.gpu.bind()?;
-        // SAFETY: the memory is at least as long as what is copied.
+        // SAFETY: the memory is at least as long as the bytes.
         unsafe { result::memcpy_htod_sync(self.address, bytes) }
             .map_err(|error| self.gpu.fault("can't fill memory", error))?;
         self.gpu.synchronize()
     }
 
-    /// Reads bytes that begin so many behind its beginning, when all that is queued is over.
+    /// Reads bytes at an offset, after all queued work.
     pub fn read(&self, from: usize, bytes: &mut [u8]) -> Result<(), Fault> {
         assert!(from + bytes.len() <= self.bytes, "{} bytes from {from} of a piece of {}", bytes.len(), self.bytes);
         self.gpu.bind()?;
         self.gpu.synchronize()?;
-        // SAFETY: the memory has so many bytes there, and nothing changes them.
+        // SAFETY: the memory has that many bytes there, and nothing changes them.
         unsafe { result::memcpy_dtoh_sync(bytes, self.address + from as u64) }
             .map_err(|error| self.gpu.fault("can't read memory", error))
     }
 
-    /// Copies what is in other memory of this GPU to its beginning. Nothing that is queued may use either.
+    /// Copies other memory of this GPU to its beginning. No queued work may use either.
     pub fn take_over(&mut self, other: &Memory) -> Result<(), Fault> {
         self.gpu.bind()?;
-        // SAFETY: both are at least so long, and of one context.
+        // SAFETY: both are at least that long, and of one context.
         unsafe { result::memcpy_dtod_sync(self.address, other.address, self.bytes.min(other.bytes)) }
             .map_err(|error| self.gpu.fault("can't copy memory", error))?;
         self.gpu.synchronize()
     }
 
-    /// Where it begins, for the GPU.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -104,21 +98,21 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {
-            // SAFETY: it was taken once and is given back once, in its context. A GPU that is lost can't take it; the end of
-            // the process will.
+            // SAFETY: it was allocated once and is freed once, in its context. A lost GPU can't free it; the end of the
+            // process will.
             let _ = unsafe { result::memory_free(self.address) };
         }
     }
 }
 
-/// What can stand in mapped memory: any bits are a value of these types.
+/// Types of which any bits are a value.
 pub(super) trait Number: Copy {}
 
 impl Number for u32 {}
 impl Number for u64 {}
 impl Number for f32 {}
 
-/// Pinned memory of the host that is mapped into every GPU's space, at one address for all of them. It begins as zeros.
+/// Pinned memory of the host, mapped to the same address on all GPUs. It begins as zeros.
 #[derive(Debug)]
 pub(super) struct Mapped<T> {
     gpu: Arc<Gpu>,
@@ -128,13 +122,10 @@ pub(super) struct Mapped<T> {
 }
 
 impl<T: Number> Mapped<T> {
-    /// Takes memory for so many numbers. `what` says for what, in a message.
-    ///
-    /// # Errors
-    /// Memory that can't be pinned.
+    /// `what` names its purpose in messages.
     pub fn new(gpu: &Arc<Gpu>, count: usize, what: &str) -> Result<Mapped<T>, Fault> {
         gpu.bind()?;
-        // The driver has no empty pieces.
+        // The driver allocates no empty memory.
         let bytes = count.max(1) * size_of::<T>();
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
         let no_room =
@@ -142,10 +133,10 @@ impl<T: Number> Mapped<T> {
         // SAFETY: the memory is filled below, before anything reads it.
         let pointer = unsafe { result::malloc_host(bytes, flags) }.map_err(no_room)?;
         let numbers = NonNull::new(pointer.cast::<T>()).expect("the driver gives memory or an error");
-        // SAFETY: the memory is so long, and pages are aligned for any number.
+        // SAFETY: the memory has this size, and pages are aligned for any number.
         unsafe { numbers.as_ptr().cast::<u8>().write_bytes(0, bytes) };
         let mut mapped = Mapped { gpu: Arc::clone(gpu), numbers, count, address: 0 };
-        // SAFETY: the memory was taken as mapped; the address has a place.
+        // SAFETY: the memory is mapped, and the address has a place.
         unsafe { sys::cuMemHostGetDevicePointer_v2(&mut mapped.address, pointer, 0) }
             .result()
             .map_err(|error| gpu.fault("host memory can't be mapped", error))?;
@@ -156,28 +147,29 @@ impl<T: Number> Mapped<T> {
         self.count
     }
 
-    /// Where a number stands, for a GPU.
+    /// A number's address for GPUs.
     pub fn address(&self, at: usize) -> u64 {
         self.address + (at * size_of::<T>()) as u64
     }
 
-    /// Where a number stands, for the host and for copies to it.
+    /// A number's address for the host.
     ///
     /// # Panics
-    /// There is no such place.
+    ///
+    /// If the index is out of range.
     pub fn place(&self, at: usize) -> *mut T {
         assert!(at < self.count, "place {at} of {}", self.count);
-        // SAFETY: the place is inside of the memory.
+        // SAFETY: the place is inside the memory.
         unsafe { self.numbers.as_ptr().add(at) }
     }
 
-    /// Writes numbers that a GPU will read. None that was queued may still read or write them.
+    /// Writes numbers for a GPU. No queued work may use their places.
     pub fn write(&mut self, at: usize, numbers: impl ExactSizeIterator<Item = T>) {
         assert!(at + numbers.len() <= self.count, "{} numbers at {at} of {}", numbers.len(), self.count);
         for (place, number) in (at..).zip(numbers) {
-            // An iterator may be longer than it says.
+            // An iterator's length may be wrong.
             assert!(place < self.count);
-            // SAFETY: the place is inside of the memory.
+            // SAFETY: the place is inside the memory.
             unsafe { self.numbers.as_ptr().add(place).write(number) };
         }
     }
@@ -185,10 +177,11 @@ impl<T: Number> Mapped<T> {
     /// Numbers that a GPU wrote.
     ///
     /// # Safety
+    ///
     /// No GPU writes them while the slice lives.
     pub unsafe fn read(&self, at: usize, count: usize) -> &[T] {
         assert!(at + count <= self.count, "{count} numbers at {at} of {}", self.count);
-        // SAFETY: the range is inside of the memory, all of which has been written; the rest is the caller's promise.
+        // SAFETY: the range is inside the memory, all of which has been written; the rest is the caller's promise.
         unsafe { slice::from_raw_parts(self.numbers.as_ptr().add(at), count) }
     }
 }
@@ -196,19 +189,19 @@ impl<T: Number> Mapped<T> {
 impl Mapped<u32> {
     /// A number that a GPU may write at any time.
     pub fn at(&self, at: usize) -> &AtomicU32 {
-        // SAFETY: the place is inside of the memory and aligned; the host reads and writes it in no other way.
+        // SAFETY: the place is inside the memory and aligned; the host accesses it in no other way.
         unsafe { AtomicU32::from_ptr(self.place(at)) }
     }
 }
 
 impl Mapped<u64> {
-    /// A number that a GPU writes at any time. What it wrote before is there when the number is.
+    /// A number that a GPU may write at any time. Its earlier writes are visible when the number is.
     pub fn acquire(&self, at: usize) -> u64 {
-        // SAFETY: the place is inside of the memory and aligned; the host reads and writes it in no other way.
+        // SAFETY: the place is inside the memory and aligned; the host accesses it in no other way.
         unsafe { AtomicU64::from_ptr(self.place(at)) }.load(Ordering::Acquire)
     }
 
-    /// Sets a number that no queued work will write.
+    /// Sets a number that no queued work writes.
     pub fn set(&mut self, at: usize, number: u64) {
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(self.place(at)) }.store(number, Ordering::Release);
@@ -218,27 +211,27 @@ impl Mapped<u64> {
 impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {
-            // SAFETY: it was taken once and is given back once; the driver waits for work that is queued. A GPU that is lost
-            // can't take it; the end of the process will.
+            // SAFETY: it was allocated once and is freed once; the driver waits for queued work. A lost GPU can't free
+            // it; the end of the process will.
             let _ = unsafe { result::free_host(self.numbers.as_ptr().cast::<c_void>()) };
         }
     }
 }
 
-/// The numbers that a row is on the GPU.
 pub(super) const ROW: usize = 7;
 
-/// The pieces that a stream begins with. A policy has a few tasks in in_flight; whole requests gather more often.
+/// The initial number of pieces of a stream. A policy has a few tasks in flight; whole requests gather more often.
 const PIECES: usize = 32;
 
-/// The ring of one stream.
+/// A stream's ring of equal pieces, in which the host writes the rows of batches. A gather is queued long before it
+/// runs, so each keeps its piece until its task is done. Tasks of a stream end in order, so pieces become free in
+/// order.
 #[derive(Debug)]
 pub(super) struct Staging {
     gpu: Arc<Gpu>,
     blocks: Vec<Mapped<u32>>,
-    /// The next to be taken is in front.
+    /// The next free piece is in front.
     pieces: VecDeque<Piece>,
-    /// The numbers in each piece.
     room: usize,
 }
 
@@ -250,7 +243,6 @@ struct Piece {
     busy_until: u64,
 }
 
-/// A batch, where the GPU finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Staged {
     pub rows: u64,
@@ -262,10 +254,7 @@ impl Staging {
         Staging { gpu: Arc::clone(gpu), blocks: Vec::new(), pieces: VecDeque::new(), room: 0 }
     }
 
-    /// Makes pieces large enough for so many rows and inputs. What is taken stays as it is; nothing that is queued may read it.
-    ///
-    /// # Errors
-    /// Memory that can't be pinned.
+    /// Makes the pieces large enough for a batch. No queued work may read them.
     pub fn fit(&mut self, rows: usize, inputs: usize) -> Result<(), Fault> {
         let room = ROW * rows + inputs;
         if room <= self.room {
@@ -277,15 +266,11 @@ impl Staging {
         self.grow(PIECES)
     }
 
-    /// All pieces are free: nothing that is queued reads them, and signals count from 0.
     pub fn reset(&mut self) {
         self.pieces.iter_mut().for_each(|piece| piece.busy_until = 0);
     }
 
-    /// Writes a batch down for a task that signals with this number. `signalled` is how far the stream's signal has counted.
-    ///
-    /// # Errors
-    /// Memory that can't be pinned, where all pieces are taken.
+    /// Writes a batch for a task with this signal. `signalled` is the present count of the stream's signal.
     pub fn write(&mut self, batch: &Batch<'_>, signal: u64, signalled: u64) -> Result<Staged, Fault> {
         debug_assert!(ROW * batch.rows.len() + batch.inputs.len() <= self.room, "the plan was made for such a batch");
         if self.pieces.front().is_none_or(|piece| piece.busy_until > signalled) {
@@ -306,7 +291,7 @@ impl Staging {
         Ok(staged)
     }
 
-    /// Adds free pieces, which come first.
+    /// Adds free pieces in front.
     fn grow(&mut self, pieces: usize) -> Result<(), Fault> {
         self.blocks.push(Mapped::new(&self.gpu, pieces * self.room, "the members of batches")?);
         let block = self.blocks.len() - 1;

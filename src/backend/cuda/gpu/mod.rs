@@ -1,12 +1,11 @@
-//! GPUs: the trait [`Device`] on CUDA.
+//! The trait [`Device`] on CUDA.
 //!
-//! The driver is called through `cudarc`, NVRTC and cuBLAS through tables of functions of our own, because they are opened by
-//! their place ([`libraries`]). Everything unsafe of the crate's GPU side is below here.
+//! `cudarc` calls the driver; NVRTC and cuBLAS are called through our own tables of functions, because they are opened
+//! by path ([`libraries`]). All unsafe code for GPUs is in this module.
 //!
-//! What a run repeats neither allocates nor waits: a gather is one launch over a staged batch, a launch is one graph, a signal
-//! is a number that the GPU counts up in the host's memory.
+//! The repeated operations of a run neither allocate nor block: a gather is one launch over a staged batch, a launch is
+//! one graph, a signal is a counter that the GPU increments in the host's memory.
 
-mod cache;
 mod call;
 mod cells;
 mod compile;
@@ -28,9 +27,8 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::{result, sys};
 
-use self::cache::Cache;
 use self::cells::Sequences;
-use self::compile::Kernels;
+use self::compile::{Cache, Kernels};
 use self::cublas::Cublas;
 use self::driver::Gpu;
 pub use self::driver::{About, devices};
@@ -49,24 +47,21 @@ use crate::network::weights::Weights;
 use crate::units::WorkerId;
 use crate::workload::model::Model;
 
-/// What is left to do where GPUs can't be used.
 const CPU: &str = "use --backend cpu, which needs no GPU";
 
-/// The GPUs of this host, each with the network on it. What is first uses what stands behind it.
+/// The GPUs of this host, each with the network. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub struct Gpus {
-    /// By their numbers; none where a plan was given up.
+    /// By number; `None` for dropped plans.
     plans: Vec<Option<PlanState>>,
-    /// The numbers of plans that were given up; some of them may have been used again.
+    /// The numbers of dropped plans, some of which may be in use again.
     vacant: Vec<usize>,
-    /// The plan of each shape. Looked up, never iterated.
+    /// Looked up, never iterated.
     of_shape: HashMap<Shape, Plan>,
     workers: Vec<Worker>,
-    /// The words that requests write, by their places.
     words: Mapped<u32>,
-    /// The states that were fetched, by their places.
     fetched: Mapped<f32>,
-    /// For each place of a fetched state the stream that brings it, and the signal behind which it is there.
+    /// For each copied state the stream of the copy and the signal after it.
     brought: Vec<Option<(Stream, u64)>>,
     /// The numbers of a state.
     state: usize,
@@ -75,17 +70,17 @@ pub struct Gpus {
     settings: Settings,
 }
 
-// SAFETY: the driver's handles and cuBLAS's belong to a process, not to a thread; every call makes its context the calling
-// thread's first. No handle or memory is reachable but through the one value, so that no two threads use it at a time.
+// SAFETY: the handles of the driver and of cuBLAS belong to a process, not to a thread; every call makes its context
+// current first. Handles and memory are reachable only through this value, so two threads never use them at the same
+// time.
 unsafe impl Send for Gpus {}
 
 impl Gpus {
-    /// Opens the first GPUs that the process sees, as many as there are workers, and takes the network's kernels and weights
-    /// to each. With what GRNN's model knows of such a GPU, launches of several steps run in persistent kernels.
+    /// Opens one GPU for each worker, and loads the network's kernels and weights. With `persistent`, GRNN's
+    /// description of such a GPU, launches of several steps run in persistent kernels.
     ///
-    /// # Errors
-    /// No driver, or one too old; no NVRTC, no cuBLAS: what was looked for and where. Fewer GPUs than workers. Memory that is
-    /// not there. A model without kernels, or without persistent ones; weights that do not fit it, or not the registers of the GPU.
+    /// Fails if a library is missing or too old, if there are fewer GPUs than workers or too little memory, if the
+    /// model has no kernels, or if the weights fit neither it nor, for persistent kernels, the registers.
     pub fn new(
         model: &Model,
         spec: &Spec,
@@ -138,13 +133,12 @@ impl Gpus {
         })
     }
 
-    /// The GPU of a worker, in words.
     pub fn describe(&self, worker: WorkerId) -> String {
         let gpu = &self.workers[worker.index()].gpu;
         format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors)
     }
 
-    /// A stream, which is opened if it is new.
+    /// A stream, opened if it is new.
     fn stream(&mut self, stream: Stream) -> Result<&mut StreamState, Fault> {
         let worker = worker_of(&mut self.workers, stream.worker)?;
         worker.usable()?;
@@ -160,13 +154,13 @@ impl Gpus {
         Ok(worker.streams[place].as_mut().expect("it was opened above"))
     }
 
-    /// Does something on a stream, and keeps in mind if that showed the GPU to be lost.
+    /// Acts on a stream, and notes the worker as lost if a fault says so.
     fn on<T>(&mut self, stream: Stream, act: impl FnOnce(&mut StreamState) -> Result<T, Fault>) -> Result<T, Fault> {
         let outcome = self.stream(stream).and_then(act);
         self.workers[stream.worker.index()].noted(outcome)
     }
 
-    /// A plan with its worker and stream.
+    /// A plan with its worker.
     fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut Worker), Fault> {
         let given_up = || Fault { reason: format!("plan {} was given up", plan.0), lost: false };
         let plan = self.plans.get_mut(plan.0 as usize).and_then(Option::as_mut).ok_or_else(given_up)?;
@@ -175,7 +169,7 @@ impl Gpus {
         Ok((plan, worker))
     }
 
-    /// Does something with a plan on its stream.
+    /// Acts on a plan and its stream.
     fn with(
         &mut self,
         plan: Plan,
@@ -187,7 +181,7 @@ impl Gpus {
         worker.noted(outcome)
     }
 
-    /// Makes a plan for a shape that its stream has memory for.
+    /// Makes a plan. The stream's memory must fit its shape.
     fn make(&self, shape: Shape) -> Result<PlanState, Fault> {
         let worker = &self.workers[shape.stream.worker.index()];
         let stream = worker.streams[shape.stream.id.index()].as_ref().expect("the stream is open");
@@ -203,7 +197,7 @@ impl Gpus {
         PlanState::new(shape, stream, &workshop)
     }
 
-    /// Gives up plans; gives their numbers and their shapes.
+    /// Drops plans, and returns their numbers and shapes.
     fn give_up(&mut self, which: impl Fn(&PlanState) -> bool) -> Vec<(usize, Shape)> {
         let mut given_up = Vec::new();
         for (place, plan) in self.plans.iter_mut().enumerate() {
@@ -216,13 +210,12 @@ impl Gpus {
         given_up
     }
 
-    /// Gives up the plans of GPUs that are lost.
     fn give_up_lost(&mut self) {
         let lost: Vec<bool> = self.workers.iter().map(|worker| worker.usable().is_err()).collect();
         self.give_up(|plan| lost[plan.shape.stream.worker.index()]);
     }
 
-    /// Makes plans anew whose memory has moved. Where that fails they are given up, since what they would use is gone.
+    /// Makes plans again whose memory has moved. Those that fail are dropped, because they refer to freed memory.
     fn remake(&mut self, moved: impl Fn(&PlanState) -> bool) -> Result<(), Fault> {
         let given_up = self.give_up(moved);
         for (place, shape) in given_up {
@@ -235,10 +228,10 @@ impl Gpus {
 }
 
 impl Drop for Gpus {
-    /// What is queued runs to its end before its memory goes.
+    /// Waits for queued work before its memory is freed.
     fn drop(&mut self) {
         for worker in &self.workers {
-            // A GPU that is lost has nothing to wait for.
+            // There is nothing to wait for on a lost GPU.
             let _ = worker.gpu.synchronize();
         }
     }
@@ -253,7 +246,7 @@ impl Device for Gpus {
         for (number, worker) in self.workers.iter_mut().enumerate() {
             let ended = worker.usable().and_then(|()| worker.gpu.synchronize());
             let ended = worker.noted(ended);
-            // A GPU that is lost is none of a run of fewer workers' business.
+            // The loss of a GPU does not concern a run with fewer workers.
             if number < workers {
                 ended?;
             }
@@ -270,7 +263,7 @@ impl Device for Gpus {
         if more_words {
             self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
         }
-        // What has moved is noted before anything fails, so that no plan is left with memory that is gone.
+        // Moves are noted before anything fails, so that no plan keeps freed memory.
         let mut moved = vec![more_words; self.workers.len()];
         let mut fits = Ok(());
         for (worker, moved) in self.workers[..workers].iter_mut().zip(&mut moved) {
@@ -292,7 +285,7 @@ impl Device for Gpus {
     }
 
     fn most_steps(&self, rows: u32) -> u32 {
-        // Workers are GPUs with the same network. Of unlike GPUs, the one that can do less is asked.
+        // All workers have the same network. If the GPUs differ, the weaker one decides.
         self.workers.iter().map(|worker| worker.most_steps(rows)).min().unwrap_or(0)
     }
 
@@ -380,7 +373,7 @@ impl Device for Gpus {
         let worker = &mut self.workers[to.0.worker.index()];
         let target = worker.state(to.1)?;
         worker.gpu.bind()?;
-        // SAFETY: both are states of pools, which stay as they are while work is queued; contexts and stream are alive.
+        // SAFETY: both are states of pools, which do not move while work is queued; contexts and stream are alive.
         let copied = unsafe {
             if from.0 == to.0.worker {
                 result::memcpy_dtod_async(target, source, bytes, raw)
@@ -402,7 +395,7 @@ impl Device for Gpus {
         let on = worker.streams[stream.id.index()].as_ref().expect("it was opened above");
         self.brought[number as usize] = Some((stream, on.next_signal()));
         worker.gpu.bind()?;
-        // SAFETY: the slot is a state of the pool, and the place has room for it; both stay while work is queued.
+        // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
         let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on.raw()).result() };
         let copied = copied.map_err(|error| worker.gpu.fault("a state can't be fetched", error));
         worker.noted(copied)
@@ -411,8 +404,8 @@ impl Device for Gpus {
     fn fetched(&self, place: HostPlace) -> &[f32] {
         let (stream, signal) = self.brought[place.number as usize].expect("a state is fetched before it is read");
         assert!(self.signalled(stream) >= signal, "a fetched state is read behind the signal that follows the copy");
-        // SAFETY: the one copy to this place was queued before a signal that has come; a further one would have to be queued
-        // through this value, which the slice borrows.
+        // SAFETY: the only copy to this place was queued before a signal that has been counted; another one would have
+        // to be queued through this value, which the slice borrows.
         unsafe { self.fetched.read(place.begin as usize, place.numbers as usize) }
     }
 
@@ -439,7 +432,7 @@ fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault>
         .ok_or_else(|| Fault { reason: format!("worker {id}, but {open} GPUs are open"), lost: false })
 }
 
-/// A fault of another worker than the one that is asked for something: what is asked can't be had, but the worker is not lost.
+/// A fault of another worker than the one that was called, which is not lost by it.
 fn of_another(fault: Fault) -> Fault {
     Fault { lost: false, ..fault }
 }

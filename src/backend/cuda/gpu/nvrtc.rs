@@ -1,4 +1,4 @@
-//! NVRTC, the compiler that a program can carry its kernels' source to.
+//! NVRTC, the run-time compiler, to which a program passes its kernels' source.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 type Program = *mut c_void;
 
 functions! {
-    /// What is used of NVRTC. Results are numbers here: a later version may have some that a list would lack.
+    /// Results are plain numbers, because later versions may have more of them.
     Functions {
         version = nvrtcVersion(*mut i32, *mut i32) -> i32;
         count_architectures = nvrtcGetNumSupportedArchs(*mut i32) -> i32;
@@ -32,29 +32,25 @@ functions! {
     }
 }
 
-/// A compiler that is there.
 #[derive(Clone, Debug)]
 pub struct Nvrtc {
-    /// Its version, as major and minor number.
+    /// Major and minor number.
     pub version: (u32, u32),
-    /// Its file.
     pub path: PathBuf,
-    /// The architectures that it compiles for, as 90 for compute capability 9.0, ascending.
+    /// The architectures that it compiles for, ascending; 90 for compute capability 9.0.
     pub architectures: Vec<u32>,
     functions: Functions,
 }
 
-/// What a program is compiled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Machine code of this architecture.
     Cubin(u32),
-    /// Code that the driver translates, for an architecture that the compiler does not know yet.
+    /// Code that the driver translates, for a GPU that the compiler does not know.
     Ptx(u32),
 }
 
 impl Target {
-    /// The option that asks for it.
     pub fn option(self) -> String {
         match self {
             Target::Cubin(architecture) => format!("--gpu-architecture=sm_{architecture}"),
@@ -63,23 +59,19 @@ impl Target {
     }
 }
 
-/// A file of source, with the headers that it includes.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Its name, for messages of the compiler.
+    /// Its name in the compiler's messages.
     pub name: &'a str,
-    /// Its text.
     pub text: &'a str,
     /// Names and texts of headers.
     pub headers: &'a [(&'a str, &'a str)],
 }
 
-/// What a compilation came to.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// What the driver loads.
     pub image: Vec<u8>,
-    /// What the compiler said: with `--ptxas-options=-v`, the registers and spills of each kernel.
+    /// The compiler's messages: with `--ptxas-options=-v`, the registers and spills of each kernel.
     pub log: String,
 }
 
@@ -87,11 +79,11 @@ impl Nvrtc {
     pub(super) fn bind(library: &'static Library, path: PathBuf) -> Result<Nvrtc, String> {
         let functions = Functions::of(library)?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: both functions write the numbers that they are given places for.
+        // SAFETY: both functions write numbers to the given places.
         let statuses =
             unsafe { [(functions.version)(&mut major, &mut minor), (functions.count_architectures)(&mut count)] };
         let mut architectures = vec![0i32; count.max(0) as usize];
-        // SAFETY: the array has as many places as the library said.
+        // SAFETY: the array has the length that the library returned.
         let status = unsafe { (functions.architectures)(architectures.as_mut_ptr()) };
         if statuses != [0, 0] || status != 0 {
             return Err("fails when asked for its version".into());
@@ -101,8 +93,8 @@ impl Nvrtc {
         Ok(Nvrtc { version: (major.max(0) as u32, minor.max(0) as u32), path, architectures, functions })
     }
 
-    /// What to compile to for a GPU: its own machine code, or, of a compiler that is older than the GPU, the newest code that
-    /// the driver can translate. None where the GPU is older than all that the compiler knows.
+    /// The target for a GPU: its machine code, or, if the GPU is newer than the compiler, the newest code that the
+    /// driver can translate. `None` if the GPU is older than all that the compiler knows.
     pub fn target(&self, architecture: u32) -> Option<Target> {
         if self.architectures.contains(&architecture) {
             return Some(Target::Cubin(architecture));
@@ -110,16 +102,13 @@ impl Nvrtc {
         self.architectures.iter().rev().find(|known| **known < architecture).map(|known| Target::Ptx(*known))
     }
 
-    /// Compiles one file.
-    ///
-    /// # Errors
-    /// What the compiler says against it.
+    /// Compiles one file. The error contains the compiler's messages.
     pub fn compile(&self, source: &Source<'_>, target: Target, options: &[String]) -> Result<Compiled> {
         let program = Building::new(self, source)?;
         let options: Vec<CString> =
             options.iter().chain([&target.option()]).map(|option| text(option)).collect::<Result<_>>()?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: the program is alive, and so are the options' texts behind the pointers.
+        // SAFETY: the program and the texts of the options are alive.
         let status = unsafe { (self.functions.compile)(program.program, pointers.len() as i32, pointers.as_ptr()) };
         let log = program
             .take(self.functions.log_size, self.functions.log)
@@ -137,7 +126,7 @@ impl Nvrtc {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: the library gives a text of its own that ends with a zero, for any number.
+        // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
         Err(Error::failed(format!(
             "{}: NVRTC {}.{} ({}) does not compile it: {reason}: {log}",
@@ -149,7 +138,6 @@ impl Nvrtc {
     }
 }
 
-/// A program under compilation.
 struct Building<'a> {
     nvrtc: &'a Nvrtc,
     program: Program,
@@ -162,7 +150,7 @@ impl<'a> Building<'a> {
         let texts: Vec<CString> = source.headers.iter().map(|(_, body)| text(body)).collect::<Result<_>>()?;
         let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect::<Vec<_>>();
         let mut program = ptr::null_mut();
-        // SAFETY: all texts end with a zero and outlive the call, which copies them; the two lists are of the length given.
+        // SAFETY: all texts end with a zero and outlive the call, which copies them; the lists have the given length.
         let status = unsafe {
             (nvrtc.functions.create)(
                 &mut program,
@@ -177,7 +165,7 @@ impl<'a> Building<'a> {
         Ok(Building { nvrtc, program })
     }
 
-    /// What a pair of functions gives, of which one says how long it is.
+    /// The output of a pair of functions, of which the first returns its length.
     fn take(
         &self,
         size: unsafe extern "C" fn(Program, *mut usize) -> i32,
@@ -190,7 +178,7 @@ impl<'a> Building<'a> {
             return Err(status);
         }
         let mut bytes = vec![0u8; length];
-        // SAFETY: the buffer is as long as the library said.
+        // SAFETY: the buffer has the length that the library returned.
         match unsafe { fill(self.program, bytes.as_mut_ptr().cast()) } {
             0 => Ok(bytes),
             status => Err(status),
@@ -200,7 +188,7 @@ impl<'a> Building<'a> {
 
 impl Drop for Building<'_> {
     fn drop(&mut self) {
-        // SAFETY: the program was made by this library and is given back once. Nothing can be done about a failure.
+        // SAFETY: the program was created by this library and is destroyed once. A failure can't be handled.
         unsafe { (self.nvrtc.functions.destroy)(&mut self.program) };
     }
 }

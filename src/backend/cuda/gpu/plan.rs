@@ -17,7 +17,6 @@ use crate::backend::cuda::device::{Batch, Fault, Shape};
 use crate::gpu_settings::{LaunchBy, Settings, Signal};
 use crate::network::Spec;
 
-/// A plan.
 #[derive(Debug)]
 pub(super) struct PlanState {
     pub shape: Shape,
@@ -33,7 +32,6 @@ enum Launch {
     Kernels(Vec<Work>),
 }
 
-/// What a plan is made of beside its shape and its stream.
 pub(super) struct Workshop<'a> {
     pub gpu: &'a Arc<Gpu>,
     pub kernels: &'a Kernels,
@@ -47,9 +45,6 @@ pub(super) struct Workshop<'a> {
 
 impl PlanState {
     /// Makes a plan on a stream whose memory [fits](StreamState::fit) it.
-    ///
-    /// # Errors
-    /// A product that cuBLAS refuses; memory for a graph that is not there.
     pub fn new(shape: Shape, stream: &StreamState, with: &Workshop<'_>) -> Result<PlanState, Fault> {
         let memory = with.memory;
         let fused = shape.signals && with.settings.signal == Signal::Fused;
@@ -74,10 +69,10 @@ impl PlanState {
         with.gpu.bind()?;
         let launch = match with.settings.launch {
             LaunchBy::Graph if with.cell.is_captured() => {
-                // Kernels of products can't be loaded while a graph is captured.
+                // cuBLAS can't load its kernels while a graph is captured.
                 for work in &work {
                     if let Work::Product(product) = work {
-                        // SAFETY: the stream's memory fits the shape, and lives longer than the stream's work.
+                        // SAFETY: the stream's memory fits the shape, and outlives the stream's work.
                         unsafe { stream.products().multiply(product) }?;
                     }
                 }
@@ -88,17 +83,14 @@ impl PlanState {
         Ok(PlanState { shape, memory, gather: with.cell.gather(&ground), launch })
     }
 
-    /// Runs products of sizes that the stream has not run before, since cuBLAS loads kernels of its own when they are first asked for: in
-    /// milliseconds, which no task should take. What they compute is overwritten by the first that counts.
-    ///
-    /// # Errors
-    /// A product that cuBLAS refuses.
+    /// Runs products of sizes that are new to the stream: cuBLAS loads a kernel at its first use, which takes
+    /// milliseconds. The results are overwritten by the first real launch.
     pub fn load_products(&self, gpu: &Gpu, stream: &mut StreamState) -> Result<(), Fault> {
         let Launch::Kernels(work) = &self.launch else { return Ok(()) };
         gpu.bind()?;
         for work in work {
             match work {
-                // SAFETY: the stream's memory fits the shape, and lives longer than the stream's work.
+                // SAFETY: the stream's memory fits the shape, and outlives the stream's work.
                 Work::Product(product) if stream.is_new(product.size()) => {
                     unsafe { stream.products().multiply(product) }?
                 }
@@ -112,10 +104,6 @@ impl PlanState {
         Ok(())
     }
 
-    /// Queues the gather of a batch.
-    ///
-    /// # Errors
-    /// A batch that is larger than the plan; those of the driver.
     pub fn gather(&mut self, gpu: &Gpu, stream: &mut StreamState, batch: &Batch<'_>) -> Result<(), Fault> {
         let (rows, inputs) = (batch.rows.len(), batch.inputs.len());
         if rows > self.shape.rows as usize || inputs > self.room(stream) {
@@ -125,20 +113,16 @@ impl PlanState {
         let Staged { rows: staged, inputs } = stream.staging.write(batch, stream.next_signal(), stream.signalled())?;
         self.gather.set_staged(staged, inputs, rows as u32);
         gpu.bind()?;
-        // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its work, and the
-        // staged batch stands until the task has signalled.
+        // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its
+        // work, and the staged batch stays until the task has signalled.
         unsafe { self.gather.queue(stream.raw()) }.map_err(|error| gpu.fault("a gather can't be queued", error))
     }
 
-    /// The inputs that a batch may have: all cells but those that count them have a row's inputs in the table alone.
+    /// The most inputs of a batch. Cells that do not count their inputs have room for those of each row.
     fn room(&self, stream: &StreamState) -> usize {
         if self.shape.inputs > 0 { self.shape.inputs as usize } else { stream.batching(self.memory).room() }
     }
 
-    /// Queues the cell.
-    ///
-    /// # Errors
-    /// Those of the driver and of cuBLAS.
     pub fn launch(&mut self, gpu: &Gpu, stream: &mut StreamState) -> Result<(), Fault> {
         gpu.bind()?;
         match &mut self.launch {
@@ -155,14 +139,15 @@ impl PlanState {
     }
 }
 
-/// Queues work in its order.
+/// Queues work in order.
 ///
 /// # Safety
+///
 /// The addresses in the work are memory that is large enough for it and outlives it.
 unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstream) -> Result<(), Fault> {
     for work in work {
         match work {
-            // SAFETY: the cell gives its kernel the arguments that it takes; the rest is the caller's promise.
+            // SAFETY: the cell provides the kernel's arguments; the rest is the caller's promise.
             Work::Kernel(call) => {
                 unsafe { call.queue(stream) }.map_err(|error| gpu.fault("a kernel can't be queued", error))?
             }
@@ -175,7 +160,6 @@ unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstrea
     Ok(())
 }
 
-/// A captured graph, ready to be launched.
 #[derive(Debug)]
 struct Graph {
     gpu: Arc<Gpu>,
@@ -183,22 +167,21 @@ struct Graph {
 }
 
 impl Graph {
-    /// Captures work as a graph, which is on the GPU before it is first launched.
+    /// Captures work as a graph, and uploads it.
     fn capture(gpu: &Arc<Gpu>, stream: &StreamState, work: &mut [Work]) -> Result<Graph, Fault> {
         let refused = |error| gpu.fault("a graph can't be captured", error);
         let raw = stream.raw();
-        // Other threads are not held back by the capture, nor does it look at what they do.
+        // The capture neither blocks other threads nor records their calls.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is alive, and captures nothing yet.
         unsafe { result::stream::begin_capture(raw, mode) }.map_err(refused)?;
-        // SAFETY: the work was made for this stream; nothing of it runs before the graph is launched.
+        // SAFETY: the work was made for this stream, and does not run before the graph is launched.
         let queued = unsafe { queue(work, gpu, stream.products(), raw) };
-        // The capture ends in any case, so that the stream goes on to be one.
-        // SAFETY: the stream is capturing.
+        // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
         let captured = unsafe { result::stream::end_capture(raw) };
         queued?;
         let template = captured.map_err(refused)?;
-        // SAFETY: the template was captured above, and is given back once, whatever comes of it.
+        // SAFETY: the template was captured above, and is destroyed once in any case.
         let graph = unsafe {
             let graph = result::graph::instantiate(template, CUgraphInstantiate_flags(0));
             let _ = result::graph::destroy(template);
@@ -214,7 +197,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {
-            // SAFETY: it was made once and is given back once; the driver lets a launch that is queued run to its end.
+            // SAFETY: it was created once and is destroyed once; the driver lets queued launches finish.
             let _ = unsafe { result::graph::exec_destroy(self.graph) };
         }
     }

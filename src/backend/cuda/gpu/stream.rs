@@ -1,4 +1,4 @@
-//! A stream: a stream of a GPU with all that its work uses.
+//! A stream of a GPU, with everything that its work uses.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,11 +15,10 @@ use super::memory::{Mapped, Memory, ROW, Staging};
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
 
-/// The events of a stream that have events of their own. A later event takes the event of an earlier one; who then waits for the
-/// earlier one waits for the later, which is queued too and so comes.
+/// The number of CUDA events of a stream. A later event reuses the handle of an earlier one; a stream that waits for
+/// the earlier one then waits for the later, which is queued too.
 const EVENTS: u64 = 64;
 
-/// A stream of a GPU.
 #[derive(Debug)]
 pub(super) struct RawStream {
     gpu: Arc<Gpu>,
@@ -27,10 +26,6 @@ pub(super) struct RawStream {
 }
 
 impl RawStream {
-    /// Makes a stream, which waits for no other.
-    ///
-    /// # Errors
-    /// Those of the driver.
     pub fn new(gpu: &Arc<Gpu>) -> Result<RawStream, Fault> {
         gpu.bind()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
@@ -46,13 +41,12 @@ impl RawStream {
 impl Drop for RawStream {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {
-            // SAFETY: it was made once and is given back once; the driver lets what is queued run to its end.
+            // SAFETY: it was created once and is destroyed once; the driver lets queued work finish.
             let _ = unsafe { result::stream::destroy(self.stream) };
         }
     }
 }
 
-/// A point in a stream that others wait for.
 #[derive(Debug)]
 struct RawEvent {
     gpu: Arc<Gpu>,
@@ -62,13 +56,13 @@ struct RawEvent {
 impl Drop for RawEvent {
     fn drop(&mut self) {
         if self.gpu.bind().is_ok() {
-            // SAFETY: it was made once and is given back once; the driver keeps it for whoever waits.
+            // SAFETY: it was created once and is destroyed once; the driver keeps it for streams that wait.
             let _ = unsafe { result::event::destroy(self.event) };
         }
     }
 }
 
-/// The stream. What is first uses what stands behind it.
+/// The stream. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub(super) struct StreamState {
     products: Handle,
@@ -77,24 +71,21 @@ pub(super) struct StreamState {
     raw: RawStream,
     events: Vec<RawEvent>,
     _workspace: Memory,
-    /// The working memory of each cell type that the stream has run, and that of persistent kernels; of cells that share one the first alone has it.
+    /// The working memories: one for each cell type, and the last for persistent kernels. Cells that share one use the
+    /// first.
     batches: Vec<Option<Batching>>,
     pub staging: Staging,
-    /// How far the signal has counted, on the GPU and for the host.
+    /// The signal's counters, on the GPU and on the host.
     counted: Memory,
     host: Mapped<u64>,
     signal: Call,
-    /// The signals that were queued, and the events.
+    /// The numbers of queued signals and of recorded events.
     queued: u64,
     recorded: u64,
     gpu: Arc<Gpu>,
 }
 
 impl StreamState {
-    /// Opens a stream with so many working memories.
-    ///
-    /// # Errors
-    /// Memory that is not there.
     pub fn open(
         gpu: &Arc<Gpu>,
         kernels: &Kernels,
@@ -111,7 +102,7 @@ impl StreamState {
         };
         let events = (0..EVENTS).map(|_| event()).collect::<Result<_, _>>()?;
         let workspace = Memory::new(gpu, workspace(gpu), "products' workspace")?;
-        // SAFETY: the handle is given back before the stream and the workspace, which stand behind it in the stream.
+        // SAFETY: the handle is dropped before the stream and the workspace, which follow it in the struct.
         let products = unsafe { Handle::new(cublas, precision, raw.stream, (workspace.address(), workspace.bytes())) }?;
         let counted = Memory::zeros(gpu, size_of::<u64>(), "a signal")?;
         let host = Mapped::new(gpu, 1, "a signal")?;
@@ -132,7 +123,7 @@ impl StreamState {
         })
     }
 
-    /// Signals and events count from 0. Nothing is queued.
+    /// Signals and events count from 0 again. No work may be queued.
     pub fn reset(&mut self) -> Result<(), Fault> {
         self.counted.clear()?;
         self.host.set(0, 0);
@@ -149,23 +140,19 @@ impl StreamState {
         &self.products
     }
 
-    /// Whether no product of this size has been asked for before.
+    /// Whether no product of this size has been seen before.
     pub fn is_new(&mut self, size: Size) -> bool {
         self.loaded.insert(size)
     }
 
-    /// Waits for all that is queued.
     pub fn synchronize(&self) -> Result<(), Fault> {
         self.gpu.bind()?;
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(self.raw()) }.map_err(|error| self.gpu.fault("broke off", error))
     }
 
-    /// Makes one of the working memories large enough for a batch of a cell. Says whether it has moved, so that plans that were made
-    /// with it no longer hold; what was brought together in it has moved with it.
-    ///
-    /// # Errors
-    /// Memory that is not there; the old one stays.
+    /// Makes a working memory large enough for a batch of a cell. Returns whether it has moved, which invalidates the
+    /// plans that use it; gathered rows move with it. After a fault the old one stays.
     pub fn fit(&mut self, memory: usize, of: &dyn Cell, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
         let (rows, inputs) = (shape.rows.max(1), shape.inputs);
         let bytes = |rows, inputs, steps| -> Vec<usize> {
@@ -177,12 +164,12 @@ impl StreamState {
         if old.is_some_and(|old| rows <= old.rows && inputs <= old.inputs && old.holds(&needed)) {
             return Ok(false);
         }
-        // In powers of two, so that growing row by row, or step by step, moves memory a few times alone.
+        // Powers of two, so that growth row by row or step by step moves memory only a few times.
         let (rows, inputs) = (rows.next_power_of_two(), inputs.next_power_of_two());
         let steps = if shape.steps == 0 { 0 } else { shape.steps.next_power_of_two() };
         let (rows, inputs) = old.map_or((rows, inputs), |old| (rows.max(old.rows), inputs.max(old.inputs)));
         let mut bytes = bytes(rows, inputs, steps);
-        // A larger batch may be in more launches, each of which is smaller.
+        // A larger batch may be split into more launches, each of which is smaller.
         bytes.iter_mut().zip(&needed).for_each(|(bytes, needed)| *bytes = *needed.max(bytes));
         if let Some(old) = old {
             bytes.iter_mut().zip(&old.buffers).for_each(|(bytes, old)| *bytes = old.bytes().max(*bytes));
@@ -197,48 +184,40 @@ impl StreamState {
         Ok(true)
     }
 
-    /// A working memory that was made to fit.
     pub fn batching(&self, memory: usize) -> &Batching {
         self.batches[memory].as_ref().expect("a plan's memory is made before the plan")
     }
 
-    /// Where a launch in a working memory counts its end.
     pub fn tail(&self, memory: usize, signals: bool) -> Tail {
         let arrived = self.batching(memory).arrived.address();
         Tail { arrived, counted: self.counted.address(), host: self.host.address(0), signals }
     }
 
-    /// The kernel that only signals.
     pub fn signal_call(&self, kernels: &Kernels) -> Call {
         signal(kernels, &self.counted, &self.host)
     }
 
-    /// The number of the next signal to be queued.
     pub fn next_signal(&self) -> u64 {
         self.queued + 1
     }
 
-    /// Something was queued that signals.
     pub fn count_signal(&mut self) {
         self.queued += 1;
     }
 
-    /// Queues a signal.
     pub fn signal(&mut self) -> Result<(), Fault> {
         let raw = self.raw();
         self.gpu.bind()?;
-        // SAFETY: the kernel and the two numbers, which are its arguments, live as long as the stream.
+        // SAFETY: the kernel and the two counters, which are its arguments, live as long as the stream.
         unsafe { self.signal.queue(raw) }.map_err(|error| self.gpu.fault("a signal can't be queued", error))?;
         self.count_signal();
         Ok(())
     }
 
-    /// How far the signal has counted.
     pub fn signalled(&self) -> u64 {
         self.host.acquire(0)
     }
 
-    /// Queues an event and gives its number.
     pub fn record(&mut self) -> Result<u64, Fault> {
         let number = self.recorded;
         self.gpu.bind()?;
@@ -249,14 +228,14 @@ impl StreamState {
         Ok(number)
     }
 
-    /// The event of an event.
     pub fn event(&self, number: u64) -> CUevent {
         self.events[(number % EVENTS) as usize].event
     }
 
-    /// Queues that the stream waits for an event.
+    /// Queues a wait for an event.
     ///
     /// # Safety
+    ///
     /// The event is alive.
     pub unsafe fn wait(&mut self, event: CUevent) -> Result<(), Fault> {
         self.gpu.bind()?;
@@ -265,7 +244,7 @@ impl StreamState {
             .map_err(|error| self.gpu.fault("a wait can't be queued", error))
     }
 
-    /// Asks the driver how the stream's work goes.
+    /// Asks the driver for failed work.
     pub fn health(&self) -> Result<(), Fault> {
         self.gpu.bind()?;
         // SAFETY: the stream is alive.
@@ -277,21 +256,20 @@ impl StreamState {
     }
 }
 
-/// A launch of the kernel that only signals.
 fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
     Call::new(kernels.function(Kernel::Signal), (1, 1), (counted.address(), host.address(0))).of_threads(1)
 }
 
-/// The inputs of a node whose cell does not count them: at most the two children of a binary tree's.
+/// The inputs of a node whose cell does not count them: at most the two children in a binary tree.
 const MOST_INPUTS: u32 = 2;
 
-/// The bytes that cuBLAS asks for on a GPU: on recent ones its products share out more work.
+/// The size of cuBLAS's workspace as NVIDIA recommends it: its products share more work on recent GPUs.
 pub(super) fn workspace(gpu: &Gpu) -> usize {
     let mebibytes = if gpu.architecture >= 90 { 32 } else { 8 };
     mebibytes << 20
 }
 
-/// The memory that batches of one cell type take on a stream.
+/// A working memory: the tables of rows and the buffers of a cell's batches.
 #[derive(Debug)]
 pub(super) struct Batching {
     rows: u32,
@@ -319,12 +297,11 @@ impl Batching {
         })
     }
 
-    /// Whether its buffers have room for so many bytes each.
     fn holds(&self, bytes: &[usize]) -> bool {
         bytes.iter().zip(&self.buffers).all(|(bytes, buffer)| *bytes <= buffer.bytes())
     }
 
-    /// Goes on with what smaller memory of the same cell holds. Rows stand where they stood: none is wider than it was.
+    /// Copies the contents of smaller memory of the same cell. Rows keep their places, since none is wider than before.
     fn take_over(&mut self, old: &Batching) -> Result<(), Fault> {
         self.table_rows.take_over(&old.table_rows)?;
         self.table_inputs.take_over(&old.table_inputs)?;
@@ -341,7 +318,7 @@ impl Batching {
         self.buffers.iter().map(Memory::address).collect()
     }
 
-    /// The input slots that there is room for.
+    /// The most input slots.
     pub fn room(&self) -> usize {
         self.inputs.max(MOST_INPUTS * self.rows) as usize
     }

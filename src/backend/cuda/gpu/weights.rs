@@ -1,4 +1,4 @@
-//! Weights on a GPU, in the form that kernels and products read.
+//! Weights on a GPU, in the layout that kernels and products read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::weights::Weights;
 
-/// A matrix \[outputs, inputs\] of elements.
 #[derive(Clone, Debug)]
 pub(super) struct Matrix {
     memory: Arc<Memory>,
@@ -27,7 +26,7 @@ impl Matrix {
     }
 }
 
-/// A part of a matrix's columns: the rows of a tensor whose rows are so wide.
+/// Some columns of a matrix: the rows of a tensor of this width.
 #[derive(Clone, Debug)]
 pub(super) struct Columns<'a> {
     pub tensor: &'a str,
@@ -35,13 +34,13 @@ pub(super) struct Columns<'a> {
     pub rows: Range<u32>,
 }
 
-/// Takes a network's weights to a GPU.
+/// Copies a network's weights to a GPU.
 pub(super) struct Upload<'a> {
     gpu: &'a Arc<Gpu>,
     pub weights: &'a Weights,
     pub spec: &'a Spec,
     pub precision: Precision,
-    /// Tables that are there, which several cells read.
+    /// Tables that were copied already; several cells share them.
     tables: Vec<(String, Arc<Memory>)>,
 }
 
@@ -50,10 +49,7 @@ impl<'a> Upload<'a> {
         Upload { gpu, weights, spec, precision, tables: Vec::new() }
     }
 
-    /// A matrix whose rows are those of the parts, one part behind the other.
-    ///
-    /// # Errors
-    /// Memory that is not there.
+    /// A matrix that joins the parts side by side.
     pub fn matrix(&self, parts: &[Columns<'_>]) -> Result<Matrix, Fault> {
         let outputs = parts[0].rows.len();
         let inputs: usize = parts.iter().map(|part| part.width as usize).sum();
@@ -69,18 +65,11 @@ impl<'a> Upload<'a> {
         Ok(Matrix { memory, outputs: outputs as u32, inputs: inputs as u32 })
     }
 
-    /// Anything else that kernels read.
-    ///
-    /// # Errors
-    /// Memory that is not there.
     pub fn bytes(&self, bytes: &[u8], what: &str) -> Result<Memory, Fault> {
         Memory::holding(self.gpu, bytes, what)
     }
 
     /// A table of embeddings.
-    ///
-    /// # Errors
-    /// Memory that is not there.
     pub fn table(&mut self, tensor: &str) -> Result<Arc<Memory>, Fault> {
         if let Some((_, table)) = self.tables.iter().find(|(name, _)| name == tensor) {
             return Ok(Arc::clone(table));
@@ -92,9 +81,6 @@ impl<'a> Upload<'a> {
     }
 
     /// A bias, which is float32 in all formats.
-    ///
-    /// # Errors
-    /// Memory that is not there.
     pub fn bias(&self, tensor: &str) -> Result<Arc<Memory>, Fault> {
         Memory::holding(self.gpu, &elements(&self.weights.take(tensor), Precision::F32), "biases").map(Arc::new)
     }
@@ -108,7 +94,6 @@ pub(super) fn element(precision: Precision) -> usize {
     }
 }
 
-/// Numbers as elements, rounded to the nearest.
 pub(super) fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
         Precision::F32 | Precision::Tf32 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),

@@ -10,19 +10,18 @@ use super::stream::StreamState;
 use crate::backend::cuda::device::{Fault, Shape, Slot};
 use crate::gpu_settings::Precision;
 
-/// The share of the memory that is free which states may take, in hundredths: streams, graphs and libraries take theirs later.
+/// The percentage of free memory for states; streams, graphs and libraries need the rest later.
 const STATES_SHARE: usize = 75;
 
-/// The most slots that have a number; kernels take the one behind for none.
+/// The most slots; kernels use the next number for "none".
 const MOST_SLOTS: u64 = u32::MAX as u64;
 
-/// The worker. What is first uses what stands behind it.
+/// The worker. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub(super) struct Worker {
-    /// By stream.
     pub streams: Vec<Option<StreamState>>,
     pool: Option<Memory>,
-    /// For each slot whether numbers that are none were stored there.
+    /// For each slot whether a NaN or an infinity was stored there.
     non_finite: Mapped<u32>,
     slots: u32,
     /// [`super::cells::stride`].
@@ -30,11 +29,11 @@ pub(super) struct Worker {
     pub cells: Vec<Box<dyn Cell>>,
     /// The same cells in persistent kernels.
     pub sequences: Option<Sequences>,
-    /// The stream that was last given a persistent kernel.
+    /// The stream that last launched a persistent kernel.
     persistent: Option<usize>,
     pub kernels: Kernels,
     pub gpu: Arc<Gpu>,
-    /// Why the GPU can't be used any more.
+    /// Why the GPU can no longer be used.
     lost: Option<String>,
 }
 
@@ -62,13 +61,12 @@ impl Worker {
         })
     }
 
-    /// What runs batches of a shape.
     pub fn cell_of(&self, shape: &Shape) -> &dyn Cell {
         cell_of(&self.cells, &self.sequences, shape)
     }
 
-    /// Which of a stream's working memories a shape uses: that of its cell type, the first if that shares it with all others, or the last for
-    /// persistent kernels.
+    /// Which of a stream's working memories a shape uses: that of its cell type, the first if all cells share it, or
+    /// the last for persistent kernels.
     pub fn memory_of(&self, shape: &Shape) -> usize {
         match shape.steps {
             0 if self.cells[shape.cell.index()].shares_memory() => 0,
@@ -77,15 +75,12 @@ impl Worker {
         }
     }
 
-    /// How many working memories a stream has.
     pub fn memories(&self) -> usize {
         self.cells.len() + 1
     }
 
-    /// Makes the memory of a shape's stream large enough for it; says whether it has moved. The stream is open.
-    ///
-    /// # Errors
-    /// Memory that is not there; the old one stays.
+    /// Makes the memory of an open stream large enough for a shape; returns whether it has moved. After a fault the old
+    /// one stays.
     pub fn fit_stream(&mut self, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
         let memory = self.memory_of(shape);
         let Worker { streams, cells, sequences, .. } = self;
@@ -93,11 +88,8 @@ impl Worker {
         stream.fit(memory, cell_of(cells, sequences, shape), shape, precision)
     }
 
-    /// Queues that a stream goes on behind the persistent kernel that another was last given: all blocks of one are on the GPU at once, and so
-    /// blocks of two could wait for each other's places. The stream is open.
-    ///
-    /// # Errors
-    /// Those of the driver.
+    /// Makes an open stream wait for the persistent kernel of another stream. All blocks of such a kernel must be
+    /// resident, so the blocks of two could wait for each other's places.
     pub fn one_at_a_time(&mut self, stream: usize) -> Result<(), Fault> {
         if let Some(other) = self.persistent.filter(|other| *other != stream) {
             let other = self.streams[other].as_mut().expect("it has been used");
@@ -110,21 +102,16 @@ impl Worker {
         Ok(())
     }
 
-    /// The most steps of a batch that a launch of a persistent kernel runs; 0 where there is none.
     pub fn most_steps(&self, rows: u32) -> u32 {
         self.sequences.as_ref().map_or(0, |sequences| sequences.most_steps(rows))
     }
 
-    /// The states that there is room for.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Makes room for so many states, or for as many as fit. Says whether the pool has moved, so that no plan holds any more.
-    /// Nothing may be queued.
-    ///
-    /// # Errors
-    /// Memory that is not there for a single state, or that is taken by others meanwhile.
+    /// Makes room for this number of states, or for as many as fit. Returns whether the pool has moved, which
+    /// invalidates all plans. No work may be queued.
     pub fn fit(&mut self, states: u64) -> Result<bool, Fault> {
         let wanted = states.clamp(1, MOST_SLOTS);
         if wanted <= u64::from(self.slots) {
@@ -151,7 +138,7 @@ impl Worker {
         if slots <= self.slots {
             return Ok(false);
         }
-        // The old pool goes first: both may not fit beside each other.
+        // The old pool is freed first: both may not fit.
         self.slots = 0;
         self.pool = None;
         self.non_finite = Mapped::new(&self.gpu, slots as usize, "a note for each state")?;
@@ -160,7 +147,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Forgets what an earlier run left: signals, events, non_finite states. Nothing may be queued.
+    /// Resets signals, events and flags. No work may be queued.
     pub fn reset(&mut self) -> Result<(), Fault> {
         for slot in 0..self.slots as usize {
             self.non_finite.at(slot).store(0, std::sync::atomic::Ordering::Relaxed);
@@ -168,16 +155,11 @@ impl Worker {
         self.streams.iter_mut().flatten().try_for_each(StreamState::reset)
     }
 
-    /// The states, as kernels see them.
     pub fn states(&self, words: u64) -> States {
         let pool = self.pool.as_ref().map_or(0, Memory::address);
         States { pool, width: self.stride, non_finite: self.non_finite.address(0), words }
     }
 
-    /// Where a state stands.
-    ///
-    /// # Errors
-    /// There is no such slot.
     pub fn state(&self, slot: Slot) -> Result<u64, Fault> {
         if slot.0 >= self.slots {
             return Err(Fault { reason: format!("slot {} of {}", slot.0, self.slots), lost: false });
@@ -186,15 +168,12 @@ impl Worker {
         Ok(self.states(0).pool + offset)
     }
 
-    /// Whether a slot was non_finite since this was last asked.
+    /// Whether a NaN or an infinity was stored in a slot since the last call.
     pub fn take_non_finite(&self, slot: Slot) -> bool {
         self.non_finite.at(slot.0 as usize).swap(0, std::sync::atomic::Ordering::Relaxed) != 0
     }
 
-    /// Whether the GPU can still be used.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Fails if the GPU is lost.
     pub fn usable(&self) -> Result<(), Fault> {
         match &self.lost {
             None => Ok(()),
@@ -202,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Keeps in mind why the GPU was lost, if it was.
+    /// Notes the loss of the GPU if the outcome says so.
     pub fn noted<T>(&mut self, outcome: Result<T, Fault>) -> Result<T, Fault> {
         if let Err(Fault { reason, lost: true }) = &outcome {
             self.lost.get_or_insert_with(|| reason.clone());
@@ -211,7 +190,6 @@ impl Worker {
     }
 }
 
-/// What runs batches of a shape.
 fn cell_of<'w>(cells: &'w [Box<dyn Cell>], sequences: &'w Option<Sequences>, shape: &Shape) -> &'w dyn Cell {
     match sequences {
         Some(sequences) if shape.steps > 0 => sequences,

@@ -1,5 +1,6 @@
-//! What goes wrong takes its own requests with it, with its reason, and leaves the others alone.
+//! A fault makes its own requests fail, with its reason, and no others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt as _;
@@ -9,12 +10,15 @@ use super::fake::{Fake, Trouble};
 use super::staying::{Hand, bench, step};
 use super::{MODELS, Service, network, random_policy, requests};
 use crate::backend::Backend;
-use crate::task::{Completion, MemberList, NodeRef, Step};
+use crate::backend::tests::policy_mistakes::{self, ByHand};
+use crate::network::Network;
+use crate::task::{Completion, MemberList, NodeRef};
 use crate::units::{NodeId, RequestId, WorkerId};
 use crate::workload::random;
+use crate::workload::trace::Requests;
 
-/// Serves random requests by random policies on a device in trouble, and checks that all that did not fail came out right.
-/// Gives the reasons of the failures, and how many requests there were.
+/// Serves random requests by random policies on a faulty device, and checks the outputs of the requests that did not
+/// fail. Returns the reasons of the failures, and the number of requests.
 fn in_trouble(name: &str, cases: u64, trouble: impl Fn(u64) -> (Trouble, u32)) -> (Vec<String>, usize) {
     let (mut reasons, mut count) = (Vec::new(), 0);
     for case in 0..cases {
@@ -24,7 +28,7 @@ fn in_trouble(name: &str, cases: u64, trouble: impl Fn(u64) -> (Trouble, u32)) -
         let policy = random_policy(network.model(), &mut rng);
         let mut service = Service::new(&network, &requests, &*policy);
         (service.workers, service.streams, service.astray) = (1 + case as usize % 3, 2, case % 2 == 0);
-        // The host may hear of a death by asking, or earlier by what is refused.
+        // The host learns of a worker's death by a query, or earlier by a refused call.
         service.between_calls = Duration::from_micros([0, 30, 200, 1000][rng.random_range(0..4)]);
         let mut device = Fake::new(&network, random::stream(case, 1, name));
         (device.trouble, device.slots) = trouble(case);
@@ -52,7 +56,7 @@ fn a_launch_that_fails_takes_the_requests_of_its_task() {
 
 #[test]
 fn plans_give_way_where_there_is_no_memory_for_more() {
-    // Room for two plans is enough for all; without room for one there is nothing to be had.
+    // Two plans are enough for everything; without any plan nothing runs.
     let (reasons, _) =
         in_trouble("little memory", 20, |_| (Trouble { prepare: Some((1, 2)), ..Trouble::default() }, 1000));
     assert_eq!(reasons, [""; 0]);
@@ -72,7 +76,7 @@ fn a_pool_that_is_full_takes_no_more_requests() {
 }
 
 #[test]
-fn numbers_that_are_none_take_their_own_request() {
+fn a_nan_makes_its_own_request_fail() {
     let trouble = |case| (Trouble { not_a_number: Some((RequestId(case as u32 % 30), 0)), ..Trouble::default() }, 1000);
     let (reasons, _) = in_trouble("no numbers", 30, trouble);
     assert_eq!(reasons, ["non-finite numbers in a state of the request"; 30]);
@@ -90,66 +94,28 @@ fn a_worker_that_is_lost_takes_what_it_has_and_no_more() {
     }
 }
 
-/// A model, the shape of a request, the steps of each task, their members, and what is said to that.
-type Mistake<'a> = (&'a str, &'a str, &'a [&'a [Step]], &'a [MemberList], &'a str);
-
 #[test]
 fn a_policy_that_runs_nodes_out_of_order_is_told() {
-    let node = |node| NodeRef { request: RequestId(0), node: NodeId(node) };
-    let nodes = |list: &[u32]| MemberList::Nodes(list.iter().map(|n| node(*n)).collect());
-    let whole = || MemberList::Requests(vec![RequestId(0)]);
-    let one: &[Step] = &[step(0, 1, 1)];
-    let two: &[Step] = &[step(0, 2, 1)];
-    let leaf: &[Step] = &[step(1, 1, 1)];
-    // The tree has the leaves 0 and 1 under the root 2.
-    let cases: [Mistake<'_>; 10] = [
-        ("lstm", "chain:3", &[one], &[nodes(&[2])], "the policy ran node 2 before node 1, whose state it needs"),
-        ("lstm", "chain:3", &[one, one], &[nodes(&[0]), nodes(&[0])], "the policy ran node 0 twice"),
-        ("lstm", "chain:3", &[two], &[nodes(&[0, 1])], "the policy ran node 1 before node 0, whose state it needs"),
-        ("lstm", "chain:3", &[one], &[nodes(&[7])], "the policy ran node 7, which the request does not have"),
-        ("lstm", "chain:3", &[leaf], &[nodes(&[0])], "the policy ran node 0 as the cell 1, but it is the cell lstm"),
-        (
-            "lstm",
-            "chain:3",
-            &[&[step(0, 1, 2)]],
-            &[nodes(&[0])],
-            "the policy's task lists nodes, but its steps are not one batch that holds them",
-        ),
-        (
-            "lstm",
-            "chain:3",
-            &[&[step(0, 1, 2)]],
-            &[whole()],
-            "the steps of the policy's task ended while 1 of 3 nodes had not run",
-        ),
-        (
-            "tree-lstm",
-            "tree:3 3 0",
-            &[one],
-            &[nodes(&[2])],
-            "the policy ran node 2 before node 0, whose state it needs",
-        ),
-        ("tree-lstm", "tree:3 3 0", &[leaf, leaf], &[nodes(&[1]), nodes(&[1])], "the policy ran node 1 twice"),
-        (
-            "tree-lstm",
-            "tree:3 3 0",
-            &[leaf],
-            &[whole()],
-            "the steps of the policy's task ended while 2 of 3 nodes had not run",
-        ),
-    ];
-    for (model, shape, steps, members, reason) in cases {
-        let (mut device, network, requests) = bench(model, &[shape]);
-        let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
-        for (steps, members) in steps.iter().zip(members) {
-            hand.submit(0, steps, members.clone());
-            hand.cuda.wait(None).expect("a task runs");
-        }
-        assert_eq!(hand.cuda.failure(RequestId(0)).as_deref(), Some(reason));
-        assert_eq!(hand.cuda.failure(RequestId(0)), None, "a reason is given once");
-        assert_eq!(hand.cuda.output(RequestId(0)), None);
-        assert_eq!(hand.cuda.states.pools().taken(), 0, "its slots have been given back");
+    policy_mistakes::nodes_out_of_order(&by_hand);
+}
+
+#[test]
+fn parts_out_of_order_are_told() {
+    policy_mistakes::parts_out_of_order(&by_hand);
+}
+
+fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec<Option<String>> {
+    let mut device = Fake::new(network, random::stream(5, 0, "by hand"));
+    let mut hand = Hand::new(&mut device, network, requests, 1, 8);
+    for (steps, members) in tasks {
+        hand.submit(0, steps, members.clone());
+        hand.cuda.wait(None).expect("a task runs");
     }
+    let failures = (0..requests.len() as u32).map(|request| hand.cuda.failure(RequestId(request))).collect();
+    assert_eq!(hand.cuda.failure(RequestId(0)), None, "a reason is given once");
+    assert_eq!(hand.cuda.output(RequestId(0)), None);
+    assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been returned");
+    failures
 }
 
 #[test]
@@ -161,7 +127,7 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
     hand.run(1, &[(2, 0)]);
     let lost = "worker 0 was lost: it fell off the bus";
     assert_eq!(hand.cuda.failure(RequestId(2)).as_deref(), Some(lost));
-    // The state of the second request can't be had on the other worker.
+    // The state of the second request can't be copied to the other worker.
     let node = NodeRef { request: RequestId(1), node: NodeId(1) };
     hand.submit(1, &[step(0, 1, 1)], MemberList::Nodes(vec![node]));
     hand.cuda.wait(None).expect("a task runs");
@@ -179,7 +145,7 @@ fn tasks_of_a_lost_worker_are_over_in_their_order() {
         let mut hand = Hand::new(&mut device, &network, &requests, 2, 8);
         let node = |request, node| MemberList::Nodes(vec![NodeRef { request: RequestId(request), node: NodeId(node) }]);
         hand.submit(1, &[step(0, 1, 1)], node(0, 0));
-        // It takes the state from the other worker, so that it is behind a task there when its own worker is lost.
+        // It copies the state from the other worker, so it still waits for that worker when its own is lost.
         hand.submit(0, &[step(0, 1, 1)], node(0, 1));
         hand.cuda.device.trouble = Trouble { dies: Some((WorkerId(0), 0)), ..Trouble::default() };
         let fault = hand.cuda.device.health(WorkerId(0)).expect_err("it is dead");
@@ -205,7 +171,7 @@ fn a_worker_is_not_blamed_for_its_neighbours_loss() {
     let node = |request, node| NodeRef { request: RequestId(request), node: NodeId(node) };
     hand.submit(0, &[step(0, 1, 1)], MemberList::Nodes(vec![node(0, 0)]));
     hand.cuda.device.trouble = Trouble { dies: Some((WorkerId(0), 0)), refuses: true, ..Trouble::default() };
-    // The first row can neither wait for the lost worker nor have the state from there; the second is none the worse for it.
+    // The first row can neither wait for the lost worker nor copy the state from it; the second is not affected.
     hand.submit(1, &[step(0, 2, 1)], MemberList::Nodes(vec![node(0, 1), node(1, 0)]));
     for _ in 0..2 {
         hand.cuda.wait(None).expect("both tasks come to their end");

@@ -1,11 +1,11 @@
-//! A device that computes with the network of the CPU, as late and in as odd an order as streams and events leave open, and
-//! finds out who relies on more than that.
+//! A fake device that computes with the CPU's network, late and in any order that streams and events permit, and
+//! detects missing synchronisation.
 //!
-//! What is queued runs when the host queues more or looks at a signal, some of it, from any stream that need not wait. Every access to
-//! a slot is held against those before it by vector clocks: two of which one writes have to be ordered by their stream, by
-//! an event, or by a signal that the host has seen, whatever the order in which they happened to run. Only where a worker dies
-//! before it has run something that uses a slot, nobody can be behind that: what the request comes to is lost with the
-//! worker, and its slots may be in disorder until they are given back.
+//! When the host queues more work or reads a signal, a random part of the queued work runs, from any stream that does
+//! not wait. Vector clocks check every access to a slot: two accesses of which one writes must be ordered by their
+//! stream, by an event, or by a signal that the host has seen, in whichever order they happened to run. The exception
+//! is a worker that dies before it has run an access. Nothing can be ordered after that access, so the request is lost
+//! with the worker, and its slots may be in disorder until they are returned.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,32 +19,31 @@ use crate::network::{self, Network, Scratch};
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::random;
 
-/// What goes wrong.
+/// The faults of a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trouble {
-    /// The launch of this number, from 1, fails.
+    /// The number of the launch that fails, from 1.
     pub launch: Option<u64>,
-    /// The plan of this number, from 1, can't be prepared, nor can those behind it while so many are held.
+    /// The number of the first plan, from 1, that can't be prepared while this number of plans is held.
     pub prepare: Option<(u64, usize)>,
-    /// The worker does nothing more once so many of its operations have run, and says so when it is asked.
+    /// The worker stops after this number of operations, and reports its loss when queried.
     pub dies: Option<(WorkerId, u64)>,
-    /// The same, and whatever is queued from then on is refused.
+    /// It also refuses all later calls.
     pub refuses: bool,
-    /// The state after this node is no number.
+    /// The state after this node is a NaN.
     pub not_a_number: Option<(RequestId, u32)>,
 }
 
-/// The device.
 pub struct Fake {
-    /// How many states a worker has room for.
+    /// The states of a worker's pool.
     pub slots: u32,
-    /// The most steps that a persistent kernel runs; 0 for a device without any.
+    /// The most steps of a persistent kernel; 0 for a device without any.
     pub most_steps: u32,
     pub trouble: Trouble,
     network: Arc<Network>,
     trees: bool,
     plans: Vec<Option<Shape>>,
-    /// The most plans that were held at one time.
+    /// The largest number of plans held at any time.
     pub most_plans: usize,
     prepared: u64,
     launches: u64,
@@ -52,19 +51,18 @@ pub struct Fake {
     fetched: Vec<OnceCell<Vec<f32>>>,
 }
 
-/// What runs.
 struct Engine {
     rng: random::Stream,
     queues: Vec<Queue>,
-    /// What the host knows to be done.
+    /// The operations that the host knows to be done.
     host: Clock,
     places: BTreeMap<(WorkerId, Slot), Place>,
     tables: BTreeMap<(Stream, CellId), Table>,
     words: Vec<Option<u32>>,
     events: BTreeMap<(Stream, u64), Clock>,
-    /// How many operations of each worker have run.
+    /// The number of operations that each worker has run.
     ran: BTreeMap<WorkerId, u64>,
-    /// Rows that were brought together, and rows that were computed.
+    /// The number of gathers, and of computed rows.
     gathers: u64,
     computed: u64,
 }
@@ -72,11 +70,10 @@ struct Engine {
 struct Queue {
     stream: Stream,
     operations: VecDeque<(u64, Clock, Operation)>,
-    /// How many operations were queued.
     queued: u64,
     clock: Clock,
     events: u64,
-    /// What was done at each count of the signal.
+    /// The operations known to be done at each count of the signal.
     signals: Vec<Clock>,
 }
 
@@ -91,7 +88,7 @@ enum Operation {
     CopyToHost(Slot, HostPlace),
 }
 
-/// For each stream, how many of its operations are known to be done.
+/// For each stream, the number of its operations known to be done.
 #[derive(Clone, Debug, Default)]
 struct Clock(Vec<u64>);
 
@@ -116,7 +113,6 @@ impl Clock {
 }
 
 impl Operation {
-    /// Whether it uses a slot.
     fn uses(&self, worker: WorkerId, at: (WorkerId, Slot)) -> bool {
         let of = |slot: &Slot| (worker, *slot) == at;
         match self {
@@ -128,19 +124,19 @@ impl Operation {
     }
 }
 
-/// A slot: its state, and which operations used it.
+/// A slot: its state, and the operations that used it.
 #[derive(Default)]
 struct Place {
     state: Option<Vec<f32>>,
     writer: Option<(usize, u64)>,
     readers: Vec<(usize, u64)>,
     broken: bool,
-    /// A dead worker had yet to use it.
+    /// A dead worker had still to use it.
     disorderly: bool,
 }
 
 impl Place {
-    /// What stands there is good for nothing any more.
+    /// The state is no longer meaningful.
     fn spoil(&mut self, state: &[f32]) {
         self.disorderly = true;
         self.state.get_or_insert_with(|| state.to_vec());
@@ -174,12 +170,11 @@ impl Place {
     }
 }
 
-/// The operands of a cell on a stream.
 struct Table {
     shape: Shape,
     rows: Vec<Row>,
     inputs: Vec<Slot>,
-    /// The states as they were brought together.
+    /// The gathered states.
     taken: Vec<Vec<f32>>,
     age: u32,
 }
@@ -212,35 +207,33 @@ impl Fake {
         }
     }
 
-    /// Runs what is queued in another order.
+    /// Changes the order in which queued work runs.
     pub fn shuffle(&mut self, rng: random::Stream) {
         self.engine.get_mut().rng = rng;
     }
 
-    /// How many plans are held.
+    /// The number of plans held.
     pub fn plans(&self) -> usize {
         self.plans.iter().flatten().count()
     }
 
-    /// What the plans that are held are for.
     pub fn shapes(&self) -> impl Iterator<Item = &Shape> {
         self.plans.iter().flatten()
     }
 
-    /// How many times a batch was brought together, and how many rows were computed with their padding.
+    /// The number of gathers, and of computed rows with padding.
     pub fn counts(&self) -> (u64, u64) {
         let engine = self.engine.borrow();
         (engine.gathers, engine.computed)
     }
 
-    /// Whether all that was queued on workers that are well has run, but for events that nobody waits for.
+    /// Whether all work queued on live workers has run, except events for which no stream waits.
     pub fn is_idle(&self) -> bool {
         let engine = self.engine.borrow();
         let events = |queue: &Queue| queue.operations.iter().all(|(_, _, left)| matches!(left, Operation::Record(_)));
         engine.queues.iter().all(|queue| events(queue) || self.is_dead(&engine, queue.stream.worker))
     }
 
-    /// Whether a worker has died.
     pub fn has_died(&self, worker: WorkerId) -> bool {
         self.is_dead(&self.engine.borrow(), worker)
     }
@@ -262,14 +255,14 @@ impl Fake {
         queue.queued += 1;
         let number = queue.queued;
         queue.operations.push_back((number, host, operation));
-        // The device does not wait for the host to have said everything.
+        // The device need not wait until the host has queued everything.
         for _ in 0..engine.rng.random_range(0..3) {
             self.run_one(&mut engine);
         }
         Ok(())
     }
 
-    /// What a stream can't have of another worker is no fault of its own worker's.
+    /// A fault of another worker is not one of the stream's own worker.
     fn ask_other(&mut self, other: WorkerId, stream: Stream) -> Result<(), Fault> {
         let dead = self.trouble.refuses && other != stream.worker && self.is_dead(&self.engine.borrow(), other);
         if dead { Err(Fault { reason: "its neighbour is gone".into(), lost: false }) } else { Ok(()) }
@@ -279,7 +272,7 @@ impl Fake {
         self.plans[plan.0 as usize].expect("a plan that is launched is held")
     }
 
-    /// Runs the first operation of a stream that need not wait. Says whether there was one.
+    /// Runs the first operation of a stream that does not wait. Returns whether there was one.
     fn run_one(&self, engine: &mut Engine) -> bool {
         let ready = |queue: &Queue| match queue.operations.front() {
             _ if self.is_dead(engine, queue.stream.worker) => false,
@@ -371,7 +364,7 @@ impl Fake {
         }
     }
 
-    /// What a cell comes to on these rows.
+    /// The results of a cell on these rows.
     fn stepped(&self, shape: Shape, tokens: &[u32], states: &[f32], state_ends: &[u32]) -> Vec<Vec<f32>> {
         let rows = tokens.len();
         let token_ends: Vec<u32> = (1..=rows as u32).collect();
@@ -386,7 +379,7 @@ impl Fake {
     fn compute(&self, engine: &mut Engine, by: (usize, u64), stream: Stream, clock: &Clock, shape: Shape) {
         let worker = stream.worker;
         let mut table = engine.tables.remove(&(stream, shape.cell)).expect("a gather comes before the first launch");
-        assert_eq!(table.shape, shape, "the plan that is launched is for the batch that was brought together");
+        assert_eq!(table.shape, shape, "the plan that is launched is for the gathered batch");
         engine.computed += u64::from(shape.rows);
         let mut begin = 0;
         let (mut tokens, mut states, mut state_ends, mut live) = (vec![], Vec::<Vec<f32>>::new(), vec![], vec![]);
@@ -437,10 +430,10 @@ impl Fake {
         engine.tables.insert((stream, shape.cell), table);
     }
 
-    /// Runs all steps of a launch of a persistent kernel. No launch goes on from it.
+    /// Runs all steps of a launch of a persistent kernel. No launch continues from it.
     fn compute_sequences(&self, engine: &mut Engine, by: (usize, u64), stream: Stream, clock: &Clock, shape: Shape) {
         let table = engine.tables.remove(&(stream, shape.cell)).expect("a gather comes before a launch");
-        assert_eq!(table.shape, shape, "the plan that is launched is for the batch that was brought together");
+        assert_eq!(table.shape, shape, "the plan that is launched is for the gathered batch");
         assert!(shape.steps <= self.most_steps, "a launch has no more steps than the device can run");
         engine.computed += u64::from(shape.rows) * u64::from(shape.steps);
         let mut inputs = table.taken.iter();
@@ -467,7 +460,7 @@ impl Fake {
     }
 }
 
-/// What an operator of a listed network comes to on these nodes: those that are no first ones have a state each.
+/// The results of an operator of a listed network on these nodes; all but first nodes have a state.
 fn operated(operators: &Operators, shape: Shape, live: &[(Row, u32)], states: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let (mut from, mut into) = (Activations::default(), Activations::default());
     let mut states = states.iter();
@@ -500,7 +493,8 @@ impl Engine {
         })
     }
 
-    /// What a dead worker has run was before its death; behind what it had yet to run nobody will ever be.
+    /// A dead worker's executed operations happened before its death. Nothing is ever ordered after its other
+    /// operations.
     fn bury(&mut self, worker: WorkerId, mourner: &mut Clock, width: usize) {
         let Engine { queues, places, .. } = self;
         for (stream, queue) in queues.iter().enumerate().filter(|(_, queue)| queue.stream.worker == worker) {
@@ -514,7 +508,7 @@ impl Engine {
         }
     }
 
-    /// The host is told that a worker is dead: nothing of it uses anything any more.
+    /// Tells the host that a worker is dead: it no longer uses anything.
     fn give_up(&mut self, worker: WorkerId, width: usize) {
         let mut host = std::mem::take(&mut self.host);
         self.bury(worker, &mut host, width);
@@ -612,7 +606,7 @@ impl Device for Fake {
     fn copy_peer(&mut self, from: (WorkerId, Slot), (stream, slot): (Stream, Slot)) -> Result<(), Fault> {
         assert_ne!(from.0, stream.worker, "a state is migrated from another worker");
         if let Err(fault) = self.ask_other(from.0, stream) {
-            // Nothing is written there, and what stands there anyway is used.
+            // Nothing is written to the slot, and its old contents are used.
             let state = vec![0.5; self.network.state()];
             self.engine.get_mut().place(stream.worker, slot).spoil(&state);
             return Err(fault);

@@ -1,4 +1,4 @@
-//! What the backend tells of its tasks keeps the laws of the conformance kit.
+//! The backend's reports obey the laws of the conformance kit.
 
 use std::sync::Arc;
 

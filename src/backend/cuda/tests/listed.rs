@@ -1,4 +1,4 @@
-//! Networks that a file lists, and parts of requests: what they come to under every policy, on one stream and on several.
+//! Listed networks and parts of requests: their results under every policy, on one stream and on several.
 
 use rand::RngExt as _;
 
@@ -23,7 +23,6 @@ use crate::workload::random::{self, Stream};
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// Requests for one of the models.
 fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
     let mut shape = || match model.network().map(|listed| listed.most_tokens()) {
         Some(Some(_)) => Shape::Tokens(rng.random_range(1..=24)),
@@ -34,7 +33,6 @@ fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
     Requests::unfold(shapes.into(), model).expect("shapes of the model")
 }
 
-/// A policy by stages.
 fn staged(rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = rng.random_range(1..=5);
     if rng.random_bool(0.25) {
@@ -55,7 +53,7 @@ fn staged(rng: &mut Stream) -> Box<dyn Settings> {
     })
 }
 
-/// Whether a request came to what it comes to alone; of a listed network, operator by operator.
+/// Whether a request has the result that it has alone; in a listed network, operator by operator.
 fn is_right(network: &Network, requests: &Requests, id: u32, output: Option<&Output>) -> Result<(), String> {
     let (request, graph, output) = (RequestId(id), &requests.graphs[id as usize], output.ok_or("no output")?);
     let Some(operators) = network.operators() else {
@@ -70,7 +68,7 @@ fn is_right(network: &Network, requests: &Requests, id: u32, output: Option<&Out
 }
 
 #[test]
-fn requests_come_to_the_same_in_stages_and_whole_and_node_by_node() {
+fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
     let models = [listed(EXAMPLE), listed(REPEATED), Model::Lstm, Model::Gru];
     for case in 0..160 {
         let mut rng = random::stream(case, 0, "cuda listed");
@@ -82,7 +80,7 @@ fn requests_come_to_the_same_in_stages_and_whole_and_node_by_node() {
         let mut service = Service::new(&network, &requests, &*policy);
         service.costs = Some(costs(model));
         service.workers = rng.random_range(1..=3);
-        // Stages have streams of their own; other tasks are thrown over some.
+        // Stages have streams of their own; other tasks are spread over several.
         service.streams = if by_stages && rng.random_bool(0.7) { 0 } else { rng.random_range(1..=3) };
         service.astray = rng.random_bool(0.2);
         let mut device = Fake::new(&network, random::stream(case, 0, "cuda listed device"));
@@ -157,7 +155,7 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
     for (steps, parts, gathers) in [
         (3, vec![part(0, 0, 3), part(1, 0, 3)], 1),
-        // They go on from where they stand, until one has ended.
+        // They continue in place, until one has ended.
         (3, vec![part(0, 3, 5), part(1, 3, 6)], 2),
         (1, vec![part(1, 6, 7)], 2),
     ] {
@@ -167,33 +165,6 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
     }
     for request in 0..2 {
         assert_eq!(is_right(&network, &requests, request, hand.cuda.output(RequestId(request)).as_ref()), Ok(()));
-    }
-}
-
-#[test]
-fn parts_out_of_order_are_told() {
-    let model = listed(REPEATED);
-    let network = network(&model);
-    let step = |cell, times| Step { cell: CellId(cell), batch: 1, times, input: 0 };
-    let not_one_batch = "the policy's task lists nodes, but its steps are not one batch that holds them";
-    let cases: [(&[Step], &[Part], &str); 5] = [
-        (&[step(0, 1)], &[part(0, 2, 3)], "the policy ran node 2 before node 1, whose state it needs"),
-        (&[step(0, 1)], &[part(0, 0, 1), part(0, 0, 1)], not_one_batch),
-        (&[step(0, 1), step(1, 1)], &[part(0, 0, 3)], not_one_batch),
-        (&[step(0, 2), step(2, 1)], &[part(0, 0, 3)], not_one_batch),
-        (&[step(0, 1), step(1, 1), step(0, 1)], &[part(0, 0, 9)], not_one_batch),
-    ];
-    for (steps, parts, reason) in cases {
-        let requests = Requests::unfold(vec![Shape::Fixed; 2].into(), &model).expect("requests");
-        let mut device = Fake::new(&network, random::stream(5, 0, "out of order"));
-        let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
-        hand.submit(0, steps, MemberList::Parts(parts.to_vec()));
-        assert!(hand.cuda.wait(None).is_some());
-        assert_eq!(hand.cuda.failure(RequestId(0)).as_deref(), Some(reason));
-        // Another is none the worse for it.
-        hand.submit(0, &[step(0, 3), step(1, 2), step(2, 1)], MemberList::Requests(vec![RequestId(1)]));
-        assert!(hand.cuda.wait(None).is_some());
-        assert_eq!(hand.cuda.failure(RequestId(1)), Some(crate::backend::shared::left_over(4, 6)));
     }
 }
 

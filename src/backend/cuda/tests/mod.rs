@@ -1,5 +1,5 @@
-//! Requests under any policy come to what they come to alone, on a device that is late and keeps no order that it need
-//! not keep; what breaks off fails with its reason, and nothing else does.
+//! On a fake device that completes late and reorders freely, every policy must give each request the result that it has
+//! alone, and a fault must fail exactly the requests that it affects.
 
 mod failures;
 mod fake;
@@ -43,14 +43,12 @@ use crate::workload::trace::Requests;
 /// The models with cells for GPUs.
 const MODELS: [&str; 6] = ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "childsum-tree-lstm:4"];
 
-/// A model's network, small.
 fn network(model: &str, seed: u64) -> Arc<Network> {
     let model = Model::parse(model).expect("a model");
     let spec = Spec { hidden: 6, embedding: 5, vocabulary: 40, seed, weights: None };
     Arc::new(Network::new(&model, &spec).expect("weights from the seed"))
 }
 
-/// Random requests of a model.
 fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
     let mut shape = || match model {
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..9), target: rng.random_range(1..9) },
@@ -111,8 +109,8 @@ fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Settings> {
     }
 }
 
-/// Spreads a policy's tasks over the streams of their workers, if it is told of any, and over other workers if it is told to: so that tasks that
-/// need each other are in progress side by side.
+/// Spreads a policy's tasks over the given streams and, on request, over other workers, so that dependent tasks are in
+/// flight at the same time.
 struct Spread<'b, 'd> {
     inner: &'b mut Cuda<'d, Fake>,
     rng: Stream,
@@ -151,7 +149,6 @@ impl Backend for Spread<'_, '_> {
     }
 }
 
-/// How requests are served.
 struct Service<'s> {
     network: &'s Arc<Network>,
     requests: &'s Requests,
@@ -160,11 +157,10 @@ struct Service<'s> {
     streams: u16,
     /// Tasks go to workers that the policy did not choose.
     astray: bool,
-    /// What the policy may know of costs.
+    /// The costs known to the policy.
     costs: Option<Arc<dyn CostModel>>,
     options: Options,
     room: usize,
-    /// How often a worker is asked whether it is well.
     between_calls: Duration,
 }
 
@@ -187,7 +183,7 @@ impl<'s> Service<'s> {
         }
     }
 
-    /// Serves the requests, which arrive a few microseconds after one another, and gives the output of each.
+    /// Serves the requests, which arrive a few microseconds apart, and returns their outputs.
     fn serve(&self, device: &mut Fake, rng: &mut Stream) -> (Vec<Option<Output>>, Recorder) {
         let model = self.network.model();
         let cells = model.cell_types();
@@ -211,7 +207,7 @@ impl<'s> Service<'s> {
         let mut backend =
             Spread { inner: &mut cuda, rng: random::stream(rng.random(), 0, "spread"), streams: self.streams, workers };
         drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &AtomicBool::new(false))
-            .expect("nobody stops this run");
+            .expect("this run is not stopped");
         cuda.collect();
         assert!(!cuda.streams.are_busy(), "nothing is in progress");
         assert_eq!(cuda.states.pools().taken(), 0, "all slots have been given back");

@@ -1,5 +1,5 @@
-//! Tasks of several steps on a device with persistent kernels. That requests come to what they come to alone is tested in the other files
-//! too, whose devices have such kernels in some of their cases.
+//! Tasks of several steps on a device with persistent kernels. The other files use such devices too, and check the
+//! results.
 
 use super::fake::Fake;
 use super::staying::{Hand, bench, step};
@@ -25,8 +25,8 @@ fn parts(list: &[(u32, u32, u32)]) -> MemberList {
     MemberList::Parts(list.iter().map(part).collect())
 }
 
-/// Runs tasks one after the other on chains of these lengths, checks that all requests come to what they come to alone, and gives the rows and
-/// the steps of each plan that was made, in its order, with what was brought together and computed.
+/// Runs tasks in sequence on chains of these lengths, and checks that all requests have the results that they have
+/// alone. Returns the rows and steps of each plan in order, with the numbers of gathers and of computed rows.
 fn run(lengths: &[&str], most_steps: u32, tasks: &[(&[Step], MemberList)]) -> (Vec<[u32; 2]>, (u64, u64)) {
     let (mut device, network, requests) = bench("lstm", lengths);
     device.most_steps = most_steps;

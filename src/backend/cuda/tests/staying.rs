@@ -1,4 +1,4 @@
-//! Nothing is brought together while members stay, and plans are held within their bound.
+//! While the members of a batch stay, nothing is gathered again; the number of plans stays within its bound.
 
 use super::fake::Fake;
 use super::{Cuda, Options, network};
@@ -19,7 +19,7 @@ pub fn bench(model: &str, shapes: &[&str]) -> (Fake, std::sync::Arc<crate::netwo
     (Fake::new(&network, random::stream(5, 0, "staying")), network, requests)
 }
 
-/// A backend on which tests submit tasks by hand.
+/// A backend to which tests submit tasks by hand.
 pub struct Hand<'d> {
     pub cuda: Cuda<'d, Fake>,
     next: u64,
@@ -65,7 +65,7 @@ impl<'d> Hand<'d> {
         self.cuda.wait(None).expect("a task runs")
     }
 
-    /// Gathers so far, and rows that were computed.
+    /// The numbers of gathers, and of computed rows.
     pub fn counts(&self) -> (u64, u64) {
         self.cuda.device.counts()
     }
@@ -76,7 +76,7 @@ pub fn step(cell: u16, batch: u32, times: u32) -> Step {
 }
 
 #[test]
-fn rows_that_go_on_are_not_brought_together_again() {
+fn rows_that_continue_are_not_gathered_again() {
     let (mut device, network, requests) = bench("lstm", &["chain:6", "chain:4", "chain:6"]);
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
     let gathers = |hand: &mut Hand<'_>, batch, nodes: &[(u32, u32)]| {

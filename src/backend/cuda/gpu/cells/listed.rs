@@ -1,9 +1,9 @@
-//! The operators of a network that a file lists (`docs/NETWORKS.md`). What a query has come to is its state: the numbers, as many as
-//! the operator before has written, and behind the place of the last that there may be how many they are.
+//! The operators of a listed network (`docs/NETWORKS.md`). A query's state is its activation: the output of the
+//! operator before, and, after the place of the longest, its length.
 //!
-//! An operator brings its operand together from the states, multiplies it, and puts what comes of that through the hyperbolic tangent
-//! into the states. It does so with some queries after the other, so that what they are read into stays small: the operand of a
-//! convolution has each number many times.
+//! An operator gathers its operand from the states, multiplies it, and writes the hyperbolic tangent of the product to
+//! the states. It processes a few queries at a time to keep the operand small: that of a convolution contains each
+//! number many times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::{
 use crate::network::operators::{reads, slope, tensor, writes};
 use crate::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
 
-/// The most numbers of an operand, or of its product, that are in memory at once, unless a single query has more.
+/// The largest operand or product in memory, in numbers, unless a single query has more.
 const AT_ONCE: u64 = 1 << 24;
 
-/// The places of the buffers.
+/// The indices of the buffers.
 const OPERAND: usize = 0;
 const PRODUCT: usize = 1;
 
@@ -27,18 +27,15 @@ pub fn state(network: &Dnn) -> usize {
     widest(network) as usize + 1
 }
 
-/// The most numbers that an operator writes of a query.
+/// The largest output of an operator for one query, in numbers.
 fn widest(network: &Dnn) -> u32 {
     let most = network.most_tokens().unwrap_or(0);
     network.distinct().iter().map(|operator| writes(&operator.form.at(most)) as u32).max().unwrap_or(0)
 }
 
 /// All operators of a network, in the order of their cell types.
-///
-/// # Errors
-/// Memory that is not there.
 pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
-    // Layers of equal shape share what kernels have to know of a query, which is as long as a query may have tokens.
+    // Layers of equal shape share the kernels' table of sizes, which has an entry for each number of tokens.
     let mut known: BTreeMap<&Form, Arc<Memory>> = BTreeMap::new();
     let made = |operator: &'n Operator| -> Result<Box<dyn Cell>, Fault> {
         let weights = match tensor(operator) {
@@ -61,18 +58,18 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
     network.distinct().iter().map(made).collect()
 }
 
-/// [`own`] for queries of all numbers of tokens, as bytes.
+/// [`own`] for all numbers of tokens, as bytes.
 fn own_by_tokens(form: &Form, most: u32) -> Vec<u8> {
     (0..=most).flat_map(|tokens| own(&form.at(tokens))).flat_map(u32::to_le_bytes).collect()
 }
 
-/// What kernels have to know of a query of so many tokens, as their `Own` has it.
+/// The sizes that kernels read for a query, in the layout of their `Own`.
 fn own(work: &Sizes) -> [u32; 7] {
     let [count, rows, columns] = written(work);
     [count, rows, work.inner as u32, columns, reads(work) as u32, writes(work) as u32, slope(work).to_bits()]
 }
 
-/// The matrices that an operator writes of a query: how many, and their rows and columns.
+/// The matrices that an operator writes for a query: number, rows and columns.
 fn written(work: &Sizes) -> [u32; 3] {
     let [count, rows, columns] = match work.kind {
         Kind::Matmul => [1, work.rows, work.count * work.columns],
@@ -82,19 +79,17 @@ fn written(work: &Sizes) -> [u32; 3] {
     [count as u32, rows as u32, columns as u32]
 }
 
-/// An operator.
 #[derive(Debug)]
 struct Listed {
     form: Form,
-    /// Those of all groups below each other.
+    /// Those of all groups, one below the other.
     weights: Option<Matrix>,
     /// [`own`] by the tokens of a query.
     own: Arc<Memory>,
-    /// Where the length of an activation stands in a state.
+    /// The index of an activation's length in a state.
     length_at: u32,
 }
 
-/// Some of a batch's queries.
 #[derive(Clone, Copy)]
 struct Queries {
     from: u32,
@@ -102,7 +97,7 @@ struct Queries {
 }
 
 impl Listed {
-    /// How many queries of these sizes are computed at once.
+    /// How many queries of these sizes are processed at a time.
     fn at_once(&self, padded: &Sizes, rows: u32) -> u32 {
         let largest = reads(padded).max(writes(padded)).max(1);
         (AT_ONCE / largest).clamp(1, u64::from(rows.max(1))) as u32
@@ -113,7 +108,6 @@ impl Listed {
         (at.table.rows, some.from, some.count, at.pool(), self.length_at, self.own.address(), at.table.age)
     }
 
-    /// Gathers the operand of some queries.
     fn operand(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Call {
         let (units, [operand, product]) = (reads(padded) as u32, [OPERAND, PRODUCT].map(|place| at.buffers[place]));
         let read = (self.queries(at, some), at.spec.seed);
@@ -128,7 +122,6 @@ impl Listed {
         }
     }
 
-    /// Multiplies the operand of some queries.
     fn products(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Vec<Work> {
         let (operand, result) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
         let [groups, rows, inner, columns] = sizes(padded);
@@ -156,7 +149,7 @@ impl Listed {
         }
     }
 
-    /// Puts what some queries come to into their states; the last ones end the launch.
+    /// Writes the results of some queries to their states; the last queries end the launch.
     fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Call {
         let [count, rows, columns] = written(padded);
         let is_last = u32::from(some.from + some.count >= at.rows);
@@ -171,7 +164,7 @@ fn sizes(work: &Sizes) -> [u32; 4] {
     [work.count, work.rows, work.inner, work.columns].map(|size| size as u32)
 }
 
-/// Where the right matrices of some queries' operand begin: behind all left ones.
+/// The address of the right matrices of some queries' operand, which follow all left ones.
 fn right_of(at: &Setup<'_>, padded: &Sizes, some: Queries) -> u64 {
     let left = padded.count * padded.rows * padded.inner * u64::from(some.count);
     at.buffers[OPERAND] + left * u64::from(at.element)

@@ -38,17 +38,14 @@ pub(super) trait Cell: std::fmt::Debug + Send {
     fn work(&self, at: &Setup<'_>) -> Vec<Work>;
 }
 
-/// A piece of working memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Buffer {
-    /// So many elements.
     Elements(usize),
-    /// So many float32.
+    /// Numbers in float32.
     Floats(usize),
 }
 
 impl Buffer {
-    /// Its size in a number format.
     pub fn bytes(self, precision: Precision) -> usize {
         match self {
             Buffer::Elements(count) => count * element(precision),
@@ -57,7 +54,6 @@ impl Buffer {
     }
 }
 
-/// Something to queue.
 #[derive(Debug)]
 pub(super) enum Work {
     Kernel(Call),
@@ -65,10 +61,7 @@ pub(super) enum Work {
     Pairs(Pairs),
 }
 
-/// All cells of a model that GPUs run, in the order of their types ([`Model::cell_types`]).
-///
-/// # Errors
-/// Memory that is not there.
+/// All cells of a model, in the order of their types ([`Model::cell_types`]).
 pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
     Ok(match model {
         Model::Lstm => vec![Box::new(chains::Lstm::chain(upload)?)],
@@ -91,17 +84,17 @@ pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box
     })
 }
 
-/// The numbers of a state in the pool, whichever node of the model it is behind.
+/// The numbers of a state in the pool, the same for all nodes of the model.
 pub(super) fn state(model: &Model, spec: &Spec) -> usize {
     model.network().map_or_else(|| crate::network::cells::state(model, spec), listed::state)
 }
 
-/// How far states are apart in the pool, in numbers: so that each begins where four numbers can be read at once.
+/// The distance of two states in the pool, in numbers: a multiple of four, so that kernels can read four at a time.
 pub(super) fn stride(state: usize) -> u32 {
     state.next_multiple_of(4) as u32
 }
 
-/// What a cell's kernels get beside its weights: sizes, and addresses of memory.
+/// The arguments of a cell's kernels beside its weights: sizes, and addresses of memory.
 #[derive(Debug)]
 pub(super) struct Setup<'a> {
     pub kernels: &'a Kernels,
@@ -109,22 +102,20 @@ pub(super) struct Setup<'a> {
     pub multiprocessors: u32,
     /// The bytes of an element.
     pub element: u32,
-    /// The rows of the batch.
     pub rows: u32,
-    /// The input states of all rows, where the cell counts them.
+    /// The input states of all rows, if the cell counts them.
     pub inputs: u32,
-    /// The tokens that each row is padded to, where the cell has a size.
+    /// The tokens to which each row is padded, if the cell has a size.
     pub tokens: u32,
-    /// The steps of each row, where they are many.
+    /// The steps of each row in a persistent kernel.
     pub steps: u32,
-    /// The cell's buffers.
     pub buffers: Vec<u64>,
     pub table: Table,
     pub states: States,
     pub tail: Tail,
 }
 
-/// Where a stream keeps the rows of a cell's batch.
+/// The rows of a cell's batch on a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
     pub rows: u64,
@@ -133,7 +124,6 @@ pub(super) struct Table {
     pub age: u64,
 }
 
-/// The states of a worker's requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct States {
     pub pool: u64,
@@ -143,7 +133,7 @@ pub(super) struct States {
     pub words: u64,
 }
 
-/// What the end of a launch counts.
+/// The counters that the end of a launch updates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tail {
     pub arrived: u64,
@@ -152,11 +142,11 @@ pub(super) struct Tail {
     pub signals: bool,
 }
 
-/// The most rows of blocks that a grid has; kernels take the rows behind them too.
+/// The most blocks in y of a grid; kernels loop over further rows.
 const MOST_ROWS: u32 = 65535;
 
 impl Setup<'_> {
-    /// A launch of a kernel whose threads share out `units` of every row.
+    /// A launch of a kernel whose threads share the `units` of every row.
     fn call(&self, kernel: Kernel, units: u32, arguments: impl Argument) -> Call {
         self.call_rows(kernel, units, self.rows, arguments)
     }
@@ -175,7 +165,7 @@ impl Setup<'_> {
         Call::new(self.kernels.function(kernel), grid, (staged, self.table(), arguments))
     }
 
-    /// A product with a matrix: the operand, how far its rows are apart, and how many there are.
+    /// A product with a matrix: the operand, the distance of its rows, and their number.
     fn product(&self, operand: u64, stride: u32, rows: u32, weights: &Matrix, result: u64) -> Work {
         let Matrix { outputs, inputs, .. } = *weights;
         Work::Product(Product {
@@ -216,19 +206,18 @@ impl Setup<'_> {
     }
 }
 
-/// How many blocks share out the units of one row. A batch of few rows fills the GPU with a unit a thread; one of many rows
-/// leaves a thread several, which it reads together.
+/// How many blocks share the units of one row. With few rows each thread takes one unit, to fill the GPU; with many
+/// rows it takes several, which it reads together.
 fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
-    /// Blocks that a multiprocessor holds at once: 2048 threads.
+    /// The blocks of 256 threads that a multiprocessor holds.
     const HELD: u32 = 8;
     let one_each = units.div_ceil(BLOCK).max(1);
     let enough = multiprocessors * HELD;
     if rows.saturating_mul(one_each) <= enough { one_each } else { fewest_blocks(units) }
 }
 
-/// The blocks of a row whose threads all have several units.
 fn fewest_blocks(units: u32) -> u32 {
-    /// The units that a thread reads at once, if it has so many.
+    /// The units that a thread reads at a time, if it has that many.
     const AT_ONCE: u32 = 4;
     units.div_ceil(BLOCK * AT_ONCE).max(1)
 }

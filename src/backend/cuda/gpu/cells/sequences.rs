@@ -1,7 +1,8 @@
 //! Chains of an LSTM or GRU in persistent kernels: many steps of a batch in one launch (GRNN, sections 5 and 6).
 //!
-//! A launch is four pieces of work: the states and all words come together, one product for all steps, the persistent kernel, and the states
-//! go back. A batch that is larger than any kernel's is several launches behind each other, in the same memory.
+//! A launch has four parts: the gather of states and words, one product for all steps, the persistent kernel, and the
+//! scatter of the states. A batch larger than that of any kernel becomes several launches in sequence, in the same
+//! memory.
 
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use crate::cost::grnn::{self, Device};
 use crate::error::{Error, Result};
 use crate::workload::model::Model;
 
-/// The most numbers that the inputs of a launch come to, unless a single step has more: 256 MiB.
+/// The most numbers in the inputs of a launch, unless a single step has more: 256 MiB.
 const MOST_NUMBERS: u64 = 1 << 26;
 
-/// The places of the buffers.
+/// The indices of the buffers.
 const VECTORS: usize = 0;
 const INPUTS: usize = 1;
 const HIDDEN: usize = 2;
@@ -23,21 +24,17 @@ const BESIDE: usize = 3;
 const LENGTHS: usize = 4;
 const ARRIVED: usize = 5;
 
-/// The chains of a model.
 #[derive(Debug)]
 pub(in super::super) struct Sequences {
     chosen: Chosen,
     embedding: Arc<Memory>,
     hidden: u32,
-    /// The state has a c behind its h.
+    /// The state has a c after its h.
     has_c: bool,
 }
 
 impl Sequences {
-    /// Takes the weights of a model to a GPU. `device` is what GRNN's model knows of it.
-    ///
-    /// # Errors
-    /// A model without persistent kernels; weights that the registers don't hold; memory that is not there.
+    /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model.
     pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Sequences> {
         let cell = grnn::Cell::of(model)?;
         let embedding = upload.table("embedding.weight").map_err(failed)?;
@@ -45,21 +42,17 @@ impl Sequences {
         Ok(Sequences { chosen, embedding, hidden: upload.spec.hidden, has_c: cell == grnn::Cell::Lstm })
     }
 
-    /// The most steps of a batch in one launch.
     pub fn most_steps(&self, rows: u32) -> u32 {
         let of_step = self.chosen.runs_as(rows) * u64::from(self.chosen.layer().gates() * self.hidden);
         (MOST_NUMBERS / of_step.max(1)).clamp(1, u32::MAX.into()) as u32
     }
 
-    /// Has the kernels for a batch ready.
-    ///
-    /// # Errors
-    /// A kernel that can't be compiled or run.
+    /// Compiles and loads the kernels for a batch.
     pub fn make_ready(&mut self, rows: u32) -> Result<(), Fault> {
         self.chosen.make_ready(rows).map_err(|error: Error| Fault { reason: error.to_string(), lost: false })
     }
 
-    /// The c of a launch's sequences; a GRU has none.
+    /// The c of a launch's sequences; 0 for a GRU.
     fn cells(&self, at: &Setup<'_>) -> u64 {
         if self.has_c { at.buffers[BESIDE] } else { 0 }
     }
@@ -85,7 +78,7 @@ impl Sequences {
 impl Cell for Sequences {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
         let (steps, hidden) = (of.steps as usize, self.hidden as usize);
-        // Launches stand one behind the other, so that the largest is enough for all.
+        // Launches run in sequence, so the largest determines the memory.
         let largest = self.chosen.runs_as(of.rows) as usize;
         let layer = self.chosen.layer();
         vec![

@@ -1,4 +1,4 @@
-//! What a persistent kernel is compiled and launched with.
+//! The sizes and options with which a persistent kernel is compiled and launched.
 
 use crate::cost::grnn::{Mapping, Rnn, Sizes, weights_of_thread};
 use crate::error::{Error, Result};
@@ -9,26 +9,22 @@ macro_rules! kernel_file {
     };
 }
 
-/// The threads of a warp.
 const WARP: u32 = 32;
 
-/// The most threads that a block has.
 const THREADS: u32 = 1024;
 
-/// The most registers that a thread has.
 const REGISTERS: u32 = 255;
 
-/// The registers of a multiprocessor.
 const OF_MULTIPROCESSOR: u32 = 65_536;
 
-/// The registers of a thread that are for no weights (GRNN, equation 5).
+/// The registers of a thread that hold no weights (GRNN, equation 5).
 const BESIDE_WEIGHTS: u32 = 32;
 
-/// What the kernels include, as names and texts.
+/// The headers of the kernels, as names and texts.
 pub const HEADERS: [(&str, &str); 3] =
     [kernel_file!("portable.cuh"), kernel_file!("grnn_sums.cuh"), kernel_file!("grnn.cuh")];
 
-/// A persistent kernel: a network's sizes, and how a step of it is laid over the GPU.
+/// A persistent kernel: the network's sizes, and the mapping of a step to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
     sizes: Sizes,
@@ -36,11 +32,8 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The kernel of a mapping.
-    ///
-    /// # Errors
-    /// A mapping that no kernel can be made of: a group that is no power of two or larger than a warp, groups that do not share
-    /// out the outputs evenly, more sums than a group has threads, more threads than a block has.
+    /// Checks that a kernel can be made of the mapping: groups are powers of two up to a warp, share the outputs evenly
+    /// and have a thread for each sum; blocks are not too large.
     pub fn new(sizes: Sizes, mapping: Mapping) -> Result<Configuration> {
         let Mapping { tile_width, tile_height, groups, group_size } = mapping;
         let refuse = |what: String| {
@@ -69,12 +62,10 @@ impl Configuration {
         Ok(Configuration { sizes, mapping })
     }
 
-    /// What it is for.
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// How it is laid out.
     pub fn mapping(&self) -> Mapping {
         self.mapping
     }
@@ -84,7 +75,6 @@ impl Configuration {
         Configuration::source_of(self.sizes.rnn)
     }
 
-    /// The file of all kernels of a network.
     pub(super) fn source_of(rnn: Rnn) -> (&'static str, &'static str) {
         match rnn {
             Rnn::Lstm => kernel_file!("grnn_lstm.cu"),
@@ -92,7 +82,6 @@ impl Configuration {
         }
     }
 
-    /// Its name in the source.
     pub fn kernel(&self) -> &'static str {
         match self.sizes.rnn {
             Rnn::Lstm => "persistent_lstm",
@@ -100,7 +89,7 @@ impl Configuration {
         }
     }
 
-    /// What NVRTC is told beside the architecture.
+    /// The compiler's options beside the architecture.
     pub fn options(&self) -> Vec<String> {
         let mut options = self.constants();
         options.push("-DELEMENT=0".into());
@@ -109,7 +98,8 @@ impl Configuration {
         options
     }
 
-    /// The constants that it is compiled with, as options. The batch is none of them: a kernel runs any that its grid has rows for.
+    /// The constants of the compilation. The batch is not one of them: a kernel runs any batch for which its grid has
+    /// rows.
     pub fn constants(&self) -> Vec<String> {
         let Mapping { tile_width, tile_height, groups, group_size } = self.mapping;
         let constants = [
@@ -123,17 +113,17 @@ impl Configuration {
         constants.into_iter().map(|(name, value)| format!("-D{name}={value}")).collect()
     }
 
-    /// The registers of a thread: its weights and what the model says that it needs beside them. With these a block of a valid
-    /// mapping fits a multiprocessor, and the compiler is held to them. A multiprocessor gives registers out by eights, to four
-    /// warps at a time, which the model does not count; a few blocks have to do with less for that.
+    /// The registers of a thread: its weights, and the number that the model reserves for other values. With these a
+    /// block of a valid mapping fits a multiprocessor, and the compiler is limited to them. Multiprocessors allocate
+    /// registers by eights to four warps at a time, which the model ignores, so a few blocks get fewer.
     pub fn registers(&self) -> u32 {
         let weights = weights_of_thread(&self.mapping, &self.sizes).ceil() as u32;
         let threads = self.mapping.threads().next_multiple_of(4 * WARP);
         (weights + BESIDE_WEIGHTS).min(OF_MULTIPROCESSOR / threads / 8 * 8).min(REGISTERS)
     }
 
-    /// The shared memory of a block, in bytes: the states of a tile's sequences, the products of its outputs, and what waits for
-    /// them; for a GRU with one synchronisation also what the reset gates leave of the states.
+    /// The shared memory of a block in bytes: the states of a tile's sequences, the products of its outputs, and the
+    /// values that are combined with them; for a GRU with one synchronisation also the gated states.
     pub fn shared(&self) -> u32 {
         let Mapping { tile_width, tile_height, .. } = self.mapping;
         let state = self.sizes.hidden.next_multiple_of(WARP);
@@ -170,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_that_are_none_are_refused() {
+    fn invalid_mappings_are_refused() {
         for (mapping, reason) in [
             ([32, 2, 32, 0], "a size is 0"),
             ([32, 2, 32, 12], "a group has 1, 2, 4, 8, 16 or 32 threads"),
@@ -207,7 +197,7 @@ mod tests {
         };
         assert_eq!(of(Rnn::Lstm, 256, [32, 2, 32, 8]), 128 + 32);
         assert_eq!(of(Rnn::Lstm, 1024, [14, 1, 8, 32]), 255);
-        // 57 + 32 for each of 704 threads are fewer than 65,536, but as 96 for each of 768 they are more.
+        // 704 threads of 57 + 32 registers need fewer than 65,536, but 768 of 96 need more.
         assert_eq!(of(Rnn::Lstm, 57 * 8, [22, 1, 88, 8]), 80);
     }
 }

@@ -1,4 +1,4 @@
-//! Persistent kernels as they are loaded on a GPU, and the choice of those that a network's batches run in.
+//! Persistent kernels loaded on a GPU, and the choice of those for a network's batches.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,9 @@ use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::weights::Weights;
 
-/// Dynamic shared memory that a kernel may have without being allowed more, in bytes.
+/// The dynamic shared memory that a kernel may use without a special attribute, in bytes.
 const SHARED: u32 = 48 << 10;
 
-/// A kernel that runs sequences of a network.
 #[derive(Debug)]
 pub struct Kernel {
     module: Module,
@@ -29,26 +28,24 @@ pub struct Kernel {
     configuration: Configuration,
 }
 
-/// Where a launch finds what it reads, and puts what it writes: addresses on the GPU.
+/// The addresses of a launch's inputs and results on the GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     /// The steps of each sequence.
     pub lengths: u64,
-    /// What the inputs come to: \[steps, batch, gates, hidden\].
+    /// The product of all inputs: \[steps, batch, gates, hidden\].
     pub inputs: u64,
     /// \[steps + 1, batch, hidden\].
     pub hidden: u64,
-    /// The c of an LSTM's sequences, or what the blocks of a GRU exchange.
+    /// The c of an LSTM's sequences, or the values that the blocks of a GRU exchange.
     pub beside: u64,
     /// A zero for each row of the grid.
     pub arrived: u64,
 }
 
 impl Kernel {
-    /// Compiles a kernel, or finds it in the cache, and loads it.
-    ///
-    /// # Errors
-    /// A kernel that the compiler refuses; a mapping whose blocks are not all on the GPU at once, or have more shared memory than it has.
+    /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
+    /// time, or if they have too little shared memory.
     pub fn new(host: &Host, configuration: Configuration) -> Result<Kernel> {
         host.gpu.bind().map_err(failed)?;
         let (name, text) = configuration.source();
@@ -60,12 +57,12 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// What it was compiled with. The batch of its sizes is the largest that it runs.
+    /// The batch of its sizes is the largest that it runs.
     pub fn configuration(&self) -> Configuration {
         self.configuration
     }
 
-    /// The launch of so many steps of a batch, with all blocks on the GPU at once.
+    /// The launch of some steps of a batch.
     pub(in crate::backend::cuda::gpu) fn call(&self, steps: u32, batch: u32, layer: &Layer, at: At) -> Call {
         let (sizes, mapping) = (Sizes { batch, ..self.configuration.sizes() }, self.configuration.mapping());
         let arguments =
@@ -75,7 +72,7 @@ impl Kernel {
             .cooperative(self.configuration.shared())
     }
 
-    /// Checks that all blocks are on the GPU at once.
+    /// Checks that all blocks are resident at the same time.
     fn check_room(&self) -> Result<()> {
         let (gpu, function) = (&self.module.gpu, self.function.raw);
         let (sizes, mapping, shared) =
@@ -106,12 +103,11 @@ impl Kernel {
     }
 }
 
-/// How many mappings are tried for a batch, from the best on, before it is given up: the model may count more blocks as fitting than the
-/// driver does.
+/// How many mappings are tried for a batch, best first: the model may expect more blocks to fit than the driver does.
 const TRIED: usize = 5;
 
-/// The kernels of a network on a GPU, by the batches that they were chosen for: of each the mapping that was measured to be the fastest there,
-/// or else the model's first.
+/// The kernels of a network on a GPU by batch. Each has the mapping that was measured to be the fastest, or else the
+/// model's first.
 #[derive(Debug)]
 pub struct Chosen {
     kernels: BTreeMap<u32, Kernel>,
@@ -123,11 +119,8 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Takes a network's weights to a GPU, and finds out which batches have kernels. `device` is what the model knows of the GPU, whose
-    /// number of multiprocessors is asked. The inputs are in this format.
-    ///
-    /// # Errors
-    /// Weights that the registers don't hold; memory that is not there.
+    /// Copies a network's weights to a GPU, and determines which batches have kernels. `device` describes the GPU to
+    /// the performance model; the number of multiprocessors is the GPU's own. `precision` is the inputs' format.
     pub fn new(
         host: Host,
         cell: Cell,
@@ -143,10 +136,7 @@ impl Chosen {
         Ok(Chosen { kernels: BTreeMap::new(), launches, layer, device, host, cell })
     }
 
-    /// Compiles the kernels that a batch of so many sequences runs in, or finds them in the cache, and loads them.
-    ///
-    /// # Errors
-    /// A kernel that the compiler refuses; a batch of which the GPU runs none of the first mappings.
+    /// Compiles the kernels for a batch, or finds them in the cache, and loads them.
     pub fn make_ready(&mut self, batch: u32) -> Result<()> {
         let wanted: Vec<(u32, Ranked)> = self.launches.of(batch).copied().collect();
         for (runs_as, first) in wanted {
@@ -158,7 +148,7 @@ impl Chosen {
         Ok(())
     }
 
-    /// The kernel for a batch whose first mapping this is.
+    /// The kernel for a batch whose first mapping in the model's ranking this is.
     fn kernel(&self, batch: u32, rnn: Rnn, first: Mapping) -> Result<Kernel> {
         let hidden = self.layer.hidden;
         let make = |rnn, mapping| Kernel::new(&self.host, Configuration::new(Sizes { rnn, hidden, batch }, mapping)?);
@@ -178,19 +168,18 @@ impl Chosen {
         })
     }
 
-    /// The launches of a batch that [was made ready](Chosen::make_ready): how many of its sequences are in each, and its kernel, whose batch may be
-    /// larger.
+    /// The launches of a batch that [is ready](Chosen::make_ready): the sequences in each, and its kernel, whose batch
+    /// may be larger.
     pub(in crate::backend::cuda::gpu) fn launches(&self, batch: u32) -> impl Iterator<Item = (u32, &Kernel)> {
         let sizes = self.launches.sizes(batch);
         sizes.zip(self.launches.of(batch)).map(|(size, (runs_as, _))| (size, &self.kernels[runs_as]))
     }
 
-    /// The sequences in each launch of a batch, those of padding included.
+    /// The sequences in each launch of a batch, padding included.
     pub(in crate::backend::cuda::gpu) fn runs_as(&self, batch: u32) -> u64 {
         self.launches.of(batch).map(|(runs_as, _)| u64::from(*runs_as)).max().unwrap_or(0)
     }
 
-    /// What is multiplied with the inputs, and how wide they are.
     pub(in crate::backend::cuda::gpu) fn layer(&self) -> &Layer {
         &self.layer
     }
@@ -201,7 +190,7 @@ impl Chosen {
         self.kernels.values().map(most).max().unwrap_or(0)
     }
 
-    /// The launch of a kernel's own batch, padding included, over so many steps, and the product in front of it that its inputs are.
+    /// The launch of a kernel's own batch, padding included, and the product of its inputs, which comes first.
     pub(in crate::backend::cuda::gpu) fn launch(
         &self,
         kernel: &Kernel,

@@ -1,4 +1,4 @@
-//! The weights of a recurrent network as its persistent kernels read them.
+//! The weights of a recurrent network in the layout of its persistent kernels.
 
 use half::{bf16, f16};
 
@@ -16,10 +16,10 @@ use crate::workload::model::Model;
 
 /// The weights on a GPU.
 ///
-/// The recurrent matrix is the network's tensor as it is: a row for each output, gate by gate, whose numbers stand in the order
-/// in which the threads of a group share them out. The matrix of the inputs has the biases as two more columns, which are multiplied with
-/// a 1 each at the end of each input, so that one product for all steps gives all that does not depend on the state. The second has what
-/// the format leaves of the first.
+/// The recurrent matrix is the network's tensor: a row for each output, gate by gate, whose numbers are in the order in
+/// which the threads of a group share them. The input matrix has the bias as two additional columns, which are
+/// multiplied by ones at the end of each input. So one product for all steps computes everything that does not depend
+/// on the state. The second column is the rounding error of the first.
 #[derive(Debug)]
 pub struct Layer {
     pub(super) cell: Cell,
@@ -32,18 +32,12 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Takes the weights `lstm.*` or `gru.*` of a network to a GPU.
-    ///
-    /// # Errors
-    /// Memory that is not there.
+    /// Copies the weights `lstm.*` or `gru.*` of a network to a GPU.
     pub fn new(host: &Host, cell: Cell, weights: &Weights, spec: &Spec) -> Result<Layer> {
         Layer::with_inputs_in(host, cell, weights, spec, Precision::F32)
     }
 
-    /// The same, for inputs in another format. What the steps multiply is float32 in all of them.
-    ///
-    /// # Errors
-    /// Memory that is not there.
+    /// The same, for inputs in another format. The recurrent weights are always float32.
     pub(super) fn with_inputs_in(
         host: &Host,
         cell: Cell,
@@ -65,12 +59,12 @@ impl Layer {
         })
     }
 
-    /// The numbers of an input with its ones, and with zeros up to a width at which rows begin where they are read fast.
+    /// The length of an input with its ones, padded with zeros to a width that is read fast.
     pub(in crate::backend::cuda::gpu) fn row(&self) -> u32 {
         row(self.embedding)
     }
 
-    /// The gates of an element, whose products with the inputs come before the launch.
+    /// The gates of an element whose products with the inputs are computed before the launch.
     pub(in crate::backend::cuda::gpu) fn gates(&self) -> u32 {
         match self.cell {
             Cell::Lstm => 4,
@@ -78,7 +72,7 @@ impl Layer {
         }
     }
 
-    /// What so many inputs come to: the product of their [rows](Layer::row) with the matrix, \[rows, gates, hidden\].
+    /// The product of input [rows](Layer::row) with the matrix: \[rows, gates, hidden\].
     pub(in crate::backend::cuda::gpu) fn product(&self, inputs: u64, rows: u32, result: u64) -> Product {
         let outputs = self.gates() * self.hidden;
         Product {
@@ -93,7 +87,7 @@ impl Layer {
         }
     }
 
-    /// Inputs as the product takes them, from vectors behind each other.
+    /// Contiguous input vectors in the layout of the product.
     pub(super) fn inputs(&self, vectors: &[f32]) -> Vec<f32> {
         let (embedding, row) = (self.embedding as usize, self.row() as usize);
         let ones = vec![[1.0; 2]; vectors.len() / embedding];
@@ -101,7 +95,6 @@ impl Layer {
     }
 }
 
-/// The model of a cell.
 pub(super) fn model(cell: Cell) -> Model {
     match cell {
         Cell::Lstm => Model::Lstm,
@@ -109,14 +102,14 @@ pub(super) fn model(cell: Cell) -> Model {
     }
 }
 
-/// Eight of the narrow formats are as many bytes as are read at once.
+/// Eight numbers of the 16-bit formats are as many bytes as are read at a time.
 fn row(embedding: u32) -> u32 {
     (embedding + 2).next_multiple_of(8)
 }
 
-/// A number as the sum of the nearest one of a format, or one near to it, and of what is left.
+/// A number as the sum of a value that the format represents exactly and a remainder.
 fn parted(number: f32, precision: Precision) -> [f32; 2] {
-    /// The bits of a float32's mantissa that products in TF32 do not read.
+    /// The bits of a float32's mantissa that products in TF32 ignore.
     const UNREAD: u32 = (1 << 13) - 1;
     let near = match precision {
         Precision::F32 => number,
@@ -127,7 +120,7 @@ fn parted(number: f32, precision: Precision) -> [f32; 2] {
     [near, number - near]
 }
 
-/// Rows of `width` numbers with two more numbers each, and zeros behind them up to `to`.
+/// Rows of `width` numbers with two more numbers each, padded with zeros to length `to`.
 fn joined(rows: &[f32], lasts: &[[f32; 2]], width: usize, to: usize) -> Vec<f32> {
     let mut joined = Vec::with_capacity(lasts.len() * to);
     for (row, lasts) in rows.chunks_exact(width).zip(lasts) {
@@ -156,7 +149,7 @@ mod tests {
             for bias in [0.1f32, -0.3, 1.7, 0.0, 6.0e-3] {
                 let [near, rest] = parted(bias, precision);
                 assert_eq!(near + rest, bias, "{precision}");
-                // Each is rounded once more when it is taken to the GPU, the first to itself.
+                // Each is rounded once more when it is copied to the GPU, which leaves the first as it is.
                 let bytes = elements(&[near], precision);
                 let again = match precision {
                     Precision::F32 | Precision::Tf32 => f32::from_le_bytes(bytes.try_into().unwrap()),

@@ -18,10 +18,9 @@ use crate::gpu_settings::Precision;
 pub const MICRO: (&str, &str) =
     ("grnn_micro.cu", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/grnn_micro.cu")));
 
-/// What they include, as names and texts.
 pub const MICRO_HEADERS: [(&str, &str); 2] = [HEADERS[0], HEADERS[1]];
 
-/// What they are compiled with beside the architecture.
+/// The compiler's options beside the architecture.
 pub fn micro_options() -> Vec<String> {
     vec!["-DELEMENT=0".into(), format!("-DTHREADS={THREADS}"), "--std=c++17".into()]
 }
@@ -29,11 +28,10 @@ pub fn micro_options() -> Vec<String> {
 /// The threads of the largest block.
 const THREADS: u32 = 1024;
 
-/// The rounds of each measurement.
 const ROUNDS: u32 = 64;
 
-/// What a round has, as in the kernels: multiply-adds behind each other; states of a warp, which its lanes share out; numbers from the
-/// L2 cache; the steps of a reduction over a warp.
+/// The work of a round, as in the kernels: dependent multiply-adds; states that a warp's threads share; numbers read
+/// from the L2 cache; steps of a reduction over a warp.
 const CHAIN: u32 = 32;
 const STATES: u32 = 1024;
 const READ: u32 = 16384;
@@ -41,38 +39,34 @@ const STEPS: u32 = 5;
 
 const WARP: u32 = 32;
 
-/// The warps of each scheduler, the outputs that share a state, and the values that a warp reduces together: below the bounds of
-/// the fits and above.
+/// The warps of each scheduler, the outputs that share a state, and the values that a warp reduces together: values
+/// below and above the bounds of the fits.
 const WARPS: [u32; 4] = [1, 2, 4, 8];
 const OUTPUTS: [u32; 4] = [1, 2, 4, 8];
 const VALUES: [u32; 4] = [1, 2, 4, 8];
 
-/// A kernel's grid.
 #[derive(Clone, Copy)]
 struct Grid {
     blocks: u32,
     threads: u32,
 }
 
-/// The GPU, and memory for whatever runs. What is first uses what stands behind it.
+/// The GPU, and memory for all benchmarks. Fields are dropped in order: users before what they use.
 struct Bench<'h> {
     stream: RawStream,
-    /// What kernels read, what they come to, and the cycles of each block.
+    /// The kernels' inputs and results, and the cycles of each block.
     numbers: Memory,
     results: Memory,
     cycles: Memory,
-    /// What blocks count and exchange.
+    /// The counters and values with which blocks synchronise.
     arrived: Memory,
     exchanged: Memory,
     times: usize,
     host: &'h Host,
 }
 
-/// Runs all micro-benchmarks, each so often after a run that is not counted; the median counts. `schedulers` are those of a
-/// multiprocessor, over which a block's warps are dealt out.
-///
-/// # Errors
-/// A kernel that the compiler or the driver refuses; memory that is not there; a GPU that broke off.
+/// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` are those of a
+/// multiprocessor, which share a block's warps.
 pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
     host.gpu.bind().map_err(failed)?;
     let mut bench = Bench::new(host, times).map_err(failed)?;
@@ -86,7 +80,7 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
 
     let fma = bench.run(load("micro_fma")?, one_warp, None)? / rounds(CHAIN);
     let reductions = load("micro_reductions")?;
-    // Behind the five shuffles of one value, a multiply-add prepares the next round.
+    // After the five shuffles of one value, a multiply-add prepares the next round.
     let shuffle = (bench.run(reductions, one_warp, Some(1))? / rounds(1) - fma) / f64::from(STEPS);
     let l2 = load("micro_l2")?;
     let mut bytes = |blocks| -> Result<f64> {
@@ -158,12 +152,12 @@ impl Bench<'_> {
         Ok(all[all.len() / 2] as f64)
     }
 
-    /// The cycles of the block that takes the longest.
+    /// The cycles of the slowest block.
     fn once(&mut self, call: &mut Call, grid: Grid) -> Result<u64, Fault> {
         let gpu = &self.host.gpu;
         self.arrived.clear()?;
-        // SAFETY: the kernel is loaded, the arguments are those that it takes, and there is memory for the largest grid; it is read
-        // below, when all is over.
+        // SAFETY: the kernel is loaded, the arguments are its own, and the memory suffices for the largest grid; it is
+        // read below, after the launch.
         unsafe { call.queue(self.stream.handle()) }
             .map_err(|error| gpu.fault("a micro-benchmark can't be queued", error))?;
         let mut bytes = vec![0; grid.blocks as usize * size_of::<u64>()];
@@ -175,9 +169,9 @@ impl Bench<'_> {
 }
 
 impl Drop for Bench<'_> {
-    /// What is queued runs to its end before its memory goes.
+    /// Waits for queued work before its memory is freed.
     fn drop(&mut self) {
-        // A GPU that is lost has nothing to wait for.
+        // There is nothing to wait for on a lost GPU.
         let _ = self.host.gpu.synchronize();
     }
 }

@@ -1,9 +1,9 @@
-//! Persistent kernels for recurrent networks (GRNN, sections 5 and 6): all steps of a batch in one launch, with the weights in
-//! registers from the first to the last.
+//! Persistent kernels for recurrent networks (GRNN, sections 5 and 6): all steps of a batch in one launch, with the
+//! weights in registers from the first step to the last.
 //!
-//! A [`Configuration`] says what a kernel is compiled and launched with; a [`Host`] has what that takes; a [`Layer`] is the
-//! network's weights on the GPU, which all kernels of a network share; a [`Persistent`] kernel runs sequences;
-//! a [`Tuner`] finds the fastest. What the performance model has to know of a GPU, [`measure`] finds out.
+//! A [`Configuration`] has the sizes of a kernel; a [`Host`] compiles and runs it; a [`Layer`] has the network's
+//! weights on the GPU, which all its kernels share; a [`Persistent`] kernel runs sequences; a [`Tuner`] finds the
+//! fastest mapping; [`measure`] measures the GPU for the performance model.
 
 mod configuration;
 mod kernel;
@@ -21,7 +21,7 @@ pub use self::kernel::Chosen;
 pub use self::layer::Layer;
 pub use self::micro::{MICRO, MICRO_HEADERS, measure, micro_options};
 pub use self::persistent::{Persistent, States, Tuned, Tuner};
-use super::cache::Cache;
+use super::compile::Cache;
 use super::cublas::Cublas;
 use super::driver::Gpu;
 use super::libraries;
@@ -40,10 +40,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens the first GPU that the process sees.
-    ///
-    /// # Errors
-    /// No driver, or one too old; no NVRTC, no cuBLAS: what was looked for and where. No GPU, or one that can't be opened.
+    /// Opens the first GPU that the process sees. Fails if a library is missing or too old.
     pub fn open() -> Result<Host> {
         let found = libraries::find();
         found.driver.need()?.gpus()?;
@@ -51,25 +48,19 @@ impl Host {
         Ok(Host { gpu: Gpu::open(0)?, nvrtc, cublas, cache: Cache::of_user() })
     }
 
-    /// What has been opened.
     pub(super) fn of(gpu: &Arc<Gpu>, nvrtc: &Nvrtc, cublas: &Cublas, cache: &Cache) -> Host {
         Host { gpu: Arc::clone(gpu), nvrtc: nvrtc.clone(), cublas: cublas.clone(), cache: cache.clone() }
     }
 
-    /// The GPU's name.
     pub fn name(&self) -> &str {
         &self.gpu.name
     }
 
-    /// Its multiprocessors.
     pub fn multiprocessors(&self) -> u32 {
         self.gpu.multiprocessors
     }
 
-    /// What its driver says of it, for a device of this name.
-    ///
-    /// # Errors
-    /// A GPU that can't be asked.
+    /// The properties that the driver reports of the GPU, for a device of this name.
     pub fn reported(&self, name: &str) -> Result<Reported> {
         let ask = |attribute| self.gpu.attribute(attribute);
         Ok(Reported {

@@ -1,4 +1,5 @@
-//! Sequences in a persistent kernel, and the search for the fastest mapping.
+//! Sequences in a persistent kernel, and the search for the fastest mapping (GRNN, section 7.2: the model reduces the
+//! space to a few mappings, which are measured).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::kernel::{At, Kernel};
 use super::layer::model;
 use super::{Configuration, HEADERS, Host, Layer};
 use crate::backend::cuda::device::Fault;
-use crate::backend::cuda::gpu::cache::Key;
+use crate::backend::cuda::gpu::compile::Key;
 use crate::backend::cuda::gpu::cublas::Handle;
 use crate::backend::cuda::gpu::driver::Gpu;
 use crate::backend::cuda::gpu::failed;
@@ -25,10 +26,8 @@ use crate::network::{Network, Spec};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 
-/// The runs that are timed together.
 const BEHIND: u32 = 8;
 
-/// The states of sequences: a row of h for each, and of c for those of an LSTM.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct States {
     /// \[batch, hidden\].
@@ -37,12 +36,11 @@ pub struct States {
     pub c: Vec<f32>,
 }
 
-/// A kernel that runs sequences of a network. What is first uses what stands behind it.
+/// A kernel that runs sequences of a network. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub struct Persistent {
     kernel: Kernel,
     products: Handle,
-    /// The memory of the sequences that were run last.
     room: Option<Room>,
     stream: RawStream,
     _workspace: Memory,
@@ -50,33 +48,28 @@ pub struct Persistent {
     gpu: Arc<Gpu>,
 }
 
-/// The memory of sequences, as large as their number and their steps want it.
 #[derive(Debug)]
 struct Room {
     steps: u32,
     batch: u32,
     lengths: Memory,
-    /// The inputs, and what they come to: \[steps, batch, gates, hidden\].
+    /// The inputs, and their product: \[steps, batch, gates, hidden\].
     vectors: Memory,
     inputs: Memory,
     /// \[steps + 1, batch, hidden\].
     hidden: Memory,
-    /// The c of an LSTM's sequences, or what the blocks of a GRU exchange.
+    /// The c of an LSTM's sequences, or the values that the blocks of a GRU exchange.
     beside: Memory,
-    /// A count for each row of the grid.
+    /// A counter for each row of the grid.
     arrived: Memory,
 }
 
-// SAFETY: as of `Gpus`: the driver's handles belong to the process; every call makes its context the calling thread's first, and
-// all of them are reached through the one value.
+// SAFETY: as for `Gpus`: the driver's handles belong to the process; every call makes its context current first, and
+// all handles are reachable only through this value.
 unsafe impl Send for Persistent {}
 
 impl Persistent {
     /// Compiles a kernel for a network's weights, or finds it in the cache, and loads it.
-    ///
-    /// # Errors
-    /// A configuration of another cell or width than the weights'; a kernel that the compiler refuses; a mapping whose blocks are
-    /// not all on the GPU at once, or have more shared memory than it has.
     pub fn new(host: &Host, layer: &Arc<Layer>, configuration: Configuration) -> Result<Persistent> {
         let Sizes { rnn, hidden, .. } = configuration.sizes();
         if (rnn == Rnn::Lstm) != (layer.cell == Cell::Lstm) || hidden != layer.hidden {
@@ -92,7 +85,7 @@ impl Persistent {
             RawStream::new(gpu).map_err(failed)?,
             Memory::new(gpu, workspace(gpu), "products' workspace").map_err(failed)?,
         );
-        // SAFETY: stream and workspace are of one context, which is current, and stand behind the handle.
+        // SAFETY: stream and workspace belong to one context, which is current, and follow the handle in the struct.
         let products =
             unsafe { Handle::new(&host.cublas, Precision::F32, stream.handle(), (room.address(), room.bytes())) };
         Ok(Persistent {
@@ -106,17 +99,13 @@ impl Persistent {
         })
     }
 
-    /// What it was made for.
     pub fn configuration(&self) -> Configuration {
         self.kernel.configuration()
     }
 
-    /// Runs the steps of sequences, of each as many as its length says, and gives the states that they leave. `inputs` are the
-    /// vectors of all steps, \[steps, batch, embedding\], for as many steps as the longest has; those behind a sequence's end count
-    /// nothing. A sequence of no steps keeps its state.
-    ///
-    /// # Errors
-    /// More sequences than the kernel is for; states or inputs of another size; memory that is not there; a GPU that broke off.
+    /// Runs each sequence for the steps in `lengths`, and returns the final states. `inputs` are the vectors of all
+    /// steps, \[steps, batch, embedding\], for as many steps as the longest sequence has; those after a sequence's end
+    /// are ignored. A sequence of no steps keeps its state.
     pub fn run(&mut self, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<States> {
         if lengths.iter().all(|length| *length == 0) {
             return Ok(begin.clone());
@@ -126,12 +115,9 @@ impl Persistent {
         self.left().map_err(failed)
     }
 
-    /// How long a run of sequences takes on the GPU, the inputs' product included: the median of so many measurements, after one
-    /// that is not counted. Each is of some runs behind each other, so that what the host does for one is done during another.
-    /// What they compute is lost.
-    ///
-    /// # Errors
-    /// As [`Persistent::run`].
+    /// The time of a run on the GPU, the inputs' product included: the median of `times` measurements after a warm-up.
+    /// Each times some runs queued together, so that the host's work overlaps with the GPU's. The results are
+    /// discarded.
     pub fn time(&mut self, lengths: &[u32], begin: &States, inputs: &[f32], times: usize) -> Result<Duration> {
         self.take(lengths, begin, inputs)?;
         let mut timed = || -> Result<Duration, Fault> {
@@ -146,7 +132,6 @@ impl Persistent {
         Ok(all[all.len() / 2])
     }
 
-    /// Takes sequences to the GPU.
     fn take(&mut self, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<()> {
         let sizes = self.configuration().sizes();
         let (batch, hidden) = (lengths.len(), sizes.hidden as usize);
@@ -189,7 +174,7 @@ impl Persistent {
         room.vectors.write(&bytes(&self.layer.inputs(inputs)))?;
         room.hidden.write(&bytes(&begin.h))?;
         room.beside.write(&bytes(&begin.c))?;
-        // A launch leaves zeros; one that broke off may not have.
+        // A launch leaves zeros, but one that was aborted may not.
         room.arrived.clear()?;
         self.room = Some(room);
         Ok(())
@@ -211,7 +196,7 @@ impl Persistent {
         })
     }
 
-    /// Queues the product of all inputs, and behind it the kernel.
+    /// Queues the product of all inputs, then the kernel.
     fn queue(&mut self) -> Result<(), Fault> {
         let room = self.room.as_ref().expect("sequences were taken");
         let product = self.layer.product(room.vectors.address(), room.steps * room.batch, room.inputs.address());
@@ -224,8 +209,8 @@ impl Persistent {
         };
         let mut call = self.kernel.call(room.steps, room.batch, &self.layer, at);
         self.gpu.bind()?;
-        // SAFETY: the memory is as large as steps and batch say, and stays until what uses it has been waited for; the arguments
-        // are those of both kernels.
+        // SAFETY: the memory is as large as steps and batch say, and lives until its users have been waited for; the
+        // arguments are those of both kernels.
         unsafe {
             self.products.multiply(&product)?;
             call.queue(self.stream.handle())
@@ -233,7 +218,7 @@ impl Persistent {
         }
     }
 
-    /// The states that are left when all that is queued is over.
+    /// The final states, after all queued work.
     fn left(&self) -> Result<States, Fault> {
         let room = self.room.as_ref().expect("sequences were taken");
         let Sizes { rnn, hidden, .. } = self.configuration().sizes();
@@ -250,44 +235,38 @@ impl Persistent {
 }
 
 impl Drop for Persistent {
-    /// What is queued runs to its end before its memory goes.
+    /// Waits for queued work before its memory is freed.
     fn drop(&mut self) {
-        // A GPU that is lost has nothing to wait for.
+        // There is nothing to wait for on a lost GPU.
         let _ = self.gpu.synchronize();
     }
 }
 
-/// The bytes of a number of four bytes for each sequence.
 fn lengths_bytes(batch: u32) -> usize {
     batch as usize * size_of::<u32>()
 }
 
-/// The words that inputs are drawn from.
 const WORDS: u32 = 64;
 
-/// The steps after which a kernel's states are held against the CPU's, and how near they have to be: sums of float32 numbers
+/// The steps after which a kernel's states are compared with the CPU's, and the tolerance: sums of float32 numbers
 /// around 1, in another order.
 const CHECKED: u32 = 4;
 const TOLERANCE: f32 = 1e-4;
 
-/// The name of cache entries.
 const ENTRY: &str = "grnn-tuned";
 
 /// The mapping that was fastest on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
-    /// The kernel.
     pub rnn: Rnn,
-    /// Its mapping.
     pub mapping: Mapping,
-    /// The steps that it was measured with.
     pub steps: u32,
-    /// The time of a run of these, the inputs' product included, in nanoseconds.
+    /// The time of a run of these steps, the inputs' product included, in nanoseconds.
     pub nanoseconds: u64,
 }
 
 impl Tuned {
-    /// The mapping that was kept for a GPU and these sizes, by these kernels.
+    /// The mapping that was stored for a GPU, these sizes and these kernels.
     pub fn recall(host: &Host, cell: Cell, hidden: u32, batch: u32) -> Option<Tuned> {
         serde_json::from_slice(&host.cache.get(ENTRY, Tuned::key(host, cell, hidden, batch))?).ok()
     }
@@ -310,17 +289,13 @@ pub struct Tuner {
     cell: Cell,
     batch: u32,
     steps: u32,
-    /// The vectors of all steps.
     inputs: Vec<f32>,
-    /// What each sequence comes to on the CPU after [`CHECKED`] steps, or all if these are fewer.
+    /// The state of each sequence on the CPU after [`CHECKED`] steps, or after all if there are fewer.
     alone: Vec<Vec<f32>>,
 }
 
 impl Tuner {
-    /// Takes a network with weights from a seed to a GPU, and so many sequences of so many steps.
-    ///
-    /// # Errors
-    /// A width that networks can't have; memory that is not there.
+    /// Copies a network with seeded weights to a GPU, with sequences of this number of steps.
     pub fn new(host: Host, cell: Cell, hidden: u32, batch: u32, steps: u32) -> Result<Tuner> {
         let spec = Spec { hidden, embedding: hidden, vocabulary: WORDS, seed: 1, weights: None };
         let (network, weights) = (Network::new(&model(cell), &spec)?, Weights::open(&model(cell), &spec)?);
@@ -334,31 +309,23 @@ impl Tuner {
         Ok(Tuner { host, layer, cell, batch, steps, inputs, alone })
     }
 
-    /// The mapping that was kept for this GPU and these sizes, by these kernels.
     pub fn recall(&self) -> Option<Tuned> {
         Tuned::recall(&self.host, self.cell, self.layer.hidden, self.batch)
     }
 
-    /// Keeps a mapping for the next time.
     pub fn keep(&self, tuned: &Tuned) {
         let entry = serde_json::to_vec(tuned).expect("numbers and names are JSON");
         let key = Tuned::key(&self.host, self.cell, self.layer.hidden, self.batch);
         self.host.cache.put(ENTRY, key, &entry);
     }
 
-    /// Compiles a mapping's kernel.
-    ///
-    /// # Errors
-    /// A mapping that this GPU can't run.
+    /// Compiles a mapping's kernel. Fails if this GPU can't run it.
     pub fn kernel(&self, ranked: &Ranked) -> Result<Persistent> {
         let sizes = Sizes { rnn: ranked.rnn, hidden: self.layer.hidden, batch: self.batch };
         Persistent::new(&self.host, &self.layer, Configuration::new(sizes, ranked.mapping)?)
     }
 
-    /// Checks what a kernel computes, and gives the median time of a run, out of so many.
-    ///
-    /// # Errors
-    /// A kernel that computes something else than the CPU; a GPU that broke off.
+    /// Checks a kernel's results, and returns the median time of a run out of `times`.
     pub fn measure(&self, kernel: &mut Persistent, times: usize) -> Result<Duration> {
         self.check(kernel)?;
         kernel.time(&vec![self.steps; self.batch as usize], &self.zeros(), &self.inputs, times)
@@ -369,7 +336,7 @@ impl Tuner {
         States { c: if self.cell == Cell::Lstm { zeros.clone() } else { Vec::new() }, h: zeros }
     }
 
-    /// Runs a few steps, and holds all states against the CPU's.
+    /// Runs a few steps, and compares all states with the CPU's.
     fn check(&self, kernel: &mut Persistent) -> Result<()> {
         let (steps, hidden) = (CHECKED.min(self.steps), self.layer.hidden as usize);
         let inputs = &self.inputs[..steps as usize * self.batch as usize * hidden];
@@ -377,7 +344,7 @@ impl Tuner {
         for (sequence, alone) in self.alone.iter().enumerate() {
             let of_sequence = |states: &[f32]| states.chunks_exact(hidden).nth(sequence).unwrap_or_default().to_vec();
             let found = [of_sequence(&left.h), of_sequence(&left.c)].concat();
-            // What is no number is near to nothing.
+            // A NaN is not near any number.
             let near = |(found, alone): (&f32, &f32)| (found - alone).abs() <= TOLERANCE;
             if let Some(at) = found.iter().zip(alone).position(|pair| !near(pair)) {
                 return Err(Error::failed(format!(

@@ -1,4 +1,4 @@
-//! A lane of a device on the CPU: its memory, and its launches in the order in which the backend queues them.
+//! A device on the CPU: its memory, and its launches in the order in which the backend queues them.
 
 use batchlab::network::{Network, Spec};
 use batchlab::workload::model::Model;
@@ -37,8 +37,8 @@ pub struct Cut {
     pub seed: u64,
 }
 
-/// What a test has of a device.
-pub struct Lane {
+/// A device with one stream.
+pub struct Device {
     kernels: &'static Kernels,
     pub network: Network,
     pub spec: Spec,
@@ -54,7 +54,7 @@ pub struct Lane {
     pub cut: Cut,
 }
 
-/// A cell on a lane, with the rows that run in it.
+/// A cell, with the rows that run in it.
 pub struct Station {
     pub kind: Kind,
     pub layer: Layer,
@@ -84,10 +84,9 @@ impl Station {
     }
 }
 
-impl Lane {
-    /// A lane for a model's cells whose pool has room for so many states, `slack` numbers apart. None where kernels can't
-    /// run.
-    pub fn new(model: &Model, spec: &Spec, element: Element, slots: usize, slack: usize, cut: Cut) -> Option<Lane> {
+impl Device {
+    /// A device for a model's cells whose pool has `slots` states, `slack` numbers apart. `None` if kernels can't run.
+    pub fn new(model: &Model, spec: &Spec, element: Element, slots: usize, slack: usize, cut: Cut) -> Option<Device> {
         let kernels = super::host_cuda::kernels()?;
         let network = Network::new(model, spec).expect("a network of the test's sizes");
         let width = network.state() + slack;
@@ -101,7 +100,7 @@ impl Lane {
                 }
             }
         }
-        Some(Lane {
+        Some(Device {
             kernels,
             network,
             spec: spec.clone(),
@@ -302,8 +301,8 @@ impl Arguments {
     }
 
     /// Where states go.
-    fn states(&mut self, lane: &mut Lane) -> &mut Arguments {
-        self.pointer(lane.pool.pointer()).number(lane.width as u32).pointer(lane.broken.pointer())
+    fn states(&mut self, device: &mut Device) -> &mut Arguments {
+        self.pointer(device.pool.pointer()).number(device.width as u32).pointer(device.broken.pointer())
     }
 
     /// Where words come from.
@@ -314,9 +313,9 @@ impl Arguments {
     }
 
     /// How a cell's last kernel ends.
-    fn tail(&mut self, lane: &mut Lane, station: &mut Station, signals: bool) -> &mut Arguments {
-        self.pointer(lane.arrived.pointer()).pointer(station.age.pointer());
-        self.pointer(lane.counted.pointer()).pointer(lane.host.pointer()).number(signals.into())
+    fn tail(&mut self, device: &mut Device, station: &mut Station, signals: bool) -> &mut Arguments {
+        self.pointer(device.arrived.pointer()).pointer(station.age.pointer());
+        self.pointer(device.counted.pointer()).pointer(device.host.pointer()).number(signals.into())
     }
 }
 
