@@ -1,12 +1,12 @@
-//! Admission control around any policy: requests that arrive while too many are in the system are rejected, so that an overload
-//! shows as counted rejections and does not exhaust memory.
+//! Admission control around any policy: rejects arrivals while too many requests are in the system, so that an overload
+//! does not exhaust memory.
 
 use super::{Completed, Outcomes, Policy};
 use crate::task::Dispatch;
 use crate::units::Nanos;
 use crate::workload::trace::Request;
 
-/// A policy with a bound on the requests in the system: those that were admitted and have not left.
+/// Bounds the requests that were admitted and have not left.
 pub struct Admission {
     policy: Box<dyn Policy>,
     bound: u32,
@@ -14,12 +14,10 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Passes a request to `policy` only while fewer than `bound` are in the system.
     pub fn new(policy: Box<dyn Policy>, bound: u32) -> Self {
         Admission { policy, bound, inside: 0 }
     }
 
-    /// Runs `work` and counts the requests that leave.
     fn counting(&mut self, outcomes: &mut Outcomes, work: impl FnOnce(&mut dyn Policy, &mut Outcomes)) {
         let before = outcomes.finished.len() + outcomes.rejected.len();
         work(&mut *self.policy, outcomes);
@@ -96,7 +94,7 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_bound_are_rejected_until_others_leave() {
-        // Served one after another: 0 until 10, 1 until 20, 4 until 30. At 10 a place is free before request 4 arrives.
+        // At 10 a place is free before request 4 arrives.
         let record = run(&Unbatched {}, 2, &[0, 1, 2, 9, 10, 10]);
         assert_eq!(rejections(&record), [(2, 2), (3, 9), (5, 10)]);
         assert_eq!(record.rejected, 3);
@@ -113,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_waits_for_more_is_still_woken() {
-        // The policy waits for a batch of four, but only two are admitted; the window ends the wait.
+        // Only two of the awaited four are admitted; the window ends the wait.
         let padded = Padded { max_batch: 4, window: Nanos(100), ..Padded::default() };
         let record = run(&padded, 2, &[0, 1, 2]);
         assert_eq!(record.finish[..2], [Nanos(200), Nanos(200)], "ten steps of ten, from 100 on");

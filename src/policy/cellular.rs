@@ -1,13 +1,9 @@
 //! Cellular batching: BatchMaker's Algorithm 1 (section 4.3).
 //!
-//! A request is cut into subgraphs of one cell type. Whenever a worker is idle, a [`SelectionRule`] chooses a cell type, and
-//! up to `max_tasks` tasks are formed from the front of that type's queue. A request therefore joins the running ones at the
-//! next task and leaves when its last cell is done.
-//!
-//! With `chunk` above 1 a task runs several steps of each chain, as a persistent kernel does. Requests then join and leave
-//! only between tasks, and a chain that ends within a task is padded.
-//!
-//! The queues are in [`queue`]. [`Cellular::build_with`] makes the policy with another selection rule.
+//! A request is cut into subgraphs of one cell type. For an idle worker a [`SelectionRule`] chooses a cell type, and up
+//! to `max_tasks` tasks are formed from the front of its [`queue`]. So requests join at the next task and leave when
+//! their last cell is done. With `chunk` above 1 a task runs several steps of each chain, as a persistent kernel does:
+//! requests join and leave only between tasks, and a chain that ends within a task is padded.
 
 mod chain;
 pub(super) mod core;
@@ -32,11 +28,11 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cellular {
-    /// The most tasks that one decision gives to a worker (MaxTasksToSubmit).
+    /// The most tasks of one decision (MaxTasksToSubmit).
     pub max_tasks: u32,
-    /// The largest batch (`Bsizes.Max()`), for all cells or by cell.
+    /// The largest batch (`Bsizes.Max()`).
     pub max_batch: PerCell<u32>,
-    /// The smallest batch of any task of a decision but the first (`Bsizes.Min()`), for all cells or by cell.
+    /// The smallest batch of a decision's later tasks (`Bsizes.Min()`).
     pub min_batch: PerCell<u32>,
     /// The steps of each chain that a task runs; 1 in BatchMaker.
     pub chunk: u32,
@@ -70,10 +66,7 @@ impl Settings for Cellular {
 }
 
 impl Cellular {
-    /// Builds the policy with a selection rule in place of [`Algorithm1`].
-    ///
-    /// # Errors
-    /// As [`Settings::build`].
+    /// Replaces [`Algorithm1`] by another rule.
     pub fn build_with(&self, rule: impl SelectionRule + 'static, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_tasks", self.max_tasks), ("chunk", self.chunk)])?;
         if let Some(cell) = setup.cells.iter().find(|cell| self.chunk > 1 && !cell.chain) {
@@ -112,8 +105,8 @@ impl<R: SelectionRule> Policy for CellularPolicy<R> {
     }
 }
 
-/// BatchMaker's rule: a type with a full batch ready; else a type with ready nodes of which no task runs; else any type with
-/// ready nodes. Of several, the one of the highest priority.
+/// BatchMaker's rule: a type with a full batch; else one with no running task; else any with ready nodes. Of several,
+/// the one of the highest priority.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm1;
 
@@ -136,14 +129,14 @@ impl SelectionRule for Algorithm1 {
 }
 
 impl<R: SelectionRule> Core<R> {
-    /// Algorithm 1, lines 4 to 10: the cell type that a worker runs next.
+    /// Algorithm 1, lines 4 to 10.
     pub fn choose(&mut self, worker: WorkerId) -> Option<Choice> {
         let Core { rule, requests, types, by_priority, .. } = self;
         rule.choose(by_priority.iter().map(|i| types[*i].view(requests, worker)))
     }
 
-    /// Algorithm 1, lines 12 to 23: submits up to `max_tasks` tasks of one type to a worker. Only the first may be smaller
-    /// than `min_batch`; later, more nodes may be ready.
+    /// Algorithm 1, lines 12 to 23. Only the first task may be smaller than `min_batch`; later, more nodes may be
+    /// ready.
     pub fn batch(&mut self, choice: Choice, worker: WorkerId, max_tasks: u32, dispatch: &mut Dispatch<'_>) {
         for _ in 0..max_tasks {
             let state = &self.types[choice.cell.index()];
@@ -156,7 +149,7 @@ impl<R: SelectionRule> Core<R> {
         }
     }
 
-    /// Lines 15 to 18 and 24 to 32: forms one task, submits it and updates the nodes that depend on it.
+    /// Algorithm 1, lines 15 to 18 and 24 to 32.
     fn submit(&mut self, choice: Choice, worker: WorkerId, ready: usize, dispatch: &mut Dispatch<'_>) {
         let Core { types, requests, chunk, .. } = self;
         let state = &mut types[choice.cell.index()];

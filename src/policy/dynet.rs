@@ -1,9 +1,8 @@
-//! DyNet's automatic batching (Neubig, Goldberg and Dyer, 2017): graphs of operators are built for a batch of requests,
-//! searched for operators that can run as one, and run.
+//! DyNet's automatic batching (Neubig, Goldberg and Dyer, 2017).
 //!
-//! The host builds the graph of a batch, a node for each operator, and then orders it. The device idles meanwhile, and
-//! the next graph is built after the results have been read. DyNet has two orders: `agenda` and
-//! [`by_depth`](super::operators::by_depth).
+//! The host builds the operator graph of a batch of requests and orders it, by `agenda` or
+//! [`by_depth`](super::operators::by_depth). The device idles meanwhile; the next graph is built after the results have
+//! been read.
 
 mod agenda;
 #[cfg(test)]
@@ -30,24 +29,23 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DyNet {
-    /// The most requests in a batch; a launch may have more operators.
+    /// Requests in a batch; a launch may have more operators.
     pub max_batch: u32,
     pub by: By,
-    /// The host's time to build the graph, for each operator. The default is that of ten trees at hidden size 256,
-    /// whose graph of 5,190 operators (by the lists here) took 1.8 ms. Both times are recalled from papers on later
-    /// systems; this project has measured neither.
+    /// The host's time to build the graph, for each operator. The default is 1.8 ms for ten trees (5,190 operators) at
+    /// hidden size 256, recalled from papers on later systems and not measured here.
     pub construct_ns: Nanos,
-    /// The host's time to order the graph, for each operator; for the same trees 1.2 ms.
+    /// The host's time to order the graph, for each operator; 1.2 ms for the same trees.
     pub merge_ns: Nanos,
 }
 
-/// The order of an evaluation's operators.
+/// The order of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// All ready operators of the signature with the lowest mean depth.
+    /// All ready ones of the signature with the lowest mean depth.
     Agenda,
-    /// All operators of one depth and signature.
+    /// All of one depth and signature.
     Depth,
 }
 
@@ -64,7 +62,7 @@ impl Settings for DyNet {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        // Whether operators are equal does not depend on the sizes, if these are the same everywhere.
+        // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         Ok(Box::new(DyNetPolicy {
             settings: self.clone(),
@@ -89,7 +87,6 @@ struct DyNetPolicy {
     settings: DyNet,
     queue: FirstCome<CellGraph>,
     classes: Classes<Signature>,
-    // Kept for their memory.
     batch: Batch,
     launches: Vec<Launch>,
     steps: Vec<Step>,

@@ -1,15 +1,13 @@
-//! TensorFlow Fold's dynamic batching in detail (Looks et al., ICLR'17): merged graphs in a loop over levels, built on
-//! the host.
+//! TensorFlow Fold's dynamic batching in detail (Looks et al., ICLR'17): merged graphs in a loop over levels.
 //!
-//! An input has level 0, and a cell one more than its deepest argument, so all leaves are at level 1. An iteration sees
-//! only the results of the previous one. A result that is needed later is therefore copied in every level between, and
-//! that of a root up to the last level. The loop is as deep as the deepest graph of the batch, and each iteration calls
-//! every cell type, and the copying, even without rows. Words that cells above level 1 read (the later steps of a
-//! chain) are not part of cell graphs; their copies are not counted.
+//! An input has level 0, a cell one more than its deepest argument. An iteration sees only the results of the previous
+//! one, so a result needed later is copied in every level between, and a root's up to the last level. Each iteration
+//! calls every cell type, and the copying, even without rows. Words read above level 1 (later steps of a chain) are not
+//! part of cell graphs; their copies are not counted.
 //!
-//! The host needs `construct_ns` for each node to find its level and write the schedule. While the worker runs a batch
-//! the host may build the next (BatchMaker, section 7.5): the share `overlap` of the work overlaps; during the rest the
-//! device idles. A batch takes the requests that wait when the host begins.
+//! The host needs `construct_ns` for each node. The share `overlap` of this overlaps with the previous batch
+//! (BatchMaker, section 7.5); during the rest the device idles. A batch takes the requests that wait when the host
+//! begins.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,14 +26,13 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fold {
-    /// The most requests in a batch; a level may have more cells.
+    /// Requests in a batch; a level may have more cells.
     pub max_batch: u32,
-    /// The host's time for each node. A simulated device pays it. In a real run it only decides when the host could
-    /// begin the next batch.
+    /// The host's time for each node. In a real run it only decides when the host could begin the next batch.
     pub construct_ns: Nanos,
-    /// The share of that time that may overlap with the previous batch. With 0 no batch is built ahead.
+    /// The share of that time that may overlap with the previous batch; 0: no batch is built ahead.
     pub overlap: f64,
-    /// Whether copies of results to the next level cost time.
+    /// Whether copies to the next level cost time.
     pub copies: bool,
 }
 
@@ -74,15 +71,13 @@ struct FoldPolicy {
     settings: Fold,
     queue: FirstCome<CellGraph>,
     batch: Batch,
-    /// The host's thread for each worker.
     hosts: Vec<Host>,
     wake: Option<Nanos>,
 }
 
-/// Builds the batches of one worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
-    /// When it finishes; while a batch waits, only the work that overlaps.
+    /// While a batch waits, only the work that overlaps.
     free: Nanos,
     waiting: Option<HostOverhead>,
 }
@@ -122,7 +117,7 @@ impl FoldPolicy {
         if idle {
             hosts[worker.index()].free = overlapped.saturating_add(host.during);
         } else {
-            // The rest of the work follows when the worker reaches the batch.
+            // The rest follows when the worker reaches the batch.
             hosts[worker.index()] = Host { free: overlapped, waiting: Some(host) };
         }
     }
@@ -176,12 +171,12 @@ impl Policy for FoldPolicy {
     }
 }
 
-/// The loop for the requests of a batch.
+/// A batch's loop.
 struct Batch {
     levels: Levels,
-    /// The copied results by depth, which is a level minus 1.
+    /// By depth (level minus 1).
     copied: Counts,
-    /// The depths of results that no node needs: they are copied to the end of the loop.
+    /// Depths of results that no node needs: they are copied to the end.
     roots: Vec<u32>,
     copies: Vec<Copies>,
 }
@@ -261,7 +256,7 @@ mod tests {
     /// Rows, times.
     type Handed = Vec<(u32, u32)>;
 
-    /// The steps, the copies and the empty calls of a batch of two cell types.
+    /// Steps, copies and empty calls, with two cell types.
     fn loop_of(graphs: &[CellGraph]) -> (Steps, Handed, u64) {
         let mut batch = Batch::new(2);
         graphs.iter().for_each(|graph| batch.add(graph));
@@ -278,7 +273,7 @@ mod tests {
 
     #[test]
     fn leaves_stand_together_and_shallow_arguments_are_handed_on() {
-        // ((a b) c): c is a leaf at level 1, is needed at level 3, and is copied at level 2.
+        // ((a b) c): c is copied at level 2.
         let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 3, 1), (INTERNAL, 1, 2)]);
         assert_eq!(copies, [(0, 1), (1, 1), (0, 1)]);
@@ -287,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_longer_way_is_a_copy_in_every_level() {
-        // (((a b) c) d): c is copied at one level, d at two.
+        // (((a b) c) d): c is copied once, d twice.
         let (steps, copies, empty) = loop_of(&[tree("5 5 6 7 6 7 0")]);
         assert_eq!(steps, [(LEAF, 4, 1), (INTERNAL, 1, 3)]);
         assert_eq!(copies, [(0, 1), (2, 1), (1, 1), (0, 1)]);
@@ -296,7 +291,7 @@ mod tests {
 
     #[test]
     fn roots_are_handed_on_to_the_last_level_of_the_deepest_tree() {
-        // A single leaf, (a b), and ((a b) c): the loop has three levels.
+        // A leaf, (a b) and ((a b) c): three levels.
         let (steps, copies, empty) = loop_of(&[tree("0"), tree("3 3 0"), tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 6, 1), (INTERNAL, 2, 1), (INTERNAL, 1, 1)]);
         // Level 2: the leaf's root and c. Level 3: the leaf's root and that of (a b).
@@ -316,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_result_that_several_need_is_handed_on_once() {
-        // Node 0 is needed by nodes 1, 2 and 3. Node 3 is the deepest, so node 0 is copied at levels 2 and 3.
+        // Node 3 is the deepest, so node 0 is copied at levels 2 and 3.
         let edges = [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)];
         let graph = Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
         let (_, copies, empty) = loop_of(&[CellGraph::Graph(Arc::new(graph))]);

@@ -1,9 +1,7 @@
-//! The ideal of graph batching: a graph built by hand for one shape, and batches of requests of that shape (BatchMaker,
-//! Figure 15).
+//! The ideal of graph batching: a graph built by hand for one shape, and batches of that shape (BatchMaker, Figure 15).
 //!
-//! The cells of the graph run one after another, each once for the whole batch: nothing is padded, merged or gathered,
-//! and cells of one request are never batched. The request that has waited longest decides the next shape; requests of
-//! that shape join it, and the others keep their places.
+//! Cells run one after another, each once for the whole batch: nothing is padded, merged or gathered. The request that
+//! has waited longest decides the next shape.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -24,7 +22,6 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ideal {
-    /// The most requests in a batch.
     pub max_batch: u32,
 }
 
@@ -59,20 +56,19 @@ impl Settings for Ideal {
 struct IdealPolicy {
     max_batch: usize,
     arrived: u64,
-    /// The line of each graph. Looked up, never iterated.
+    /// Each graph's line. Looked up, never iterated.
     forms: HashMap<Form, usize>,
     lines: Vec<Line>,
-    /// The lines with requests, by the arrival of their first.
+    /// Lines with requests, by their first arrival.
     heads: BTreeMap<u64, usize>,
     requests: Vec<RequestId>,
 }
 
-/// The waiting requests of one graph.
 struct Line {
-    /// The cells one after another; the batch is set for each task.
+    /// The batch is set for each task.
     steps: Vec<Step>,
     cells: u64,
-    /// With their places in the order of arrival.
+    /// With the order of arrival.
     waiting: VecDeque<(u64, RequestId)>,
 }
 
@@ -116,7 +112,7 @@ impl Policy for IdealPolicy {
     }
 }
 
-/// Equal graphs have the same cells and edges, node by node.
+/// Equality is node by node.
 struct Form(CellGraph);
 
 impl PartialEq for Form {

@@ -1,18 +1,15 @@
 //! Just-in-time dynamic batching (Zha et al., 2019): requests are computed lazily within a batching scope, through a
 //! look-up table.
 //!
-//! Each node of a request is put into a table by its depth and a key: its type, its settings, the number of its inputs
-//! and the result that it takes (section 4.2). At the end of the scope the slots of the table run by depth, each as one
-//! batch. Finer nodes find more to batch, and need more look-ups.
+//! An idle worker opens a scope for the waiting requests. Each node goes into the table by its depth and a key (section
+//! 4.2); the slots then run by depth, each as one batch. Finer nodes find more to batch, and need more look-ups.
 //!
-//! | granularity | a node is | nodes of one slot have |
-//! | --- | --- | --- |
-//! | graph | a request | the same shape |
-//! | cell | a cell | one cell type, depth and number of input cells |
-//! | operator | an operator of a cell | one depth, kind, weights, shape, layout and input result |
-//! | kernel | an operator; a product with a bias is two | the same |
-//!
-//! An idle worker opens a scope for the waiting requests.
+//! | granularity | nodes of one slot have |
+//! | --- | --- |
+//! | graph (request) | the same shape |
+//! | cell | one cell type, depth and number of input cells |
+//! | operator | one depth, kind, weights, shape, layout and input result |
+//! | kernel | the same; a product with a bias is two nodes |
 
 use serde::{Deserialize, Serialize};
 
@@ -37,23 +34,21 @@ use crate::workload::trace::Request;
 #[serde(deny_unknown_fields, default)]
 pub struct Jit {
     pub granularity: Granularity,
-    /// The most requests in a batching scope.
+    /// Requests in a scope.
     pub max_batch: u32,
-    /// The host's time for a look-up. The paper gives no value; the default is DyNet's time for the same kind of work
-    /// (`merge_ns`).
+    /// The host's time for a look-up. The paper gives none; the default is DyNet's `merge_ns`.
     pub analysis_ns: Nanos,
 }
 
-/// The nodes of the look-up table.
+/// The table's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
-    /// Requests.
     Graph,
     /// Cells: the paper's "subgraph".
     Cell,
     Operator,
-    /// Operators, with a product and its bias apart.
+    /// Operators; a bias is apart from its product.
     Kernel,
 }
 
@@ -73,7 +68,7 @@ impl Settings for Jit {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        // Whether operators are equal does not depend on the sizes, if these are the same everywhere.
+        // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let classes = match self.granularity {
             Granularity::Graph | Granularity::Cell => Classes::new(&whole_cells(setup.cells.len()), key),
@@ -101,7 +96,6 @@ impl Settings for Jit {
     }
 }
 
-/// Each cell as one operator, under the cell's own number.
 fn whole_cells(cells: usize) -> Vec<List> {
     (0..cells as u16)
         .map(|cell| List {
@@ -117,14 +111,14 @@ fn whole_cells(cells: usize) -> Vec<List> {
         .collect()
 }
 
-/// The key of a slot, without the depth. Operators of one name take the same result.
+/// A slot's key without the depth. Operators of one name take the same result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     kind: Kind,
     name: String,
     shape: [u32; 2],
     layout: u32,
-    /// The size of the input, if it has one; otherwise 0.
+    /// 0 if the cell takes none.
     input: u32,
 }
 
@@ -154,18 +148,16 @@ impl Policy for JitPolicy {
     }
 }
 
-/// A batching scope.
 struct Scope {
     settings: Jit,
     classes: Classes<Key>,
-    // Kept for their memory.
     batch: Batch,
     launches: Vec<Launch>,
     steps: Vec<Step>,
 }
 
 impl Scope {
-    /// One task for each shape, whose cells run one after another.
+    /// A task for each shape.
     fn submit_graphs(
         &mut self,
         taken: Taken<'_>,
@@ -198,7 +190,7 @@ impl Scope {
         }
     }
 
-    /// One task for all requests: the slots of the table.
+    /// One task for all requests.
     fn submit_table(
         &mut self,
         taken: Taken<'_>,
@@ -235,7 +227,7 @@ mod tests {
 
     const ALL: [Granularity; 4] = [Granularity::Graph, Granularity::Cell, Granularity::Operator, Granularity::Kernel];
 
-    /// The look-ups of a scope of these requests, and the steps of its table: names and batches.
+    /// The look-ups, and the steps by name and batch.
     fn table(granularity: Granularity, model: &str, shapes: &[&str]) -> (u64, Vec<(String, u32)>) {
         let model = Model::parse(model).unwrap();
         let catalogue = Catalogue::new(&model, &Sizes::square(8));
@@ -265,7 +257,7 @@ mod tests {
         let (nodes, steps) =
             table(Granularity::Cell, "childsum-tree-lstm", &["tree:3 3 0", "tree:2 3 0", "tree:4 3 4 0"]);
         assert_eq!(nodes, 10);
-        // Leaves; nodes over leaves with two children and with one; roots of level 3 with one child and with two.
+        // Leaves; nodes over leaves with two children and with one; roots with one child and with two.
         assert_eq!(named(&steps), [("leaf", 5), ("internal", 1), ("internal", 2), ("internal", 1), ("internal", 1)]);
     }
 
@@ -307,7 +299,7 @@ mod tests {
     #[test]
     fn it_keeps_the_laws() {
         for granularity in ALL {
-            // A scope of graphs queues a task for each shape on one worker, so another worker may idle.
+            // A scope queues a task for each shape on one worker, so another may idle.
             let work_conserving = granularity != Granularity::Graph;
             let promises = Guarantees { max_batch: 5, work_conserving, ..Guarantees::default() };
             check(&Jit { granularity, max_batch: 5, ..Jit::default() }, &promises);

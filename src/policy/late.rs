@@ -1,11 +1,10 @@
 //! Late Batching: cellular batching with ahead-of-time scheduling (AISys'17, section 3).
 //!
-//! A device executes blocks in the order in which they are pushed. So the driver knows what a block makes ready as soon
-//! as it is pushed, and forms the next one while it runs. In terms of BatchMaker's Algorithm 1, each decision gives one
-//! task to a worker that still runs. A block in the queue is closed: a request that arrives joins the next one.
+//! A device executes blocks in the order of pushing, so the driver forms the next block while one runs: each decision
+//! of Algorithm 1 gives one task to a worker that still runs. A queued block is closed; new requests join the next one.
 //!
-//! Workers with the fewest unfinished blocks are offered work first, so that none idles while another looks ahead. A
-//! chain stays in a worker's blocks, before waiting chains, while the worker has unfinished blocks of its cell type.
+//! Workers with the fewest unfinished blocks come first, so that none idles while another looks ahead. A chain stays in
+//! a worker's blocks while the worker has unfinished blocks of its cell type.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +20,11 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Late {
-    /// The largest block, for all cells or by cell.
+    /// The largest block.
     pub max_batch: PerCell<u32>,
-    /// The smallest block that is formed while another is unfinished, for all cells or by cell.
+    /// The smallest block formed while another is unfinished.
     pub min_batch: PerCell<u32>,
-    /// The most blocks in a device's queue, besides the one that runs.
+    /// Queued blocks of a device besides the running one.
     pub lookahead: u32,
 }
 

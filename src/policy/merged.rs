@@ -1,7 +1,5 @@
-//! Graph batching by merging: whole requests, their cells batched level by level (TensorFlow Fold's dynamic batching).
-//!
-//! The graphs of a batch become one: nodes of one depth and cell type run together. No request joins or leaves before the
-//! deepest graph is done.
+//! Graph batching by merging (TensorFlow Fold's dynamic batching): nodes of one depth and cell type run together. No
+//! request joins or leaves before the deepest graph is done.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +17,10 @@ use crate::workload::trace::Request;
 #[serde(deny_unknown_fields, default)]
 pub struct Merged {
     pub granularity: Granularity,
-    /// The most requests in a batch; a level may have more cells.
+    /// Requests in a batch; a level may have more cells.
     pub max_batch: u32,
 }
 
-/// The nodes that are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
@@ -74,7 +71,7 @@ impl Policy for MergedPolicy {
     }
 }
 
-/// The nodes of a batch by cell type and depth. Nodes without inputs have depth 0.
+/// Nodes by cell type and depth; nodes without inputs have depth 0.
 pub struct Levels {
     by_cell: Vec<Counts>,
     largest_input: Vec<u32>,
@@ -130,7 +127,7 @@ impl Levels {
         self.nodes
     }
 
-    /// The number of cells, weighted by input size as in [`Step::cells`].
+    /// Weighted by input size as in [`Step::cells`].
     pub fn useful(&self) -> u64 {
         self.useful
     }
@@ -139,7 +136,7 @@ impl Levels {
         self.by_cell.iter().map(Counts::depths).max().unwrap_or(0)
     }
 
-    /// The nodes of one depth and cell type, from depth 0 up; equal neighbours become one step.
+    /// From depth 0 up; equal neighbours become one step.
     pub fn steps(&mut self) -> &[Step] {
         self.steps.clear();
         let mut count = vec![0i64; self.by_cell.len()];
@@ -161,10 +158,9 @@ impl Levels {
     }
 }
 
-/// A count for each depth.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Differences between depths: a chain of any length is two entries.
+    /// A chain of any length is two entries.
     change: Vec<i64>,
 }
 
@@ -173,7 +169,6 @@ impl Counts {
         self.change.clear();
     }
 
-    /// Adds one at each of `length` depths from `depth` on.
     pub fn add(&mut self, depth: u32, length: u32) {
         let end = (depth + length) as usize;
         if self.change.len() <= end {
@@ -183,12 +178,12 @@ impl Counts {
         self.change[end] -= 1;
     }
 
-    /// The count of a depth minus that of the depth before.
+    /// The count minus that of the depth before.
     pub fn change(&self, depth: u32) -> i64 {
         self.change.get(depth as usize).copied().unwrap_or(0)
     }
 
-    /// One more than the last depth with a count.
+    /// One more than the last.
     fn depths(&self) -> u32 {
         (self.change.len() as u32).saturating_sub(1)
     }
@@ -206,7 +201,7 @@ mod tests {
         levels.add(&CellGraph::chains([run(1, 1), run(0, 2)]));
         levels.add(&CellGraph::chains([run(1, 3), run(0, 1)]));
         let steps: Vec<(u16, u32, u32)> = levels.steps().iter().map(|s| (s.cell.0, s.batch, s.times)).collect();
-        // Depth 0: both in run 1. Depths 1 and 2: one in each. Depth 3: the second request's last cell.
+        // Depth 0: both in run 1. Depths 1 and 2: one in each. Depth 3: one.
         assert_eq!(steps, [(1, 2, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1)]);
         assert_eq!((levels.nodes(), levels.useful(), levels.depths()), (7, 7, 4));
     }

@@ -1,7 +1,7 @@
-//! Batching policies, and the trait that they implement.
+//! Batching policies.
 //!
-//! A policy is told of arrivals and completions and submits batched tasks through [`Dispatch`]. It reads no clock, draws no
-//! unseeded random number and iterates no hash map: the same events give the same tasks on every backend.
+//! A policy is told of arrivals and completions and submits batched tasks through [`Dispatch`]. It reads no clock,
+//! draws no unseeded random number and iterates no hash map: the same events give the same tasks on every backend.
 
 pub mod admission;
 pub mod registry;
@@ -29,18 +29,17 @@ pub trait Policy {
     /// A request has arrived. Finish or reject it exactly once, now or later.
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes);
 
-    /// A task is done. Finish the requests that are complete: by default all requests of the task, which is right for
-    /// whole requests.
+    /// A task is done: finish complete requests. The default finishes all requests of the task.
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         completed.requests.iter().for_each(|request| outcomes.finish(*request));
     }
 
-    /// Submits tasks. Called once for each instant with events, after all of them. Offer idle workers work in the order
-    /// of their numbers.
+    /// Submits tasks. Called once for each instant, after all its events. Offer idle workers work in the order of their
+    /// numbers.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
 
-    /// The next instant at which [`Policy::schedule`] must be called even without events. Asked after each `schedule`;
-    /// an instant that is not in the future is ignored.
+    /// When [`Policy::schedule`] must be called even without events. Asked after each `schedule`; ignored if not in the
+    /// future.
     fn wake_at(&self) -> Option<Nanos> {
         None
     }
@@ -51,7 +50,6 @@ pub trait Policy {
     }
 }
 
-/// A task that is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Completed<'a> {
     pub task: TaskId,
@@ -59,11 +57,11 @@ pub struct Completed<'a> {
     pub stream: StreamId,
     pub start: Nanos,
     pub finish: Nanos,
-    /// The requests that the task was submitted with, in that order.
+    /// In the order of submission.
     pub requests: &'a [RequestId],
 }
 
-/// Collects the requests that leave.
+/// Requests that leave.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub(crate) finished: Vec<RequestId>,
@@ -71,12 +69,12 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// The request leaves after all of its nodes have completed.
+    /// All its nodes must have completed.
     pub fn finish(&mut self, request: RequestId) {
         self.finished.push(request);
     }
 
-    /// The request leaves without being served.
+    /// Leaves unserved.
     pub fn reject(&mut self, request: RequestId) {
         self.rejected.push(request);
     }

@@ -1,7 +1,7 @@
 //! Graph batching by padding: requests of similar length run as one batch from start to end (TensorFlow, MXNet).
 //!
-//! Requests wait in buckets by length. An idle worker takes a batch from the next bucket that is not empty, in turn,
-//! and runs it to the bucket's length or to that of its longest member (BatchMaker, section 7.1).
+//! An idle worker takes a batch from the next non-empty bucket, in turn, and runs it to the bucket's length or its
+//! longest member's (BatchMaker, section 7.1).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -22,23 +22,21 @@ use crate::workload::trace::Request;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Padded {
-    /// Bucket *i* takes lengths from `i · width + 1` to `(i + 1) · width`.
+    /// Bucket *i* takes lengths `i · width + 1` to `(i + 1) · width`.
     pub bucket_width: u32,
-    /// The most requests in a batch.
+    /// Requests in a batch.
     pub max_batch: u32,
     pub pad_to: PadTo,
-    /// How long the oldest request of a bucket may wait for a full batch.
+    /// How long a bucket's oldest request may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
 }
 
-/// The length to which a batch is padded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PadTo {
-    /// The longest length of the bucket, whose graph is built before the first request.
+    /// The bucket's longest, whose graph is built in advance.
     Bucket,
-    /// The longest member of the batch.
     Longest,
 }
 
@@ -75,17 +73,14 @@ impl Settings for Padded {
 
 struct PaddedPolicy {
     settings: Padded,
-    /// The length of a request is its input size, not its number of steps.
+    /// The length is the input size.
     sized: bool,
-    /// The longest request of the model.
     longest: u32,
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
-    /// The buckets that are not empty.
     occupied: BTreeSet<u32>,
-    /// The bucket at which the next search begins.
+    /// Where the next search begins.
     pointer: u32,
     now: Nanos,
-    /// Kept for its memory.
     batch: PaddedBatch,
 }
 
@@ -96,7 +91,7 @@ struct Waiting {
 }
 
 impl PaddedPolicy {
-    /// The next bucket that may send, from the pointer on and around.
+    /// From the pointer on and around.
     fn next_bucket(&self) -> Option<u32> {
         let after = self.occupied.range((Bound::Included(self.pointer), Bound::Unbounded));
         let before = self.occupied.range((Bound::Unbounded, Bound::Excluded(self.pointer)));
@@ -123,7 +118,7 @@ impl PaddedPolicy {
             self.occupied.remove(&bucket);
         }
         if self.settings.pad_to == PadTo::Bucket {
-            // The last bucket may reach beyond the largest number; no request is that long.
+            // The last bucket may reach beyond the largest number.
             let bound = (bucket + 1).saturating_mul(self.settings.bucket_width).min(self.longest);
             let steps = &mut self.batch.steps;
             if self.sized {

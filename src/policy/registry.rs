@@ -1,4 +1,4 @@
-//! The policies that a scenario can name, and how a `[[policy]]` table becomes one of them.
+//! The policies that a scenario can name.
 
 use std::any::type_name;
 use std::fmt;
@@ -18,11 +18,10 @@ use crate::workload::model::{CellType, Model};
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub model: &'a Model,
-    /// In the order of their ids.
+    /// By id.
     pub cells: &'a [CellType],
     pub workers: usize,
-    /// The costs of tasks without overheads. Always given in a simulated run; in a real run only if a table is named
-    /// and has the model's cells.
+    /// Costs without overheads; in a real run only if a table is named and has the model's cells.
     pub costs: Option<&'a Arc<dyn CostModel>>,
 }
 
@@ -46,10 +45,9 @@ impl Setup<'_> {
     }
 }
 
-/// How scenarios and the help name a kind of policy.
+/// Names of a kind in scenarios and the help.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyKind {
-    /// The value of the key `kind`.
     pub name: &'static str,
     /// An older name.
     pub alias: Option<&'static str>,
@@ -65,55 +63,47 @@ impl PolicyKind {
 
 /// The settings of one kind of policy: the keys of its `[[policy]]` table.
 ///
-/// Implement it for a struct with named fields (or none: `struct Unbatched {}`) that derives `Serialize` and `Deserialize`
-/// with `#[serde(deny_unknown_fields, default)]`. Every key then has a default, and the results show all values.
-/// The keys `kind`, `label`, `costs` and `overhead` belong to every policy and are not part of the struct.
-///
-/// All methods but `describe` and `build` may assume settings that `build` accepts.
+/// Implement it for a struct with named fields (or none: `struct Unbatched {}`) that derives `Serialize` and
+/// `Deserialize` with `#[serde(deny_unknown_fields, default)]`, so every key has a default. The keys `kind`, `label`,
+/// `costs` and `overhead` belong to every policy. All methods but `describe` and `build` may assume settings that
+/// `build` accepts.
 pub trait Settings: fmt::Debug + Send + Sync {
     fn describe(&self) -> PolicyKind;
 
-    /// Builds a fresh policy.
-    ///
-    /// # Errors
-    /// A setting that does not fit the run (padded batching refuses trees). A message that begins with a key and a colon is
-    /// shown with that key's line.
+    /// Builds a fresh policy, or refuses settings that do not fit the run. A message that begins with a key and a colon
+    /// is shown with that key's line.
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String>;
 
-    /// The largest batches that the policy makes, if known: a device can be prepared for them before the run.
+    /// The largest batches, if known, for which a device can prepare.
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         None
     }
 
-    /// The number of streams of each worker that it submits to. Tasks on several streams run side by side and share the
-    /// device.
+    /// Streams of each worker. Tasks on several streams run side by side and share the device.
     fn streams(&self, _: &Setup<'_>) -> u16 {
         1
     }
 
-    /// Whether the steps of its tasks are operators of cells, by their numbers in a
-    /// [`Catalogue`](crate::workload::operator::catalogue::Catalogue). Only simulated devices run them.
+    /// Whether steps are operators, numbered as in a [`Catalogue`](crate::workload::operator::catalogue::Catalogue).
+    /// Only simulated devices run them.
     fn runs_operators(&self) -> bool {
         false
     }
 
-    /// Whether its tasks run parts of requests ([`Members::Parts`](crate::task::Members::Parts)), whose steps a device may
-    /// run in one launch.
+    /// Whether tasks run [`Members::Parts`](crate::task::Members::Parts), whose steps a device may run in one launch.
     fn runs_parts(&self) -> bool {
         false
     }
 }
 
-/// The largest batches of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// Nodes of each cell type, in the order of their ids.
+    /// Nodes by cell type.
     Nodes(Vec<u32>),
     /// Whole requests.
     Requests(u32),
 }
 
-/// One parsed `[[policy]]` table.
 #[derive(Clone, Debug)]
 pub struct Configured {
     kind: &'static str,
@@ -122,12 +112,12 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// The kind as the scenario names it, which may be an alias.
+    /// As the scenario names it, maybe an alias.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
 
-    /// Every key with its effective value, in the order of the struct's fields.
+    /// Every key with its effective value, in the order of fields.
     pub fn values(&self) -> serde_json::Map<String, serde_json::Value> {
         self.values.clone()
     }
@@ -141,7 +131,7 @@ impl Deref for Configured {
     }
 }
 
-/// The kinds of policy that scenarios can name, in the order in which they were added.
+/// In the order of adding.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     entries: Vec<Entry>,
@@ -161,7 +151,7 @@ impl Registry {
         Registry::default()
     }
 
-    /// The policies that come with batchlab.
+    /// All of batchlab's policies.
     pub fn standard() -> Self {
         Registry::new()
             .with::<super::cellular::Cellular>()
@@ -177,7 +167,7 @@ impl Registry {
             .with::<super::dvabatch::Lazy>()
     }
 
-    /// Adds a kind of policy.
+    /// Adds a kind.
     ///
     /// # Panics
     /// On a name that is taken.
@@ -199,7 +189,6 @@ impl Registry {
         self
     }
 
-    /// The names of the kinds, without aliases.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.entries.iter().map(|entry| entry.kind.name)
     }
@@ -208,12 +197,12 @@ impl Registry {
         self.find(kind).map(|(_, entry)| entry.kind.about)
     }
 
-    /// The keys that only this kind has.
+    /// Without the keys of all policies.
     pub fn keys(&self, kind: &str) -> Option<&'static [&'static str]> {
         self.find(kind).map(|(_, entry)| entry.keys)
     }
 
-    /// Parses a `[[policy]]` table without the keys that all policies share. Errors have their span in the source.
+    /// Takes the table without the keys that all policies share.
     pub fn parse(&self, kind: &str, table: Spanned<DeTable<'_>>) -> Result<Configured, toml::de::Error> {
         let Some((kind, entry)) = self.find(kind) else {
             let known: Vec<&str> = self.kinds().collect();
@@ -223,7 +212,7 @@ impl Registry {
         Ok(Configured { kind, values, settings })
     }
 
-    /// The entry of a name or alias, and that name.
+    /// By name or alias; returns the name.
     fn find(&self, name: &str) -> Option<(&'static str, &Entry)> {
         self.entries.iter().find_map(|entry| {
             let names = [Some(entry.kind.name), entry.kind.alias];
@@ -232,7 +221,7 @@ impl Registry {
     }
 }
 
-/// The names of a struct's fields in its file format: the derived `Deserialize` passes them to any deserialiser first.
+/// The derived `Deserialize` passes them to any deserialiser first.
 fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
     struct Listener<'a>(&'a mut &'static [&'static str]);
 
@@ -306,7 +295,7 @@ mod tests {
         assert_eq!(registry.keys("toy"), Some(&["max_batch", "window"][..]));
         let error = registry.parse("toi", DeTable::parse("").unwrap()).unwrap_err();
         assert_eq!(error.message(), "unknown policy \"toi\"; known: toy");
-        // An alias selects the same settings, and results keep the name that the scenario used.
+        // Results keep the alias that the scenario used.
         assert_eq!(registry.parse("old-toy", DeTable::parse("").unwrap()).unwrap().kind(), "old-toy");
     }
 

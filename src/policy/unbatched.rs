@@ -1,4 +1,4 @@
-//! No batching: one request at a time, first come first served. The floor for every batching policy.
+//! No batching: one request at a time, first come first served.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::task::{Dispatch, Step, Task};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
-/// `kind = "unbatched"`, formerly `"immediate"`: it has no keys.
+/// `kind = "unbatched"`, formerly `"immediate"`; no keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Unbatched {}

@@ -1,4 +1,4 @@
-//! The values of policies' settings: checks of their ranges, one value for each cell type, times with a unit.
+//! Values of settings: ranges, one value for each cell type, times with a unit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::workload::model::CellType;
 
-/// Refuses a 0: `at_least_1([("max_batch", self.max_batch)])?`.
+/// `at_least_1([("max_batch", self.max_batch)])?`.
 pub fn at_least_1<const N: usize>(keys: [(&str, u32); N]) -> Result<(), String> {
     match keys.iter().find(|(_, value)| *value == 0) {
         None => Ok(()),
@@ -17,22 +17,21 @@ pub fn at_least_1<const N: usize>(keys: [(&str, u32); N]) -> Result<(), String> 
     }
 }
 
-/// Refuses a share that is not between 0 and 1.
+/// Refuses values outside 0 to 1.
 pub fn share(key: &str, value: f64) -> Result<(), String> {
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} must be between 0 and 1")) }
 }
 
-/// One value for all cell types (`512`), or a table by cell (`{ encoder = 512, decoder = 256 }`).
+/// `512`, or by cell `{ encoder = 512, decoder = 256 }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PerCell<T> {
     All(T),
-    /// By the name of the cell type.
+    /// By cell name.
     Each(BTreeMap<String, T>),
 }
 
 impl PerCell<u32> {
-    /// The value of each cell type, in the order of `cells`, at most the device's largest batch for it. `key` names the
-    /// setting in messages.
+    /// In the order of `cells`, at most the device's largest batch; `key` is for messages.
     pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
         let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
         let checked = |place: &str, value: u32| match value {
@@ -73,7 +72,7 @@ impl<T: Serialize> Serialize for PerCell<T> {
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for PerCell<T> {
-    // Not derived: an untagged enum would only say that no variant matched, and not where.
+    // An untagged enum would only say that no variant matched.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(PerCellVisitor(PhantomData))
     }
@@ -109,7 +108,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for PerCellVisitor<T> {
     }
 }
 
-/// Times with a unit in a policy's settings: `#[serde(with = "time_with_unit")] window: Nanos` reads `"2ms"`.
+/// `#[serde(with = "time_with_unit")] window: Nanos` reads `"2ms"`.
 pub mod time_with_unit {
     use std::fmt;
 
@@ -118,7 +117,7 @@ pub mod time_with_unit {
 
     use crate::units::Nanos;
 
-    /// Writes the time in its largest unit.
+    /// In the largest unit.
     pub fn serialize<S: Serializer>(time: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(time)
     }

@@ -1,4 +1,4 @@
-//! For policies that batch whole requests: a queue in the order of arrival, a padded batch, and the steps of a single request.
+//! Parts of policies that batch whole requests.
 
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
@@ -7,21 +7,19 @@ use crate::task::{Dispatch, Reason, Step, Task};
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-/// Waiting requests in the order of arrival, each with what the policy keeps of it.
+/// Waiting requests in the order of arrival.
 pub struct FirstCome<K> {
     max_batch: usize,
     requests: VecDeque<RequestId>,
     kept: VecDeque<K>,
-    /// The last batch, kept for its memory.
     taken: Vec<RequestId>,
 }
 
-/// A batch from a [`FirstCome`] queue.
 #[derive(Clone, Copy)]
 pub struct Taken<'a> {
     pub worker: WorkerId,
     pub requests: &'a [RequestId],
-    /// How many requests still wait.
+    /// Requests that still wait.
     pub left: usize,
     /// The most that could have been taken.
     pub max_batch: usize,
@@ -50,7 +48,7 @@ impl<K> FirstCome<K> {
         (taken, self.kept.drain(..size))
     }
 
-    /// Calls `submit` with a batch for each idle worker, while requests wait.
+    /// Calls `submit` with a batch for each idle worker.
     pub fn schedule(
         &mut self,
         dispatch: &mut Dispatch<'_>,
@@ -82,7 +80,6 @@ impl Taken<'_> {
         }
     }
 
-    /// The size of a batch that is evaluated as one graph.
     pub fn size_of_evaluation(&self) -> String {
         let (waiting, max_batch) = (self.waiting(), self.max_batch);
         match self.left {
@@ -92,12 +89,11 @@ impl Taken<'_> {
     }
 }
 
-/// A batch of chains in which every member takes as many steps as the longest. It counts the cells that are not
-/// padding.
+/// Chains padded to the longest member's steps.
 #[derive(Debug, Default)]
 pub struct PaddedBatch {
     pub requests: Vec<RequestId>,
-    /// With the largest `times` and `input` of any member.
+    /// With any member's largest `times` and `input`.
     pub steps: Vec<Step>,
     useful_cells: u64,
 }
@@ -135,7 +131,7 @@ impl PaddedBatch {
     }
 }
 
-/// The steps of a single request, from the lowest depth up. Neighbours of one cell type are one step.
+/// From the lowest depth up; neighbours of one cell type are one step.
 pub fn one_by_one(graph: &CellGraph) -> Vec<Step> {
     match graph {
         CellGraph::Chains(runs) => {
@@ -166,11 +162,11 @@ mod tests {
 
     #[test]
     fn cells_run_after_their_inputs() {
-        // Node 0 needs 1, which needs 2; node 3 needs nothing; node 4 needs 0 and 3.
+        // Node 0 needs 1, 1 needs 2; 4 needs 0 and 3.
         let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
         let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap()));
         let steps: Vec<(u16, u32)> = one_by_one(&graph).iter().map(|step| (step.cell.0, step.times)).collect();
-        // Depth 0: nodes 2 and 3; depth 1: node 1; depths 2 and 3: nodes 0 and 4.
+        // Depth 0: nodes 2 and 3; 1: node 1; 2: node 0; 3: node 4.
         assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
     }
 }

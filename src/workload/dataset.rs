@@ -81,10 +81,6 @@ impl Dataset {
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
     /// - `generator:graphs`, the graphs in a graph model's file, by their weights;
     /// - `generator:NAME`, one of [`generators::NAMES`].
-    ///
-    /// # Errors
-    /// A file that is missing, broken (with line and value) or for another model; an unknown generator; a size out of
-    /// range.
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
         let family = Family::of(model);
         let shapes = if let Some(size) = spec.strip_prefix("constant:") {

@@ -38,7 +38,6 @@ pub enum Kind {
     Seq2seq,
     /// One pass over an input of this many tokens
     Tokens,
-    /// A tree
     Tree,
 }
 
@@ -120,9 +119,6 @@ impl Format {
 
     /// Reads a file of this format. Without a `kind`, two lengths make seq2seq shapes, one makes a chain, a parse makes
     /// a tree.
-    ///
-    /// # Errors
-    /// A missing column, a broken row (with its line and value), a kind that the format can't give, or no requests.
     pub fn read(self, input: impl Read, kind: Option<Kind>) -> Result<Imported> {
         let imported = match (self, self.columns()) {
             (_, Some(columns)) => read_timed(input, &columns, kind)?,

@@ -65,9 +65,6 @@ const MAX_ARITY: u8 = 99;
 
 impl Model {
     /// The model of this name. `find` locates the file of a model that is described by one.
-    ///
-    /// # Errors
-    /// Lists the known names, or names the place of the mistake in the file.
     pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
         if let Some(file) = name.strip_prefix(GRAPH) {
             return Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?)));

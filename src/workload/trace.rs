@@ -33,9 +33,6 @@ impl Trace {
 
     /// Reads a trace file: `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Equal trees become one, so
     /// that their cell graph is shared.
-    ///
-    /// # Errors
-    /// A wrong header, a broken row (with its line, value and what is allowed), or no rows.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(file).within(path.display())
@@ -88,9 +85,6 @@ impl Trace {
     }
 
     /// The same requests with every arrival time multiplied: above 1 lowers the load.
-    ///
-    /// # Errors
-    /// A factor that is not above 0, or that moves the last arrival past the end of the clock.
     pub fn scaled(&self, factor: f64) -> Result<Trace> {
         if !(factor > 0.0 && factor.is_finite()) {
             return Err(Error::input(format!("{factor} is not a time scale; it is a number above 0")));
@@ -165,7 +159,6 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Unfolds each shape.
     pub fn unfold(shapes: Arc<[Shape]>, model: &Model) -> Result<Requests, String> {
         let mut unfolder = Unfolder::new(model);
         let graphs = shapes

@@ -39,9 +39,7 @@ pub struct Constants {
     pub second_synchronisation: u32,
     /// FPS: multiply-adds in the time of a shuffle.
     pub shuffle: u32,
-    /// S1 and S2.
     pub products: Products,
-    /// S3.
     pub reductions: Reductions,
     /// How costs become time; `None` if not measured.
     pub time: Option<Times>,

@@ -78,9 +78,6 @@ const MAX_TILE: u64 = 1 << 16;
 
 impl Roofline {
     /// Reads a device file.
-    ///
-    /// # Errors
-    /// Names the file, the line and the key; or a precision that the device lacks.
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Roofline::parse(&text, &path.display().to_string(), precision)

@@ -59,9 +59,6 @@ impl CostTable {
     }
 
     /// Reads a table from its text; `name` stands for the file in messages. Lines that begin with `#` are comments.
-    ///
-    /// # Errors
-    /// Names the line, the value and what is allowed.
     pub fn parse(text: &str, name: &str) -> Result<CostTable> {
         let mut lines = (1..)
             .zip(text.trim_start_matches('\u{feff}').lines())

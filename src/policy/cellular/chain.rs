@@ -1,11 +1,8 @@
 //! The queue of a cell type whose subgraphs are chains: a timing wheel.
 //!
-//! A chain always has one ready node, the one after its last submitted node. A task takes one node of each of the first
-//! chains in the queue, so a chain is in every task from its first on until it ends, and only its last task matters. A
-//! worker holds its chains as a [`RunSet`], sorted by that task. A task then costs the chains that join and leave, not
-//! those that stay: the cost of a chain does not grow with its length.
-//!
-//! With a `chunk` above 1 a task runs that many steps of each chain; only the last task of a chain may run fewer.
+//! A chain always has one ready node and is in every task from its first on until it ends, so only its last task
+//! matters. A worker holds its chains as a [`RunSet`], sorted by that task. So a task costs the chains that join and
+//! leave, not those that stay.
 
 use std::collections::VecDeque;
 
@@ -15,34 +12,30 @@ use crate::policy::{Completed, Outcomes};
 use crate::task::Part;
 use crate::units::{NodeId, RequestId, WorkerId};
 
-/// A chain that waits.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
-    /// Its place in the order of release, over all queues.
+    /// Place in the order of release, over all queues.
     released: u64,
     key: RequestKey,
     last: NodeId,
-    /// The tasks that will hold it.
+    /// Tasks that will hold it.
     left: u32,
     /// The request, until a node of the chain has been submitted.
     begins: Option<RequestId>,
 }
 
-/// A chain in a [`RunSet`].
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
-    /// Its last task in the set.
+    /// The last task that holds it.
     end: u64,
     released: u64,
     pub key: RequestKey,
-    /// Its last node.
     pub last: NodeId,
 }
 
 /// The chains that a worker runs together.
 #[derive(Debug)]
 struct RunSet {
-    /// Tasks taken so far.
     step: u64,
     /// Tasks taken and not done.
     unfinished: u32,
@@ -54,7 +47,7 @@ struct RunSet {
     newest: u64,
 }
 
-/// More than the steps of most sentences; small enough for the nearest cache.
+/// More than most sentences have steps; fits the nearest cache.
 const SLOTS: usize = 128;
 
 impl Default for RunSet {
@@ -86,7 +79,6 @@ impl RunSet {
         self.members.add(chain.released, 1);
     }
 
-    /// Takes the next task, and appends the chains that end with it.
     fn advance(&mut self, ended: &mut Vec<Running>) {
         self.step += 1;
         self.unfinished += 1;
@@ -101,7 +93,7 @@ impl RunSet {
         });
     }
 
-    /// Turns the set into waiting chains, in no order.
+    /// In no order.
     fn dissolve(&mut self, waiting: &mut Vec<Chain>) {
         let step = self.step;
         for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
@@ -115,24 +107,21 @@ impl RunSet {
         self.wheel.iter().filter_map(|slot| slot.first()).min_by_key(|running| running.released)
     }
 
-    /// In no order, each with the number of tasks that will hold it.
+    /// In no order, each with the tasks left.
     fn iter(&self) -> impl Iterator<Item = (&Running, u32)> {
         self.wheel.iter().flatten().map(|running| (running, (running.end - self.step) as u32))
     }
 }
 
-/// See the [module](self).
 #[derive(Debug)]
 pub struct ChainQueue {
-    /// The steps of a chain that a task runs.
     chunk: u32,
     sized: bool,
-    /// In the order of release, and after the chains of all free sets, unless two sets are free; [`ChainQueue::begin`]
-    /// restores that.
+    /// In the order of release, after the chains of a single free set; [`ChainQueue::begin`] restores that.
     waiting: VecDeque<Chain>,
-    /// Sets without unfinished tasks: their chains are not pinned.
+    /// Without unfinished tasks: their chains are not pinned.
     free: Vec<RunSet>,
-    /// The set of each worker that has unfinished tasks of this type.
+    /// By worker, if it has unfinished tasks of this type.
     held: Vec<Option<RunSet>>,
     spare: Vec<RunSet>,
     unpinned: usize,
@@ -154,7 +143,7 @@ impl ChainQueue {
         }
     }
 
-    /// A set for a worker without unfinished tasks: all chains that have run and are not pinned.
+    /// All chains that have run and are not pinned.
     fn begin(&mut self) -> RunSet {
         let in_order =
             self.free.len() == 1 && self.waiting.front().is_none_or(|chain| chain.released > self.free[0].newest);
@@ -167,8 +156,7 @@ impl ChainQueue {
         set
     }
 
-    /// Turns the free sets into waiting chains, each at its place. Needed if several are free: the order of release
-    /// runs through all of them.
+    /// Needed if several sets are free: the order of release runs through all of them.
     fn return_to_line(&mut self) {
         let back = &mut self.returning;
         for mut set in self.free.drain(..) {
@@ -189,7 +177,7 @@ impl ChainQueue {
         self.held[worker.index()].as_ref().expect("`take` gave the worker a set")
     }
 
-    /// The steps of a chain in the next of the `left` tasks that will hold it.
+    /// The steps in the next of `left` tasks.
     fn part(&self, chain: &Running, left: u32, state: &RequestState) -> Part {
         let (length, end) = (state.run().0, chain.last.0 + 1);
         let from = end - length + (length.div_ceil(self.chunk) - left) * self.chunk;
@@ -220,7 +208,7 @@ impl ReadyQueue for ChainQueue {
         running.map(|running| (running.released, running.key)).chain(waiting).min().map(|(_, key)| key)
     }
 
-    /// The chains of the worker's set, and those after them that wait.
+    /// First the worker's set, then waiting chains.
     fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet {
         let mut set = match self.held[worker.index()].take() {
             None => self.begin(),

@@ -1,4 +1,4 @@
-//! The state of Algorithm 1, and how arrivals and completions change it.
+//! The state of Algorithm 1.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -13,25 +13,22 @@ use crate::units::{CellId, WorkerId};
 use crate::workload::model::CellType;
 use crate::workload::trace::Request;
 
-/// The core of policies that batch cell by cell. The policy decides when a worker is offered tasks, and how many.
+/// Under all policies that batch cell by cell; they decide when a worker is offered tasks, and how many.
 pub struct Core<R> {
     pub(super) rule: R,
     pub(super) requests: Requests,
     pub(super) types: Vec<TypeState>,
     /// By descending priority, then by name.
     pub(super) by_priority: Vec<usize>,
-    /// The steps of each chain that a task runs.
     pub(super) chunk: u32,
-    /// Of each worker's last task: if they change, the next task gathers.
+    /// By worker, of its last task: if they change, the next task gathers.
     pub(super) last_members: Vec<Option<MemberSet>>,
-    /// Unfinished tasks from number `first_running` on.
+    /// Unfinished tasks from `first_running` on.
     pub(super) running: VecDeque<Option<Batch>>,
     first_running: u64,
-    /// Kept for their memory.
     pub(super) spare: Vec<Batch>,
 }
 
-/// One cell type: its limits and its queue.
 pub(super) struct TypeState {
     pub cell: CellId,
     pub name: String,
@@ -43,7 +40,7 @@ pub(super) struct TypeState {
 }
 
 impl<R> Core<R> {
-    /// An error begins with the key that does not fit the model's cells.
+    /// An error begins with the key.
     pub fn new(
         rule: R,
         max_batch: &PerCell<u32>,
@@ -103,7 +100,6 @@ impl<R> Core<R> {
         self.spare.push(batch);
     }
 
-    /// Queues the subgraphs that have become free to run.
     fn release(&mut self) {
         let types = &mut self.types;
         self.requests.release(|cell, subgraph| types[cell.index()].queue.push(subgraph));

@@ -1,8 +1,7 @@
-//! The queue of a cell type whose subgraphs are general graphs: trees, layers, diamonds.
+//! The queue of a cell type whose subgraphs are general graphs: a linked list in the order of release.
 //!
-//! Subgraphs are in a linked list in the order of release. A task takes ready nodes from the front; a subgraph leaves
-//! the list after its last node was submitted. A task costs its nodes and the subgraphs that it passes over because
-//! they are pinned elsewhere.
+//! A task takes ready nodes from the front. It costs its nodes and the subgraphs that it passes over because they are
+//! pinned elsewhere.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -17,44 +16,40 @@ use crate::workload::cell_graph::Graph;
 
 const NONE: u32 = u32::MAX;
 
-/// A subgraph in the queue, or with unfinished tasks.
 #[derive(Debug)]
 struct Entry {
     released: u64,
     key: RequestKey,
     graph: Arc<Graph>,
-    /// In the order in which they became ready.
+    /// In the order of becoming ready.
     ready: VecDeque<u32>,
-    /// Nodes that have not been submitted.
+    /// Not yet submitted.
     left: u32,
     /// Unfinished tasks that hold one of its nodes.
     running: u32,
     pinned: Option<WorkerId>,
-    /// The request, until a node has been submitted.
+    /// Until a node has been submitted.
     begins: Option<RequestId>,
     previous: u32,
     next: u32,
 }
 
-/// The nodes of one subgraph in one task.
 #[derive(Clone, Debug)]
 pub struct Share {
     entry: u32,
     key: RequestKey,
-    /// Their places in [`Batch::nodes`].
     nodes: Range<usize>,
 }
 
-/// See the [module](self).
 #[derive(Debug)]
 pub struct GraphQueue {
     entries: Vec<Entry>,
     vacant: Vec<u32>,
     first: u32,
     last: u32,
-    /// Ready nodes of subgraphs that are not pinned.
+    /// Ready nodes that any worker may take.
     unpinned: usize,
-    /// Ready nodes of subgraphs that are pinned to each worker.
+    /// Ready nodes by the worker to which they are pinned.
     pinned: Vec<usize>,
 }
 
@@ -82,7 +77,7 @@ impl GraphQueue {
         }
     }
 
-    /// Makes the nodes ready that need only submitted nodes of their subgraph. `missing` counts the others, by node.
+    /// `missing` counts unsubmitted inputs by node.
     fn make_ready(&mut self, worker: WorkerId, share: &Share, nodes: &[u32], missing: &mut [u32]) {
         let entry = &mut self.entries[share.entry as usize];
         let before = entry.ready.len();

@@ -1,4 +1,4 @@
-//! The queues of ready nodes, one for each cell type, behind one trait.
+//! The queues of ready nodes, one for each cell type.
 
 use super::chain::ChainQueue;
 use super::chain::Running;
@@ -9,42 +9,42 @@ use crate::task::Part;
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::model::CellType;
 
-/// The subgraphs of one cell type that have nodes to submit, in the order of release. While a subgraph has unfinished
-/// tasks on a worker it is *pinned* to it.
+/// The subgraphs of one cell type with nodes to submit, in the order of release. A subgraph with unfinished tasks on a
+/// worker is *pinned* to it.
 pub trait ReadyQueue {
     fn push(&mut self, released: &Released<'_>);
 
-    /// How many nodes the worker could take.
+    /// Nodes that the worker could take.
     fn ready(&self, worker: WorkerId) -> usize;
 
-    /// The request whose node the worker would take first.
+    /// Whose node the worker would take first.
     fn head(&self, worker: WorkerId) -> Option<RequestKey>;
 
-    /// Takes the nodes of the worker's next task from the front.
+    /// Takes the nodes of the next task from the front.
     fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet;
 
-    /// The work of that task.
+    /// The work of the taken task.
     fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent;
 
-    /// Visits its members in the order of release.
+    /// Visits the task's members in the order of release.
     fn members(&self, worker: WorkerId, batch: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part));
 
-    /// It has been submitted: makes the nodes ready that depend only on submitted ones.
+    /// Makes the nodes ready that depend only on submitted ones.
     fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests);
 
-    /// A task is done. Subgraphs without unfinished tasks are no longer pinned.
+    /// Unpins subgraphs without unfinished tasks.
     fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes);
 }
 
-/// The nodes of a submitted task.
+/// The nodes of a task.
 #[derive(Default)]
 pub struct Batch {
     pub cell: CellId,
-    /// The requests that may begin with this task.
+    /// Requests that may begin with it.
     pub begins: Vec<RequestId>,
-    /// The chains that end with this task.
+    /// Chains that end with it.
     pub ended: Vec<Running>,
-    /// The nodes of graphs, and their subgraphs.
+    /// Nodes of graphs.
     pub nodes: Vec<u32>,
     pub shares: Vec<Share>,
 }
@@ -59,17 +59,15 @@ impl Batch {
     }
 }
 
-/// The work of a task.
 pub struct Extent {
-    /// Of the chain with the most steps left.
+    /// Of the longest chain.
     pub steps: u32,
-    /// The input size to which the batch is padded.
+    /// The padded input size.
     pub input: u32,
-    /// Cells that are not padding.
     pub useful_cells: u64,
 }
 
-/// An enum, not a box: the inner loop calls it about ten times for each task.
+/// Not a box: the inner loop calls it about ten times a task.
 pub enum Queue {
     Chains(ChainQueue),
     Graphs(GraphQueue),
@@ -129,13 +127,12 @@ impl ReadyQueue for Queue {
     }
 }
 
-/// A fingerprint of a task's members: a list of (subgraph, number of nodes) in the order of release. A sum of
-/// well-mixed values: two different sets collide once in 2^64.
+/// A fingerprint of (subgraph, nodes) pairs. A sum of well-mixed values: different sets collide once in 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u64);
 
 impl MemberSet {
-    /// Adds nodes of a subgraph, named by its place in the order of release.
+    /// `released` names the subgraph.
     pub fn add(&mut self, released: u64, nodes: u32) {
         self.0 = self.0.wrapping_add(mix(released, nodes));
     }
@@ -145,12 +142,12 @@ impl MemberSet {
     }
 }
 
-/// The number goes into the upper bits, which are zero in the first 2^40 places.
+/// The upper bits are zero in the first 2^40 places.
 fn mix(released: u64, nodes: u32) -> u64 {
     split_mix(released ^ u64::from(nodes).rotate_right(24))
 }
 
-/// The finaliser of SplitMix64, a bijection in which each bit affects all others.
+/// SplitMix64's finaliser, a bijection in which each bit affects all others.
 fn split_mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

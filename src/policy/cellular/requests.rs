@@ -1,4 +1,4 @@
-//! The requests in the system: how much of each is left, and which subgraphs become free to run.
+//! The requests in the system, and which of their subgraphs are free to run.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId};
 use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::trace::Request;
 
-/// The place of a request in [`Requests`].
 pub type RequestKey = u32;
 
 pub struct RequestState {
@@ -21,7 +20,7 @@ pub struct RequestState {
 }
 
 enum Rest {
-    /// The runs that are left, the present one first, and the number of nodes before it.
+    /// The present run first; `before` counts the nodes before it.
     Runs {
         left: SmallVec<[Run; 2]>,
         before: u32,
@@ -31,31 +30,28 @@ enum Rest {
 
 struct GraphState {
     graph: Arc<Graph>,
-    /// By node, the inputs within its subgraph that have not been submitted.
+    /// By node, unsubmitted inputs within its subgraph.
     inner_missing: Vec<u32>,
-    /// By subgraph, the inputs from other subgraphs that have not completed.
+    /// By subgraph, incomplete inputs from others.
     outer_missing: Vec<u32>,
-    /// Nodes that have not completed.
+    /// Incomplete nodes.
     nodes_left: u32,
-    /// The last completed task of this request, and the position of its first node in it.
+    /// The last completed task, and the request's first position in it.
     seen: (TaskId, usize),
 }
 
-/// A subgraph that is free to run.
 pub struct Released<'a> {
-    /// Its place in the order of release, over all queues.
+    /// Place in the order of release, over all queues.
     pub order: u64,
     pub key: RequestKey,
-    /// Its number within the request.
     pub subgraph: u32,
     pub state: &'a RequestState,
 }
 
 pub struct Requests {
     states: Vec<RequestState>,
-    /// Places of requests that have left.
     vacant: Vec<RequestKey>,
-    /// To release: the position of the request in the completed task, the subgraph, the request.
+    /// The position in the completed task, the subgraph, the request.
     released: Vec<(usize, u32, RequestKey)>,
     next_release: u64,
 }
@@ -81,7 +77,7 @@ impl IndexMut<RequestKey> for Requests {
 }
 
 impl RequestState {
-    /// The length and input size of the present run; a chain in a graph is a single node.
+    /// Length and input size of the present run.
     pub fn run(&self) -> (u32, u32) {
         match &self.rest {
             Rest::Runs { left, .. } => (left[0].length, left[0].input),
@@ -89,7 +85,7 @@ impl RequestState {
         }
     }
 
-    /// The last node of a subgraph that is a chain.
+    /// Of a subgraph that is a chain.
     pub fn last_node(&self, subgraph: u32) -> NodeId {
         match &self.rest {
             Rest::Runs { left, before } => NodeId(before + left[0].length - 1),
@@ -97,13 +93,11 @@ impl RequestState {
         }
     }
 
-    /// The graph of a request that is not a chain.
     pub fn graph(&self) -> &Arc<Graph> {
         let Rest::Graph(state) = &self.rest else { unreachable!("chains have a queue of their own") };
         &state.graph
     }
 
-    /// By node, the inputs within its subgraph that have not been submitted.
     pub fn inner_missing(&mut self) -> &mut [u32] {
         let Rest::Graph(state) = &mut self.rest else { unreachable!("chains have a queue of their own") };
         &mut state.inner_missing
@@ -118,7 +112,7 @@ impl RequestState {
 }
 
 impl Requests {
-    /// A request arrives; its subgraphs without inputs are free to run.
+    /// Frees the subgraphs without inputs.
     pub fn arrive(&mut self, request: &Request<'_>) {
         let reused = self.vacant.pop();
         let key = reused.unwrap_or(self.states.len() as RequestKey);
@@ -128,7 +122,7 @@ impl Requests {
                 Rest::Runs { left: SmallVec::from_slice(runs), before: 0 }
             }
             CellGraph::Graph(graph) => {
-                // Reuses the counters of the request that had this place.
+                // Reuse the counters of this place's last request.
                 let (mut inner_missing, mut outer_missing) = match reused.map(|key| &mut self.states[key as usize].rest)
                 {
                     Some(Rest::Graph(old)) => {
@@ -158,7 +152,6 @@ impl Requests {
         }
     }
 
-    /// A node of a graph has completed.
     pub fn node_done(&mut self, key: RequestKey, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
         let state = &mut self.states[key as usize];
         let Rest::Graph(rest) = &mut state.rest else { unreachable!("chains end as a whole") };
@@ -182,7 +175,7 @@ impl Requests {
         }
     }
 
-    /// A chain has ended: its request goes on with its next run, or leaves.
+    /// The request goes on with its next run, or leaves.
     pub fn chain_done(&mut self, chain: &Running, task: TaskId, position: usize, outcomes: &mut Outcomes) {
         let state = &mut self.states[chain.key as usize];
         match &mut state.rest {
@@ -199,8 +192,7 @@ impl Requests {
         }
     }
 
-    /// Passes on the subgraphs that are free to run, in the order of the requests' positions in the completed task,
-    /// then by their number.
+    /// In the order of positions in the completed task, then by number.
     pub fn release(&mut self, mut queue: impl FnMut(CellId, &Released<'_>)) {
         self.released.sort_unstable();
         for (_, subgraph, key) in self.released.drain(..) {

@@ -5,10 +5,9 @@ use super::requests::Requests;
 use crate::task::Reason;
 use crate::units::{CellId, Nanos, WorkerId};
 
-/// Chooses the cell type that a worker runs next (Algorithm 1, lines 4 to 10). It is called in the inner loop and
-/// should not allocate.
+/// Chooses a worker's next cell type (Algorithm 1, lines 4 to 10). Called in the inner loop: it should not allocate.
 pub trait SelectionRule {
-    /// `cells` are all cell types, by descending priority and then by name. `None` leaves the worker without a task.
+    /// `cells` come by descending priority, then by name. `None` leaves the worker idle.
     fn choose<'a>(&mut self, cells: impl Iterator<Item = CellView<'a>>) -> Option<Choice>;
 }
 
@@ -17,18 +16,17 @@ pub trait SelectionRule {
 pub struct CellView<'a> {
     pub cell: CellId,
     pub name: &'a str,
-    /// The nodes that the worker could run now, which excludes subgraphs pinned to other workers.
+    /// Nodes that the worker could run now.
     pub ready: usize,
-    /// The unfinished tasks of this type, on all workers.
+    /// On all workers.
     pub running_tasks: u32,
-    /// Higher runs first: types later in the graph (BatchMaker, section 4.3).
+    /// Higher runs first: later types (BatchMaker, section 4.3).
     pub priority: i32,
-    /// The largest batch.
     pub max_batch: usize,
     pub(super) head: Head<'a>,
 }
 
-/// Finds the head of the queue on demand.
+/// Found on demand.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
     pub queue: &'a Queue,
@@ -37,20 +35,18 @@ pub(super) struct Head<'a> {
 }
 
 impl CellView<'_> {
-    /// The arrival of the request at the queue's head, whose node the worker would take first. `None` if no node is
-    /// ready.
+    /// The arrival of the first request whose node the worker would take.
     pub fn head_arrival(&self) -> Option<Nanos> {
         let Head { queue, requests, worker } = self.head;
         queue.head(worker).map(|key| requests[key].arrival)
     }
 
-    /// Chooses this type. `because` completes "CELL: …" in `batchlab explain`.
+    /// `because` completes "CELL: …" in `batchlab explain`.
     pub fn chosen(&self, because: &'static str) -> Choice {
         Choice { cell: self.cell, because }
     }
 }
 
-/// A cell type that a worker is to run, and why.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     pub cell: CellId,

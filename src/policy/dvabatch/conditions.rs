@@ -1,4 +1,4 @@
-//! The user's conditions (DVABatch, Figure 12): which requests enter, and how a batch goes on after a stage.
+//! The user's conditions (DVABatch, Figure 12).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,44 +8,42 @@ use crate::units::Nanos;
 
 /// Conditions for the operations new, stretch and split.
 pub trait Conditions {
-    /// The line in which a query waits; queries of one line can share a batch.
+    /// Where a query waits; queries of one line can share a batch.
     fn line(&self, _: &Query) -> u32 {
         0
     }
 
-    /// Requests wait and the first stage can take a batch: decides what becomes of them.
+    /// Called while requests wait and the first stage can take a batch.
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter>;
 
-    /// The next instant at which [`Conditions::enter`] must be called even without events.
+    /// When [`Conditions::enter`] must be called even without events.
     fn wake_at(&self, _: &Lines, _now: Nanos) -> Option<Nanos> {
         None
     }
 
-    /// Whether a batch of this size and input may be split later. If so it is not stretched, and its stages run one
-    /// after another.
+    /// Whether such a batch may be split later. If so it is not stretched, and its stages run one after another.
     fn may_split(&self, _batch: u32, _input: u32) -> bool {
         false
     }
 
-    /// How a batch goes on after a stage.
+    /// Called when a whole batch has passed a stage.
     fn after(&mut self, _: &AfterStage<'_>, _: &mut Onward) {}
 }
 
-/// A batch that has passed a stage as a whole.
 pub struct AfterStage<'a> {
     pub stage: Stage,
     pub row: &'a Row,
     pub now: Nanos,
 }
 
-/// How a batch goes on; the default is unchanged.
+/// The default is unchanged.
 #[derive(Debug, Default)]
 pub struct Onward {
-    /// Queries that leave early, by their places in the row.
+    /// Places in the row of queries that leave early.
     pub exits: Vec<u32>,
-    /// Queries that skip stages but stay. A stage that all skip runs nothing.
+    /// Queries that skip stages but stay.
     pub skips: Vec<Skip>,
-    /// **split**: the sizes of the parts; empty: whole.
+    /// **split**: the sizes of the parts, or empty.
     pub parts: Vec<u32>,
 }
 
@@ -57,24 +55,21 @@ impl Onward {
     }
 }
 
-/// A query that skips stages (DVABatch, section 9.2).
+/// DVABatch, section 9.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {
     pub place: u32,
-    /// The next stage in which it takes part. To skip all others is to leave.
     pub until: Stage,
 }
 
-/// What becomes of waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enter {
-    /// **new**: the first requests of a line become a batch, padded to `input`.
+    /// **new**: the first requests of a line, padded to `input`.
     New { line: u32, count: usize, input: u32 },
-    /// **stretch**: the first requests of the newest batch's line join it.
+    /// **stretch**: the first requests of the newest batch's line.
     Stretch { count: usize },
 }
 
-/// Waiting requests, in lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     lines: BTreeMap<u32, VecDeque<(Nanos, Query)>>,
@@ -89,12 +84,12 @@ impl Lines {
         self.lines.is_empty()
     }
 
-    /// The lines with requests: each with its number, length and first arrival.
+    /// Lines with requests: number, length, first arrival.
     pub fn iter(&self) -> impl Iterator<Item = (u32, usize, Nanos)> {
         self.lines.iter().map(|(line, waiting)| (*line, waiting.len(), waiting[0].0))
     }
 
-    /// The line whose first request has waited longest; of several, the lowest number.
+    /// By the wait of the first request; of equal ones, the lowest number.
     pub fn oldest(&self) -> Option<(u32, usize, Nanos)> {
         self.iter().min_by_key(|(line, _, arrival)| (*arrival, *line))
     }
@@ -103,12 +98,10 @@ impl Lines {
         self.lines.get(&line).map_or(0, VecDeque::len)
     }
 
-    /// The first `count` requests of a line.
     pub fn first(&self, line: u32, count: usize) -> impl Iterator<Item = Query> {
         self.lines.get(&line).into_iter().flatten().take(count).map(|(_, query)| *query)
     }
 
-    /// Removes the first `count` requests of a line.
     pub(super) fn take(&mut self, line: u32, count: usize, taken: &mut Vec<Query>) {
         let waiting = self.lines.get_mut(&line).expect("the line is not empty");
         taken.extend(waiting.drain(..count).map(|(_, query)| query));
@@ -118,11 +111,10 @@ impl Lines {
     }
 }
 
-/// The state when requests may enter.
 pub struct Entry<'a> {
     pub lines: &'a Lines,
     pub table: &'a BatchTable,
     pub now: Nanos,
-    /// The newest batch, unless it may be split or has reached the last stage.
+    /// The newest batch, if it may still grow.
     pub stretchable: Option<&'a Row>,
 }

@@ -2,10 +2,10 @@
 //! (DVABatch, Figures 7 and 12).
 //!
 //! Admitted requests become a row of the table and an item of the first queue. An executor *pulls* an item, *checks*
-//! its buffer pair, and *works* once that is legitimate: a task runs on the stage's stream. After the task, queries
-//! that have passed their last stage leave. The others go to the next queue once their batch has caught up, whole or
-//! split as the conditions say. The executor is *inactive* until it has a legitimate pair, and only then gives the used
-//! one back. With one set of buffers each stage waits for all later ones; with several they run side by side.
+//! its buffer pair, and *works* once the pair is legitimate. After the task, queries that have passed their last stage
+//! leave; the others go on once their batch has caught up. The executor is *inactive* until it has a legitimate pair,
+//! and only then gives back the used one. With one set of buffers, stages wait for all later ones; with several they
+//! run side by side.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::policy::Outcomes;
 use crate::task::{Dispatch, Members, Reason, Step, Task};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 
-/// The streams of a worker. Later stages share them in turn.
+/// Streams of a worker, which stages share in turn.
 pub const STREAMS: u16 = 32;
 
 pub struct Mechanism {
@@ -29,7 +29,6 @@ pub struct Mechanism {
     /// By stage, as far as batches have come.
     executors: Vec<Executor>,
     running: Vec<(TaskId, Stage)>,
-    // Kept for their memory.
     steps: Vec<Step>,
     starting: Vec<RequestId>,
     entering: Vec<Query>,
@@ -93,7 +92,7 @@ impl Mechanism {
         }
         self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
         if !lives {
-            // Later stages may have waited for the queries that left.
+            // Later stages may have waited for them.
             for stage in (stage.0 + 1..self.executors.len() as u32).map(Stage) {
                 self.go_on_if_caught_up(stage, item.row, Some(&mut asked));
             }
@@ -112,7 +111,7 @@ impl Mechanism {
         running
     }
 
-    /// Queries wait after a stage for the rest of their batch.
+    /// They wait for the rest of their batch.
     fn rest(&mut self, stage: Stage, row: RowId, written: Pair) {
         let executor = &mut self.executors[stage.index()];
         if executor.resting.is_none_or(|(resting, _)| resting != row) {
@@ -121,7 +120,7 @@ impl Mechanism {
         }
     }
 
-    /// No query of an item takes part in a stage. Nothing new is known, so the conditions are not asked.
+    /// All its queries skip the stage, so the conditions are not asked.
     fn pass_by(&mut self, stage: Stage) {
         let Running { item, into, .. } = self.finish(stage);
         self.rest(stage, item.row, into);
@@ -142,7 +141,6 @@ impl Mechanism {
         }
     }
 
-    /// A batch has passed a stage as a whole.
     fn go_on(&mut self, stage: Stage, item: Item, pair: Pair, asked: &mut Asked<'_>) {
         let mut onward = std::mem::take(&mut self.onward);
         onward.clear();
@@ -183,9 +181,8 @@ impl Mechanism {
         self.executors[stage.next().index()].queue.push_back(Item { pair: Some(pair), ..item });
     }
 
-    /// Admits requests, and starts all tasks that can run.
     pub fn advance(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, dispatch: &mut Dispatch<'_>) {
-        // Backwards, because a stage that becomes active frees the one before it.
+        // Backwards: a stage that becomes active frees the one before it.
         let mut moved = true;
         while moved {
             moved = false;
@@ -202,8 +199,7 @@ impl Mechanism {
         }
     }
 
-    /// Inactive to active, if there is a legitimate pair. The used one goes back, unless it holds another part of a
-    /// split batch.
+    /// Gives back the used pair, unless it holds another part of a split batch.
     fn activate(&mut self, stage: Stage) -> bool {
         let ExecutorState::Inactive { used, manner } = self.executors[stage.index()].state() else { return false };
         let legitimate = match manner {
@@ -247,7 +243,7 @@ impl Mechanism {
         self.executors[0].queue.push_back(item);
     }
 
-    /// Checking to working, if the pair is legitimate.
+    /// Checking to working.
     fn check(&mut self, stage: Stage, dispatch: &mut Dispatch<'_>) -> bool {
         let executor = &mut self.executors[stage.index()];
         let ExecutorState::Checking(item) = executor.state() else { return false };

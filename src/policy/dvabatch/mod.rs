@@ -1,14 +1,15 @@
-//! DVABatch (Cui et al., 2022): networks are cut into stages, and batches are formed, stretched and split at stage boundaries.
+//! DVABatch (Cui et al., 2022): networks are cut into stages; batches are formed, stretched and split at their
+//! boundaries.
 //!
 //! | file | in the paper |
 //! | --- | --- |
-//! | `table` | the batch table with its status map, and the operations new, stretch and split (section 5) |
-//! | `stage` | buffer pairs and their states (section 6.1), a stage's queue and executor (section 6.2, Figure 11) |
+//! | `table` | batch table, new, stretch and split (section 5) |
+//! | `stage` | buffer pairs (section 6.1), executor (section 6.2, Figure 11) |
 //! | `mechanism` | all of these for one worker |
 //! | `conditions` | the user's conditions (section 7.2, Figure 12) |
-//! | `policies` | policies I, II and III; II uses III to admit requests if both are wanted; room on the device |
-//! | `slicing` | the stages of a network, and how long they take |
-//! | `settings` | the keys of `dvabatch`, and of `lazy`, which is a part of it |
+//! | `policies` | policies I, II and III; room on the device |
+//! | `slicing` | stages and their times (section 7.1) |
+//! | `settings` | the keys of `dvabatch` and `lazy` |
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-/// The number of a stage, from 0. A chain has as many stages as it needs for its steps.
+/// A chain has as many stages as its steps need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stage(pub u32);
 
@@ -55,7 +56,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A policy that runs a user's conditions on the mechanism.
+/// A user's conditions on the mechanism.
 pub struct Staged {
     mechanisms: Vec<Mechanism>,
     lines: Lines,
@@ -64,7 +65,7 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// Each worker has `sets` sets of buffers.
+    /// `sets` of buffers for each worker.
     pub fn new(workers: usize, slicing: &Arc<Slicing>, sets: u8, conditions: Box<dyn Conditions>) -> Staged {
         let mechanism = |worker| Mechanism::new(WorkerId(worker), Arc::clone(slicing), sets);
         Staged {

@@ -1,4 +1,4 @@
-//! The paper's policies I, II and III (DVABatch, section 7.2) as conditions on the mechanism.
+//! Policies I, II and III (DVABatch, section 7.2).
 
 use super::Stage;
 use super::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward};
@@ -6,19 +6,19 @@ use super::slicing::Durations;
 use super::table::{BatchTable, Query, Row};
 use crate::units::{Nanos, Share};
 
-/// Policy I, for input diversity: queries wait in lines by length, and a batch is padded to its longest.
+/// Policy I, input diversity: queries wait in lines by length.
 pub struct ByInput {
-    /// The range of lengths that share a line.
+    /// The range of lengths in a line.
     pub width: u32,
-    /// The length is the input size, not the number of steps.
+    /// The length is the input size.
     pub sized: bool,
-    /// Inputs are padded to the end of the line's range, at most to this; `None`: to the longest of the batch.
+    /// Pad to the end of the line's range, at most to this; `None`: to the longest query.
     pub padded: Option<u32>,
-    /// The most queries in a batch, and in all of the worker's batches.
+    /// In a batch, and in all of the worker's batches.
     pub max_batch: u32,
-    /// How long the first of a line waits for others.
+    /// For the first of a line.
     pub window: Nanos,
-    /// A new batch may begin if any room is left: short queries overtake long ones.
+    /// Short queries overtake long ones where there is room.
     pub room: Room,
 }
 
@@ -47,15 +47,13 @@ impl Conditions for ByInput {
     }
 }
 
-/// Policy II, for operator diversity (Figure 13). After each stage a batch is halved, and again, while the remaining
-/// stages take it at least as long as both halves. The parts run one after another, so the first leave early.
+/// Policy II, operator diversity (Figure 13). After each stage a batch is halved, repeatedly, while the remaining
+/// stages take the whole at least as long as both halves. The parts run one after another, so the first leave early.
 pub struct ByOperator {
-    /// Admits requests.
     pub entry: ByLoad,
     pub durations: Durations,
-    /// The number of stages.
     pub stages: u32,
-    /// How much longer the halves may take together, in thousandths; 0 in the paper.
+    /// Extra time of the halves, in thousandths; 0 in the paper.
     pub slack_permille: u32,
 }
 
@@ -97,22 +95,21 @@ impl Conditions for ByOperator {
     }
 }
 
-/// Policy III, for load diversity. Requests join the newest batch while it is young and not full. Otherwise a new batch
+/// Policy III, load diversity. Requests join the newest batch while it is young and not full; otherwise a new batch
 /// begins as soon as it has room.
 pub struct ByLoad {
     pub max_batch: u32,
-    /// How long the first of a new batch waits for others.
+    /// For the first of a new batch.
     pub window: Nanos,
     pub comp_wait: CompWait,
     pub room: Room,
 }
 
-/// How long a batch is stretched.
+/// Until when a batch is stretched.
 pub enum CompWait {
     /// The paper's threshold; 0: never.
     Age(Nanos),
-    /// While the device has no room, and the newcomers, who would wait for the end of the batch, gain at least as much
-    /// as the batch loses by waiting for them.
+    /// While the device has no room and the newcomers gain at least as much as the batch loses by waiting for them.
     Gain(Durations),
 }
 
@@ -154,10 +151,9 @@ impl Conditions for ByLoad {
     }
 }
 
-/// Whether the device has room for one more batch. On a full device batches only slow each other down, so newcomers had
-/// better form one batch later.
+/// Whether the device has room for another batch. On a full device batches only slow each other down.
 pub struct Room(
-    /// `None` if costs are unknown: there is always room.
+    /// `None`: costs unknown, always room.
     pub Option<Durations>,
 );
 
@@ -166,7 +162,7 @@ impl Room {
         self.0.as_ref().is_none_or(|durations| used(durations, table) < Share::WHOLE.0)
     }
 
-    /// Whether all batches can run at full speed. On an empty device any batch can.
+    /// On an empty device any batch fits.
     pub fn fits(&self, batch: u32, input: u32, table: &BatchTable) -> bool {
         let Some(durations) = &self.0 else { return true };
         let used = used(durations, table);
@@ -178,7 +174,7 @@ fn used(durations: &Durations, table: &BatchTable) -> u64 {
     table.rows().map(|(_, row)| durations.demand(row.live, row.input).0).sum()
 }
 
-/// The next end of a batch window. A window that has ended waits for the device, not for the clock.
+/// A window that has ended waits for the device, not for the clock.
 fn next_window(ends: impl Iterator<Item = Nanos>, now: Nanos) -> Option<Nanos> {
     ends.filter(|end| *end > now).min()
 }

@@ -1,4 +1,4 @@
-//! The settings of DVABatch and LazyBatch, and what follows from the network.
+//! The settings of DVABatch and LazyBatch.
 
 use std::fmt;
 use std::ops::Range;
@@ -29,41 +29,37 @@ use crate::workload::model::Model;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DvaBatch {
-    /// The paper's policy to follow.
     pub policy: Diversity,
-    /// How a network is cut. A chain is cut by `steps`.
+    /// Where a network is cut; chains are cut by `steps`.
     pub stages: Stages,
-    /// The steps of a chain that form a stage.
+    /// Steps of a chain in a stage.
     pub steps: u32,
-    /// The most queries in a batch, or in all batches that run side by side.
+    /// Queries in a batch, or in all batches side by side.
     pub max_batch: u32,
-    /// How long the first request of a batch waits for others.
+    /// How long the first request waits for others.
     #[serde(with = "window")]
     pub window: Window,
-    /// T_comp_wait: the age up to which a batch is stretched, for which the paper gives no value. With "auto" a batch
-    /// is stretched while the device has no room and newcomers gain as much as it loses; a chain never, because its
-    /// next batch begins at once.
+    /// T_comp_wait, the age up to which a batch is stretched; the paper gives no value. "auto": while the device has no
+    /// room and newcomers gain as much as the batch loses; never for chains, whose next batch begins at once.
     #[serde(with = "auto")]
     pub comp_wait: Option<Nanos>,
-    /// The sets of buffers. With one, stages run one after another.
+    /// Sets of buffers; with one, stages run one after another.
     pub buffer_pairs: u8,
-    /// Whether a new batch waits until the device has room for it.
+    /// Whether a new batch waits for room on the device.
     pub room: RoomFor,
     /// The range of lengths that share a batch (`input`).
     pub bucket_width: u32,
-    /// The length to which inputs are padded (`input`).
+    /// The padded length (`input`).
     pub pad_to: PadTo,
-    /// How much longer the halves of a batch may take together, as a share; 0 in the paper. With costs per launch,
-    /// halves always take longer.
+    /// Share by which a batch's halves may take longer; 0 in the paper. With costs per launch they always do.
     pub split_slack: f64,
 }
 
-/// The policies, by their diversity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// `input` if requests differ in length; else `operator-load` if one stage prefers at most an eighth of `max_batch`
-    /// and another at least half; else `load`.
+    /// `input` if requests differ in length; `operator-load` if one stage prefers at most an eighth of `max_batch` and
+    /// another at least half; else `load`.
     Auto,
     /// Policy I.
     Input,
@@ -79,7 +75,7 @@ pub enum Diversity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoomFor {
-    /// When they leave room on the device. At once if costs are unknown, and in chains.
+    /// At once if costs are unknown, and in chains.
     Room,
     /// At once, as in the paper.
     Any,
@@ -91,8 +87,8 @@ pub enum RoomFor {
     expecting = "must be a number of stages, a list of operators before which a stage begins, \"operators\" or \"preferred\""
 )]
 pub enum Stages {
-    /// This many, as equal in time as possible at the square root of `max_batch`. At `max_batch` all operators whose
-    /// time is constant would share one stage, which would hold up the others.
+    /// Cuts into stages equal in time at the square root of `max_batch`. At `max_batch` itself, all operators of
+    /// constant time would share one stage.
     Count(u32),
     /// Before each of these operators.
     At(Vec<String>),
@@ -102,9 +98,8 @@ pub enum Stages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// A stage for each operator.
     Operators,
-    /// Where the preferred batch falls to an eighth of `max_batch` or less, as in Figure 6 (64 to 8).
+    /// Where the preferred batch falls to an eighth of `max_batch` or less (Figure 6: 64 to 8).
     Preferred,
 }
 
@@ -165,7 +160,6 @@ impl DvaBatch {
         share("split_slack", self.split_slack)
     }
 
-    /// The stages of the scenario's model.
     pub fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
         if let Some(network) = setup.model.network() {
             let ranges = self.ranges(network, setup.costs)?;
@@ -205,7 +199,7 @@ impl DvaBatch {
         let network = setup.model.network();
         let known = || setup.costs.map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)));
         let durations = |key: &str| known().ok_or_else(|| needs_costs(key));
-        // A chain's batches shrink as requests end; the next batch would wait for the few that are left.
+        // A chain's batch shrinks; the next would wait for the few left.
         let waits = self.room == RoomFor::Room;
         let room = || Room(network.filter(|_| waits).and_then(|_| known()));
         let (window, padded) = (self.window(setup, slicing)?, self.padded(network)?);
@@ -287,7 +281,7 @@ impl DvaBatch {
     }
 }
 
-/// The time of a stage; in a chain, of one with all its steps.
+/// Of a chain: with all its steps.
 fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
     let mut steps = Vec::new();
     slicing.steps(stage, batch, u32::MAX, input, &mut steps);
@@ -295,7 +289,7 @@ fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn 
     times.fold(Nanos::ZERO, Nanos::saturating_add)
 }
 
-/// The smallest batch at which each operator fills the device, at most `largest`.
+/// The smallest batch that fills the device, at most `largest`.
 fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
     let fills =
         |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
@@ -318,8 +312,7 @@ fn needs_costs(key: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     Time(Nanos),
-    /// The time of the first stage for the largest batch and input, as in the paper. At low load, several times a
-    /// request's service time.
+    /// The first stage's time for the largest batch and input, as in the paper.
     FirstStage,
 }
 
@@ -381,12 +374,12 @@ fn time_or_word<'de, D: Deserializer<'de>>(word: &'static str, deserializer: D) 
     deserializer.deserialize_str(Wanted(word))
 }
 
-/// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it. Every operator is a stage, and
-/// batches are stretched, never split.
+/// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it: every operator is a stage, and
+/// batches are never split.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lazy {
-    /// The most queries in a batch.
+    /// Queries in a batch.
     pub max_batch: u32,
     /// The age up to which a batch is stretched.
     #[serde(with = "time_with_unit")]

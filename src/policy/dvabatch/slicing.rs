@@ -1,4 +1,4 @@
-//! The stages of a network (DVABatch, section 7.1), and how long they take.
+//! The stages of a network and their times (DVABatch, section 7.1).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,17 +12,17 @@ use crate::cost::{CostModel, MemberKind};
 use crate::task::{Part, Step};
 use crate::units::{CellId, Nanos, NodeId, Share};
 
-/// A network cut into stages, each with a range of a request's nodes.
+/// Each stage is a range of a request's nodes.
 #[derive(Clone, Debug)]
 pub enum Slicing {
-    /// A chain of one cell, cut every `steps` steps. A request leaves after the stage in which it ends.
+    /// Cut every `steps` steps; a request leaves after the stage in which it ends.
     Chain { cell: CellId, steps: u32 },
-    /// Operators that every request passes.
+    /// Every request passes all operators.
     Network {
         stages: Vec<Vec<Operator>>,
-        /// The first operator of each stage, and the number of operators.
+        /// Each stage's first operator, then the number of operators.
         bounds: Vec<u32>,
-        /// By stage, the operators whose time does not depend on the input, and those whose time does.
+        /// By stage, operators whose time does not depend on the input, and the others.
         counts: Vec<(u32, u32)>,
     },
 }
@@ -31,7 +31,6 @@ pub enum Slicing {
 pub struct Operator {
     pub cell: CellId,
     pub times: u32,
-    /// Its time depends on the input size.
     pub sized: bool,
 }
 
@@ -40,7 +39,7 @@ impl Slicing {
         let stage = |range: &Range<usize>| {
             let mut stage: Vec<Operator> = Vec::new();
             for &(cell, sized) in &operators[range.clone()] {
-                // The order within a stage is the device's, so equal operators are counted.
+                // The order within a stage is the device's.
                 match stage.iter_mut().find(|operator| operator.cell == cell) {
                     Some(operator) => operator.times += 1,
                     None => stage.push(Operator { cell, times: 1, sized }),
@@ -59,7 +58,7 @@ impl Slicing {
         }
     }
 
-    /// The nodes of a stage, in a request of `of` nodes.
+    /// In a request of `of` nodes.
     pub fn nodes(&self, stage: Stage, of: u32) -> Range<u32> {
         let (from, to) = match self {
             Slicing::Chain { steps, .. } => {
@@ -71,7 +70,6 @@ impl Slicing {
         from.min(of)..to.min(of)
     }
 
-    /// Whether a request of `nodes` nodes ends in a stage.
     pub fn is_last(&self, stage: Stage, nodes: u32) -> bool {
         self.nodes(stage, nodes).end == nodes
     }
@@ -83,7 +81,7 @@ impl Slicing {
         }
     }
 
-    /// The steps of a stage, for a batch whose longest query has `longest` nodes.
+    /// `longest`: the nodes of the longest query.
     pub fn steps(&self, stage: Stage, batch: u32, longest: u32, input: u32, into: &mut Vec<Step>) {
         into.clear();
         match self {
@@ -101,7 +99,7 @@ impl Slicing {
         }
     }
 
-    /// The cells of a stage that belong to a query, as [`Step::cells`] counts them.
+    /// As [`Step::cells`] counts them.
     pub fn own_cells(&self, stage: Stage, query: &Query) -> u64 {
         let input = u64::from(query.input.max(1));
         match self {
@@ -119,7 +117,7 @@ impl Slicing {
     }
 }
 
-/// The times of stages, which DVABatch profiles before it serves (section 7.2).
+/// Times of stages, profiled before serving (section 7.2).
 pub struct Durations {
     slicing: Arc<Slicing>,
     costs: Arc<dyn CostModel>,
@@ -127,11 +125,10 @@ pub struct Durations {
     known: RefCell<BTreeMap<(u32, u32), Profile>>,
 }
 
-/// A batch size and input.
 struct Profile {
-    /// The time from each stage on.
+    /// From each stage on.
     rest: Vec<Nanos>,
-    /// The share of the device that it can use: the mean over its steps, weighted by time.
+    /// The usable share of the device: the mean over steps, weighted by time.
     demand: Share,
 }
 
@@ -146,12 +143,10 @@ impl Durations {
         self.with(batch, input, |known| known.rest.get(stage.index()).copied().unwrap_or(Nanos::ZERO))
     }
 
-    /// The time of the stages up to one.
     pub fn through(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
         self.from(Stage(0), batch, input).saturating_since(self.from(stage.next(), batch, input))
     }
 
-    /// The share of the device that a batch can use.
     pub fn demand(&self, batch: u32, input: u32) -> Share {
         self.with(batch, input, |known| known.demand)
     }

@@ -1,7 +1,7 @@
 //! A stage: its buffers and their hazards (DVABatch, section 6.1), and its executor (section 6.2, Figure 11).
 //!
-//! Each of several sets has a buffer before every stage and one after the last. A set's buffers before and after a
-//! stage are the stage's *buffer pair*.
+//! Each set has a buffer before every stage and one after the last; a stage's *buffer pair* is the set's buffers before
+//! and after it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,35 +9,35 @@ use std::mem;
 use super::Stage;
 use super::table::RowId;
 
-/// A set of buffers, which gives each stage one pair.
+/// A set, as one stage's pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair(pub u8);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferState {
     Available,
-    /// The next stage must not read it: later stages still need the buffer that it would write.
+    /// Must not be read: later stages still need the buffer that the reader would write.
     Invalid,
     InReading,
     InWriting,
 }
 
-/// `valid` does not depend on `writing`; [`BufferState`] combines them.
+/// [`BufferState`] combines `valid` and `writing`.
 #[derive(Clone, Debug)]
 struct Buffer {
     reading: bool,
     writing: bool,
     valid: bool,
-    /// Batches that the next stage has not read.
+    /// Batches not read.
     unread: u32,
-    /// Holds the first part of a batch until the rest has caught up.
+    /// Holds part of a batch until the rest has caught up.
     resting: bool,
 }
 
 #[derive(Debug)]
 pub struct Buffers {
     sets: u8,
-    /// By stage and set: the buffer before the stage.
+    /// By stage and set.
     before: Vec<Vec<Buffer>>,
 }
 
@@ -48,7 +48,6 @@ impl Buffers {
         buffers
     }
 
-    /// Creates the buffers before and after a stage.
     pub fn reach(&mut self, stage: Stage) {
         let fresh = Buffer { reading: false, writing: false, valid: true, unread: 0, resting: false };
         while self.before.len() <= stage.index() + 1 {
@@ -65,19 +64,19 @@ impl Buffers {
         }
     }
 
-    /// Whether a stage may read one set and write another, usually the same. The output may be invalid: that only
-    /// concerns the next stage.
+    /// Whether a stage may read one set and write another. The output may be invalid: that concerns only the next
+    /// stage.
     pub fn legitimate(&self, stage: Stage, from: Pair, into: Pair) -> bool {
         self.state(stage, from) == BufferState::Available
             && matches!(self.state(stage.next(), into), BufferState::Available | BufferState::Invalid)
     }
 
-    /// The first set that the stage may read, to write it or `into`.
+    /// The first readable set, to write it or `into`.
     pub fn any(&self, stage: Stage, into: Option<Pair>) -> Option<Pair> {
         (0..self.sets).map(Pair).find(|pair| self.legitimate(stage, *pair, into.unwrap_or(*pair)))
     }
 
-    /// The stage begins. With `adds` the output holds the first part of the same batch.
+    /// `adds`: the output holds the first part of the same batch.
     ///
     /// # Panics
     /// On a write-after-read hazard.
@@ -98,7 +97,7 @@ impl Buffers {
         self.at_mut(stage.next(), into).writing = false;
     }
 
-    /// The first part of a batch was written and stays until the rest has caught up.
+    /// The written part stays until the rest has caught up.
     pub fn rest(&mut self, stage: Stage, pair: Pair) {
         self.at_mut(stage.next(), pair).resting = true;
     }
@@ -107,7 +106,7 @@ impl Buffers {
         self.at_mut(stage.next(), pair).resting = false;
     }
 
-    /// The stage passes a batch on, and may not use its pair until it is [given back](Buffers::give_back).
+    /// The pair is blocked until it is [given back](Buffers::give_back).
     ///
     /// # Panics
     /// On a read-after-write hazard.
@@ -136,14 +135,14 @@ impl Buffers {
     }
 }
 
-/// Queries of a row in a stage's queue.
+/// Queued queries of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     pub row: RowId,
-    /// The place of the first query in the row.
+    /// The first query's place in the row.
     pub start: u32,
     pub num: u32,
-    /// The set that holds them; at the first stage chosen when they start.
+    /// At the first stage chosen at the start.
     pub pair: Option<Pair>,
 }
 
@@ -153,12 +152,12 @@ impl Item {
     }
 }
 
-/// The pair that an executor uses next.
+/// Which pair comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Any legitimate pair: stages run in parallel.
+    /// Any legitimate one.
     Parallel,
-    /// The same pair, after the batch has passed all later stages: stages run one after another.
+    /// The same, after all later stages.
     Serial,
 }
 
@@ -171,12 +170,12 @@ pub struct Running {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutorState {
-    /// It has a legitimate pair, and takes the next batch.
+    /// May take the next batch.
     Active,
-    /// The pair of its batch is not legitimate yet.
+    /// The pair is not legitimate yet.
     Checking(Item),
     Working(Running),
-    /// It has run a batch. Until it has a legitimate pair, it does not give the used one back.
+    /// Keeps the used pair until it has a legitimate one.
     Inactive {
         used: Pair,
         manner: Manner,
@@ -188,7 +187,7 @@ pub struct Executor {
     stage: Stage,
     state: ExecutorState,
     pub queue: VecDeque<Item>,
-    /// The first part of a batch after this stage, and the set that holds it.
+    /// A batch's first part after this stage.
     pub resting: Option<(RowId, Pair)>,
 }
 
@@ -201,7 +200,7 @@ impl Executor {
         self.state
     }
 
-    /// Active to checking: takes the next batch, if one waits.
+    /// Active to checking.
     pub fn pull(&mut self) -> Option<Item> {
         let item = self.queue.pop_front()?;
         match mem::replace(&mut self.state, ExecutorState::Checking(item)) {
@@ -210,7 +209,7 @@ impl Executor {
         }
     }
 
-    /// Checking to working: the pair is legitimate.
+    /// Checking to working.
     pub fn work(&mut self, running: Running) {
         match mem::replace(&mut self.state, ExecutorState::Working(running)) {
             ExecutorState::Checking(item) if item.row == running.item.row => {}
@@ -218,7 +217,7 @@ impl Executor {
         }
     }
 
-    /// Working to inactive: the batch is done.
+    /// Working to inactive.
     pub fn finish(&mut self, manner: Manner) -> Running {
         match self.state {
             ExecutorState::Working(running) => {
@@ -229,7 +228,7 @@ impl Executor {
         }
     }
 
-    /// Inactive to active: it has a legitimate pair again.
+    /// Inactive to active.
     pub fn activate(&mut self) -> Pair {
         match mem::replace(&mut self.state, ExecutorState::Active) {
             ExecutorState::Inactive { used, .. } => used,

@@ -1,4 +1,4 @@
-//! The batch table (DVABatch, section 5.2): the queries of each ongoing batch, and the stages that they have completed.
+//! The batch table (DVABatch, section 5.2): ongoing batches, and the stages that their queries have completed.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,35 @@ use super::conditions::Skip;
 use super::stage::Item;
 use crate::units::{Nanos, RequestId};
 
-/// In the order in which batches were formed.
+/// In the order of formation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     pub request: RequestId,
-    /// The length of its chain of nodes.
+    /// Nodes of its chain.
     pub nodes: u32,
-    /// Its input size, or 0.
+    /// 0 if the cell takes none.
     pub input: u32,
     pub left: bool,
-    /// It skips the stages before this one.
+    /// Skips the stages before this one.
     pub resumes: Stage,
 }
 
-/// An ongoing batch.
 #[derive(Debug, Default)]
 pub struct Row {
-    /// In the order of joining; queries that have left keep their places.
+    /// In the order of joining; those that have left keep their places.
     pub queries: Vec<Query>,
     pub created: Nanos,
-    /// The line from which it was formed.
+    /// From which it was formed.
     pub line: u32,
-    /// The input size to which it is padded.
     pub input: u32,
-    /// It may be split, or was. It is not stretched, and its stages run one after another.
+    /// Was or may be split: never stretched, and its stages run one after another.
     pub splits: bool,
-    /// By stage, the queries that have completed it: the paper's status map.
+    /// By stage, the queries that completed it (status map).
     completed: Vec<u32>,
-    /// By stage, the queries that were passed to it.
+    /// By stage, the queries passed to it.
     handed: Vec<u32>,
     /// Queries that have not left.
     pub live: u32,
@@ -56,17 +54,17 @@ impl Row {
         self.handed.get(stage.index()).copied().unwrap_or(0)
     }
 
-    /// The last stage to which a query was passed.
+    /// The last stage with a query.
     pub fn furthest(&self) -> Stage {
         Stage(self.handed.len().saturating_sub(1) as u32)
     }
 
-    /// The queries of an item that have not left.
+    /// Without those that have left.
     pub fn of(&self, item: &Item) -> impl Iterator<Item = &Query> + Clone {
         self.queries[item.start as usize..item.end() as usize].iter().filter(|query| !query.left)
     }
 
-    /// The queries of an item that have not left and do not skip a stage.
+    /// Also without those that skip the stage.
     pub fn in_stage(&self, item: &Item, stage: Stage) -> impl Iterator<Item = &Query> + Clone {
         self.of(item).filter(move |query| query.resumes <= stage)
     }
@@ -105,17 +103,15 @@ impl BatchTable {
         self.rows.iter().map(|(id, row)| (*id, row))
     }
 
-    /// The last row, if it still exists.
     pub fn newest(&self) -> Option<(RowId, &Row)> {
         self.rows.last_key_value().map(|(id, row)| (*id, row)).filter(|(id, _)| id.0 + 1 == self.made)
     }
 
-    /// The queries that have not left.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// **new**: these queries become a batch at the first stage.
+    /// **new**: a batch at the first stage.
     pub fn new_row(&mut self, queries: impl Iterator<Item = Query>, now: Nanos, line: u32, input: u32) -> Item {
         let id = self.insert(now, line, input, false);
         let row = self.rows.get_mut(&id).expect("it was inserted");
@@ -126,7 +122,7 @@ impl BatchTable {
         Item { row: id, start: 0, num: row.total(), pair: None }
     }
 
-    /// **stretch**: these queries join a batch, and catch up from the first stage on.
+    /// **stretch**: queries join, and catch up from the first stage on.
     ///
     /// # Panics
     /// If the batch may be split.
@@ -143,7 +139,7 @@ impl BatchTable {
         Item { row: id, start, num, pair: None }
     }
 
-    /// **split**: the queries that have not left become batches of these sizes. The first keeps the row.
+    /// **split** into batches of these sizes, the first of which keeps the row.
     ///
     /// # Panics
     /// If the batch is not at one stage as a whole, or the sizes do not add up to it.
@@ -191,8 +187,7 @@ impl BatchTable {
         set(&mut row.completed, stage, item.end());
     }
 
-    /// The queries that go on to the next stage. A batch waits for queries at earlier stages (the catch-up rule of
-    /// section 5.2.2).
+    /// The queries that go on: a batch waits for those at earlier stages (catch-up, section 5.2.2).
     pub fn caught_up(&self, id: RowId, stage: Stage) -> Option<Item> {
         let row = self.row(id);
         let (start, end) = (row.handed(stage.next()), row.completed(stage));
@@ -223,7 +218,7 @@ impl BatchTable {
         *query
     }
 
-    /// Queries of an item leave if `leaves` says so. The row goes with its last query.
+    /// The row goes with its last query.
     pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, mut gone: impl FnMut(RequestId)) {
         let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
         for query in &mut row.queries[item.start as usize..item.end() as usize] {

@@ -1,4 +1,4 @@
-//! The mechanism and its policies: the paper's example, the laws on random workloads, and refused mistakes.
+//! The mechanism and its policies.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,7 +17,7 @@ use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// Not work-conserving: batches that may be split run one after another, and a batch waits for requests that join it.
+/// Not work-conserving: splittable batches run one after another, and batches wait for requests to join.
 fn laws(policy: &DvaBatch) {
     let (max_batch, work_conserving) = (policy.max_batch, false);
     check(policy, &Guarantees { max_batch, work_conserving, pins: false, cases: 60, ..Guarantees::default() });
@@ -47,7 +47,7 @@ fn it_keeps_the_laws() {
     }
 }
 
-/// Batches are split only in networks, whose operators differ.
+/// Only networks split: their operators differ.
 #[test]
 fn it_keeps_the_laws_while_it_splits() {
     for policy in [Diversity::Operator, Diversity::OperatorLoad] {
@@ -88,8 +88,7 @@ fn it_keeps_the_laws_by_the_papers_own_rules() {
     }
 }
 
-/// Figure 8: two queries form a batch; two more stretch it while the second stage runs it; after the third stage it is
-/// split.
+/// Figure 8: two queries form a batch; two more stretch it during stage 1; it is split after stage 2.
 struct Figure8;
 
 impl Conditions for Figure8 {
@@ -107,7 +106,7 @@ impl Conditions for Figure8 {
     }
 }
 
-/// A policy that is inspected after every event.
+/// Inspected after every event.
 struct Seen {
     staged: Staged,
     snapshots: Vec<String>,
@@ -162,13 +161,13 @@ fn the_example_of_figure_8() {
         [
             "0: batch 0 bs 2 done [0, 0, 0, 0]; stage 0 runs (0, 0, 2)",
             "10: batch 0 bs 2 done [2, 0, 0, 0]; stage 1 runs (0, 0, 2)",
-            // Stretched: the second stage does not pass its batch on, and the first runs the newcomers.
+            // Stretched: the first stage runs the newcomers.
             "15: batch 0 bs 4 done [2, 0, 0, 0]; stage 0 runs (0, 2, 2); stage 1 runs (0, 0, 2)",
             "20: batch 0 bs 4 done [2, 2, 0, 0]; stage 0 runs (0, 2, 2)",
             "25: batch 0 bs 4 done [4, 2, 0, 0]; stage 1 runs (0, 2, 2)",
-            // They have caught up, and form one batch from now on.
+            // Caught up.
             "35: batch 0 bs 4 done [4, 4, 0, 0]; stage 2 runs (0, 0, 4)",
-            // Split: both parts go to the last stage, one after another.
+            // Split: the last stage runs both parts in turn.
             "45: batch 0 bs 2 done [2, 2, 2, 0]; batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (0, 0, 2); queue 3 has (1, 0, 2)",
             "55: batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (1, 0, 2)",
             "65:",
@@ -177,7 +176,7 @@ fn the_example_of_figure_8() {
     assert_eq!(recorder.finish, [55, 55, 65, 65].map(Nanos));
 }
 
-/// Two at a time; the first queries of a batch skip the second stage.
+/// Batches of two whose first queries skip the second stage.
 struct Skipping(u32);
 
 impl Conditions for Skipping {
@@ -209,17 +208,15 @@ fn who_skips_a_stage_stays_in_the_batch() {
         recorder.finish.iter().map(|finish| finish.0).collect::<Vec<_>>()
     };
     assert_eq!(served(0, &[0, 0]), [64; 2]);
-    // The second stage runs one of the two.
     assert_eq!(served(1, &[0, 0]), [58; 2]);
     // It runs nothing.
     assert_eq!(served(2, &[0, 0]), [48; 2]);
-    // Newcomers skip nothing. One batch fills the device, so both run at half speed from 20 on, until the first two
-    // have passed the third stage at 44. The others have passed it at 80, and the four end together.
+    // Newcomers skip nothing. One batch fills the device: both run at half speed from 20 until the first two have
+    // passed stage 2 at 44. The others have passed it at 80, and the four end together.
     assert_eq!(served(2, &[0, 0, 20, 20]), [110; 4]);
 }
 
-/// Figure 10 (a): two stages with different pairs. A stage can't run while the pair of its batch is in use by later
-/// stages, whatever other pair it has.
+/// Figure 10 (a): a stage can't run while later stages use the pair of its batch.
 #[test]
 fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     let mut buffers = Buffers::new(2);
@@ -237,7 +234,7 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     assert_eq!(buffers.any(Stage(1), None), Some(other));
     buffers.end(Stage(1), one, one);
     buffers.hand_on(Stage(1), one);
-    // The first stage gets its pair back. It may write the buffer that the second must not read yet.
+    // The first stage may write the buffer that the second must not read yet.
     buffers.give_back(Stage(0), one);
     assert_eq!(buffers.state(Stage(1), one), BufferState::Invalid);
     buffers.begin(Stage(0), one, one, false);
@@ -254,7 +251,7 @@ fn nothing_is_written_over_what_has_not_been_read() {
     buffers.begin(Stage(0), Pair(0), Pair(0), false);
     buffers.end(Stage(0), Pair(0), Pair(0));
     buffers.hand_on(Stage(0), Pair(0));
-    // As in Figure 10 (b): the stage gets its only pair back before the batch has been read.
+    // As in Figure 10 (b): back before the batch has been read.
     buffers.give_back(Stage(0), Pair(0));
     buffers.begin(Stage(0), Pair(0), Pair(0), false);
 }

@@ -1,16 +1,15 @@
 //! DyNet's batching by agenda (Neubig, Goldberg and Dyer, 2017, section 3.2), exactly, without visiting single
 //! operators.
 //!
-//! The rule, until nothing is left:
+//! Until nothing is left:
 //! 1. A ready operator that cannot be batched runs by itself.
-//! 2. Otherwise the signature runs whose operators have the lowest mean depth, over the whole evaluation. Of equal ones
+//! 2. Otherwise the signature runs whose operators have the lowest mean depth over the whole evaluation. Of equal ones
 //!    the first seen runs, unless it is not elementwise and another is.
 //! 3. All its ready operators run as one, without a limit.
 //!
-//! Nodes of one class whose last input state came with one launch are a **wave**: from then on they behave alike, so
-//! one counter stands for all. An operator that depends on the state of one input cell is in the wave of that state. A
-//! launch takes all ready operators, so the operators of an earlier state never lag behind those of the last one. An
-//! operator that takes all states therefore only waits for the last.
+//! Nodes of one class whose last input state came with one launch are a **wave**: they behave alike, so one counter
+//! stands for all. An operator on the state of one input cell is in the wave of that state. Launches take all ready
+//! operators, so those of earlier states never lag behind: an operator on all states only waits for the last.
 
 use std::hash::Hash;
 
@@ -35,7 +34,7 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
     agenda.begin();
     while let Some(key) = order.next(&agenda.ready) {
         let units = std::mem::take(&mut agenda.ready[key.index()]);
-        // All units of a key have one input size, which is part of the signature.
+        // Units of a key have one input size: it is part of the signature.
         let input =
             units.first().map_or(0, |unit| classes.all()[agenda.waves[unit.wave as usize].class as usize].input);
         let sizes = units.iter().map(|unit| agenda.size(*unit));
@@ -46,7 +45,6 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
     operators
 }
 
-/// The keys of a batch by priority.
 struct Order {
     keys: Vec<Key>,
 }
@@ -54,7 +52,7 @@ struct Order {
 impl Order {
     fn of<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> (Order, u64) {
         let keyed = classes.keyed();
-        // For each key in the order of sight: the operators, and the sum of their depths.
+        // By key in the order of sight: operators, sum of depths.
         let mut place = vec![NONE; keyed.len()];
         let mut seen: Vec<(Key, u64, u64)> = Vec::new();
         let mut operators = 0;
@@ -69,7 +67,7 @@ impl Order {
             *count += entry.nodes;
             *depths += entry.nodes * u64::from(entry.depth);
         });
-        // Stable, so the first seen stays first. Means are compared as fractions, to be exact.
+        // Stable: the first seen stays first. Means are compared as exact fractions.
         seen.sort_by(|(a, a_count, a_depths), (b, b_count, b_depths)| {
             let mean =
                 (u128::from(*a_depths) * u128::from(*b_count)).cmp(&(u128::from(*b_depths) * u128::from(*a_count)));
@@ -84,24 +82,22 @@ impl Order {
     }
 }
 
-/// No wave, or no place.
 const NONE: u32 = u32::MAX;
 
-/// One operator of the nodes of a wave.
+/// One operator of a wave's nodes.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     wave: u32,
     place: u16,
 }
 
-/// The operators of a wave.
+/// Which nodes or inputs a wave holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// Without state: of all nodes of a class, from the start.
     Words,
-    /// With the state of one input cell: of all input cells whose state came with one launch.
+    /// Input cells whose state came with one launch.
     Edges,
-    /// All others, of nodes whose last input state came with one launch.
+    /// Nodes whose last input state came with one launch.
     Nodes,
 }
 
@@ -112,24 +108,23 @@ struct Wave {
     count: u64,
     /// Only for [`What::Nodes`].
     nodes: Vec<u32>,
-    /// For [`What::Nodes`]: the wave of the last input states.
+    /// The wave of the nodes' last input states.
     edges: u32,
-    /// For each operator, the number of missing inputs.
+    /// By operator, missing inputs.
     missing: Vec<u16>,
     done: Vec<bool>,
-    /// Waves that need operators of this one.
+    /// Waves that need this one.
     followers: Vec<u32>,
 }
 
 struct Agenda<'a, K> {
     batch: &'a Batch,
     classes: &'a Classes<K>,
-    /// For each node, the number of missing input states.
     missing: Vec<u32>,
     waves: Vec<Wave>,
-    /// For each class, its wave [`What::Words`].
+    /// By class, its wave [`What::Words`].
     static_wave: Vec<u32>,
-    /// For each class, the waves of the present launch: of edges, of nodes.
+    /// By class, the present launch's waves of edges and nodes.
     wave_of: Vec<u32>,
     /// By key.
     ready: Vec<Vec<Unit>>,
@@ -171,7 +166,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves.len() as u32 - 1
     }
 
-    /// An input state of a node of this class has arrived.
+    /// A node's input state has arrived.
     fn add_edge(&mut self, class: u32, made: &mut Vec<u32>) {
         let place = 2 * class as usize;
         if self.wave_of[place] == NONE {
@@ -181,7 +176,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves[self.wave_of[place] as usize].count += 1;
     }
 
-    /// The last input state of a node has arrived.
+    /// A node's last input state has arrived.
     fn add_node(&mut self, node: u32, class: u32, made: &mut Vec<u32>) {
         let place = 2 * class as usize + 1;
         if self.wave_of[place] == NONE {
@@ -202,7 +197,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open(made);
     }
 
-    /// Makes operators of new waves ready. Waves of edges come before the waves of nodes that need them.
+    /// Waves of edges come before the waves of nodes that need them.
     fn open(&mut self, waves: Vec<u32>) {
         let classes = self.classes;
         for number in waves {
@@ -257,7 +252,6 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         (operators, operators * u64::from(operator.rows(before)))
     }
 
-    /// These units have run in one launch.
     fn done(&mut self, units: &[Unit]) {
         let classes = self.classes;
         let mut made = Vec::new();
@@ -279,7 +273,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open_made(made);
     }
 
-    /// An input of an operator has arrived, if the wave has that operator.
+    /// An operator's input has arrived, if the wave has that operator.
     fn satisfy(&mut self, wave: u32, place: u16) {
         let class = self.waves[wave as usize].class;
         let needs = self.classes.cell(class).needs[place as usize];
@@ -299,7 +293,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let batch = self.batch;
         let Wave { class, what, .. } = self.waves[wave as usize];
         let nodes = match what {
-            // A cell that needs no state yields its own at once.
+            // A cell without state yields its own at once.
             What::Words => (0..batch.nodes()).filter(|node| batch.class(*node) == class).collect(),
             What::Edges | What::Nodes => std::mem::take(&mut self.waves[wave as usize].nodes),
         };

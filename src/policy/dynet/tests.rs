@@ -1,4 +1,4 @@
-//! DyNet's two orders, by hand and against the reference implementation.
+//! DyNet's two orders, by hand and against the reference.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ fn signature(operator: &Operator, before: u32, _: u32) -> Option<Signature> {
     operator.signature(before)
 }
 
-/// Lists of cells, each operator as `NAME KIND ROWS INPUT,…`: the kinds are a weight in capitals for a product, `sum`, `alone` or a
-/// function; rows are 1, `each` or `all`; an input is `word`, `state` or the place of an earlier operator.
+/// Operators as `NAME KIND ROWS INPUT,…`: KIND is a weight in capitals, `sum`, `alone` or a function; ROWS 1, `each` or
+/// `all`; INPUT `word`, `state` or an earlier place.
 fn lists(cells: &[&[&str]]) -> Vec<List> {
     let mut id = cells.len() as u16;
     let mut list = |operators: &&[&str]| {
@@ -61,12 +61,12 @@ fn operator(text: &str) -> Operator {
     }
 }
 
-/// A chain of cells, one letter each.
+/// One letter a cell.
 fn chain(cells: &str) -> CellGraph {
     CellGraph::chains(cells.bytes().map(|cell| Run { cell: CellId(u16::from(cell - b'a')), length: 1, input: 0 }))
 }
 
-/// The launches of these requests: the name of the operator and the rows.
+/// Operator names with their rows.
 fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
     let lists = lists(cells);
     let mut classes = Classes::new(&lists, signature);
@@ -86,14 +86,14 @@ fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
     steps.iter().flat_map(|step| vec![format!("{}{}", name(step.cell), step.batch); step.times as usize]).collect()
 }
 
-/// The paper's case (section 3.2): chains of one and three steps, each followed by a loss.
+/// Section 3.2: chains of one and three steps, each followed by a loss.
 #[test]
 fn the_agenda_waits_with_what_is_deep_on_average() {
     let cells: [&[&str]; 2] = [&["t tanh 1 word,state"], &["loss W 1 state"]];
     let graphs = [chain("ab"), chain("aaab")];
-    // Mean depths: t (0 + 0 + 1 + 2) / 4, loss (1 + 3) / 2. So the first loss waits for the second.
+    // Mean depths: t (0 + 0 + 1 + 2) / 4, loss (1 + 3) / 2: the first loss waits.
     assert_eq!(launched(By::Agenda, &cells, &graphs), ["t2", "t1", "t1", "loss2"]);
-    // By depth: 0: both t; 1: the second t and the first loss; 2: t; 3: the second loss.
+    // By depth: 0: both t; 1: t and the first loss; 2: t; 3: the second loss.
     assert_eq!(launched(By::Depth, &cells, &graphs), ["t2", "t1", "loss1", "t1", "loss1"]);
 }
 
@@ -110,11 +110,11 @@ fn of_signatures_of_equal_mean_depth_the_first_seen_runs_first_but_for_elementwi
 
 #[test]
 fn equal_means_are_equal_as_fractions() {
-    // Depths of w: 0 and 2, of t: 1 and 1 and 1; so both have mean 1, though by unequal sums.
+    // Depths of w: 0 and 2, of t: thrice 1: equal means, unequal sums.
     let operators = ["w W 1 word", "t tanh 1 0", "u tanh 1 0", "x tanh 1 0", "w2 W 1 1", "end sum 1 2,3,4"];
-    // w first (nothing else is ready); then all three t; then w again.
+    // Only w is ready first.
     assert_eq!(launched(By::Agenda, &[&operators], &[chain("a")]), ["w1", "t3", "w1", "end1"]);
-    // Another product, ready with t: it has mean 1 too and was seen before, but t is elementwise.
+    // Also mean 1 and seen before t, but t is elementwise.
     let operators = ["w W 1 word", "v V 1 0", "t tanh 1 0", "end sum 1 1,2"];
     assert_eq!(launched(By::Agenda, &[&operators], &[chain("a")]), ["w1", "t1", "v1", "end1"]);
 }
@@ -129,18 +129,17 @@ fn what_cannot_be_batched_runs_alone_and_first() {
 #[test]
 fn operators_of_two_cells_run_as_one_if_their_signatures_say_so() {
     let cells: [&[&str]; 2] = [&["w W 1 word", "t tanh 1 0"], &["w W 1 word", "s sum 1 0,state", "t tanh 1 1"]];
-    // All products of words; then the tanh of a; then the sums and tanhs of b. Mean depths: W 0, tanh (1 + 3) / 2, sum
-    // 2.
+    // Mean depths: W 0, tanh (1 + 3) / 2, sum 2.
     assert_eq!(launched(By::Agenda, &cells, &[chain("ab")]), ["w2", "t1", "s1", "t1"]);
 }
 
 #[test]
 fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
-    // The children of node 2 are a leaf (0) and a node over a leaf (1 over 3).
+    // Node 2 has children 0 (a leaf) and 1 (over leaf 3).
     let cells: [&[&str]; 2] = [&["c A each state", "s sum 1 0"], &["l tanh 1 word"]];
     let graph = Graph::new([1, 0, 0, 1].map(CellId).to_vec(), &[(0, 2), (1, 2), (3, 1)]).unwrap();
     let agenda = launched(By::Agenda, &cells, &[CellGraph::Graph(Arc::new(graph))]);
-    // Both leaves; the products of both of them, though one is for node 1 and one for node 2; then node 1, its product, node 2.
+    // Both leaves; the products of both, for nodes 1 and 2; then node 1, its product, node 2.
     assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
 }
 

@@ -1,4 +1,4 @@
-//! The nodes of a batch of requests, by class and depth.
+//! The nodes of a batch by class and depth.
 
 use std::hash::Hash;
 
@@ -6,13 +6,12 @@ use super::classes::{Classes, Needs};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::Rows;
 
-/// The nodes of all requests of a batch, and their edges.
 #[derive(Debug, Default)]
 pub struct Batch {
     class: Vec<u32>,
-    /// The number of input cells, by node.
+    /// By node, the number of input cells.
     inputs: Vec<u32>,
-    /// The nodes that take the state of node `n` are `takers[ends[n - 1]..ends[n]]`.
+    /// Node `n`'s state is taken by `takers[ends[n - 1]..ends[n]]`.
     takers: Vec<u32>,
     ends: Vec<u32>,
     seen: Vec<u32>,
@@ -20,12 +19,12 @@ pub struct Batch {
     cells: u64,
 }
 
-/// Nodes and their input cells, by class and by the depth of the input states.
+/// By class and depth of the input states.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// By deepest input state: at 0 nodes without input cells, at `d + 1` those of depth `d`.
+    /// At 0 nodes without input cells, at `d + 1` those with deepest input `d`.
     pub nodes: Vec<Vec<u32>>,
-    /// Input cells likewise, by the depth of their state; initial states are at 0.
+    /// Likewise; initial states are at 0.
     pub edges: Vec<Vec<u32>>,
 }
 
@@ -65,7 +64,7 @@ impl Batch {
                     }
                     self.ends.push(self.takers.len() as u32);
                 }
-                // A program builds children before parents, so it first meets the class with the deepest nodes.
+                // Children come before parents, so the class with the deepest nodes is met first.
                 let mut met: Vec<(u32, u32, u32)> = Vec::new();
                 for (node, (cell, depth)) in (0..).zip(graph.cells().iter().zip(graph.depths())) {
                     let class = classes.class(*cell, self.inputs[(first + node) as usize], 0);
@@ -109,12 +108,12 @@ impl Batch {
         &self.takers[begin as usize..self.ends[node as usize] as usize]
     }
 
-    /// The classes in the order in which a program meets them: one request after another, children before parents.
+    /// Classes in the order of building: request by request, children before parents.
     pub fn seen(&self) -> &[u32] {
         &self.seen
     }
 
-    /// The cells of all requests, weighted by input size.
+    /// Weighted by input size.
     pub fn cells(&self) -> u64 {
         self.cells
     }
@@ -129,7 +128,7 @@ impl Batch {
             counts[at as usize] += 1;
         };
         let mut missing = self.inputs.clone();
-        // By node, one more than the depth of the deepest input state; 0 without one.
+        // One more than the deepest input state's depth; 0 without one.
         let mut states = vec![0u32; self.class.len()];
         let mut ready: Vec<u32> = (0..self.nodes()).filter(|node| missing[*node as usize] == 0).collect();
         for node in &ready {
@@ -158,26 +157,25 @@ impl Batch {
     }
 }
 
-/// The operators of one class, place and depth.
+/// Operators of one class, place and depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub class: u32,
-    /// The place in the list of the class.
+    /// In the class's list.
     pub place: u16,
     pub depth: u32,
-    /// In the graph of operators.
     pub nodes: u64,
     pub rows: u64,
 }
 
 impl Groups {
-    /// Visits the operators of a batch, class by class in the order of `seen`.
+    /// Class by class in the order of `seen`.
     pub fn each<K: Hash + Eq>(&self, batch: &Batch, classes: &Classes<K>, mut visit: impl FnMut(Entry)) {
         for &class in batch.seen() {
             let before = classes.all()[class as usize].before;
             let cell = classes.cell(class);
             for (place, operator) in cell.list.operators.iter().enumerate() {
-                // The depth of a copy for one input cell follows from the state of that cell.
+                // A copy's depth follows from its input cell's state.
                 let by_edge = operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
                 let counts = if by_edge { &self.edges } else { &self.nodes };
                 let copies = if by_edge { 1 } else { u64::from(operator.copies(before)) };

@@ -1,4 +1,4 @@
-//! Classes of nodes, and the operators that run as one.
+//! Classes of nodes; keys of operators that run as one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,7 +8,7 @@ use crate::workload::operator::Depths;
 use crate::workload::operator::catalogue::List;
 use crate::workload::operator::{Kind, Operator, Rows, Source};
 
-/// Operators with the same key run as one. Numbered in the order in which they were met.
+/// Operators of one key run as one. Numbered in the order of meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u32);
 
@@ -18,10 +18,9 @@ impl Key {
     }
 }
 
-/// The meaning of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed {
-    /// The first operator with this key: it gives a launch its name and cost.
+    /// Gives a launch its name and cost.
     pub operator: CellId,
     /// Each runs by itself.
     pub alone: bool,
@@ -32,26 +31,24 @@ pub struct Keyed {
 #[derive(Clone, Debug)]
 pub struct Class {
     pub cell: CellId,
-    /// The number of input cells; an initial state counts as one.
+    /// Input cells; an initial state counts as one.
     pub before: u32,
-    /// The size of their input, if their time depends on it; otherwise 0.
+    /// Or 0 if their time does not depend on it.
     pub input: u32,
-    /// By the places of the cell's list.
+    /// By place in the cell's list.
     pub keys: Vec<Key>,
 }
 
-/// The inputs that an operator waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Only the node's word.
+    /// Only the word.
     Word,
-    /// The state of the input cell for which the operator's copy exists.
+    /// That of the copy's input cell.
     OneState,
-    /// The states of all input cells.
+    /// Those of all input cells.
     AllStates,
 }
 
-/// A cell's operators and their dependencies.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub list: List,
@@ -61,29 +58,29 @@ pub struct Cell {
     pub takers: Vec<Vec<u16>>,
 }
 
-/// The key of an operator; `None` if it always runs by itself.
+/// `None`: the operator always runs by itself.
 pub type KeyOf<K> = fn(&Operator, before: u32, input: u32) -> Option<K>;
 
 pub struct Classes<K> {
     cells: Vec<Cell>,
     key_of: KeyOf<K>,
     classes: Vec<Class>,
-    // Looked up, never iterated: their order affects no result.
+    // Looked up, never iterated.
     class_of: HashMap<(CellId, u32, u32), u32>,
     key_numbers: HashMap<Meaning<K>, Key>,
     keyed: Vec<Keyed>,
 }
 
-/// The operators for which a key was made.
+/// How a key arose.
 #[derive(PartialEq, Eq, Hash)]
 enum Meaning<K> {
     Together(K),
-    /// Of one cell, number of input cells and input size.
+    /// Cell, input cells, input size.
     Alone(CellId, u32, u32),
 }
 
 impl<K: Hash + Eq> Classes<K> {
-    /// `lists` are the operators of each cell, by its id.
+    /// `lists` by cell id.
     pub fn new(lists: &[List], key_of: KeyOf<K>) -> Classes<K> {
         let mut classes = Classes {
             cells: lists.iter().map(Cell::of).collect(),
@@ -93,14 +90,14 @@ impl<K: Hash + Eq> Classes<K> {
             key_numbers: HashMap::new(),
             keyed: Vec::new(),
         };
-        // A launch is named after the first cell with such an operator, not after the first request.
+        // A launch is named after the first such cell, not the first request.
         for cell in 0..lists.len() as u16 {
             classes.keys(CellId(cell), 1, 0);
         }
         classes
     }
 
-    /// The class of a cell type with `before` input cells; an initial state counts as one.
+    /// `before` counts an initial state as one cell.
     pub fn class(&mut self, cell: CellId, before: u32, input: u32) -> u32 {
         let before = before.max(1);
         if let Some(class) = self.class_of.get(&(cell, before, input)) {
@@ -140,7 +137,7 @@ impl<K: Hash + Eq> Classes<K> {
         &self.cells[self.classes[class as usize].cell.index()]
     }
 
-    /// The meaning of each key, by [`Key::index`].
+    /// By [`Key::index`].
     pub fn keyed(&self) -> &[Keyed] {
         &self.keyed
     }

@@ -1,8 +1,7 @@
-//! Requests as graphs of operators, for policies that batch below the level of cells.
+//! Requests as graphs of operators, for policies that batch below cells.
 //!
-//! Nodes of one cell type and number of input cells form a [class](classes) and have the same operators. A
-//! [batch](batch) counts its nodes by class and depth, so no operator of a single node is ever visited. The result are
-//! [launches](Launch), which become the steps of a task.
+//! Nodes of one [class](classes) have the same operators. A [batch](batch) counts nodes by class and depth, so no
+//! operator of a single node is visited. The result are [launches](Launch), the steps of a task.
 
 pub mod batch;
 pub mod classes;
@@ -21,13 +20,12 @@ use crate::task::Step;
 pub struct Launch {
     pub key: Key,
     pub operators: u64,
-    /// The rows over which they run.
     pub rows: u64,
-    /// The input size, or 0.
+    /// 0 if the cell takes none.
     pub input: u32,
 }
 
-/// The steps of launches, in order. Each operator that runs by itself is a step; equal neighbours become one step.
+/// Operators that run by themselves are steps; equal neighbours become one step.
 pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
     steps.clear();
     for launch in launches {
@@ -41,16 +39,16 @@ pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
     }
 }
 
-/// Operators of one depth and key as one launch: DyNet's batching by depth, and the look-up table of JIT dynamic
-/// batching. By ascending depth, then in the order in which keys were first seen. Returns the number of operators.
+/// One launch for each depth and key (DyNet's batching by depth, JIT's table), by depth and then by first sight.
+/// Returns the number of operators.
 pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
     launches.clear();
     let groups = batch.groups(classes);
     const UNSEEN: u32 = u32::MAX;
     let mut rank = vec![UNSEEN; classes.keyed().len()];
-    // In the order in which they were seen, with their input size.
+    // In the order of sight, with their input size.
     let mut keys: Vec<(Key, u32)> = Vec::new();
-    // By depth and key: operators and rows.
+    // By depth and key: operators, rows.
     let mut counts: Vec<Vec<(u64, u64)>> = Vec::new();
     let mut operators = 0;
     groups.each(batch, classes, |entry| {

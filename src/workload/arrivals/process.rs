@@ -59,9 +59,6 @@ pub struct Parameters {
 
 impl Process {
     /// The process of this name, with [checked](Process::check) parameters.
-    ///
-    /// # Errors
-    /// An unknown name; a parameter that is missing, out of range or not one of this process.
     pub fn new(name: &str, parameters: &Parameters) -> Result<Process> {
         let needs = |key: &str| Error::input(format!("{name} needs {key}"));
         let Parameters { cv, ratio, low, high, from, to, steps } = *parameters;

@@ -130,9 +130,6 @@ impl Work {
 
 impl Dnn {
     /// Reads a network; `given` is the user's name of the file.
-    ///
-    /// # Errors
-    /// Names the place of the mistake, as `FILE: line 3: rows: …`.
     pub fn read(given: &str, path: &Path) -> Result<Dnn, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         Dnn::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))

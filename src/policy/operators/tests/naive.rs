@@ -1,4 +1,4 @@
-//! Reference implementation: builds the graph of operators node by node. Tests compare the counted version with it.
+//! Reference for tests: builds the graph of operators node by node.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use crate::workload::cell_graph::{CellGraph, Graph};
 use crate::workload::operator::catalogue::List;
 use crate::workload::operator::{Kind, Rows, Source};
 
-/// An operator of a node of a request.
+/// An operator of one node.
 pub struct Node<K> {
     pub key: Option<K>,
     pub elementwise: bool,
@@ -19,8 +19,7 @@ pub struct Node<K> {
     pub rows: u64,
 }
 
-/// The graph of operators of all requests, in the order in which a program builds it: request by request, children
-/// before parents, each cell's operators in the order of its list.
+/// In the order of building: request by request, children before parents, each cell's list in order.
 pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<Node<K>> {
     let mut nodes: Vec<Node<K>> = Vec::new();
     for graph in graphs {
@@ -35,7 +34,7 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
             let (cell, input) = cells[node as usize];
             let before = inputs_of(node);
             let count = before.len().max(1) as u32;
-            // For each operator of the list, the places of its copies.
+            // By operator, its copies.
             let mut copies: Vec<Vec<usize>> = Vec::new();
             for operator in &lists[cell.index()].operators {
                 let mut own = Vec::new();
@@ -74,7 +73,7 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
     nodes
 }
 
-/// Each node's cell and input size, and the edges.
+/// Cells with input sizes; edges.
 type Spelled = (Vec<(CellId, u32)>, Vec<(u32, u32)>);
 
 fn spell_out(graph: &CellGraph) -> Spelled {
@@ -92,10 +91,9 @@ fn spell_out(graph: &CellGraph) -> Spelled {
     }
 }
 
-/// The keys of launches, and their numbers of rows.
+/// Keys and rows.
 pub type Launched<K> = Vec<(Option<K>, u64)>;
 
-/// The keys in the order in which they are seen.
 fn seen<K: Eq + Clone>(nodes: &[Node<K>]) -> Vec<K> {
     let mut seen: Vec<K> = Vec::new();
     for key in nodes.iter().filter_map(|node| node.key.as_ref()) {
@@ -106,7 +104,6 @@ fn seen<K: Eq + Clone>(nodes: &[Node<K>]) -> Vec<K> {
     seen
 }
 
-/// One launch for each depth and key.
 pub fn by_depth<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     let seen = seen(nodes);
     let deepest = nodes.iter().map(|node| node.depth).max().unwrap_or(0);
@@ -123,7 +120,6 @@ pub fn by_depth<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     launched
 }
 
-/// The agenda.
 pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     let seen = seen(nodes);
     let means: Vec<(u64, u64, bool)> = seen
@@ -173,7 +169,7 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     launched
 }
 
-/// Launches of the counted version in the form of this one.
+/// The counted version's launches.
 pub fn translated<K: Hash + Eq + Clone + Debug>(
     launches: &[Launch],
     classes: &Classes<K>,
