@@ -1,6 +1,4 @@
-//! The types that all modules share: tasks, their members and completions, the book of open tasks, and the rows of the log.
-//!
-//! They know nothing of backends, policies or metrics.
+//! Types that all modules share. They know nothing of backends, policies or metrics.
 
 use std::collections::VecDeque;
 
@@ -8,31 +6,30 @@ use smallvec::SmallVec;
 
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 
-/// A batched task, as a policy submits it.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     pub worker: WorkerId,
     pub stream: StreamId,
     /// Run in this order.
     pub steps: &'a [Step],
-    /// The batch size in the task log: nodes for a single step, requests for whole graphs.
+    /// In the task log: nodes of a single step, or whole requests.
     pub batch: u32,
-    /// How many of the executed cells ([`Step::cells`]) belong to a request; the others are padding.
+    /// Executed cells ([`Step::cells`]) that are not padding.
     pub useful_cells: u64,
-    /// The members differ from those of the worker's previous task, so that their states must be gathered first
-    /// (BatchMaker, section 4.3). `false` for policies that keep a batch together from start to end.
+    /// The members differ from the worker's previous task, so their states are gathered first (BatchMaker, section
+    /// 4.3). `false` for policies that keep a batch together.
     pub gather: bool,
     pub host: HostOverhead,
     pub fold_loop: FoldLoop<'a>,
-    /// The requests that may begin with this task; all requests of a batch of whole graphs. A request starts with the
-    /// first of its tasks to start. The completion returns them.
+    /// Requests that may begin with this task, or all of a batch of whole graphs; the completion returns them. A
+    /// request starts with the first of its tasks to start.
     pub requests: &'a [RequestId],
     pub members: Members<'a>,
 }
 
 impl<'a> Task<'a> {
-    /// A task on the worker's first stream. Its batch is that of the first step, its members are all nodes of
-    /// `requests`, and nothing is gathered. Override the rest with `Task { members, ..Task::new(…) }`.
+    /// On the worker's first stream, for all nodes of `requests`, with the first step's batch and no gather. Override
+    /// with `Task { members, ..Task::new(…) }`.
     pub fn new(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
         Task {
             worker,
@@ -48,35 +45,35 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// A batch of whole requests, which begin and end together.
+    /// Requests that begin and end together.
     pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
         Task { batch: requests.len() as u32, ..Task::new(worker, steps, requests, useful_cells) }
     }
 }
 
-/// The work of a dynamic-graph system's host for a task (TensorFlow Fold, DyNet): it builds and schedules the graphs of
-/// the batch. A simulated device pays it; a real host takes its own time.
+/// Work of a dynamic-graph system's host (TensorFlow Fold, DyNet): building and scheduling graphs. Only a simulated
+/// device pays it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostOverhead {
-    /// Work from the submission on. The task starts no sooner than it is done.
+    /// From the submission on; the task starts no sooner than its end.
     pub ahead: Nanos,
-    /// Work during which the device idles: part of the task's duration.
+    /// While the device idles: part of the task's duration.
     pub during: Nanos,
 }
 
-/// The work of a loop over levels besides its cells (TensorFlow Fold). Only a simulated device pays it.
+/// Extra work of a loop over levels (TensorFlow Fold). Only a simulated device pays it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldLoop<'a> {
-    /// The calls of the operation that copies results to the next level.
+    /// Calls of the copying operation.
     pub copies: &'a [Copies],
     /// Calls of cells without rows.
     pub empty_calls: u64,
 }
 
-/// Results that are copied to the next level, in `times` levels in a row.
+/// Results copied to the next level, `times` levels in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Copies {
-    /// The results in each of these levels; without any, the operation is called as well.
+    /// In each level. Without rows, the operation is called as well.
     pub rows: u32,
     pub times: u32,
 }
@@ -86,13 +83,13 @@ pub struct Copies {
 pub enum Members<'a> {
     /// All nodes of [`Task::requests`].
     Requests,
-    /// The nodes that this function appends, in batch order. Called only for backends that need them.
+    /// The function appends nodes in batch order; called only for backends that need them.
     Nodes(&'a dyn Fn(&mut Vec<NodeRef>)),
-    /// The parts of requests that this function appends, in batch order.
+    /// The function appends parts in batch order.
     Parts(&'a dyn Fn(&mut Vec<Part>)),
 }
 
-/// The nodes of a task as lists, in batch order.
+/// Nodes as lists, in batch order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberList {
     /// All nodes of these requests.
@@ -117,7 +114,7 @@ impl MemberList {
         }
     }
 
-    /// The requests of the members; a request may occur several times.
+    /// A request may occur several times.
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
         let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {
             MemberList::Nodes(nodes) => (nodes, &[], &[]),
@@ -142,13 +139,12 @@ pub struct NodeRef {
     pub node: NodeId,
 }
 
-/// Consecutive nodes of one request that run one after another within a task.
+/// Consecutive nodes of a request that run one after another within a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub request: RequestId,
-    /// The first node.
     pub from: NodeId,
-    /// The node after the last.
+    /// Exclusive.
     pub to: NodeId,
 }
 
@@ -163,21 +159,20 @@ impl Part {
     }
 }
 
-/// A batched cell, run one or more times in a row.
+/// A batched cell, run `times` times in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     pub cell: CellId,
-    /// The nodes that run at once.
+    /// Nodes that run at once.
     pub batch: u32,
-    /// The number of runs.
     pub times: u32,
-    /// The input size to which the batch is padded, or 0.
+    /// The padded input size, or 0.
     pub input: u32,
 }
 
 impl Step {
-    /// The steps on a device that runs the cell at certain batch sizes only: full batches of the largest, then the
-    /// rest, padded to the next. `sizes` ascend; empty means any size.
+    /// Steps at the device's batch `sizes` (ascending; empty: any): full batches of the largest, then the rest, padded
+    /// to the next size.
     pub fn padded(self, sizes: &[u32]) -> impl Iterator<Item = Step> {
         let (full, rest) = match sizes.last() {
             None => (0, self.batch),
@@ -189,13 +184,12 @@ impl Step {
         largest.into_iter().chain(rest)
     }
 
-    /// The executed cells, including padding. A cell counts once for each unit of its input size.
+    /// Executed cells with padding, each counted once for each unit of its input size.
     pub fn cells(&self) -> u64 {
         u64::from(self.batch) * u64::from(self.times) * u64::from(self.input.max(1))
     }
 }
 
-/// The report that a task is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     pub task: TaskId,
@@ -203,18 +197,18 @@ pub struct Completion {
     pub finish: Nanos,
 }
 
-/// Why a policy submitted a task, in clauses for `batchlab explain`.
+/// Why a task was submitted: clauses for `batchlab explain`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reason {
-    /// Why this cell type, or these requests: "decoder: a full batch was ready".
+    /// Why these cells or requests: "decoder: a full batch was ready".
     pub what: String,
-    /// Why this batch size: "all 37 ready nodes", "max_batch (512) of 801 ready nodes".
+    /// Why this size: "max_batch (512) of 801 ready nodes".
     pub size: String,
-    /// Why at this instant: "worker 0 had nothing to do".
+    /// Why now: "worker 0 had nothing to do".
     pub when: String,
 }
 
-/// A policy's access to the workers during one call of `Policy::schedule`.
+/// A policy's access to the workers during `Policy::schedule`.
 pub struct Dispatch<'a> {
     sink: &'a mut dyn TaskSink,
     tasks: &'a mut TaskBook,
@@ -223,9 +217,9 @@ pub struct Dispatch<'a> {
     reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
 }
 
-/// Receives the tasks of a policy. Only the driver implements it, so that no policy can reach the backend.
+/// Only the driver implements it, so that no policy can reach the backend.
 pub(crate) trait TaskSink {
-    /// The batch sizes at which the device runs a cell, ascending; empty if it runs any size.
+    /// Ascending; empty if the device runs any size.
     fn batches(&self, cell: CellId) -> &[u32];
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>);
@@ -245,7 +239,7 @@ impl<'a> Dispatch<'a> {
         self.now
     }
 
-    /// In the order of their numbers.
+    /// By number.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
         (0..self.tasks.workers() as u16).map(WorkerId)
     }
@@ -258,7 +252,7 @@ impl<'a> Dispatch<'a> {
         self.tasks.unfinished(worker)
     }
 
-    /// Submits a task to its worker's stream. Its steps are padded to the batch sizes of the device.
+    /// Submits a task to its worker's stream; its steps are padded to the device's batch sizes.
     ///
     /// # Panics
     /// On an empty batch.
@@ -279,7 +273,7 @@ impl<'a> Dispatch<'a> {
         id
     }
 
-    /// As [`Dispatch::submit`], with a reason, which is called only if reasons are kept.
+    /// `reason` is called only if reasons are kept.
     pub fn submit_because(&mut self, task: &Task<'_>, reason: impl FnOnce() -> Reason) -> TaskId {
         let id = self.submit(task);
         if let Some(reasons) = &mut self.reasons {
@@ -289,14 +283,13 @@ impl<'a> Dispatch<'a> {
     }
 }
 
-/// The tasks that are submitted and not finished.
+/// Unfinished tasks.
 pub struct TaskBook {
-    /// In the order of submission. A task that finished out of order leaves a gap.
+    /// In the order of submission; finished ones leave gaps.
     open: VecDeque<Option<OpenTask>>,
     first: u64,
     unfinished: Vec<usize>,
     busy_workers: usize,
-    // Kept for their memory.
     spare: Vec<Vec<RequestId>>,
     spare_steps: Vec<Vec<Step>>,
 }
@@ -385,12 +378,11 @@ impl TaskBook {
     }
 }
 
-/// The events that the driver passed to the policy before one call of `schedule`.
+/// The events before one call of `schedule`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     pub now: Nanos,
     pub completions: u32,
-    /// Arrivals, in the order of the trace.
     pub arrivals: u32,
 }
 
@@ -408,7 +400,7 @@ pub struct TaskRow {
     pub finish: Nanos,
 }
 
-/// The cell types of a task's steps, in the order of their first step.
+/// In the order of their first step.
 pub fn distinct_cells(steps: &[Step]) -> SmallVec<[CellId; 2]> {
     let mut cells = SmallVec::new();
     for step in steps {
@@ -432,7 +424,7 @@ mod tests {
         assert_eq!(runs(5, &[]), [(5, 3)]);
         assert_eq!(runs(5, &[1, 4, 8]), [(8, 3)]);
         assert_eq!(runs(4, &[1, 4, 8]), [(4, 3)]);
-        // Two full batches of the largest size in each of the three runs.
+        // Two full batches in each of three runs.
         assert_eq!(runs(19, &[1, 4, 8]), [(8, 6), (4, 3)]);
         assert_eq!(runs(16, &[8]), [(8, 6)]);
     }

@@ -26,7 +26,6 @@ use crate::workload::random::{self, Stream};
 use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Requests;
 
-/// A random workload on a random device.
 pub(super) struct Case {
     pub model: Model,
     pub workers: usize,
@@ -45,7 +44,7 @@ impl Case {
         let mut clock = 0;
         let arrivals = (0..count)
             .map(|_| {
-                // Bursts at one instant, gaps of about a task, and long silences.
+                // Bursts, gaps of about a task, and long silences.
                 clock += [0, 0, rng.random_range(0..300), rng.random_range(0..5_000)][rng.random_range(0..4)];
                 Nanos(clock)
             })
@@ -57,8 +56,7 @@ impl Case {
             }
         }
         let mut nanos = || Some(Nanos(rng.random_range(0..20)));
-        // No launch overhead: during a launch a worker waits although it has work, which the law of work conservation
-        // would take for idling.
+        // No launch overhead: a worker waits during a launch although it has work, which looks like idling.
         let overhead = Overhead { task: nanos(), gather: nanos(), launch: None };
         let requests = Requests::unfold(shapes, &model).expect("the shapes fit the model");
         Case { model, workers: rng.random_range(1..=4), costs, overhead, requests, arrivals }
@@ -76,7 +74,6 @@ impl Case {
         self.run_on(&mut *backend, policy, setup, watch)
     }
 
-    /// The costs that a policy may know.
     pub fn known_costs(&self) -> Arc<dyn CostModel> {
         Arc::new(self.device())
     }
@@ -112,8 +109,7 @@ impl Case {
     }
 }
 
-/// Graph models whose subgraphs are cut in different ways: stacked layers, two chains in opposite directions, single
-/// chains, trees, and explicit graphs with fixed batch sizes.
+/// Graph models whose subgraphs are cut in different ways.
 const GRAPHS: [&str; 5] = [
     include_str!("../../scenarios/graphs/two-layers.json"),
     include_str!("../../scenarios/graphs/bidirectional.json"),
@@ -122,12 +118,12 @@ const GRAPHS: [&str; 5] = [
     include_str!("../../scenarios/graphs/explicit.json"),
 ];
 
-/// The models take turns. Every fifth workload is of a graph model, every tenth of a network.
+/// Every fifth workload is of a graph model, every tenth of a network.
 fn draw_model(number: u32, rng: &mut Stream) -> Model {
     match number % 5 {
         0 => Model::Lstm,
         1 => Model::Seq2Seq,
-        // More children than any node of the random trees has.
+        // More children than any random tree's node has.
         2 => [Model::TreeLstm, Model::ChildSumByArity(15)][rng.random_range(0..2)].clone(),
         3 if number % 10 == 3 => {
             let network = Dnn::parse("random.csv", Path::new("random.csv"), &draw_network(rng));
@@ -142,7 +138,7 @@ fn draw_model(number: u32, rng: &mut Stream) -> Model {
     }
 }
 
-/// A network of up to twelve operators, for tokens or not; some operators occur several times.
+/// Up to twelve operators, some of which occur several times.
 fn draw_network(rng: &mut Stream) -> String {
     let tokens = rng.random_range(0..3) > 0;
     let mut text = String::from(if tokens { "shape,tokens,40\n" } else { "shape,fixed\n" });
@@ -162,7 +158,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },
         Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            // The parent of each node is an earlier one, so every arity and every order of leaves occurs.
+            // Parents are earlier nodes: every arity and order of leaves occurs.
             let nodes = rng.random_range(1..=15u32);
             let parents: Vec<u32> = (0..nodes).map(|i| if i == 0 { 0 } else { rng.random_range(1..=i) }).collect();
             Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("parents stand before their children")))

@@ -11,7 +11,6 @@ use crate::task::{MemberList, NodeRef, Part};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-/// The first law that the run breaks.
 pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
     let checks: [&dyn Fn() -> Result<(), String>; 9] = [
         &|| caps(case, run, guarantees),
@@ -27,7 +26,7 @@ pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees) -
     checks.iter().find_map(|check| check().err())
 }
 
-/// The same for the laws that do not depend on the simulator's exact times.
+/// Only laws that do not depend on the simulator's exact times.
 pub(super) fn first_broken_by_backend(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
     caps(case, run, guarantees)
         .and_then(|()| conservation(case, run))
@@ -97,8 +96,7 @@ fn order(case: &Case, run: &Record) -> Result<(), String> {
             times.insert(*node, (task.start, task.finish));
         }
         if let Some(MemberList::Parts(parts)) = &task.members {
-            // The order within a part is the backend's; only the start of the part's first node and the end of its last
-            // are checked.
+            // The order within a part is the backend's: only its start and end are checked.
             for part in parts {
                 for node in part.nodes() {
                     let (first, last) = (node.node == part.from, node.node.0 + 1 == part.to.0);
@@ -189,7 +187,7 @@ fn work_conservation(case: &Case, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// The parts of a span that no given span covers.
+/// The parts of a span that `spans` do not cover.
 fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {
     spans.sort_unstable();
     let mut open = Vec::new();
@@ -253,7 +251,7 @@ fn bounds(case: &Case, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-/// The nodes of a task; `None` for whole graphs and parts, whose inner order is the backend's.
+/// `None` for whole graphs and parts, whose inner order is the backend's.
 fn cell_nodes(task: &Watch) -> Option<&[NodeRef]> {
     match task.members.as_ref().expect("the run was watched") {
         MemberList::Nodes(nodes) => Some(nodes),
@@ -282,7 +280,7 @@ fn cell_of(graph: &CellGraph, node: NodeId) -> CellId {
     }
 }
 
-/// The number of cells of a node: its input size, if it has one.
+/// Cells of a node: its input size, if it has one.
 fn size_of(graph: &CellGraph, node: NodeId) -> u64 {
     match graph {
         CellGraph::Graph(_) => 1,
@@ -299,7 +297,7 @@ fn run_of(runs: &[Run], node: NodeId) -> Run {
     *run.expect("a node is in one of the runs")
 }
 
-/// The subgraph of each node and the edges of a request's graph.
+/// By node its subgraph; the edges.
 fn spell_out(graph: &CellGraph) -> (Vec<u32>, Vec<(u32, u32)>) {
     match graph {
         CellGraph::Graph(graph) => {

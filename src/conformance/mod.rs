@@ -1,4 +1,4 @@
-//! The laws that every policy keeps, as a kit: one line in a test checks a policy on random workloads.
+//! The laws that every policy keeps: one line in a test checks a policy on random workloads.
 //!
 //! ```
 //! use batchlab::conformance::{Guarantees, check};
@@ -7,20 +7,18 @@
 //! check(&Padded { max_batch: 4, ..Padded::default() }, &Guarantees { max_batch: 4, ..Guarantees::default() });
 //! ```
 //!
-//! The laws are checked on a record of the policy's tasks and their results, never on the policy itself:
+//! The laws are checked on a record of the tasks and their results, never on the policy itself:
 //!
-//! 1. **Conservation**: every request leaves once, finished or rejected; every node of a finished request runs once.
-//! 2. **Order**: no node starts before its inputs are done.
-//! 3. **Caps**: no batch is larger than guaranteed; a cell task holds nodes of one cell type; a task's useful cells are those
-//!    of its members, and it executes at least as many.
-//! 4. **Causality**: arrival ≤ submission ≤ start ≤ finish, and a request leaves when its last node is done.
-//! 5. **Work**: the tasks of a stream do not overlap, and a worker is busy while at least one of its tasks runs.
-//! 6. **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
-//! 7. **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
-//! 8. **Work conservation**, if guaranteed: no worker idles while a request waits and none of its nodes runs.
-//! 9. **Pinning**, if guaranteed: while a subgraph has unfinished tasks on a worker, none of its nodes goes to another.
-//! 10. **Bounds**, if guaranteed: no request is faster than its critical path at the best batch sizes, and no set of workers
-//!     is faster than at the best batch sizes ([`crate::metrics::bounds`]).
+//! - **Conservation**: every request leaves once; every node of a finished request runs once.
+//! - **Order**: no node starts before its inputs are done.
+//! - **Caps**: no batch is larger than guaranteed; a cell task holds one cell type; useful cells are those of the
+//!   members,
+//! and no more than the executed ones.
+//! - **Causality**: arrival ≤ submission ≤ start ≤ finish; a request leaves when its last node is done.
+//! - **Work**: tasks of a stream do not overlap; a worker is busy while a task runs.
+//! - **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
+//! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
+//! - The [guarantees](Guarantees) that the test names.
 
 mod case;
 mod laws;
@@ -35,15 +33,16 @@ use crate::workload::trace::Requests;
 /// The properties that a policy guarantees beyond the laws that hold for all.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarantees {
-    /// The largest batch: nodes of a cell task, requests of a batch of whole graphs.
+    /// The largest batch: nodes of a cell task, or whole requests.
     pub max_batch: u32,
     /// No worker idles while a request waits and none of its nodes runs. `false` with batch windows.
     pub work_conserving: bool,
-    /// While a subgraph has unfinished tasks, its nodes go to the worker of these tasks.
+    /// While a subgraph has unfinished tasks, its nodes go to their worker.
     pub pins: bool,
-    /// Every node runs as a cell at the price of the cost table.
+    /// No request is faster than its critical path, and no set of workers than its capacity, at the best batch sizes
+    /// ([`crate::metrics::bounds`]). Nodes must run as cells at the cost table's price.
     pub bounded: bool,
-    /// The number of random workloads.
+    /// Random workloads.
     pub cases: u32,
 }
 
@@ -56,7 +55,7 @@ impl Default for Guarantees {
 /// Checks a policy on random workloads of every model that it serves.
 ///
 /// # Panics
-/// Names the broken law and the workload, or says that the policy serves no model at all.
+/// On a broken law, naming it and the workload, or if the policy serves no model.
 pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     let mut served = 0;
     each_case(policy, guarantees, |number, case, setup| {
@@ -78,12 +77,11 @@ pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     assert!(served > 0, "{policy:?} serves none of the models in {} cases", guarantees.cases);
 }
 
-/// Checks a backend with its own clock against the laws that do not depend on the simulator's exact times:
-/// conservation, order, caps, causality, work and pinning. `on` receives the model of a workload, its requests and the
-/// number of workers, and calls the function with a backend for them, or skips workloads that it cannot run.
+/// Checks a backend with its own clock: conservation, order, caps, causality, work and pinning. `on` receives a
+/// workload's model, requests and number of workers, and calls the function with a backend, or skips the workload.
 ///
 /// # Panics
-/// Names the broken law and the workload, or says that no workload was run.
+/// On a broken law, naming it and the workload, or if no workload was run.
 pub fn check_backend(
     policy: &dyn Settings,
     guarantees: &Guarantees,
@@ -103,7 +101,7 @@ pub fn check_backend(
     assert!(served > 0, "none of {} workloads was run", guarantees.cases);
 }
 
-/// Visits the random workloads whose models the policy accepts.
+/// Visits the workloads whose models the policy accepts.
 fn each_case(policy: &dyn Settings, guarantees: &Guarantees, mut visit: impl FnMut(u32, &Case, &Setup<'_>)) {
     for number in 0..guarantees.cases {
         let case = Case::draw(number);

@@ -11,11 +11,11 @@ pub(super) struct Record {
     pub finish: Vec<Nanos>,
     pub rejected: u64,
     pub busy: Vec<Nanos>,
-    /// The streams of each worker that the policy says it uses.
+    /// As the policy declares.
     pub streams: u16,
 }
 
-/// A task as it was submitted, and its times.
+/// As submitted, with its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
     pub worker: WorkerId,
@@ -31,7 +31,7 @@ pub(super) struct Watch {
     pub finish: Nanos,
 }
 
-/// A backend that records the tasks that it passes on.
+/// Records the tasks that it passes on.
 pub(super) struct Watched<'b> {
     pub inner: &'b mut dyn Backend,
     pub watch: bool,

@@ -4,14 +4,13 @@ use std::ops::RangeInclusive;
 
 use crate::units::Nanos;
 
-/// Time as a function of the batch size: linear between points, flat below the first. Above the last it follows the
-/// line through the last two points, or is proportional to the batch if there is only one; it never falls below zero.
-/// Computed in integers and rounded half up, so that it is the same on every platform.
+/// Linear between points, flat below the first. Above the last it follows the line of the last two points, or is
+/// proportional if there is only one; never below zero. In integers, rounded half up: the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Batch and nanoseconds, by ascending batch; at least one, no batch twice.
+    /// Batch and ns, ascending, no batch twice.
     points: Vec<(u32, u64)>,
-    /// The times of small batches, as a table.
+    /// For small batches, as a table.
     small: Vec<Nanos>,
     preferred: u32,
 }
@@ -20,7 +19,7 @@ pub struct Curve {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
     pub time: Nanos,
-    /// The time per member, in nanoseconds, of the batch with the best throughput.
+    /// Nanoseconds per member at the best throughput.
     pub share_ns: f64,
 }
 
@@ -33,7 +32,7 @@ impl Best {
 const TABULATED: u32 = 2048;
 
 impl Curve {
-    /// A curve through points of (batch, time), in any order.
+    /// Points (batch, time) in any order.
     pub fn new(mut points: Vec<(u32, u64)>) -> Result<Curve, String> {
         points.sort_unstable();
         if points.is_empty() {
@@ -63,15 +62,15 @@ impl Curve {
         self.preferred
     }
 
-    /// From the smallest to the largest batch with a point; times outside are extrapolated.
+    /// Batches with points; outside, times are extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
         let batch = |point: Option<&(u32, u64)>| point.map_or(0, |(batch, _)| *batch);
         batch(self.points.first())..=batch(self.points.last())
     }
 
-    /// The least over all batches up to `largest` and up to the largest with a point.
+    /// Over batches up to `largest` and the largest point.
     pub fn best(&self, largest: u32) -> Best {
-        // Times are rounded, so the least time per member need not be at a point: try every batch.
+        // Times are rounded, so the best batch need not be a point: try all.
         let of = |batch: u32| {
             let time = self.at(batch);
             Best { time, share_ns: time.0 as f64 / f64::from(batch) }
@@ -99,11 +98,11 @@ impl Curve {
     }
 }
 
-/// Nothing is said to prefer a larger batch.
+/// The largest preferred batch.
 pub const LARGEST: u32 = 1024;
 
-/// The smallest power of two up to [`LARGEST`] whose doubling takes at least half as long again: below it a batch costs little more than
-/// half of it, and above it nothing much is gained (DVABatch, section 3.2).
+/// The smallest power of two up to [`LARGEST`] whose doubling takes at least half as long again: above it batching
+/// gains little (DVABatch, section 3.2).
 pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
     let fills = |batch: &u32| 2 * u128::from(time(2 * batch).0) >= 3 * u128::from(time(*batch).0);
     (0..LARGEST.ilog2()).map(|power| 1 << power).find(fills).unwrap_or(LARGEST)

@@ -1,23 +1,21 @@
 //! The time of a launch of operators, for policies that batch below cells.
 //!
-//! The rows `CELL.OPERATOR` of a cost table hold where they exist. Otherwise a launch takes its share of the cell's
-//! time at that batch, and at least the time of a kernel launch (rows `kernel`). The share follows from the operator's
-//! work: the larger of its floating-point operations and [`BALANCE`] times its bytes (float32; weights once per launch,
-//! inputs and outputs per row). The shares of a cell sum to 1, so that launching each operator once costs as much as
-//! the cell, apart from the floor of the kernels.
+//! Rows `CELL.OPERATOR` of a cost table come first. Otherwise a launch takes its share of the cell's time, and at least
+//! the time of a kernel launch (rows `kernel`). An operator's share follows from the larger of its floating-point
+//! operations and [`BALANCE`] times its bytes (float32; weights once per launch). The shares of a cell sum to 1.
 
 use crate::units::CellId;
 use crate::workload::operator::{Kind, Operator};
 
-/// Floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. The ratio is similar
-/// on other devices and affects only the few operators that are bound by memory.
+/// Floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. It affects only the
+/// few operators that are bound by memory.
 pub const BALANCE: u64 = 17;
 
 const FLOAT: u64 = 4;
 
 const BEFORE: u32 = 2;
 
-/// The work of an operator, in floating-point operations or in bytes that take as long.
+/// In floating-point operations, or in bytes that take as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Work {
     flops_of_row: u64,
@@ -47,15 +45,15 @@ impl Work {
 #[derive(Clone, Debug)]
 pub struct Share {
     pub cell: CellId,
-    /// Rows of the operator per node of the cell.
+    /// Rows per node of the cell.
     pub rows_of_node: u32,
     work: Work,
-    /// The work of each operator of the cell, and its rows per node.
+    /// By operator: its work, and its rows per node.
     all: Vec<(Work, u32)>,
 }
 
 impl Share {
-    /// The part of an operator in a cell with the operators `list`. `chain`: exactly one cell precedes each cell.
+    /// `list`: the cell's operators; `chain`: exactly one cell precedes each cell.
     pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> Share {
         let before = if chain { 1 } else { BEFORE };
         let rows_of_node = |operator: &Operator| operator.copies(before) * operator.rows(before);
@@ -67,12 +65,12 @@ impl Share {
         }
     }
 
-    /// The number of the cell's nodes that these rows of the operator belong to, rounded up.
+    /// The nodes of these rows, rounded up.
     pub fn nodes(&self, rows: u32) -> u32 {
         rows.div_ceil(self.rows_of_node)
     }
 
-    /// The operator's share of the cell's time in a launch of this number of rows, as a fraction.
+    /// The share of the cell's time for these rows, as a fraction.
     pub fn at(&self, rows: u32) -> (u64, u64) {
         let nodes = u64::from(self.nodes(rows));
         let all = self.all.iter().map(|(work, rows)| work.at(nodes * u64::from(*rows))).sum();
@@ -124,7 +122,7 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // One row of a product 2 x 3: 12 operations, 24 bytes of weights and 20 of vectors.
+        // A product 2 x 3: 12 operations, 24 bytes of weights and 20 of vectors.
         let kind = Kind::Matmul { weight: "w".into() };
         let operator = Operator {
             name: "p".into(),

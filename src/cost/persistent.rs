@@ -1,4 +1,4 @@
-//! The time of a persistent kernel's launch, which runs several steps of a cell: as measured, or by GRNN's model.
+//! The time of a persistent kernel's launch: as measured, or by GRNN's model.
 
 use std::ops::RangeInclusive;
 
@@ -8,19 +8,17 @@ use crate::units::Nanos;
 
 #[derive(Clone, Debug)]
 pub enum Persistent {
-    /// Rows of a cost table. A batch too large for any kernel was measured as a whole, although it runs in pieces.
+    /// Rows of a cost table. A batch too large for one kernel was measured as a whole.
     Measured {
-        /// A step within a launch.
         step: Curve,
-        /// A launch without its steps. It includes gathering the states and writing them back.
+        /// A launch without its steps, but with gathering the states and writing them back.
         launch: Curve,
     },
-    /// By the device's file, which says nothing of states, so that tasks pay for them separately.
+    /// From a device file, without states: tasks pay for them separately.
     Modelled(grnn::Persistent),
 }
 
 impl Persistent {
-    /// The time of `steps` steps of a batch.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         match self {
             Persistent::Measured { step, launch } => {
@@ -34,12 +32,12 @@ impl Persistent {
         matches!(self, Persistent::Measured { .. })
     }
 
-    /// The batch that fills the device if each launch runs one step.
+    /// With one step per launch.
     pub fn preferred(&self) -> u32 {
         preferred(|batch| self.runs(batch, 1))
     }
 
-    /// The least time of a step in batches up to `largest` and up to the largest measured one, without the launch.
+    /// Of a step in batches up to `largest` and the largest measured one, without the launch.
     pub fn best(&self, largest: u32) -> Best {
         match self {
             Persistent::Measured { step, .. } => step.best(largest),
@@ -70,7 +68,6 @@ mod tests {
     use crate::units::{CellId, Share, WorkerId};
     use crate::workload::model::Model;
 
-    /// Rows for single steps of an LSTM, and for what their tasks pay.
     const ROWS: &str =
         "cell,batch,ns\nlstm,1,50\nlstm,8,99\nlstm.whole,1,40\nwhole,1,1000\ngather,1,2000\ntask,1,7\ntask,8,7\n";
     const LAUNCHES: &str =
@@ -87,7 +84,7 @@ mod tests {
         table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap()
     }
 
-    /// The duration of a task of these steps (batch, times) with new members.
+    /// With new members; `steps` are (batch, times).
     fn duration(device: &mut TableModel, steps: &[(u32, u32)], members: Members<'_>) -> u64 {
         let step = |(batch, times): &(u32, u32)| Step { cell: CellId(0), batch: *batch, times: *times, input: 0 };
         let steps: Vec<Step> = steps.iter().map(step).collect();
@@ -99,8 +96,7 @@ mod tests {
     fn tasks_of_several_steps_take_what_the_rows_say_and_single_steps_do_not() {
         let mut device = device(&format!("{ROWS}{LAUNCHES}"));
         let parts = Members::Parts(&|_| ());
-        // From the lines: 10, 11, 12, 13 and 14 per step, 100, 105, 110 and 115 per launch. No state is gathered
-        // separately.
+        // 10 to 14 per step, 100 to 115 per launch; no separate gather.
         assert_eq!(duration(&mut device, &[(1, 3)], parts), 100 + 3 * 10 + 7);
         assert_eq!(duration(&mut device, &[(3, 20)], parts), 105 + 20 * 12 + 7);
         assert_eq!(duration(&mut device, &[(5, 1)], Members::Requests), 115 + 14 + 7);

@@ -1,4 +1,4 @@
-//! Slicing a network into stages (DVABatch, section 7.1): ranges of operators in the order in which they run.
+//! Slices a network into stages (DVABatch, section 7.1): ranges of operators in running order.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::task::Step;
 use crate::units::Nanos;
 use crate::workload::dnn::{Dnn, Operator};
 
-/// The time of each operator at this batch; `tokens` is 0 for a network that takes none.
+/// By operator; `tokens` is 0 for a network that takes none.
 pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> Vec<Nanos> {
     let of_operator = |operator: &Operator| {
         costs.cell(&Step { cell: operator.cell, batch, times: 1, input: network.input(operator, tokens) })
@@ -15,8 +15,7 @@ pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> V
     network.operators().map(of_operator).collect()
 }
 
-/// Divides the operators into stages as evenly as possible: the longest stage is as short as it can be, and of such
-/// divisions the sum of squares is least.
+/// As even as possible: the shortest longest stage, then the least sum of squares.
 pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
     if !(1..=times.len()).contains(&stages) {
         return Err(format!("{stages} stages of {} operators; from 1 to {}", times.len(), times.len()));
@@ -34,15 +33,14 @@ pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String>
     Ok(best(times.len(), stages, square).1)
 }
 
-/// The least cost of dividing the operators into stages, and the stages. `cost(before, from, to)` extends the cost of
-/// the stages before by the stage `from..to`, or returns `None` if that stage is not allowed. Ties go to the division
-/// with the longest last stages.
+/// The least cost and its stages. `cost(before, from, to)` adds the stage `from..to`; `None`: not allowed. Ties go to
+/// the longest last stages.
 fn best(
     operators: usize,
     stages: usize,
     cost: impl Fn(u128, usize, usize) -> Option<u128>,
 ) -> (u128, Vec<Range<usize>>) {
-    // The least cost of the operators before each place in the stages so far, and where the last stage begins.
+    // For each place: the least cost of the operators before it, and where the last stage begins.
     let mut least: Vec<Option<u128>> = vec![None; operators + 1];
     least[0] = Some(0);
     let mut begins = Vec::with_capacity(stages);
@@ -66,8 +64,7 @@ fn best(
     (least[operators].expect("there is a way"), ranges)
 }
 
-/// Stages that begin at the first operator and at the operators of these names. Of a name that occurs several times,
-/// the first occurrence counts.
+/// Stages begin at the first operator and at the first of each name.
 pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let place = |name: &&str| {
         network.operators().position(|operator| operator.name == **name).ok_or_else(|| {
@@ -81,8 +78,7 @@ pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     Ok(between(&cuts, network.operators().len()))
 }
 
-/// Stages by the operators' preferred batches: a cut wherever they fall from above the threshold to at most the
-/// threshold.
+/// Cuts where preferred batches fall from above to at most the threshold.
 pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
     let falls = |place: &usize| preferred[place - 1] > threshold && preferred[*place] <= threshold;
     let cuts: Vec<usize> = (1..preferred.len()).filter(falls).collect();

@@ -4,16 +4,16 @@ use super::{CostModel, Extra, MemberKind};
 use crate::task::{Step, Task};
 use crate::units::{CellId, Nanos, Share};
 
-/// The questions of the simulated backend, asked once for each task in the order of submission. Every [`CostModel`] answers them, and so
-/// does a recording of a real device.
+/// Asked once for each task in the order of submission. Every [`CostModel`] answers, as does a recording of a real
+/// device.
 pub trait Timing {
-    /// When a task can start that is submitted now. `idle` says that its stream has no unfinished task.
+    /// For a task submitted now. `idle`: its stream has no unfinished task.
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start;
 
-    /// The task's time if it runs alone, after a cell of the type `before` on its stream (`None` for the stream's first task).
+    /// The task's time if it runs alone. `before`: the stream's previous cell type.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
-    /// The share of its worker's device that the task can use. Asked only if tasks run concurrently.
+    /// The usable share of the device. Asked only if tasks run concurrently.
     fn demand(&mut self, _: &Task<'_>) -> Share {
         Share::WHOLE
     }
@@ -23,29 +23,29 @@ pub trait Timing {
         &[]
     }
 
-    /// From the task's finish to the instant at which the driver learns of it.
+    /// From the finish until the driver learns of it.
     fn completion_delay(&mut self) -> Nanos {
         Nanos::ZERO
     }
 }
 
-/// When a task can start. Known before the task in front of it ends.
+/// Known before the previous task ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The earliest instant, not before the submission.
+    /// Not before the submission.
     pub earliest: Nanos,
-    /// The least time from the end of the task in front of it.
+    /// The least time after the previous task's end.
     pub gap: Nanos,
 }
 
 impl Start {
-    /// The start on a stream that is free from the instant `free` on.
+    /// On a stream that is free from `free` on.
     pub fn at(self, free: Nanos) -> Nanos {
         self.earliest.max(free.saturating_add(self.gap))
     }
 }
 
-/// The mean of the demands of a task's steps, weighted by their times, rounded up. A persistent kernel demands the whole device.
+/// Over the steps, weighted by time, rounded up. A persistent kernel demands the whole device.
 pub fn mean_demand<'s>(
     costs: &(impl CostModel + ?Sized),
     steps: impl IntoIterator<Item = &'s Step>,
@@ -58,7 +58,7 @@ pub fn mean_demand<'s>(
         used += u128::from(runs.time.0) * u128::from(demand.0);
         time += u128::from(runs.time.0);
     }
-    // At most the largest demand, which is a u64. Steps that take no time use almost nothing.
+    // Fits u64: at most the largest demand. Steps without time use almost nothing.
     Share((used.div_ceil(time.max(1)) as u64).max(1))
 }
 
@@ -68,7 +68,7 @@ impl<C: CostModel> Timing for C {
         Start { earliest, gap: Nanos::ZERO }
     }
 
-    /// The [mean](mean_demand) over the steps. The rest of the task is taken to use the same share.
+    /// The rest of the task uses the [mean](mean_demand) of its steps, too.
     fn demand(&mut self, task: &Task<'_>) -> Share {
         mean_demand(self, task.steps, MemberKind::of(&task.members))
     }
@@ -102,7 +102,7 @@ impl<C: CostModel> Timing for C {
         }
         let gather = task.gather && !moves_states;
         let gather = if gather { self.extra(Extra::Gather(task.batch)) } else { Nanos::ZERO };
-        // After another cell the states go back to their requests anyway, so the task pays the larger of the two.
+        // After another cell the states go back to their requests anyway: the task pays the larger of the two.
         time.saturating_add(gather.max(first_switch.unwrap_or_default()))
     }
 }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_task_demands_the_mean_of_its_steps_for_their_time() {
-        // Batches of 4 fill the device with the decoder, batches of 2 with the encoder.
+        // Batches of 4 (decoder) and 2 (encoder) fill the device.
         let rows =
             "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
         let table = CostTable::parse(rows, "costs").unwrap();

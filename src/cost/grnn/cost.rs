@@ -1,8 +1,8 @@
-//! The cost of a step with a mapping (GRNN, Figure 10), in dependent multiply-adds, and the time that follows from it.
+//! The cost of a step with a mapping (GRNN, Figure 10), in dependent multiply-adds, and its time.
 //!
-//! The published ranking differs from the printed equations in two ways. It spreads a dot product over the threads of a
-//! work group, not of a sub-tile (equation 8). And its fitted functions jump at their bounds, which affects ranks.
-//! Terms are rounded and added as in the published code, so that costs are equal to the last bit.
+//! The published ranking differs from the printed equations: it spreads a dot product over a work group, not a sub-tile
+//! (equation 8), and its fitted functions jump at their bounds. Terms are rounded and added as in the published code,
+//! so that costs are equal to the last bit.
 
 use serde::Deserialize;
 
@@ -11,13 +11,13 @@ use crate::units::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// GC: moving the state from the L2 cache into shared memory (equation 10), rounded to 2 decimals.
+    /// GC: moving the state from L2 to shared memory (equation 10), 2 decimals.
     pub memory: f64,
-    /// SC: a second synchronisation. The first is the same for all mappings and left out.
+    /// SC: a second synchronisation; the first is left out.
     pub synchronisation: f64,
-    /// RC: the sums over the threads of a group (equation 14).
+    /// RC: sums over a group (equation 14).
     pub reduction: f64,
-    /// PC: the products of each thread (equation 12), rounded to 2 decimals.
+    /// PC: each thread's products (equation 12), 2 decimals.
     pub product: f64,
 }
 
@@ -33,7 +33,7 @@ impl Cost {
         let bytes = match rnn {
             Rnn::Lstm => state,
             Rnn::GruDouble => state * 2.0,
-            // The partial sums of the reset gate, one from each block of the row.
+            // The reset gate's partial sums, one from each block of the row.
             Rnn::GruSingle => state + hidden * (hidden / width) * height * 4.0,
         };
         let sharing = 1 + 2 * mapping.blocks(sizes) / device.multiprocessors;
@@ -45,7 +45,7 @@ impl Cost {
             Rnn::GruDouble => product * 1.5,
             Rnn::GruSingle => product + width + hidden / width,
         };
-        // A GRU reduces twice per step, however its blocks wait.
+        // A GRU reduces twice per step in any case.
         let reductions = if rnn == Rnn::Lstm { 1.0 } else { 2.0 };
         Cost {
             memory: hundredths(memory),
@@ -55,18 +55,18 @@ impl Cost {
         }
     }
 
-    /// TC: the sum (equation 15).
+    /// TC (equation 15).
     pub fn total(&self) -> f64 {
         self.memory + self.synchronisation + self.reduction + self.product
     }
 }
 
-/// The warps of each scheduler (equation 6).
+/// Equation 6.
 fn warps_of_scheduler(mapping: &Mapping, device: &Device) -> u32 {
     mapping.threads().div_ceil(32).div_ceil(device.constants.schedulers)
 }
 
-/// Equation 12, for the gates whose products a work group computes together.
+/// Equation 12, for the gates that a work group computes together.
 fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     let (warps, outputs) = (warps_of_scheduler(mapping, device), mapping.sub_tile_width(sizes.rnn));
     let each = device.constants.products.cost(warps, outputs);
@@ -76,21 +76,19 @@ fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
 fn reduction(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     let constants = &device.constants;
     let values = warps_of_scheduler(mapping, device) * mapping.sub_tile_width(sizes.rnn) * mapping.tile_height;
-    // A group smaller than a warp needs another step to move its sum.
+    // Below a warp, another step moves the sum.
     let steps = mapping.group_size.ilog2() + u32::from(mapping.group_size < 32);
     let shuffles = f64::from(steps * constants.shuffle);
     constants.reductions.cost(shuffles, values)
 }
 
-/// Rounds to 2 decimals, ties to an even last digit. Formatting rounds the exact value; a hundred times it could be
-/// inexact.
+/// Ties go to an even last digit. Formatting rounds the exact value; a hundred times it could be inexact.
 fn hundredths(number: f64) -> f64 {
     format!("{number:.2}").parse().expect("a number of digits")
 }
 
-/// From costs to time, a line for each kind of kernel: `launch + steps · (step_ns + cost · cost_ps)`. The model is made
-/// to rank, not to predict. For the Titan V the lines are fitted to the paper's Table 1 (100 steps); on its Table 2
-/// they are off by up to 0.19 ms of 0.57.
+/// From costs to time: `launch + steps · (step_ns + cost · cost_ps)` for each kind of kernel. The model ranks rather
+/// than predicts: the Titan V's lines are fitted to Table 1 and miss Table 2 by up to 0.19 ms of 0.57.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Times {
@@ -104,7 +102,7 @@ pub struct Times {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// What all mappings have in common and the cost leaves out, mainly the barrier.
+    /// Common to all mappings and not in the cost, mainly the barrier.
     pub step_ns: u64,
     /// Picoseconds per unit of cost.
     pub cost_ps: u64,
@@ -127,8 +125,7 @@ impl Times {
         }
     }
 
-    /// The time of a step, rounded to a nanosecond, in integers of a millionth of a unit of cost. An infinite cost,
-    /// which odd constants may produce, takes forever.
+    /// In integers of a millionth of a unit, rounded to 1 ns. An infinite cost takes forever.
     pub fn step(&self, rnn: Rnn, cost: f64) -> Nanos {
         let line = match rnn {
             Rnn::Lstm => self.lstm,

@@ -8,13 +8,11 @@ use serde::Deserialize;
 use super::Times;
 use crate::error::{Error, Result};
 
-/// A GPU as GRNN's performance model sees it (Figure 10, hardware and measured parameters).
-///
-/// The unit of cost is the time of one fused multiply-add that depends on the one before it.
+/// A GPU in GRNN's performance model (Figure 10). The unit of cost is the time of a dependent fused multiply-add.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     pub name: String,
-    /// SMs: multiprocessors, each of which holds one block.
+    /// SMs: multiprocessors, each with one block.
     pub multiprocessors: u32,
     pub constants: Constants,
 }
@@ -24,45 +22,44 @@ pub struct Device {
 pub struct Constants {
     /// NS: warp schedulers of a multiprocessor.
     pub schedulers: u32,
-    /// 32-bit registers of a multiprocessor.
+    /// 32-bit, of a multiprocessor.
     pub registers: u32,
     pub threads: u32,
-    /// The most weights that a thread keeps in registers.
+    /// Weights that fit a thread's registers.
     pub thread_weights: u32,
-    /// The registers that a thread needs beside its weights.
+    /// A thread's other registers.
     pub thread_registers: u32,
-    /// FC: the latency of a fused multiply-add, in cycles.
+    /// FC: latency of a fused multiply-add, in cycles.
     pub fma_cycles: u32,
-    /// L2B: bytes per cycle from the L2 cache to a multiprocessor.
+    /// L2B: bytes per cycle from L2 to a multiprocessor.
     pub l2_bytes: u32,
-    /// SC: the cost of a second synchronisation per step: both then take two round trips to the L2 cache.
+    /// SC: cost of a second synchronisation, with which both take two round trips to L2.
     pub second_synchronisation: u32,
     /// FPS: multiply-adds in the time of a shuffle.
     pub shuffle: u32,
     pub products: Products,
     pub reductions: Reductions,
-    /// How costs become time; `None` if not measured.
+    /// `None` if not measured.
     pub time: Option<Times>,
 }
 
-/// The cost of products by the warps of a scheduler and the outputs that share each loaded element of the state
-/// (equation 12). Doubling the warps multiplies it by `warps`, doubling the outputs by `outputs`. Above `bound` warps
-/// times outputs the scheduler is busy all the time, and the cost is proportional.
+/// Cost of products by a scheduler's warps and the outputs per loaded element of the state (equation 12). Above `bound`
+/// warps times outputs the scheduler is always busy, and the cost is proportional.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Products {
-    /// S1: the factor of twice the warps.
+    /// S1: factor of doubling the warps.
     pub warps: f64,
-    /// S2: the factor of twice the outputs.
+    /// S2: factor of doubling the outputs.
     pub outputs: f64,
-    /// The most warps times outputs for which the two factors hold.
+    /// Of warps times outputs.
     pub bound: u32,
-    /// The cost of a multiply-add at the bound, and in proportion above.
+    /// Multiply-adds' cost at the bound.
     pub bound_cost: f64,
 }
 
 impl Products {
-    /// The cost of one more element of the state for each output, in multiply-adds.
+    /// For one more element of the state per output, in multiply-adds.
     pub fn cost(&self, warps: u32, outputs: u32) -> f64 {
         match warps * outputs <= self.bound {
             true => {
@@ -73,21 +70,21 @@ impl Products {
     }
 }
 
-/// The cost of reductions by the values that the warps of a scheduler reduce (equation 14). Below `bound` each further
-/// value multiplies it by `value`; above, shuffles run one after another.
+/// Cost of reductions by the values that a scheduler's warps reduce (equation 14). Above `bound`, shuffles run one
+/// after another.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reductions {
-    /// S3: the factor of a further value.
+    /// S3: factor of one more value.
     pub value: f64,
-    /// The number of values from which the cost is proportional.
+    /// From this number of values the cost is proportional.
     pub bound: u32,
-    /// The cost at the bound is that of this number of values below it.
+    /// Below the bound, the values that cost as much as the bound.
     pub bound_values: u32,
 }
 
 impl Reductions {
-    /// The cost of reducing `values` values together; reducing one alone costs `shuffles`.
+    /// Of `values` together; one costs `shuffles`.
     pub fn cost(&self, shuffles: f64, values: u32) -> f64 {
         match values < self.bound {
             true => shuffles * libm::pow(self.value, values.into()),
@@ -98,7 +95,7 @@ impl Reductions {
     }
 }
 
-/// A device file; its other keys belong to the roofline.
+/// Other keys belong to the roofline.
 #[derive(Deserialize)]
 struct File {
     name: String,
@@ -106,12 +103,12 @@ struct File {
     grnn: Option<Constants>,
 }
 
-/// The largest integer of the table, far beyond any GPU.
+/// The largest integer, far beyond any GPU.
 const MAX: u32 = 1 << 24;
-/// Likewise. Batches up to 32 times this number are tried.
+/// Batches up to 32 times this are tried.
 const MOST_MULTIPROCESSORS: u32 = 4096;
 
-/// The device files of the repository that have the table, by name.
+/// The repository's files with the table.
 pub const DEVICE_FILES: &[(&str, &str)] = &[
     ("titan-v", include_str!("../../../scenarios/devices/titan-v.toml")),
     ("v100", include_str!("../../../scenarios/devices/v100.toml")),
@@ -120,7 +117,7 @@ pub const DEVICE_FILES: &[(&str, &str)] = &[
 ];
 
 impl Device {
-    /// The device of this name or file.
+    /// By name or file.
     pub fn open(given: &str) -> Result<Device> {
         match DEVICE_FILES.iter().find(|(name, _)| *name == given) {
             Some((name, text)) => Device::parse(text, name),
@@ -140,7 +137,7 @@ impl Device {
         Device::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the device from its text; `file` stands for the file in messages.
+    /// `file` is for messages.
     pub fn parse(text: &str, file: &str) -> Result<Device> {
         let File { name, multiprocessors, grnn } = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());

@@ -1,49 +1,48 @@
 //! Fits a GPU's constants to micro-benchmarks (GRNN, section 7.1.3).
 //!
-//! The paper fits a speedup of products by the warps of a scheduler (S1) and by the outputs that use each loaded state
-//! (S2), and of reductions by warps (S3). The published ranking computes with powers up to a bound, and in proportion
-//! to the work above it. Both are straight lines in logarithms through the baseline's 1; least squares give the slopes.
-//! The bounds are not fitted: they are the Titan V's.
+//! The paper fits speedups of products by a scheduler's warps (S1) and by outputs per loaded state (S2), and of
+//! reductions by warps (S3). Like the published ranking: powers up to a bound, proportional above. In logarithms these
+//! are straight lines through the baseline's 1; least squares give the slopes. The bounds are the Titan V's, not
+//! fitted.
 
 use super::{Constants, Device, Products, Reductions};
 use crate::error::{Error, Result};
 
-/// The bounds of [`Products`] and [`Reductions`], and how a thread's registers are divided, as in the published
-/// ranking.
+/// The published ranking's bounds, and its division of a thread's registers.
 const PRODUCTS: u32 = 8;
 const REDUCTIONS: u32 = 12;
 const THREAD_WEIGHTS: u32 = 224;
 const THREAD_REGISTERS: u32 = 32;
 
-/// Warp schedulers of a multiprocessor, which no driver reports: 4 on all GPUs since 2014 that are made for float32.
+/// Of a multiprocessor; not reported by drivers, but 4 on all float32 GPUs since 2014.
 pub const SCHEDULERS: u32 = 4;
 
-/// The GPU's properties by its driver.
+/// Properties that the driver reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
     pub name: String,
     pub gpu: String,
     pub multiprocessors: u32,
-    /// 32-bit registers of each multiprocessor.
+    /// 32-bit, of a multiprocessor.
     pub registers: u32,
     pub threads: u32,
     pub kilohertz: u32,
 }
 
-/// Results of the micro-benchmarks, in cycles of a multiprocessor.
+/// In cycles of a multiprocessor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// FC: the latency of a multiply-add.
+    /// FC: a multiply-add.
     pub fma: f64,
-    /// The latency of a shuffle and an addition.
+    /// A shuffle and an addition.
     pub shuffle: f64,
-    /// Bytes per cycle from the L2 cache to a multiprocessor: if no other one reads, and if all do.
+    /// Bytes per cycle from L2 to a multiprocessor that reads by itself, and if all read.
     pub l2: [f64; 2],
-    /// A synchronisation of a row of blocks, one on each multiprocessor.
+    /// Of a row of blocks, one on each multiprocessor.
     pub barrier: f64,
-    /// One more element of the state for each of a thread's products.
+    /// One more element of the state for each product.
     pub products: Vec<Product>,
-    /// A reduction over a warp, divided by its 5 steps.
+    /// Over a warp, divided by its 5 steps.
     pub reductions: Vec<Reduction>,
 }
 
@@ -56,13 +55,12 @@ pub struct Product {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reduction {
-    /// Values that the warps of a scheduler reduce together.
+    /// That a scheduler's warps reduce together.
     pub values: u32,
     pub cycles: f64,
 }
 
 impl Measured {
-    /// The device with these measurements.
     pub fn device(&self, reported: &Reported) -> Result<Device> {
         self.check()?;
         // The model counts in integers; nothing is free.
@@ -77,7 +75,7 @@ impl Measured {
                 thread_weights: THREAD_WEIGHTS,
                 thread_registers: THREAD_REGISTERS,
                 fma_cycles: whole(self.fma),
-                // The model itself halves it where multiprocessors share a path.
+                // The model halves it itself where multiprocessors share a path.
                 l2_bytes: whole(self.l2[0]),
                 second_synchronisation: whole(self.barrier / self.fma),
                 shuffle: whole(self.shuffle / self.fma),
@@ -88,7 +86,7 @@ impl Measured {
         })
     }
 
-    /// The largest relative errors of the fits to products and to reductions.
+    /// The largest relative errors, of products and reductions.
     pub fn misses(&self, constants: &Constants) -> [f64; 2] {
         let baseline = self.products.iter().find(|point| (point.warps, point.outputs) == (1, 1));
         let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
@@ -120,12 +118,11 @@ impl Measured {
     }
 }
 
-/// S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`, with the cost of one warp and one output as 1.
+/// S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`.
 fn products(points: &[Product]) -> Result<Products> {
     let baseline = points.iter().find(|point| (point.warps, point.outputs) == (1, 1));
     let baseline = baseline.ok_or_else(|| lacking("products have no baseline of one warp and one output"))?.cycles;
     let both = |point: &Product| point.warps * point.outputs;
-    // The normal equations of the two slopes.
     let (mut ww, mut wo, mut oo, mut wy, mut oy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for point in points.iter().filter(|point| both(point) <= PRODUCTS) {
         let (w, o) = (f64::from(point.warps).log2(), f64::from(point.outputs).log2());
@@ -148,8 +145,7 @@ fn products(points: &[Product]) -> Result<Products> {
     })
 }
 
-/// S3: `log cost = log value · values`, with the time of a shuffle as 1; at the bound the cost is that of
-/// `bound_values` values.
+/// S3: `log cost = log value · values`, where a shuffle costs 1.
 fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
     let (mut xx, mut xy) = (0.0, 0.0);
     for point in points.iter().filter(|point| point.values < REDUCTIONS) {
@@ -169,12 +165,12 @@ fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
     Ok(Reductions { value, bound: REDUCTIONS, bound_values })
 }
 
-/// The factor of a slope in logarithms, at least 1: more work never takes less time.
+/// At least 1: more work never takes less time.
 fn growth(slope: f64) -> f64 {
     rounded(slope.exp().max(1.0))
 }
 
-/// Six decimals, as in the file, so that everything computed from the fit agrees with it.
+/// Six decimals, as in the file, so that both agree.
 fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
@@ -255,7 +251,7 @@ mod tests {
         }
     }
 
-    /// The measurements of a GPU with these constants, each multiplied by `noise`.
+    /// A GPU with these constants, each times `noise`.
     fn measured(constants: &Constants, mut noise: impl FnMut() -> f64) -> Measured {
         let (products, reductions) = (&constants.products, &constants.reductions);
         let fma = f64::from(constants.fma_cycles);
@@ -292,7 +288,6 @@ mod tests {
         assert!((found / known - 1.0).abs() <= within, "{found} for {known}");
     }
 
-    /// The Titan V's constants, and others far from them.
     fn known() -> [Constants; 2] {
         let titan = Device::open("titan-v").unwrap().constants;
         let other = Constants {
@@ -320,7 +315,6 @@ mod tests {
     fn noise_moves_them_by_no_more_than_itself() {
         let mut drawn = 1u64;
         for (known, turn) in known().into_iter().cycle().zip(0..200) {
-            // Up to 2 % either way.
             let noise = || {
                 drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 1.0 + 0.02 * ((drawn >> 33) as f64 / f64::from(1u32 << 30) - 1.0)
@@ -374,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_file_says_what_was_found() {
-        // Constants with many digits, and reductions whose cost grows so slowly that `bound_values` is large.
+        // Reductions whose cost grows so slowly that `bound_values` is large.
         let [titan, _] = known();
         let flat = Reductions { value: 1.000_002_4, bound: 12, bound_values: 200_000 };
         let measured = measured(&Constants { reductions: flat, ..titan }, {

@@ -1,9 +1,9 @@
-//! GRNN: persistent kernels for recurrent networks, and the model that finds their fastest mapping.
+//! GRNN: persistent kernels for recurrent networks, and the model that finds their fastest mapping (*GRNN: Low-Latency
+//! and Scalable RNN Inference on GPUs*, EuroSys 2019).
 //!
-//! A persistent kernel computes a whole sequence in one launch. Its blocks stay on their multiprocessors and keep the
-//! weights in registers, so that a step moves only the state. A [`Mapping`] lays the work of a step over the GPU; a
-//! [`Space`] contains all of them, [`Cost`] is the cost of a step, and [`rank()`] sorts the valid mappings (*GRNN:
-//! Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
+//! A persistent kernel computes a whole sequence in one launch; its blocks keep the weights in registers, so that a
+//! step moves only the state. A [`Mapping`] lays a step's work over the GPU, a [`Space`] contains all mappings, and
+//! [`rank()`] sorts the valid ones by [`Cost`].
 
 mod cost;
 mod device;

@@ -1,4 +1,4 @@
-//! All valid mappings for a network, the cheapest first (GRNN, section 7.2), and the launches of the best of them.
+//! All valid mappings for a network, the cheapest first (GRNN, section 7.2), and the launches of the best.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ impl Cell {
         }
     }
 
-    /// The only cell of a model.
+    /// A model's only cell.
     pub fn of(model: &Model) -> Result<Cell> {
         match model {
             Model::Lstm => Ok(Cell::Lstm),
@@ -50,8 +50,8 @@ pub struct Ranked {
     pub cost: Cost,
 }
 
-/// The valid mappings by ascending cost; equal costs by tile width, tile height, work groups, group size and number of
-/// synchronisations. Empty if no kernel runs this batch: [`Launches`] then runs another one.
+/// By ascending cost, then by tile width, tile height, groups, group size and synchronisations. Empty if no kernel runs
+/// this batch: [`Launches`] then runs another one.
 pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space) -> Vec<Ranked> {
     let mut all = Vec::new();
     for &rnn in cell.kernels() {
@@ -79,7 +79,7 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
         };
         let (outputs, threads) = (mapping.sub_tile_width(*rnn), mapping.threads());
         let blocks = mapping.blocks(&Sizes { rnn: *rnn, hidden, batch });
-        // `{:?}` prints these terms with at least one decimal.
+        // `{:?}` prints at least one decimal.
         let [memory, product] = [cost.memory, cost.product].map(|term| format!("{term:?}"));
         let Cost { synchronisation, reduction, .. } = cost;
         let total = cost.total();
@@ -95,20 +95,18 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
 
 /// The best kernel for each batch.
 ///
-/// Few batches have good kernels: rows of the grid hold equal numbers of sequences, so a prime batch has one row, or
-/// one row per sequence. A batch is therefore padded to the cheapest larger one, if that costs less. A batch larger
-/// than all of them runs as consecutive launches, as few and as even as possible: the paper's GRU of 1024 takes exactly
-/// twice as long at batch 20 as at batch 10 (Table 3).
+/// Rows of the grid hold equal numbers of sequences, so few batches have good kernels: a batch is padded to the
+/// cheapest larger one if that costs less. A batch larger than all runs as consecutive launches, as few and as even as
+/// possible (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
 #[derive(Clone, Debug)]
 pub struct Launches {
-    /// For batches from 1 to the largest with a valid mapping: the batch that it is padded to, and its mapping.
+    /// By batch from 1: the padded batch and its mapping.
     kernels: Vec<(u32, Ranked)>,
 }
 
 impl Launches {
     pub fn new(cell: Cell, hidden: u32, device: &Device, space: &Space) -> Launches {
-        // A work group holds a column of outputs of its tile, so tiles are at most a warp high; and each row has a
-        // block.
+        // A work group holds a column of its tile, so tiles are at most a warp high; each row has a block.
         let most = LARGEST_GROUP * device.multiprocessors;
         let mut kernels = Vec::new();
         let mut best: Option<(u32, Ranked)> = None;
@@ -124,7 +122,7 @@ impl Launches {
         Launches { kernels }
     }
 
-    /// The largest batch of one launch; `None` if the weights do not fit.
+    /// Of one launch; `None` if the weights do not fit.
     pub fn largest(&self) -> Option<u32> {
         u32::try_from(self.kernels.len()).ok().filter(|largest| *largest > 0)
     }
@@ -140,14 +138,14 @@ impl Launches {
         }
     }
 
-    /// The number of sequences in each launch of a batch; empty if the weights do not fit.
+    /// The sequences of each launch; empty if the weights do not fit.
     pub fn sizes(&self, batch: u32) -> impl Iterator<Item = u32> + use<> {
         let count = self.largest().map_or(0, |largest| batch.div_ceil(largest));
-        // If the batch does not divide evenly, the first launches have one sequence more.
+        // The first launches take the remainder.
         (0..count).map(move |launch| batch / count + u32::from(launch < batch % count))
     }
 
-    /// The launches of a batch in order: the padded batch of each, and its mapping.
+    /// In order: the padded batch and its mapping.
     pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
         self.sizes(batch).map(|size| &self.kernels[size as usize - 1])
     }
@@ -161,7 +159,6 @@ pub struct Persistent {
 }
 
 impl Persistent {
-    /// Finds the best kernels of a cell.
     pub fn new(cell: Cell, hidden: u32, device: &Device) -> Result<Persistent> {
         let name = &device.name;
         let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
@@ -177,7 +174,7 @@ impl Persistent {
         Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches })
     }
 
-    /// The time of `steps` steps of a batch, in one launch or, beyond the largest kernel, in several.
+    /// In one launch, or in several beyond the largest kernel.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
         let each =
@@ -185,7 +182,7 @@ impl Persistent {
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
-    /// The least time of a step in batches up to `largest`, without launches.
+    /// Of a step in batches up to `largest`, without launches.
     pub fn best(&self, largest: u32) -> Best {
         let of = |(batch, time): (u32, &Nanos)| Best { time: *time, share_ns: time.0 as f64 / f64::from(batch) };
         let batches = (1..=largest.max(1)).zip(&self.steps);

@@ -9,17 +9,15 @@ use super::Device;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rnn {
-    /// One synchronisation.
     Lstm,
-    /// Two synchronisations: blocks wait for the product of the reset gate with the state.
+    /// Two synchronisations: blocks wait for the reset gate's product.
     GruDouble,
-    /// One synchronisation: each block computes all of the reset gate that it needs.
+    /// One synchronisation: each block computes all that it needs of the reset gate.
     GruSingle,
 }
 
 impl Rnn {
-    /// The gates whose products a work group computes together: all four of an LSTM, or the update and reset gates of a
-    /// GRU.
+    /// Gates that a work group computes together: all of an LSTM, update and reset of a GRU.
     pub fn gates(self) -> u32 {
         match self {
             Rnn::Lstm => 4,
@@ -49,16 +47,16 @@ pub struct Sizes {
     pub batch: u32,
 }
 
-/// How a step's outputs are divided into tiles, one for each block, and a tile among its threads (GRNN, section 5).
+/// How outputs are divided into tiles (one per block), and a tile among threads (GRNN, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mapping {
-    /// TW: elements of the state per tile. The last tile of a row may be narrower.
+    /// TW: elements of the state per tile; the last of a row may be narrower.
     pub tile_width: u32,
     /// TH: sequences per tile.
     pub tile_height: u32,
     /// GPB: work groups per block.
     pub groups: u32,
-    /// WS: threads per work group, over which a dot product is spread; a power of two up to a warp.
+    /// WS: threads per work group, which share a dot product; a power of two up to a warp.
     pub group_size: u32,
 }
 
@@ -67,12 +65,12 @@ impl Mapping {
         self.groups * self.group_size
     }
 
-    /// The outputs (an element of the state and a gate) that a work group computes for each sequence of its tile.
+    /// Outputs (element and gate) of a work group for each sequence.
     pub fn sub_tile_width(&self, rnn: Rnn) -> u32 {
         (self.tile_width * rnn.gates()).div_ceil(self.groups)
     }
 
-    /// The blocks of a row of the grid, which share the sequences of a tile and wait for each other.
+    /// Blocks of a row of the grid, which share sequences and wait for each other.
     pub fn columns(&self, sizes: &Sizes) -> u32 {
         sizes.hidden.div_ceil(self.tile_width)
     }
@@ -81,7 +79,7 @@ impl Mapping {
         sizes.batch.div_ceil(self.tile_height)
     }
 
-    /// The blocks of the grid, each on a multiprocessor of its own at the same time.
+    /// Each on its own multiprocessor.
     pub fn blocks(&self, sizes: &Sizes) -> u32 {
         self.columns(sizes) * self.rows(sizes)
     }
@@ -90,8 +88,7 @@ impl Mapping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     pub widest: u32,
-    /// Include blocks whose threads do not divide evenly into warps per scheduler. The published ranking leaves them
-    /// out.
+    /// Include blocks whose threads do not divide evenly into warps per scheduler; the published ranking does not.
     pub uneven: bool,
 }
 
@@ -101,7 +98,7 @@ impl Default for Space {
     }
 }
 
-/// The sizes of a work group: powers of two up to a warp.
+/// Powers of two up to a warp.
 const GROUP_SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 pub(super) const LARGEST_GROUP: u32 = 32;
 
@@ -112,9 +109,9 @@ impl Space {
         groups * divisors(batch).count() as u64 * GROUP_SIZES.len() as u64
     }
 
-    /// Calls `take` with each valid mapping, by tile width, tile height, work groups and group size.
+    /// In the order tile width, tile height, groups, group size.
     pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
-        // A work group has a thread for each of its outputs, so no tile is higher than the largest group.
+        // A work group has a thread for each of its outputs.
         let heights = (1..=LARGEST_GROUP).filter(|height| sizes.batch.is_multiple_of(*height));
         let heights: Vec<u32> = heights.collect();
         let mut counts = Vec::new();
@@ -141,8 +138,8 @@ impl Space {
         }
     }
 
-    /// Whether a GPU can run the mapping: all blocks at once, their weights in registers, the outputs of a work group
-    /// on its threads. The mapping must be one of the space.
+    /// All blocks run at once, weights fit in registers, a group's outputs fit its threads. The mapping must be of the
+    /// space.
     pub fn is_valid(&self, mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
         let limits = &device.constants;
         let threads = mapping.threads();
@@ -156,19 +153,19 @@ impl Space {
     }
 }
 
-/// Whether all blocks fit the device at once, one per multiprocessor. 64 bits, since a grid may be far too large.
+/// One block per multiprocessor; 64 bits, since a grid may be far too large.
 fn is_resident(mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
     u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes)) <= u64::from(device.multiprocessors)
 }
 
-/// The weights that a thread keeps in registers, on average over a group.
+/// In registers, on average over a group.
 pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
     let Sizes { rnn, hidden, .. } = *sizes;
     let of_gates = f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);
     match rnn {
         Rnn::Lstm => of_gates,
         Rnn::GruDouble => of_gates * 1.5,
-        // Spread over the whole block, which needs its part of them for all outputs.
+        // Spread over the whole block, which needs them for all outputs.
         Rnn::GruSingle => of_gates + f64::from(mapping.tile_width * hidden.div_ceil(mapping.threads())),
     }
 }

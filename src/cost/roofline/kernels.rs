@@ -13,15 +13,14 @@ use crate::workload::operator::{self, Operator};
 pub struct Kernels {
     device: Arc<Roofline>,
     forms: Vec<Form>,
-    /// By input and batch, both from 0; 0 if the time is not known yet. A time depends only on its place, so any thread
-    /// may write it.
+    /// By input and batch from 0; 0 if unknown. A time depends only on its place, so any thread may write it.
     times: Box<[AtomicU64]>,
     preferred: Box<[AtomicU32]>,
 }
 
 const MOST_KEPT: u32 = 256;
 const KEPT_BATCHES: usize = MOST_KEPT as usize + 1;
-/// Enough inputs for most networks of text.
+/// Enough for most networks of text.
 const KEPT_INPUTS: usize = 513;
 
 const BEFORE: u32 = 2;
@@ -33,8 +32,8 @@ impl Kernels {
         Kernels { device, forms, times, preferred: (0..inputs).map(|_| AtomicU32::new(0)).collect() }
     }
 
-    /// A cell whose operators are known: a kernel per product, and one more for everything elementwise. `None` if an
-    /// operator is opaque. `chain`: exactly one cell precedes each cell.
+    /// A kernel per product, and one for everything elementwise. `None` if an operator is opaque. `chain`: exactly one
+    /// cell precedes each cell.
     pub fn of_cell(device: &Arc<Roofline>, operators: &[Operator], chain: bool) -> Option<Kernels> {
         let before = if chain { 1 } else { BEFORE };
         let mut forms = Vec::new();
@@ -96,8 +95,7 @@ impl Kernels {
         }
     }
 
-    /// The least cost of a cell with at least this input, in batches up to `largest`. Larger inputs never take less
-    /// time.
+    /// For at least this input, which takes the least time, in batches up to `largest`.
     pub fn best(&self, input: u32, largest: u32) -> Best {
         let of = |batch: u32| {
             let time = self.at(batch, input);
@@ -107,7 +105,7 @@ impl Kernels {
         if largest <= MOST_KEPT {
             return best;
         }
-        // A lower bound for larger batches: no launches, no partial waves, no weights.
+        // A bound for larger batches: no launches, partial waves or weights.
         let share_ns = self.forms.iter().map(|form| self.device.share_ns(&form.at(input))).sum();
         best.or(Best { time: best.time, share_ns })
     }

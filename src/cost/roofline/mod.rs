@@ -1,11 +1,8 @@
-//! Times of operators from a device's data sheet: a roofline with wave quantisation.
+//! Times of operators from a device's data sheet: a roofline with wave quantisation (DVABatch, section 3.2).
 //!
-//! An operator is one kernel: a launch, then the longer of its products and its memory traffic. A multiprocessor
-//! computes one tile of a product at a time, so a product takes `ceil(tiles / multiprocessors)` waves. Libraries have
-//! kernels for several shapes of tiles; the fastest counts. Weights move once per batch, everything else once per query
-//! (DVABatch, section 3.2).
-//!
-//! All times are integers, rounded up to a nanosecond, so that none is below the data sheet's limits.
+//! An operator is one kernel: a launch, then the longer of its products and its memory traffic. A product takes
+//! `ceil(tiles / multiprocessors)` waves with the fastest of the libraries' tile shapes. Weights move once per batch,
+//! everything else once per query. Times are rounded up to 1 ns, so that none is below the data sheet's limits.
 
 mod kernels;
 #[cfg(test)]
@@ -50,30 +47,29 @@ struct File {
     _grnn: Option<IgnoredAny>,
 }
 
-/// The arithmetic unit of one precision.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unit {
-    /// Floating-point operations per nanosecond of all multiprocessors.
+    /// Floating-point operations per ns of all multiprocessors.
     peak_gflops: u64,
-    /// Per number in memory.
+    /// Per number.
     bytes: u64,
     tiles: Vec<Tile>,
 }
 
-/// The part of a product that a multiprocessor computes at a time.
+/// What a multiprocessor computes at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tile {
     rows: u64,
     columns: u64,
-    /// The percentage of the multiprocessor's peak.
+    /// In percent of the multiprocessor's peak.
     efficiency: u64,
 }
 
-/// The largest number in a device file, percentages aside: a thousand times the largest device.
+/// Of a device file: a thousand times the largest device.
 const MAX: u64 = 1 << 40;
-/// The largest side of a tile and the most bytes of a number, so that no product of them overflows.
+/// Tile sides and bytes of a number: their products must not overflow.
 const MAX_TILE: u64 = 1 << 16;
 
 impl Roofline {
@@ -83,7 +79,7 @@ impl Roofline {
         Roofline::parse(&text, &path.display().to_string(), precision)
     }
 
-    /// Reads a device from its text; `file` stands for the file in messages.
+    /// `file` is for messages.
     pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
         let read: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -155,17 +151,16 @@ impl Roofline {
         &self.name
     }
 
-    /// From the end of one kernel to the start of the next.
+    /// Between two kernels.
     pub fn launch(&self) -> Nanos {
         self.launch
     }
 
-    /// The time of an operator's kernel for a batch, without its launch.
+    /// Without the launch.
     pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
         self.computing(work, batch).max(self.moving(work, batch))
     }
 
-    /// The time of the products with the fastest shape of tiles.
     fn computing(&self, work: &Work, batch: u32) -> Nanos {
         let batch = u128::from(batch);
         let (rows, count) = match work.kind {
@@ -177,7 +172,7 @@ impl Roofline {
             let down = div_ceil(rows, u128::from(tile.rows));
             let across = work.columns.div_ceil(tile.columns);
             let waves = div_ceil(count * down * u128::from(across), u128::from(self.multiprocessors));
-            // A multiprocessor has its share of the peak, so a wave does as many tiles as there are multiprocessors.
+            // A wave does as many tiles as there are multiprocessors.
             let flops_of_wave =
                 2 * u128::from(tile.rows * tile.columns) * u128::from(work.inner) * u128::from(self.multiprocessors);
             div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency))
@@ -185,14 +180,13 @@ impl Roofline {
         nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
     }
 
-    /// The time of memory traffic: by the bandwidth, at least one access.
+    /// By the bandwidth, but at least one access.
     fn moving(&self, work: &Work, batch: u32) -> Nanos {
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)
     }
 
-    /// A lower bound for one query's share of any batch, in nanoseconds: its operations at the rate of the best tiles,
-    /// or its memory traffic without the weights.
+    /// A lower bound in ns for a query's share of any batch: the best tiles' rate, or traffic without weights.
     pub fn share_ns(&self, work: &Work) -> f64 {
         let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
         let computing = work.flops(1) as f64 * 100.0 / (self.unit.peak_gflops * best) as f64;
@@ -201,7 +195,7 @@ impl Roofline {
         computing.max(moving)
     }
 
-    /// A lower bound for any kernel: the operations at the peak, and the memory traffic at the bandwidth.
+    /// A lower bound: operations at the peak, traffic at the bandwidth.
     pub fn floor(&self, work: &Work, batch: u32) -> Nanos {
         let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
@@ -209,7 +203,7 @@ impl Roofline {
     }
 }
 
-/// Rounds up; in 64 bits if possible, since 128-bit division is several times as slow.
+/// In 64 bits if possible: 128-bit division is several times as slow.
 fn div_ceil(number: u128, by: u128) -> u128 {
     match (u64::try_from(number), u64::try_from(by)) {
         (Ok(number), Ok(by)) => u128::from(number.div_ceil(by)),

@@ -16,7 +16,7 @@ use crate::workload::operator::Sizes;
 
 const TITAN_RTX: &str = include_str!("../../../scenarios/devices/titan-rtx.toml");
 
-/// Two multiprocessors with one shape of tiles, 8 operations per nanosecond, 4 bytes of memory per nanosecond.
+/// Two multiprocessors, one tile shape, 8 operations and 4 bytes per ns.
 const SMALL: &str = "name = \"small\"\nmultiprocessors = 2\nbandwidth_mb_s = 4000\nlaunch_ns = 100\nlatency_ns = 10\n\
                      [f32]\npeak_gflops = 8\nbytes = 4\ntiles = [{ rows = 4, columns = 4, efficiency = 50 }]\n";
 
@@ -28,7 +28,7 @@ fn small() -> Roofline {
     Roofline::parse(SMALL, "small.toml", Precision::F32).unwrap()
 }
 
-/// A product of a convolution, `[batch·rows, inner] × [inner, columns]`.
+/// `[batch·rows, inner] × [inner, columns]`.
 fn product(rows: u64, inner: u64, columns: u64) -> Work {
     Work { kind: Kind::Matmul, count: 1, rows, inner, columns, elements: rows * (inner + columns) }
 }
@@ -50,14 +50,14 @@ fn the_products_of_figure_5_prefer_1_and_8() {
 #[test]
 fn time_is_waves_of_tiles_or_what_is_moved() {
     let device = small();
-    // 4 x 4 tiles with inner size 5 have 160 operations; a multiprocessor does 2 of its 4 per nanosecond.
+    // 160 operations in 4 x 4 tiles; 2 per ns and multiprocessor.
     let work = Work { elements: 1, ..product(4, 5, 8) };
     assert_eq!(device.busy(&work, 1), Nanos(80), "two tiles on two multiprocessors: one wave");
     assert_eq!(device.busy(&work, 2), Nanos(160));
     assert_eq!(device.busy(&Work { rows: 5, ..work }, 1), Nanos(160), "four tiles, two of them nearly empty");
     let own = Work { kind: Kind::BatchedMatmul, rows: 1, columns: 1, count: 3, ..work };
     assert_eq!([1, 2, 3].map(|batch| device.busy(&own, batch).0), [160, 240, 400], "3, 6 and 9 tiles");
-    // 40 weights once and 100 numbers per query, 4 bytes each, a quarter of a nanosecond per byte.
+    // 40 weights once, 100 numbers per query, 4 bytes each.
     let wide = Work { elements: 100, ..work };
     assert_eq!([1, 2].map(|batch| device.busy(&wide, batch).0), [140, 240]);
     let memory = Work { kind: Kind::Memory, count: 0, rows: 0, inner: 0, columns: 0, elements: 3 };
@@ -78,7 +78,7 @@ fn a_table_replaces_the_roofline_for_its_cells() {
     let time =
         |costs: &TableModel, cell, batch, input| costs.cell(&Step { cell: CellId(cell), batch, times: 1, input });
     let computed = of(CostTable::empty());
-    // 16 operations per row of the tile's 4 rows, or 32 bytes per token and 64 of weights.
+    // 16 operations per row of the tile's 4, or 32 bytes per token and 64 of weights.
     assert_eq!(time(&computed, 0, 1, 8), Nanos(100 + 80));
     assert_eq!(time(&computed, 1, 3, 0), Nanos(100 + 300));
     assert_eq!(computed.measured(CellId(0)), 1..=u32::MAX);
@@ -100,7 +100,7 @@ fn cells_with_known_operators_need_no_table() {
         let table = CostTable::empty().or_computed(&device, &model, &Sizes::square(1024)).unwrap();
         table.device(&model.cell_types(), Overhead::default()).unwrap();
     }
-    // The gates of an LSTM: [batch, 2048] x [2048, 4096], then the elementwise kernel.
+    // An LSTM's gates: [batch, 2048] x [2048, 4096], then the elementwise kernel.
     let table = CostTable::empty().or_computed(&device, &Model::Lstm, &Sizes::square(1024)).unwrap();
     let lstm = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
     let gates = Work { elements: 2048 + 4096, ..product(1, 2048, 4096) };
@@ -168,7 +168,7 @@ proptest! {
         let time = device.busy(&work, batch);
         prop_assert!(time >= device.floor(&work, batch));
         prop_assert!(time <= device.busy(&work, batch + 1));
-        // One query of the batch takes at least its share without launches and weights.
+        // At least a query's share without launches and weights.
         prop_assert!(time.0 as f64 / f64::from(batch) >= device.share_ns(&work) * (1.0 - 1e-9));
         let kernels = Kernels::new(Arc::new(device.clone()), vec![form]);
         prop_assert_eq!(kernels.at(batch, 0), device.launch() + time);

@@ -28,19 +28,18 @@ pub struct CostTable {
     persistent: Option<Arc<Persistent>>,
 }
 
-/// A scenario's overheads per task, independent of the batch. For `None` the table's rows of that name hold; without
-/// rows the overhead is 0.
+/// A scenario's overheads per task. `None`: the table's rows of that name, or 0 without rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
     pub task: Option<Nanos>,
-    /// Of a task whose members differ from those of the previous task.
+    /// Of a task with new members.
     pub gather: Option<Nanos>,
-    /// From a task's submission to its earliest start.
+    /// From the submission to the earliest start.
     pub launch: Option<Nanos>,
 }
 
 impl Overhead {
-    /// These overheads, and `default` for those not given.
+    /// `default` where not given.
     #[must_use]
     pub fn or(self, default: Overhead) -> Overhead {
         Overhead {
@@ -52,13 +51,12 @@ impl Overhead {
 }
 
 impl CostTable {
-    /// Reads a table from a file.
     pub fn read(path: &Path) -> Result<CostTable> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         CostTable::parse(&text, &path.display().to_string())
     }
 
-    /// Reads a table from its text; `name` stands for the file in messages. Lines that begin with `#` are comments.
+    /// `name` is for messages. Lines that begin with `#` are comments.
     pub fn parse(text: &str, name: &str) -> Result<CostTable> {
         let mut lines = (1..)
             .zip(text.trim_start_matches('\u{feff}').lines())
@@ -89,14 +87,14 @@ impl CostTable {
         Ok(CostTable { name: name.to_string(), cells, persistent: None })
     }
 
-    /// A table without rows, for a device whose times are computed.
+    /// For a device whose times are computed.
     pub fn empty() -> CostTable {
         CostTable { name: "the cost table".into(), cells: BTreeMap::new(), persistent: None }
     }
 
-    /// Adds times by the roofline for the model's cells without rows.
+    /// Adds times by the roofline for cells without rows.
     pub fn or_computed(mut self, device: &Arc<Roofline>, model: &Model, sizes: &Sizes) -> Result<CostTable> {
-        // Operators of equal shape share their computed times.
+        // Operators of equal shape share times.
         let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
@@ -124,8 +122,8 @@ impl CostTable {
         Ok(self)
     }
 
-    /// Adds the persistent kernels of a model's only cell, which run tasks of whole requests and of parts of them. If
-    /// the cell has no costs, each single step is a launch of them too.
+    /// Adds persistent kernels for the only cell, which run tasks of whole requests and of parts. A cell without costs
+    /// runs single steps in them, too.
     #[must_use]
     pub fn with_persistent(mut self, kernels: Arc<Persistent>, cell: &str) -> CostTable {
         if self.rows(cell, "").is_none() {
@@ -135,7 +133,7 @@ impl CostTable {
         self
     }
 
-    /// The times of a cell's persistent kernels, if the table has rows for them.
+    /// `None` without rows.
     pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
         let [step, launch] = [format!("{cell}.{PERSISTENT}"), format!("{cell}.{PERSISTENT}.{LAUNCH}")];
         let missing = |there: &str, missing: &str| {
@@ -159,14 +157,14 @@ impl CostTable {
         }
     }
 
-    /// The rows `NAME{part}` of a cell. If its name ends in a number and has no rows, those of the name without the
-    /// number: `internal` stands for `internal1` and `internal2`.
+    /// The rows `NAME{part}`. A name that ends in a number falls back to the name without it: `internal` for
+    /// `internal1`.
     fn rows(&self, cell: &str, part: &str) -> Option<&CellCosts> {
         let any = cell.trim_end_matches(|letter: char| letter.is_ascii_digit());
         [cell, any].into_iter().find_map(|name| self.cells.get(&format!("{name}{part}")))
     }
 
-    /// The costs of a model's cells on a device with these overheads.
+    /// Costs of a model's cells with these overheads.
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
         let curves = cells
             .iter()
@@ -186,7 +184,7 @@ impl CostTable {
         let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
         let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
         let switches: Vec<CellCosts> = cells.iter().map(|cell| rows(cell, &switch).unwrap_or_else(nothing)).collect();
-        // Without rows of its own, a step in a task of whole requests costs as much as anywhere.
+        // Without rows of its own, a step of whole requests costs as anywhere.
         let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &CellCosts))| match (
             rows(cell, &whole),
             rows(cell, &whole_switch),
@@ -224,7 +222,7 @@ impl CostTable {
         })
     }
 
-    /// As [`CostTable::device`], for tasks whose steps may be operators of the cells.
+    /// As [`CostTable::device`], for steps that may be operators.
     pub fn device_with(&self, cells: &[CellType], operators: &Catalogue, overhead: Overhead) -> Result<TableModel> {
         let costs = operators.entries().iter().map(|entry| match self.cells.get(&entry.name) {
             Some(rows) => OperatorCosts::Own(rows.clone()),
@@ -241,17 +239,17 @@ impl CostTable {
         Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })
     }
 
-    /// The largest input of a cell's rows; `None` if its time does not depend on the input or is computed.
+    /// `None` if the time is computed or does not depend on the input.
     pub fn largest_input(&self, cell: &str) -> Option<u32> {
         let CellCosts::Rows(rows) = self.rows(cell, "")? else { return None };
         rows.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)
     }
 }
 
-/// The largest batch of a row. [`Curve::best`](crate::cost::curve::Curve::best) tries all batches up to it.
+/// [`Curve::best`](crate::cost::curve::Curve::best) tries all batches up to it.
 const MAX_BATCH: u32 = 1 << 20;
 
-/// The columns of a cost table; the first three are required.
+/// The first three are required.
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 const NEEDED: usize = 3;
 
@@ -260,11 +258,11 @@ struct Row {
     /// From 1 to [`MAX_BATCH`].
     batch: u32,
     ns: u64,
-    /// 0 if the cell's time does not depend on its input.
+    /// 0 if the time does not depend on it.
     input: u32,
 }
 
-/// The place of each of [`COLUMNS`] in a file.
+/// The place of each of [`COLUMNS`].
 struct Header {
     places: [Option<usize>; COLUMNS.len()],
     columns: usize,
@@ -306,7 +304,7 @@ impl Header {
         if text(0).is_empty() {
             return Err(refuse(0, "the name of a cell"));
         }
-        // The spread of a measurement is checked but not used.
+        // Checked but not used.
         if !text(4).is_empty() && !text(4).parse().is_ok_and(|spread: f64| spread >= 0.0) {
             return Err(refuse(4, "a number of nanoseconds, 0 or more"));
         }
@@ -323,7 +321,7 @@ impl Header {
     }
 }
 
-/// The fields of one line, trimmed. A field may be quoted.
+/// Trimmed; may be quoted.
 fn fields(line: &str) -> Result<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

@@ -1,4 +1,4 @@
-//! The costs of a model's cells on a device, looked up during the simulation.
+//! The costs of a model's cells on a device.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::cost::{CostModel, Extra, MemberKind, Runs, operators};
 use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 
-/// A cost table prepared for one model on one device.
+/// A cost table for one model on one device.
 #[derive(Clone, Debug)]
 pub struct TableModel {
     pub(super) batches: Vec<Vec<u32>>,
     pub(super) cells: Vec<CellCosts>,
-    /// The additional time of a cell after one of another type.
+    /// Extra time after a cell of another type.
     pub(super) switches: Vec<CellCosts>,
     /// The same two in tasks of whole requests.
     pub(super) whole_cells: Vec<CellCosts>,
@@ -26,10 +26,10 @@ pub struct TableModel {
     pub(super) task: Curve,
     pub(super) gather: Curve,
     pub(super) launch: Curve,
-    /// Operators, whose ids follow those of the cells.
+    /// Their ids follow those of the cells.
     pub(super) operators: Vec<OperatorCosts>,
     pub(super) kernel: Curve,
-    /// The kernels that run several steps per launch; only models of one cell have them.
+    /// Only for models of one cell.
     pub(super) persistent: Option<Arc<Persistent>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum OperatorCosts {
 }
 
 impl TableModel {
-    /// The batches that are measured for a cell, at every one of its input sizes.
+    /// Batches measured at every input size.
     pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
         let (costs, scale) = match self.operator(cell) {
             None => (&self.cells[cell.index()], 1),
@@ -55,7 +55,7 @@ impl TableModel {
         self.operators.get(step.index().checked_sub(self.cells.len())?)
     }
 
-    /// One run of a step, where cells take their times from `cells`.
+    /// `cells`: where cells take their times from.
     fn run(&self, cells: &[CellCosts], step: &Step) -> Nanos {
         match self.operator(step.cell) {
             Some(costs) => self.operator_at(costs, step),
@@ -77,16 +77,14 @@ impl TableModel {
         time.max(self.kernel.at(step.batch))
     }
 
-    /// The least cost of a cell with this input in any kind of task, in batches up to `largest` and up to the largest
-    /// of the table.
+    /// In any kind of task, in batches up to `largest` and the table's largest.
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
         let of_cells =
             self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
         self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best(largest)))
     }
 
-    /// As [`TableModel::measured`], in tasks of whole requests and of parts of them, which may run in persistent
-    /// kernels.
+    /// As [`TableModel::measured`], in tasks of whole requests and of parts.
     pub fn measured_of_several_steps(&self, cell: CellId) -> RangeInclusive<u32> {
         match &self.persistent {
             Some(kernels) if self.operator(cell).is_none() => kernels.measured(),
@@ -94,7 +92,7 @@ impl TableModel {
         }
     }
 
-    /// The [preferred batch](crate::cost::curve::preferred) of a cell for this input; `None` for operators of cells.
+    /// The [preferred batch](crate::cost::curve::preferred) of a cell; `None` for operators.
     pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
         self.cells.get(cell.index()).map(|costs| costs.preferred(input))
     }
@@ -134,7 +132,7 @@ impl CostModel for TableModel {
         }
     }
 
-    /// By the preferred batch of the cell. An operator without rows of its own has that of its cell.
+    /// By the preferred batch; an operator without rows has its cell's.
     fn demand(&self, step: &Step) -> Share {
         let (costs, batch) = match self.operator(step.cell) {
             None => (&self.cells[step.cell.index()], step.batch),
@@ -145,7 +143,7 @@ impl CostModel for TableModel {
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
-        // Operators have no batch sizes of their own.
+        // Operators have no batch sizes.
         self.batches.get(cell.index()).map_or(&[], |sizes| sizes)
     }
 }
@@ -154,24 +152,24 @@ impl CostModel for TableModel {
 pub enum CellCosts {
     Rows(Rows),
     Computed(Arc<Kernels>),
-    /// Each step is a launch of the persistent kernel.
+    /// Each step is a launch.
     Persistent(Arc<Persistent>),
 }
 
-/// The curves of one cell by input size, ascending. A cell without sizes has one curve, at 0.
+/// A cell's curves by input size, ascending; without sizes one curve at 0.
 #[derive(Clone, Debug)]
 pub struct Rows {
     pub by_input: Vec<(u32, Curve)>,
 }
 
 impl Rows {
-    /// The curves for inputs of at least this size; the last one for larger inputs.
+    /// From this size on; the last curve for larger inputs.
     fn from(&self, input: u32) -> &[(u32, Curve)] {
         let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
         &self.by_input[fitting..]
     }
 
-    /// The batches between the smallest and the largest of every curve.
+    /// Batches within every curve.
     pub fn measured(&self) -> RangeInclusive<u32> {
         let ranges = || self.by_input.iter().map(|(_, curve)| curve.measured());
         let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
@@ -184,7 +182,7 @@ impl CellCosts {
         CellCosts::Rows(Rows { by_input: vec![(0, Curve::constant(Nanos::ZERO))] })
     }
 
-    /// The time of a step. In a table, a smaller input is padded to the next measured size.
+    /// A smaller input is padded to the next measured size.
     pub fn at(&self, step: &Step) -> Nanos {
         match self {
             CellCosts::Rows(rows) => rows.from(step.input)[0].1.at(step.batch),
@@ -201,7 +199,7 @@ impl CellCosts {
         }
     }
 
-    /// The least cost of a step with this input, which may run padded to a larger one.
+    /// May run padded to a larger input.
     pub fn best(&self, input: u32, largest: u32) -> Best {
         match self {
             CellCosts::Rows(rows) => {
