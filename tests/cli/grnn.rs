@@ -48,7 +48,7 @@ fn a_size_without_valid_mappings_says_what_runs_instead() {
             "lstm",
             "4096",
             "1",
-            "no batch fits: with tiles of up to 64 elements the blocks are more than the multiprocessors",
+            "no batch fits: with tiles of up to 64 elements there are more blocks than multiprocessors",
         ),
     ] {
         let ran =
@@ -148,7 +148,7 @@ fn chunks_are_of_chains() {
         SCENARIO.replace("lstm", "tree-lstm").replace("constant:20", "complete-tree:4").replace("grnn", "roofline");
     desk.write("titan-v.toml", titan_v());
     desk.write("t.toml", trees);
-    desk.sim(&[]).failed(2, "chunk: 8 steps are of chains, and subgraphs of the cell \"internal\" are none");
+    desk.sim(&[]).failed(2, "chunk: 8 steps need chains, and subgraphs of the cell \"internal\" are not chains");
 }
 
 fn titan_v() -> String {
