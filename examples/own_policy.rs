@@ -11,14 +11,8 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::values::at_least_1;
-use batchlab::policy::whole::PaddedBatch;
-use batchlab::policy::{Outcomes, Policy};
-use batchlab::task::Dispatch;
-use batchlab::units::RequestId;
-use batchlab::workload::cell_graph::CellGraph;
-use batchlab::workload::trace::Request;
+use batchlab::prelude::*;
 use serde::{Deserialize, Serialize};
 
 fn main() -> ExitCode {
@@ -80,6 +74,5 @@ impl Policy for ShortestFirstPolicy {
 
 #[test]
 fn shortest_first_keeps_the_laws() {
-    use batchlab::conformance::{Guarantees, check};
     check(&ShortestFirst { max_batch: 4 }, &Guarantees { max_batch: 4, ..Guarantees::default() });
 }

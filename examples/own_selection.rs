@@ -6,9 +6,8 @@
 
 use std::process::ExitCode;
 
-use batchlab::policy::Policy;
-use batchlab::policy::cellular::{CellView, Cellular, Choice, SelectionRule};
-use batchlab::policy::registry::{Batches, PolicyKind, Registry, Settings, Setup};
+use batchlab::policy::registry::Batches;
+use batchlab::prelude::*;
 use serde::{Deserialize, Serialize};
 
 fn main() -> ExitCode {
@@ -50,7 +49,6 @@ impl SelectionRule for OldestHead {
 
 #[test]
 fn it_keeps_the_laws() {
-    use batchlab::conformance::{Guarantees, check};
     use batchlab::policy::values::PerCell;
 
     for (max_tasks, max_batch, chunk) in [(1, 4, 1), (5, 512, 1), (3, 5, 2)] {

@@ -1,6 +1,39 @@
 //! The laboratory for batching policies in DNN inference serving.
 //!
-//! A module uses only modules that stand before it.
+//! A **scenario** (TOML) names a workload, arrivals, a device and policies. The driver replays the same trace of requests
+//! through each policy on a backend: the simulated GPU, the CPU or CUDA. The recorder writes logs and summaries, from which
+//! tables and figures are drawn:
+//!
+//! ```text
+//! scenario ─> trace ─> requests ─> policy ─> driver ─> backend ─> recorder ─> results ─> figures
+//! ```
+//!
+//! The program is `batchlab sim SCENARIO`; see the README. As a library, the crate serves authors of policies, cost models
+//! and backends. [`prelude`] has the names that they need.
+//!
+//! # A policy of your own
+//!
+//! 1. A struct holds the keys of the policy's table in the scenario, and implements [`Settings`](policy::registry::Settings).
+//! 2. The policy's state implements [`Policy`](policy::Policy): requests arrive, tasks complete, and
+//!    [`schedule`](policy::Policy::schedule) submits a [`Task`](task::Task) to each idle worker through
+//!    [`Dispatch`](task::Dispatch).
+//! 3. [`Registry::with`](policy::registry::Registry::with) adds it to the command line:
+//!    `batchlab::cli::main(&Registry::standard().with::<Yours>())`.
+//! 4. [`conformance::check`] runs the laws of every policy on random workloads.
+//!
+//! `examples/own_policy.rs` is all of it. `examples/own_selection.rs` replaces only the rule by which cellular batching
+//! chooses the next cell type ([`SelectionRule`](policy::cellular::SelectionRule)). `examples/early_exit.rs` is a policy of
+//! stages.
+//!
+//! # A cost model or a backend of your own
+//!
+//! A [`CostModel`](cost::CostModel) gives the simulated device its times; one method suffices. A
+//! [`Backend`](backend::Backend) has three methods: the clock, submission, and waiting for completions.
+//! `examples/own_backend.rs` registers one, so that `--backend NAME` reaches it.
+//!
+//! # Modules
+//!
+//! A module uses only modules that stand before it in this file; `tests/tidy.rs` checks it.
 
 #![deny(unsafe_code)]
 
@@ -8,7 +41,7 @@ mod clock;
 pub mod error;
 pub mod units;
 
-pub mod files;
+pub(crate) mod files;
 pub mod gpu_settings;
 pub mod task;
 
@@ -29,7 +62,7 @@ pub mod driver;
 pub mod results;
 
 pub mod conformance;
-pub mod plot;
+pub(crate) mod plot;
 pub mod scenario;
 
 pub mod experiment;
@@ -37,7 +70,9 @@ pub mod experiment;
 pub mod validate;
 
 pub mod explain;
-pub mod papers;
-pub mod profile;
+pub(crate) mod papers;
+pub(crate) mod profile;
 
 pub mod cli;
+
+pub mod prelude;

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-pub use self::report::{Made, make};
+pub use self::report::make;
 use self::samples::{ByBatch, ByCell, Cost, Launches, longer};
 use self::served::Launch;
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
