@@ -12,13 +12,12 @@
 //! - **Conservation**: every request leaves once; every node of a finished request runs once.
 //! - **Order**: no node starts before its inputs are done.
 //! - **Caps**: no batch is larger than guaranteed; a cell task holds one cell type; useful cells are those of the
-//!   members,
-//! and no more than the executed ones.
+//!   members, and no more than the executed ones.
 //! - **Causality**: arrival ≤ submission ≤ start ≤ finish; a request leaves when its last node is done.
 //! - **Work**: tasks of a stream do not overlap; a worker is busy while a task runs.
 //! - **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
 //! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
-//! - The [guarantees](Guarantees) that the test names.
+//! - **Work conservation**, **pinning** and **bounds**, if [guaranteed](Guarantees).
 
 mod case;
 mod laws;

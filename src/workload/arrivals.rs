@@ -1,6 +1,4 @@
-//! Arrival times.
-//!
-//! An open [`Process`] gives them before the run, a [`ClosedLoop`] during the run.
+//! Arrival times: an open [`Process`] gives them before the run, a [`ClosedLoop`] during it.
 
 mod process;
 
@@ -16,10 +14,10 @@ use crate::units::{Nanos, RequestId};
 use crate::workload::random::Stream;
 use crate::workload::trace::{Request, Requests};
 
-/// The last instant at which a request may arrive, half of the clock's range (292 years).
+/// Half of the clock's range (292 years).
 pub const LAST_ARRIVAL: Nanos = Nanos(u64::MAX / 2);
 
-/// Checks that requests arrive early enough to be served before the clock ends; `times` do not descend.
+/// So that requests are served before the clock ends; `times` do not descend.
 pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
     match times.last() {
         Some(last) if *last > LAST_ARRIVAL => Err(Error::input(format!(
@@ -34,7 +32,7 @@ pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
 }
 
 pub trait Source {
-    /// When the next request arrives, as far as known.
+    /// The next arrival, as far as known.
     fn peek(&self) -> Option<Nanos>;
 
     /// The next request.
@@ -43,11 +41,11 @@ pub trait Source {
     /// If [`Source::peek`] returns `None`.
     fn pop(&mut self) -> Request<'_>;
 
-    /// A request has left the system; in a closed loop its client thinks, then sends the next.
+    /// In a closed loop the client thinks, then sends the next.
     fn left(&mut self, request: RequestId, now: Nanos);
 }
 
-/// Requests that arrive at given times, whatever the system does.
+/// Requests at given times, whatever the system does.
 #[derive(Debug)]
 pub struct OpenLoop<'a> {
     requests: &'a Requests,
@@ -56,7 +54,7 @@ pub struct OpenLoop<'a> {
 }
 
 impl<'a> OpenLoop<'a> {
-    /// All requests of a trace, with an arrival time for each, not descending.
+    /// An arrival for each request, not descending.
     pub fn new(requests: &'a Requests, arrivals: &'a [Nanos]) -> Self {
         assert_eq!(requests.len(), arrivals.len(), "every request has an arrival time");
         OpenLoop { requests, arrivals, next: 0 }
@@ -77,29 +75,27 @@ impl Source for OpenLoop<'_> {
     fn left(&mut self, _: RequestId, _: Nanos) {}
 }
 
-/// How long a client of a closed loop waits before its next request.
+/// How long a client waits before its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
     Constant(Nanos),
     Exponential(Nanos),
 }
 
-/// Clients that send a request, wait until it has left the system, think, and send the next.
-///
-/// Requests are numbered in the order in which they are sent, and the loop ends after the last one. Every client has a
-/// random stream of its own, so that the order of completions does not affect the draws.
+/// Clients that send a request, wait until it has left the system, think, and send the next. The loop ends after the
+/// last request. Each client has its own random stream, so that the order of completions does not affect the draws.
 #[derive(Debug)]
 pub struct ClosedLoop<'a> {
     requests: &'a Requests,
     think: Think,
     thoughts: Vec<Stream>,
-    /// When each waiting client sends; ties go to the lower client.
+    /// When each waiting client sends; ties go to the lower one.
     due: BinaryHeap<Reverse<(Nanos, u32)>>,
     sender: Vec<u32>,
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// Clients that all send their first request at the start.
+    /// All clients send at the start.
     pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
         ClosedLoop {
             requests,
@@ -159,7 +155,7 @@ mod tests {
         source.left(RequestId(1), Nanos(7));
         assert_eq!(source.peek(), Some(Nanos(17)));
         source.left(RequestId(0), Nanos(7));
-        // Both are due at 17: client 0 sends first, although its answer came last.
+        // Both due at 17: client 0 sends first, although its answer came last.
         assert_eq!((source.pop().id, source.pop().id), (RequestId(2), RequestId(3)));
         assert_eq!(source.sender, [0, 1, 0, 1]);
         source.left(RequestId(2), Nanos(20));

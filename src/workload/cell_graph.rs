@@ -1,8 +1,7 @@
 //! Cell graphs, to which requests unfold, and their subgraphs (BatchMaker, sections 3.1 and 4.3).
 //!
-//! A node is one call of a cell; an edge says that the later node takes the earlier one's output. Most requests are
-//! chains, which are stored as lengths, so that long ones cost as little as short ones. All requests with the same tree
-//! share one [`Graph`], which stores a parent per node instead of an edge list.
+//! A node is one call of a cell; an edge says that the later node takes the earlier one's output. Chains, the most
+//! common, are stored as lengths. Requests with the same tree share one [`Graph`], which stores a parent per node.
 
 mod cut;
 #[cfg(test)]
@@ -20,10 +19,9 @@ use crate::units::CellId;
 
 #[derive(Clone, Debug)]
 pub enum CellGraph {
-    /// Sequences of one cell type each; every node needs the previous one. Neighbours differ in cell type, so each is
-    /// one subgraph.
+    /// Sequences of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
     Chains(Runs),
-    /// Any other directed acyclic graph, such as a tree.
+    /// Any other directed acyclic graph.
     Graph(Arc<Graph>),
 }
 
@@ -32,12 +30,11 @@ pub struct Run {
     pub cell: CellId,
     /// At least 1.
     pub length: u32,
-    /// The size of the input, for cells whose time depends on it (the tokens of a feed-forward network); otherwise 0.
+    /// The input size, for cells whose time depends on it (tokens); otherwise 0.
     pub input: u32,
 }
 
-/// One or two parts are stored inline; more are shared by all clones, so that the requests of a long network take no
-/// more memory than those of a short one.
+/// More than two parts are shared by all clones, so that requests of a long network take little memory.
 #[derive(Clone, Debug)]
 pub struct Runs(Stored);
 
@@ -59,7 +56,7 @@ impl From<&[Run]> for Runs {
 }
 
 impl Runs {
-    /// Whether the parts are stored once for all clones.
+    /// Whether clones share the parts.
     pub fn is_shared(&self) -> bool {
         matches!(self.0, Stored::Shared(_))
     }
@@ -91,12 +88,11 @@ impl<'a> IntoIterator for &'a Runs {
 }
 
 impl CellGraph {
-    /// One part of `length` cells.
     pub fn chain(cell: CellId, length: u32) -> CellGraph {
         CellGraph::chains([Run { cell, length, input: 0 }])
     }
 
-    /// Several parts, one after another. Neighbours of one cell type are merged.
+    /// One after another; neighbours of one cell type are merged.
     pub fn chains(runs: impl IntoIterator<Item = Run>) -> CellGraph {
         let mut merged: SmallVec<[Run; 2]> = SmallVec::new();
         for run in runs {
@@ -115,7 +111,7 @@ impl CellGraph {
         }
     }
 
-    /// The number of nodes on the longest path.
+    /// Nodes on the longest path.
     pub fn depth(&self) -> u32 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
@@ -123,7 +119,7 @@ impl CellGraph {
         }
     }
 
-    /// For each of `cells` cell types, the most nodes at the same depth.
+    /// By cell type, the most nodes at the same depth.
     pub fn widths(&self, cells: usize) -> Vec<u32> {
         let mut widths = vec![0; cells];
         match self {
@@ -141,7 +137,7 @@ impl CellGraph {
     }
 }
 
-/// A directed acyclic graph of typed cells, cut into subgraphs. Immutable, and shared by all requests of one shape.
+/// A directed acyclic graph of typed cells, shared by all requests of one shape.
 #[derive(Clone, Debug)]
 pub struct Graph {
     cells: Box<[CellId]>,
@@ -150,41 +146,40 @@ pub struct Graph {
     subgraph_of: Box<[u32]>,
     subgraphs: Box<[Subgraph]>,
     depths: Box<[u32]>,
-    /// The reversed edges, built when a backend that computes asks for them.
+    /// The reversed edges, built when a backend asks.
     inputs: OnceLock<Lists>,
 }
 
-/// A maximal connected set of nodes of one cell type, the unit that the scheduler queues.
+/// A maximal connected set of nodes of one cell type, which the scheduler queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subgraph {
     pub cell: CellId,
     pub nodes: u32,
-    /// The number of edges from other subgraphs. The subgraph is released when all of them are satisfied.
+    /// Edges from other subgraphs, all of which must be satisfied for its release.
     pub outer_inputs: u32,
-    /// The nodes without inputs from the subgraph itself, ascending: ready at its release.
+    /// Nodes without inputs from the subgraph, ascending: ready at its release.
     pub entries: Box<[u32]>,
 }
 
 #[derive(Clone, Debug)]
 enum Edges {
-    /// Of a tree: the node that takes this node's output, or [`Tree::NO_PARENT`].
+    /// By node, its taker or [`Tree::NO_PARENT`].
     Parents(Box<[u32]>),
     Lists(Lists),
 }
 
 #[derive(Clone, Debug)]
 struct Lists {
-    /// The list of node `n` is `targets[offsets[n]..offsets[n + 1]]`.
+    /// Node `n`'s list is `targets[offsets[n]..offsets[n + 1]]`.
     offsets: Box<[u32]>,
     targets: Box<[u32]>,
 }
 
-/// Why nodes and edges do not form a cell graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphError {
     Empty,
     NoSuchNode(u32),
-    /// A cycle of nodes, each of which needs the previous one.
+    /// Each node needs the previous one.
     Cycle(Vec<u32>),
 }
 
@@ -205,7 +200,7 @@ impl fmt::Display for GraphError {
 }
 
 impl Graph {
-    /// A graph of the given cells; an edge `(a, b)` says that node `b` needs node `a`. Duplicate edges count once.
+    /// An edge `(a, b)` says that node `b` needs node `a`; duplicates count once.
     pub fn new(cells: Vec<CellId>, edges: &[(u32, u32)]) -> Result<Graph, GraphError> {
         if cells.is_empty() {
             return Err(GraphError::Empty);
@@ -223,8 +218,8 @@ impl Graph {
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
     }
 
-    /// A tree of `leaf` cells and, at nodes with children, `internal` cells. Each leaf is a subgraph, and all internal
-    /// nodes together are one, since every parent is internal.
+    /// `internal` at nodes with children. Each leaf is a subgraph, and all internal nodes are one, since every parent
+    /// is internal.
     pub fn from_tree(tree: &Tree, leaf: CellId, internal: CellId) -> Graph {
         assert_ne!(leaf, internal, "leaves and internal nodes are cells of two types");
         let children = tree.child_counts();
@@ -243,8 +238,8 @@ impl Graph {
         Graph::assemble(cells, Edges::Parents(tree.parents().into()), subgraph_of, depths)
     }
 
-    /// A tree whose cells depend on the number of a node's children. Connected nodes of one type are a subgraph.
-    /// Contracting subgraphs of a tree leaves a tree, so no subgraph waits for itself.
+    /// Cells depend on the number of children. Connected nodes of one type are a subgraph; contracting them leaves a
+    /// tree, so none waits for itself.
     pub fn from_tree_by_children(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
         let children = tree.child_counts();
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
@@ -254,7 +249,7 @@ impl Graph {
         Graph::assemble(cells, edges, subgraph_of, depths)
     }
 
-    /// Derives what follows from the cut: the inputs of each subgraph and its entries.
+    /// Derives each subgraph's inputs and entries.
     fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
         let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
         let mut inner_inputs = vec![0u32; cells.len()];
@@ -301,12 +296,12 @@ impl Graph {
         &self.cells
     }
 
-    /// The nodes that need this one, ascending.
+    /// Nodes that need this one, ascending.
     pub fn successors(&self, node: u32) -> &[u32] {
         self.edges.of(node)
     }
 
-    /// The nodes that this one needs, ascending.
+    /// Nodes that this one needs, ascending.
     pub fn inputs(&self, node: u32) -> &[u32] {
         let inputs = self.inputs.get_or_init(|| {
             let mut edges: Vec<(u32, u32)> = (0..self.len() as u32)
@@ -318,7 +313,7 @@ impl Graph {
         inputs.of(node)
     }
 
-    /// For each node, how many nodes of its own subgraph it needs.
+    /// By node, its inputs within its subgraph.
     pub fn inner_inputs(&self) -> &[u32] {
         &self.inner_inputs
     }
@@ -327,12 +322,12 @@ impl Graph {
         &self.subgraph_of
     }
 
-    /// Numbered by their lowest node.
+    /// By lowest node.
     pub fn subgraphs(&self) -> &[Subgraph] {
         &self.subgraphs
     }
 
-    /// The depth of each node: 0 without inputs, otherwise 1 more than its deepest input.
+    /// 0 without inputs, otherwise 1 more than the deepest.
     pub fn depths(&self) -> &[u32] {
         &self.depths
     }
@@ -352,7 +347,7 @@ impl Edges {
 }
 
 impl Lists {
-    /// Lists the second node of each pair under the first; the pairs are sorted.
+    /// By the first of each pair; the pairs are sorted.
     fn of_sorted(nodes: usize, pairs: &[(u32, u32)]) -> Lists {
         let mut offsets = vec![0u32; nodes + 1];
         for (node, _) in pairs {
@@ -370,7 +365,7 @@ impl Lists {
     }
 }
 
-/// All nodes, each after its inputs.
+/// Each after its inputs.
 fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphError> {
     let mut missing = vec![0u32; cells.len()];
     for node in 0..cells.len() as u32 {
@@ -392,8 +387,7 @@ fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphE
     if order.len() < cells.len() { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
 }
 
-/// Finds a cycle among the nodes that still miss an input. Each has a predecessor among them, so walking backwards must
-/// return to a node.
+/// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
 fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
     let stuck = |node: u32| missing[node as usize] > 0;
     let mut before = vec![u32::MAX; missing.len()];
@@ -431,7 +425,7 @@ fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
     depth.into()
 }
 
-/// The height of each node over its deepest leaf, by removing leaves one after another.
+/// Over the deepest leaf, by removing leaves one after another.
 fn heights(tree: &Tree, children: &[u32]) -> Box<[u32]> {
     let mut missing = children.to_vec();
     let mut height = vec![0u32; tree.len()];

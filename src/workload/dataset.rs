@@ -1,7 +1,5 @@
-//! Datasets: the shapes that requests are drawn from, without arrival times.
-//!
-//! A dataset is a file (a histogram of lengths, a joint histogram of source and target lengths, or a list of trees), a
-//! constant, or a generator. All but the generator of trees are a table of shapes with weights.
+//! Datasets: the shapes that requests are drawn from, without arrival times. All but the generator of trees are a table
+//! of shapes with weights.
 
 mod files;
 
@@ -22,20 +20,20 @@ const MAX_COMPLETE_LEAVES: u32 = 1 << 20;
 
 #[derive(Debug)]
 pub struct Dataset {
-    /// As the user named it, for messages.
+    /// For messages.
     spec: String,
     shapes: Shapes,
 }
 
 #[derive(Debug)]
 enum Shapes {
-    /// Shapes and their weights, in an order that does not depend on the file's.
+    /// In an order that does not depend on the file's.
     Table(Shares<Shape>),
-    /// Leaf counts and their weights; each draw grows a new tree.
+    /// Leaf counts and weights; each draw grows a new tree.
     Treebank { leaves: Shares<u32>, trees: Box<Treebank> },
 }
 
-/// The shapes that a model takes, which determine the kind of file.
+/// The shapes that a model takes determine the kind of file.
 enum Family {
     Lengths(fn(u32) -> Shape),
     Pairs,
@@ -72,14 +70,11 @@ impl Family {
 impl Dataset {
     /// Opens a dataset for a model. `spec` is one of
     ///
-    /// - a path, resolved with `find`: a CSV file with the header `length,count`, or with another ending than `.csv` a
-    ///   text with one sentence per line (chains, or tokens for `dnn:NAME`); a CSV file with the header
-    ///   `src_len,tgt_len,count` (seq2seq); or trees in one of the [notations](super::treebanks::Notation) of
-    ///   treebanks;
-    /// - `constant:24`, for seq2seq `constant:24>27`, or any shape in full, as `constant:fixed` or `constant:tree:3 3
-    ///   0`;
+    /// - a path, resolved with `find`: a CSV file `length,count` or a text with a sentence per line (chains, tokens);
+    ///   `src_len,tgt_len,count` (seq2seq); or trees in a treebank's [notation](super::treebanks::Notation);
+    /// - `constant:24`, `constant:24>27` (seq2seq), or a shape in full: `constant:fixed`, `constant:tree:3 3 0`;
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
-    /// - `generator:graphs`, the graphs in a graph model's file, by their weights;
+    /// - `generator:graphs`, the graphs of a graph model's file, by weight;
     /// - `generator:NAME`, one of [`generators::NAMES`].
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
         let family = Family::of(model);
@@ -96,11 +91,10 @@ impl Dataset {
         Ok(Dataset { spec: spec.to_string(), shapes })
     }
 
-    /// Draws `n` shapes with replacement. Shapes longer than `max_length` (by [`cut_length`]) are left out; the others
-    /// keep their proportions.
+    /// Draws `n` shapes with replacement, without those longer than `max_length` (by [`cut_length`]).
     ///
-    /// A table is sorted by length and takes one random number per shape, so that one stream draws long requests at the
-    /// same places from any histogram.
+    /// A table is sorted by length and takes one random number per shape: one stream draws long requests at the same
+    /// places from any histogram.
     pub fn sample(&self, n: usize, max_length: Option<u32>, rng: &mut Stream) -> Result<Arc<[Shape]>> {
         let limit = max_length.unwrap_or(u32::MAX);
         match &self.shapes {
@@ -120,11 +114,11 @@ impl Dataset {
         }
     }
 
-    /// The share of each [length](Shape::length), ascending by length; the shares sum to 1.
+    /// Ascending [lengths](Shape::length); shares sum to 1.
     pub fn histogram(&self) -> Shares<u32> {
         let mut shares: Shares<u32> = match &self.shapes {
             Shapes::Table(rows) => rows.iter().map(|(shape, weight)| (shape.length(), *weight)).collect(),
-            // A binary tree of n leaves has n - 1 inner nodes.
+            // n leaves have n - 1 inner nodes.
             Shapes::Treebank { leaves, .. } => leaves.iter().map(|(n, weight)| (2 * n - 1, *weight)).collect(),
         };
         shares.sort_by_key(|(length, _)| *length);
@@ -150,7 +144,7 @@ impl Dataset {
     }
 }
 
-/// The length that `max_length` limits: the longer side for seq2seq, leaves for trees.
+/// What `max_length` limits: the longer side for seq2seq, leaves for trees.
 pub fn cut_length(shape: &Shape) -> u32 {
     match shape {
         Shape::Seq2Seq { source, target } => *source.max(target),
@@ -411,8 +405,7 @@ mod tests {
         );
     }
 
-    /// The public tree files are not part of the repository; the variable names a folder that holds them under
-    /// `trees/`.
+    /// The variable names a folder with the public files, which are not in the repository, under `trees/`.
     #[test]
     fn the_public_trees_are_read() {
         let Some(folder) = env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {

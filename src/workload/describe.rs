@@ -1,4 +1,4 @@
-//! Statistics of a trace: the rate and evenness of its arrivals, and the lengths of its requests.
+//! Statistics of a trace's arrivals and lengths.
 
 use serde::Serialize;
 
@@ -12,10 +12,10 @@ pub struct Description {
     pub span_s: f64,
     /// Gaps per second of the span; none if all requests arrive at once.
     pub rate_rps: Option<f64>,
-    /// Standard deviation of the gaps over their mean; none if all requests arrive at once.
+    /// Standard deviation over mean of the gaps; none if all requests arrive at once.
     pub gap_cv: Option<f64>,
     pub peak: Option<Peak>,
-    /// Requests of each kind of shape, most first.
+    /// Most requests first.
     pub kinds: Vec<Kind>,
     pub lengths: Vec<Lengths>,
     pub histogram: Vec<Bin>,
@@ -34,21 +34,21 @@ pub struct Peak {
     pub over_mean: f64,
 }
 
-/// The distribution of one property of the shapes.
+/// One property of the shapes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lengths {
     pub what: &'static str,
     pub mean: f64,
     pub sd: f64,
     pub min: u32,
-    /// The least value that at least half of the values do not exceed.
+    /// Nearest rank.
     pub p50: u32,
     pub p90: u32,
     pub p99: u32,
     pub max: u32,
 }
 
-/// One range of a histogram, both ends included.
+/// Both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bin {
     pub from: u32,
@@ -57,8 +57,8 @@ pub struct Bin {
 }
 
 impl Description {
-    /// Describes a trace. By default the peak is that of a second; in a span of less than ten seconds, of the longest
-    /// of 100 ms, 10 ms and so on that fits ten times.
+    /// By default the peak is that of a second; in a span below ten seconds, of the longest of 100 ms, 10 ms … that
+    /// fits ten times.
     pub fn of(trace: &Trace, window: Option<Nanos>) -> Description {
         let span = match &trace.arrivals[..] {
             [first, .., last] => *last - *first,
@@ -90,7 +90,7 @@ fn gap_cv(arrivals: &[Nanos]) -> Option<f64> {
     (mean > 0.0).then_some(sd / mean)
 }
 
-/// The window with the most arrivals, among those that begin with one.
+/// Among windows that begin with an arrival.
 fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
     let mut end = 0;
     let mut most = 0;
@@ -137,7 +137,7 @@ impl Lengths {
     fn of(what: &'static str, mut values: Vec<u32>) -> Option<Lengths> {
         let (mean, sd) = mean_and_sd(values.iter().map(|value| f64::from(*value)))?;
         values.sort_unstable();
-        // The nearest rank, in integers.
+        // Nearest rank.
         let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Some(Lengths {
             what,
@@ -152,7 +152,7 @@ impl Lengths {
     }
 }
 
-/// The edges between the root and its farthest leaf. Nodes may be in any order.
+/// Edges from the root to its farthest leaf; nodes in any order.
 pub fn height(tree: &Tree) -> u32 {
     const UNKNOWN: u32 = u32::MAX;
     let parents = tree.parents();
@@ -176,7 +176,7 @@ pub fn height(tree: &Tree) -> u32 {
     depth.into_iter().max().unwrap_or(0)
 }
 
-/// Mean and population standard deviation; `None` without values.
+/// Population standard deviation.
 fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     let n = values.clone().count() as f64;
     if n == 0.0 {
@@ -187,7 +187,7 @@ fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> 
     Some((mean, variance.sqrt()))
 }
 
-/// Counts ascending lengths in at most twenty equal ranges of a round width.
+/// At most twenty equal ranges of a round width.
 fn histogram(lengths: &[u32]) -> Vec<Bin> {
     const MOST_BINS: u32 = 20;
     let Some(&longest) = lengths.last() else { return Vec::new() };

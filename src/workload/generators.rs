@@ -1,7 +1,5 @@
-//! Synthetic shapes: distributions of lengths and trees, fitted to public corpora.
-//!
-//! A fitted distribution is a list of each length's share, so that it is sampled, cut and plotted like a measured
-//! histogram. `traces/README.md` gives the parameters and the quality of the fits.
+//! Synthetic shapes, fitted to public corpora; `traces/README.md` gives parameters and quality. A fitted distribution
+//! lists each length's share, so that it is handled like a measured histogram.
 
 use rand::RngExt;
 use rand_distr::{Beta, Distribution};
@@ -10,27 +8,26 @@ use statrs::function::erf::erf;
 use super::random::Stream;
 use super::shape::Tree;
 
-/// The generators, as in `generator:NAME`.
+/// As in `generator:NAME`.
 pub const NAMES: [&str; 6] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank", "graphs"];
 
-/// Values and their shares, which need not sum to 1.
+/// Shares need not sum to 1.
 pub type Shares<T> = Vec<(T, f64)>;
 
-/// Smaller shares are left out: no run draws enough requests to see one.
+/// No run draws enough requests to see smaller shares.
 const NEGLIGIBLE: f64 = 1e-12;
 
-/// Words of an English Europarl sentence: negative binomial, mean 24.6.
+/// Words of English Europarl sentences: negative binomial, mean 24.6.
 pub fn europarl_en() -> Shares<u32> {
     negative_binomial(2.837, 0.1073)
 }
 
-/// Words of a German Europarl sentence: negative binomial, mean 22.3.
+/// Words of German Europarl sentences: negative binomial, mean 22.3.
 pub fn europarl_de() -> Shares<u32> {
     negative_binomial(2.417, 0.1021)
 }
 
-/// Words of a German sentence, as [`europarl_de`], and of its English translation: the logarithm of their ratio is
-/// normal, with parameters that depend on the German length.
+/// German as [`europarl_de`], and English: the logarithm of their ratio is normal, by the German length.
 pub fn europarl_de_en() -> Shares<(u32, u32)> {
     europarl_de()
         .into_iter()
@@ -41,8 +38,8 @@ pub fn europarl_de_en() -> Shares<(u32, u32)> {
         .collect()
 }
 
-/// Sentence lengths with BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one
-/// sentence in a thousand is from an exponential tail above 100 words.
+/// BatchMaker's mean (24), share below 100 words and longest sentence (330, section 7.1): one sentence in a thousand is
+/// from an exponential tail above 100 words.
 pub fn paper_lstm() -> Shares<u32> {
     const LONGEST: u32 = 330;
     const TAIL_SHARE: f64 = 0.001;
@@ -64,7 +61,7 @@ pub fn paper_lstm() -> Shares<u32> {
     (0..).zip(shares).skip(1).collect()
 }
 
-/// 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)): lengths from 1, with their shares.
+/// 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)).
 fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
     let mean = 1.0 + r * (1.0 - p) / p;
     let mut share = p.powf(r);
@@ -80,7 +77,7 @@ fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
     shares
 }
 
-/// Target lengths for one source length: `source × exp(N(mean, sd))`, rounded, at least 1.
+/// `source × exp(N(mean, sd))`, rounded, at least 1.
 fn translations(source: u32) -> Shares<u32> {
     let (mean, sd) = match source {
         0..4 => (0.219, 0.462),
@@ -90,7 +87,7 @@ fn translations(source: u32) -> Shares<u32> {
         32..64 => (0.062, 0.155),
         _ => (0.0, 0.114),
     };
-    // The share of targets below `target + 1/2`.
+    // The share below `target + 1/2`.
     let below = |target: u32| {
         let z = ((f64::from(target) + 0.5) / f64::from(source)).ln() - mean;
         0.5 * (1.0 + erf(z / (sd * std::f64::consts::SQRT_2)))
@@ -108,24 +105,22 @@ fn translations(source: u32) -> Shares<u32> {
         .collect()
 }
 
-/// Binary constituency trees like those of the Stanford Sentiment Treebank.
-///
-/// A span of words is split at random until single words are left. Short constituents hang off long ones more often
-/// than with even splits, so the trees are about twice as high as complete ones.
+/// Binary constituency trees like those of the Stanford Sentiment Treebank: random splits, in which short constituents
+/// hang off long ones. They are about twice as high as complete trees.
 #[derive(Debug)]
 pub struct Treebank {
     splits: [Split; 7],
 }
 
-/// How a span of up to `up_to` leaves is split.
+/// For spans of up to `up_to` leaves.
 #[derive(Debug)]
 struct Split {
     up_to: u32,
-    /// The probability that the left part is a single leaf.
+    /// Probability that the left part is a leaf.
     left_single: f64,
-    /// The probability that only the right part is a single leaf.
+    /// Probability that only the right part is a leaf.
     right_single: f64,
-    /// Where the span is cut if neither part is a single leaf.
+    /// The cut if neither part is a leaf.
     cut: Beta<f64>,
 }
 
@@ -156,14 +151,14 @@ impl Treebank {
         }
     }
 
-    /// The numbers of leaves, with their shares: negative binomial from 2 to 56, mean 19.1.
+    /// Negative binomial from 2 to 56, mean 19.1.
     pub fn leaves() -> Shares<u32> {
         let mut shares = negative_binomial(4.334, 0.1926);
         shares.retain(|(leaves, _)| (2..=56).contains(leaves));
         shares
     }
 
-    /// A random tree in post-order.
+    /// In post-order.
     pub fn tree(&self, leaves: u32, rng: &mut Stream) -> Tree {
         binary_tree(leaves, &mut |span| self.left_part(span, rng))
     }
@@ -185,19 +180,19 @@ impl Treebank {
     }
 }
 
-/// A binary tree whose halves differ by at most one leaf, complete for powers of two. In post-order.
+/// Halves differ by at most one leaf. In post-order.
 pub fn complete_tree(leaves: u32) -> Tree {
     binary_tree(leaves, &mut |span| span.div_ceil(2))
 }
 
-/// A binary tree in post-order; `left_part` gives the leaves of a span's left part.
+/// In post-order; `left_part` gives the leaves of a span's left part.
 fn binary_tree(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32) -> Tree {
     let mut parents = Vec::with_capacity(2 * leaves as usize - 1);
     grow(leaves, left_part, &mut parents);
     Tree::from_parents(&parents).expect("a node grown in post-order has its parent behind it")
 }
 
-/// Appends a subtree and returns its root, 1-based.
+/// Returns the subtree's root, 1-based.
 fn grow(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32, parents: &mut Vec<u32>) -> u32 {
     let children = (leaves > 1).then(|| {
         let left = left_part(leaves);
@@ -252,7 +247,7 @@ mod tests {
     fn europarl_lengths_are_those_of_the_corpus() {
         let en = statistics(europarl_en());
         assert!((en.mean - 24.6).abs() < 0.05 && en.p90.abs_diff(44) <= 1 && en.p99.abs_diff(72) <= 1);
-        // 0.9984 in the corpus: the fit's tail above 100 words is less than half as heavy, see `paper_lstm`.
+        // 0.9984 in the corpus: the fit's tail above 100 words is less than half as heavy.
         assert!((en.below_100 - 0.9993).abs() < 0.0001, "{}", en.below_100);
         let de = statistics(europarl_de());
         assert!((de.mean - 22.3).abs() < 0.05 && de.p90.abs_diff(41) <= 1);
@@ -290,8 +285,7 @@ mod tests {
         let pairs = europarl_de_en();
         let source = statistics(pairs.iter().map(|((source, _), share)| (*source, *share)));
         let target = statistics(pairs.iter().map(|((_, target), share)| (*target, *share)));
-        // The corpus's pairs have means 23.1 and 25.5, a ratio of 1.10; the generator's German side is that of the
-        // larger, uncut corpus.
+        // The corpus's pairs have means 23.1 and 25.5; the generator's German side is that of the larger, uncut corpus.
         assert!((source.mean - 22.3).abs() < 0.05);
         assert!((target.mean / source.mean - 25.5 / 23.1).abs() < 0.02, "{}", target.mean / source.mean);
         let log = |length: u32| f64::from(length).ln();
@@ -322,7 +316,7 @@ mod tests {
         }
         heights.sort_unstable();
         let mean = heights.iter().sum::<u32>() as f64 / heights.len() as f64;
-        // 9.91 in data drawn from the fit; the standard error of 20,000 trees is 0.03.
+        // 9.91 in data drawn from the fit; the standard error is 0.03.
         assert!((mean - 9.88).abs() < 0.12, "mean height {mean}");
         assert!(heights[heights.len() * 99 / 100].abs_diff(20) <= 1);
     }

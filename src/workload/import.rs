@@ -1,6 +1,5 @@
-//! Reads published traces and shapes in their own formats.
-//!
-//! Columns are found by name, in any case and order; other columns are ignored.
+//! Reads published traces and shapes in their own formats. Columns are found by name, in any case and order; others are
+//! ignored.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -38,6 +37,7 @@ pub enum Kind {
     Seq2seq,
     /// One pass over an input of this many tokens
     Tokens,
+    /// A tree
     Tree,
 }
 
@@ -46,19 +46,18 @@ pub struct Imported {
     pub shapes: Arc<[Shape]>,
     /// The first at zero; `None` for formats without times.
     pub arrivals: Option<Arc<[Nanos]>>,
-    /// Rows left out because a length of theirs is 0.
+    /// Rows left out because of a length 0.
     pub skipped: usize,
     pub sorted: bool,
 }
 
 impl Imported {
-    /// The trace, if the format has times.
     pub fn into_trace(self) -> Option<Trace> {
         Some(Trace { arrivals: self.arrivals?, shapes: self.shapes })
     }
 }
 
-/// The columns of a timed format, and how its times are written.
+/// Columns of a timed format, and how times are written.
 struct Columns {
     time: &'static str,
     input: &'static str,
@@ -68,7 +67,6 @@ struct Columns {
 }
 
 impl Format {
-    /// Finds a timed format by its header.
     pub fn of_header(first_line: &str) -> Result<Format> {
         let names: Vec<String> = first_line.split(',').map(normalized).collect();
         [Format::Azure, Format::BurstGpt, Format::Csv]
@@ -117,8 +115,7 @@ impl Format {
         self.columns().is_some()
     }
 
-    /// Reads a file of this format. Without a `kind`, two lengths make seq2seq shapes, one makes a chain, a parse makes
-    /// a tree.
+    /// Without a `kind`, two lengths make seq2seq shapes, one a chain, a parse a tree.
     pub fn read(self, input: impl Read, kind: Option<Kind>) -> Result<Imported> {
         let imported = match (self, self.columns()) {
             (_, Some(columns)) => read_timed(input, &columns, kind)?,
@@ -197,7 +194,7 @@ fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result
     Ok(Imported { shapes, arrivals: Some(arrivals), skipped, sorted })
 }
 
-/// A number of tokens; 0 means that a request failed. Some files write whole numbers as `12.0`.
+/// 0 means that a request failed. Some files write `12.0`.
 fn tokens(text: &str) -> Option<u32> {
     text.strip_suffix(".0").unwrap_or(text).parse().ok().filter(|n| *n <= MAX_LENGTH)
 }
@@ -208,7 +205,7 @@ fn read_text(mut input: impl Read) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
 }
 
-/// The line of a record. The reader's own count ignores preceding empty lines.
+/// The reader's own count ignores preceding empty lines.
 fn line_of(text: &str, record: &csv::StringRecord) -> usize {
     let start = record.position().map_or(0, |position| position.byte() as usize);
     let empty = text[start..].len() - text[start..].trim_start_matches(['\r', '\n']).len();
@@ -236,7 +233,7 @@ fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
     Ok(Imported { shapes, arrivals: None, skipped, sorted: false })
 }
 
-/// The length of each sentence of a text with one per line, in words between blanks. Lines without words are left out.
+/// Words between blanks in each line that has any.
 pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
     let text = text.trim_start_matches('\u{feff}');
     text.lines().map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32).filter(|words| *words > 0)
@@ -247,8 +244,8 @@ fn seconds(text: &str) -> Option<i128> {
     (seconds >= 0.0 && seconds < u64::MAX as f64 / 1e9).then(|| (seconds * 1e9).round() as i128)
 }
 
-/// `2023-11-16 18:15:46.6805900`, with `T` for the space and a trailing `Z` or `+01:00` allowed, in nanoseconds since
-/// 1970.
+/// Nanoseconds since 1970 of `2023-11-16 18:15:46.6805900`; `T` for the space and a trailing `Z` or `+01:00` are
+/// allowed.
 fn date_time(text: &str) -> Option<i128> {
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut date = date.split('-').map(|part| part.parse::<i64>().ok());
@@ -290,7 +287,7 @@ fn offset(text: &str) -> Option<i64> {
     Some(sign * (hours * 60 + minutes))
 }
 
-/// Days since 1 January 1970 in the Gregorian calendar. Years begin in March, so that the leap day comes last.
+/// Gregorian. Years begin in March, so that the leap day comes last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month > 2 { year } else { year - 1 };
     let leap_days = year / 4 - year / 100 + year / 400;

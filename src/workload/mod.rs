@@ -1,4 +1,4 @@
-//! What the system is asked to do: shapes and arrival times, and the cell graphs that shapes unfold to.
+//! Shapes and arrival times of requests, and the cell graphs that shapes unfold to.
 
 pub mod arrivals;
 pub mod cell_graph;

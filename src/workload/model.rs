@@ -11,60 +11,57 @@ use super::graph_model::{GraphModel, Takes};
 use super::shape::{Shape, Tree};
 use crate::units::CellId;
 
-/// The network that requests run through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// A chain of `lstm` cells, one per step (BatchMaker, section 7.2).
+    /// A chain of `lstm` cells (BatchMaker, section 7.2).
     Lstm,
     /// A chain of `gru` cells.
     Gru,
-    /// `encoder` cells over the source, then `decoder` cells (BatchMaker, figure 12).
+    /// `encoder`, then `decoder` cells (BatchMaker, figure 12).
     Seq2Seq,
-    /// `leaf` cells below `internal` cells (BatchMaker, figure 2).
+    /// `leaf` below `internal` cells (BatchMaker, figure 2).
     TreeLstm,
-    /// `leaf` cells below `internal` cells that take any number of children and, as leaves do, a word (JIT dynamic
-    /// batching, table 2).
+    /// `internal` cells take any number of children and, as leaves do, a word (JIT dynamic batching, table 2).
     ChildSumTreeLstm,
-    /// The same with a cell type for each number of children up to this one (`internal1`, `internal2`, …), so that only
-    /// nodes with equally many children run together.
+    /// A cell type for each number of children up to this one (`internal1`, `internal2`, …): only nodes with equally
+    /// many run together.
     ChildSumByArity(u8),
-    /// Cells and an unfolding from a JSON file.
+    /// From a JSON file.
     Graph(Arc<GraphModel>),
-    /// A feed-forward network as a single cell of this name, whose time may depend on the number of tokens.
+    /// A feed-forward network as a single cell, whose time may depend on the tokens.
     Dnn(String),
-    /// A feed-forward network as a chain of the operators in its file, a cell type each.
+    /// A feed-forward network as a chain of the operators in its file.
     Network(Arc<Dnn>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellType {
     pub name: String,
-    /// Higher runs first in policies with priorities: cells later in the graph (BatchMaker, section 4.3).
+    /// Higher runs first: later cells (BatchMaker, section 4.3).
     pub priority: i32,
-    /// Every subgraph of this type is a chain, so it always has exactly one ready node.
+    /// Every subgraph is a chain, with exactly one ready node.
     pub chain: bool,
-    /// The time of the cell depends on the size of its input.
+    /// The time depends on the input size.
     pub sized: bool,
-    /// The batch sizes that the device has, ascending; batches are padded to the next one. Empty if it has all.
+    /// The device's batch sizes, ascending, to which batches are padded; empty if it has all.
     pub batches: Vec<u32>,
 }
 
-/// The names of the models, for messages.
 pub const KNOWN: &str =
     "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE";
 
-/// The prefix of graph models, followed by a file.
+/// A file follows.
 const GRAPH: &str = "graph:";
 
-/// The prefix of feed-forward networks, followed by a cell's name or by a file, which ends in [`LISTED`].
+/// A cell's name follows, or a file, which ends in [`LISTED`].
 const DNN: &str = "dnn:";
 const LISTED: &str = ".csv";
 
-/// Numbers in cell names have at most two digits.
+/// Two digits in cell names.
 const MAX_ARITY: u8 = 99;
 
 impl Model {
-    /// The model of this name. `find` locates the file of a model that is described by one.
+    /// `find` locates the model's file.
     pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
         if let Some(file) = name.strip_prefix(GRAPH) {
             return Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?)));
@@ -75,7 +72,7 @@ impl Model {
         }
     }
 
-    /// The model of this name, if it needs no file.
+    /// Only models without a file.
     pub fn parse(name: &str) -> Result<Model, String> {
         match name {
             "lstm" => Ok(Model::Lstm),
@@ -115,7 +112,7 @@ impl Model {
         }
     }
 
-    /// The model's cell types, sorted by name; their place is their [`CellId`].
+    /// Sorted by name; their place is their [`CellId`].
     pub fn cell_types(&self) -> Vec<CellType> {
         let cell = |name: &str, priority, chain, sized| CellType {
             name: name.into(),
@@ -142,7 +139,7 @@ impl Model {
         }
     }
 
-    /// Whether all of its requests are sequences of cells, which can be padded.
+    /// Whether all requests are sequences of cells, which can be padded.
     pub fn is_sequence(&self) -> bool {
         !self.takes_trees() && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
@@ -162,7 +159,7 @@ impl Model {
         }
     }
 
-    /// The file that describes it, as the user named it and as found.
+    /// As the user named it, and as found.
     pub fn file(&self) -> Option<(&str, &Path)> {
         match self {
             Model::Graph(graph) => Some((graph.given(), graph.path())),
@@ -178,7 +175,7 @@ impl Model {
         }
     }
 
-    /// Whether it has cells for every node of a tree.
+    /// Refuses nodes without a cell.
     pub fn check_tree(&self, tree: &Tree) -> Result<(), String> {
         let Model::ChildSumByArity(most) = self else { return Ok(()) };
         match tree.child_counts().iter().enumerate().find(|(_, children)| **children > u32::from(*most)) {
@@ -213,13 +210,13 @@ impl Model {
     }
 }
 
-/// Unfolds shapes to cell graphs; requests that share a tree share its graph.
+/// Requests that share a tree share its graph.
 #[derive(Debug)]
 pub struct Unfolder<'a> {
     model: &'a Model,
-    // Looked up, never iterated, so that their order does not matter.
+    // Looked up, never iterated.
     trees: HashMap<*const Tree, Arc<Graph>>,
-    /// For models from files: by the kind of the shape and its sizes, or the address of its tree.
+    /// For models from files: by kind and sizes, or the tree's address.
     unfolded: HashMap<(Discriminant<Shape>, (usize, usize)), CellGraph>,
 }
 
@@ -228,7 +225,6 @@ impl<'a> Unfolder<'a> {
         Unfolder { model, trees: HashMap::new(), unfolded: HashMap::new() }
     }
 
-    /// The cell graph of one request.
     pub fn unfold(&mut self, shape: &Shape) -> Result<CellGraph, String> {
         match (self.model, shape) {
             (Model::Lstm | Model::Gru, Shape::Chain(n) | Shape::Tokens(n)) => Ok(CellGraph::chain(CellId(0), *n)),
@@ -260,7 +256,7 @@ impl<'a> Unfolder<'a> {
         }
     }
 
-    /// By a graph model's rule. A chain is faster to make than to look up.
+    /// A chain is faster to make than to look up.
     fn of_graph_model(&mut self, model: &GraphModel, shape: &Shape) -> Result<CellGraph, String> {
         let unfold = || model.unfold(shape).unwrap_or_else(|| Err(not_taken(self.model, shape)));
         let sizes = match shape {
@@ -317,7 +313,7 @@ mod tests {
         let model = Model::parse("childsum-tree-lstm:3").unwrap();
         let names: Vec<String> = model.cell_types().into_iter().map(|cell| cell.name).collect();
         assert_eq!(names, ["internal1", "internal2", "internal3", "leaf"]);
-        // Node 5 has the children 1 to 3, node 6 the children 4 and 5, node 7 only node 6, and node 8 only node 7.
+        // Node 5 has children 1 to 3, 6 has 4 and 5, 7 only 6, 8 only 7.
         let shape: Shape = "tree:5 5 5 6 6 7 8 0".parse().unwrap();
         let CellGraph::Graph(graph) = Unfolder::new(&model).unfold(&shape).unwrap() else { panic!("a graph") };
         let cells: Vec<&str> = graph.cells().iter().map(|cell| names[cell.index()].as_str()).collect();

@@ -1,59 +1,54 @@
-//! Operators: the parts of a cell, for systems that batch below cells (DyNet, JIT dynamic batching).
-//!
-//! An operator is one node of the graph that such a system builds: a product with a weight matrix, an elementwise
-//! function, a slice. `built_in` lists those of the built-in models, `from_file` those of graph models. [`catalogue`]
-//! gives them ids for tasks and logs, and [`depth`] is their depth in a request's graph of operators.
+//! Operators: the parts of a cell (a product, an elementwise function, a slice), for systems that batch below cells
+//! (DyNet, JIT dynamic batching). `built_in` and `from_file` list them, [`catalogue`] gives them ids, and [`depth`] is
+//! their depth in a request's graph of operators.
 
 mod built_in;
 pub mod catalogue;
 
 use super::model::Model;
 
-/// One operator of a cell. The last one of a list gives the cell's state.
+/// The last one of a list gives the cell's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
     pub name: String,
     pub kind: Kind,
-    /// How often it occurs per node, and over how many rows it runs.
+    /// How often per node, and over how many rows.
     pub rows: Rows,
     pub inputs: Vec<Source>,
-    /// The width of an output row and the width of all inputs together; for [`Kind::Lookup`] the second is the number
-    /// of the table's rows.
+    /// The width of an output row, and of all inputs; for [`Kind::Lookup`] the second is the table's rows.
     pub shape: [u32; 2],
 }
 
-/// Weights have names: operators of two cells with the same weight share it.
+/// Equal names of weights, also in two cells, mean the same weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     Matmul {
-        /// The matrix, of [`Operator::shape`].
         weight: String,
     },
     /// A product with a weight matrix, plus a bias.
     Affine {
-        /// The matrix, of [`Operator::shape`].
         weight: String,
         bias: String,
     },
-    /// A function of each element: `sigmoid`, `tanh`, `product`, …
+    /// `sigmoid`, `tanh`, `product`, …
     Elementwise {
         function: String,
     },
-    /// The sum of its inputs, element by element, or of the rows of its input.
+    /// Of its inputs by element, or of its input's rows.
     Sum,
     Lookup {
         table: String,
     },
     Concat,
     Slice,
-    /// A whole network with unknown operators; systems that batch operators can't batch it.
+    /// A network with unknown operators, which can't be batched.
     Opaque,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rows {
     One,
-    /// Once per preceding cell (each child of a tree's node), over one row each.
+    /// Once per preceding cell (child), over one row each.
     ForEach,
     /// Once, over a row per preceding cell.
     Stacked,
@@ -61,11 +56,11 @@ pub enum Rows {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The output of an earlier operator of the cell, by its place in the list. A [`Rows::ForEach`] operator takes that
-    /// of the same preceding cell from another such operator; any other operator takes all of them.
+    /// An earlier operator, by its place in the list. A [`Rows::ForEach`] operator takes the output for the same
+    /// preceding cell; others take all.
     Operator(u16),
     Word,
-    /// The states of the preceding cells: for [`Rows::ForEach`] that of one cell, otherwise all.
+    /// Of the preceding cells: for [`Rows::ForEach`] of one, otherwise of all.
     State,
 }
 
@@ -77,7 +72,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// A hidden state and words of one width, and the 30,000 words of BatchMaker's decoder.
+    /// Hidden state and words of one width, and the 30,000 words of BatchMaker's decoder.
     pub fn square(hidden: u32) -> Sizes {
         Sizes { hidden, embedding: hidden, vocabulary: 30_000 }
     }
@@ -86,7 +81,7 @@ impl Sizes {
 /// Operators with equal signatures can run as one in DyNet (Neubig, Goldberg and Dyer, 2017).
 ///
 /// Products must have the same weights and input size; sums and elementwise functions only the same type. Slices and
-/// concatenations depend on sizes, and a slice also on its position, for which its name stands.
+/// concatenations depend on sizes, and a slice on its position, for which its name stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Signature {
     kind: Kind,
@@ -94,7 +89,7 @@ pub struct Signature {
 }
 
 impl Operator {
-    /// The signature at a node with `before` preceding cells; `None` if DyNet can't batch it.
+    /// At a node with `before` preceding cells; `None` if DyNet can't batch it.
     pub fn signature(&self, before: u32) -> Option<Signature> {
         let sizes = match self.kind {
             Kind::Opaque => return None,
@@ -107,8 +102,7 @@ impl Operator {
         Some(Signature { kind: self.kind.clone(), sizes })
     }
 
-    /// The layout of its inputs by the number of preceding cells: that number if it takes something of all of them,
-    /// otherwise 1 (JIT dynamic batching, section 4.2).
+    /// The number of preceding cells if it takes something of all, otherwise 1 (JIT dynamic batching, section 4.2).
     pub fn layout(&self, before: u32) -> u32 {
         let all_states = self.rows == Rows::One && self.inputs.contains(&Source::State);
         if all_states || self.rows == Rows::Stacked { before } else { 1 }
@@ -134,14 +128,13 @@ impl Operator {
 }
 
 impl Model {
-    /// The operators of each cell, by cell id. An operator's inputs precede it.
+    /// By cell id; inputs come first.
     pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
         built_in::operators(self, sizes)
     }
 }
 
-/// A cell's operators as kernels: a product with a bias becomes a product and an addition (JIT dynamic batching,
-/// section 4.1).
+/// A product with a bias becomes a product and an addition (JIT dynamic batching, section 4.1).
 pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     let mut kernels: Vec<Operator> = Vec::with_capacity(2 * operators.len());
     let mut place = Vec::with_capacity(operators.len());
@@ -169,14 +162,11 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     kernels
 }
 
-/// The depths of a cell's operators, as a function of the depth of the preceding states.
+/// Depths of a cell's operators, given the depth of the preceding states.
 ///
-/// The depth of an operator in a request's graph of operators: 0 without inputs from other operators, otherwise 1 more
-/// than its deepest input.
-///
-/// Within a cell an operator depends on the word, on the preceding states, or on both. So its depth is the larger of
-/// its distance from the word, and the depth of those states plus its distance from them. This lets a batch of graphs
-/// be counted by cells of equal depth instead of operator by operator.
+/// An operator without operators as inputs has depth 0, others 1 more than their deepest input: the larger of the
+/// distance from the word, and the states' depth plus the distance from them. So a batch can be counted by cells of
+/// equal depth instead of by operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depths {
     operators: Vec<Reach>,
@@ -184,9 +174,9 @@ pub struct Depths {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Reach {
-    /// Edges from an operator of the cell that has no operator as input.
+    /// Edges from an operator without operators as inputs.
     from_word: u32,
-    /// Edges from a state; `None` if there is no path.
+    /// Edges from a state; `None` without a path.
     from_state: Option<u32>,
 }
 
@@ -211,8 +201,8 @@ impl Depths {
         Depths { operators }
     }
 
-    /// The depth of an operator. `states` is the depth of the operator that gives the deepest preceding state, or for
-    /// [`Rows::ForEach`] the state of that one cell; `None` without preceding cells.
+    /// `states`: the depth of the operator that gives the deepest preceding state (for [`Rows::ForEach`] that cell's);
+    /// `None` without preceding cells.
     pub fn depth(&self, operator: usize, states: Option<u32>) -> u32 {
         let Reach { from_word, from_state } = self.operators[operator];
         from_word.max(states.zip(from_state).map_or(0, |(depth, edges)| depth + edges))
@@ -288,12 +278,12 @@ mod tests {
         let depths = Depths::of(list);
         let place = |name: &str| list.iter().position(|operator| operator.name == name).unwrap();
         let at = |name, states| depths.depth(place(name), states);
-        // The first: lookup 0, gates 1, slices 2, gates' functions 3, products 4, c 5, its tanh 6, h 7.
+        // Lookup 0, gates 1, slices 2, functions 3, products 4, c 5, its tanh 6, h 7.
         assert_eq!(
             ["lookup", "gates", "f.slice", "f", "kept", "c", "c.tanh", "h"].map(|name| at(name, None)),
             [0, 1, 2, 3, 4, 5, 6, 7]
         );
-        // The second takes a state of depth 7; its word is looked up at once.
+        // The second's word is looked up at once.
         assert_eq!(["lookup", "gates", "kept", "h"].map(|name| at(name, Some(7))), [0, 8, 11, 14]);
         assert_eq!(depths.state(Some(7)), 14);
         assert!(!depths.needs_state(place("lookup")) && depths.needs_state(place("i")));

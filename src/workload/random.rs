@@ -1,15 +1,13 @@
-//! Named random streams: each purpose has its own stream of the seed, so that a new draw for one does not shift the
-//! others.
+//! Named random streams: a new draw for one purpose does not shift the others.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The generator of every random choice; its output is the same on every platform and in every version.
+/// The same on every platform and in every version.
 pub type Stream = ChaCha8Rng;
 
-/// The stream of one purpose (`"arrivals"`, `"shapes"`, …) in one replication of a seed.
+/// `purpose`: `"arrivals"`, `"shapes"`, …
 pub fn stream(seed: u64, replication: u32, purpose: &str) -> Stream {
-    // The key is the experiment, the stream number the purpose.
     let mut key = [0u8; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
     key[8..12].copy_from_slice(&replication.to_le_bytes());
@@ -18,7 +16,7 @@ pub fn stream(seed: u64, replication: u32, purpose: &str) -> Stream {
     rng
 }
 
-/// A short, stable hash of a name (FNV-1a).
+/// A stable hash (FNV-1a).
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,23 +1,22 @@
 //! Names in the `cell` column of cost tables that are not cells.
 
-/// Overhead of each task, by batch size.
+/// Overhead of a task, by batch size.
 pub const TASK: &str = "task";
 /// Overhead of a gather, by batch size.
 pub const GATHER: &str = "gather";
-/// Time from the submission to the start of a task on an idle worker, by batch size.
+/// From the submission to the start on an idle worker, by batch size.
 pub const LAUNCH: &str = "launch";
-/// Overhead of a task of whole requests, by the number of requests. As a suffix (`CELL.whole`): the time of the cell's
-/// steps in such tasks.
+/// Overhead of a task of whole requests, by their number. As a suffix (`CELL.whole`): the cell's steps in such tasks.
 pub const WHOLE: &str = "whole";
-/// Passing results to the next level in a loop over levels (Fold), by their number.
+/// Passing results to a loop's next level (Fold), by their number.
 pub const COPY: &str = "copy";
-/// Calling a cell on no rows in such a loop; `batch` is 1.
+/// A cell without rows in such a loop; `batch` is 1.
 pub const EMPTY: &str = "empty";
-/// The least time of a launch of operators, by its rows.
+/// The least time of a launch of operators, by rows.
 pub const KERNEL: &str = "kernel";
-/// Suffix: the additional time of a cell that follows a cell of another type.
+/// Suffix: extra time after a cell of another type.
 pub const SWITCH: &str = "switch";
-/// Suffix: the time of a step in a launch of the cell's persistent kernel. With another `.launch`: the launch's own time.
+/// Suffix: a step in the cell's persistent kernel. With another `.launch`: the launch itself.
 pub const PERSISTENT: &str = "persistent";
 
 /// Names that no cell may have.

@@ -1,32 +1,30 @@
-//! The size of a request, before a model unfolds it.
-//!
-//! The text form is that of the trace file: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`, `tokens:37`, `fixed`,
-//! `graph:2`.
+//! The size of a request, before a model unfolds it. Text form: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`,
+//! `tokens:37`, `fixed`, `graph:2`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The size of one request. A trace holds millions of them, so it is 16 bytes.
+/// 16 bytes, since a trace holds millions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     Chain(u32),
-    /// A source sequence and the target sequence that is decoded from it.
+    /// The target is decoded from the source.
     Seq2Seq {
         source: u32,
         target: u32,
     },
-    /// Requests drawn from one dataset share their trees.
+    /// Shared by requests drawn from one dataset.
     Tree(Arc<Tree>),
-    /// One pass over an input of this many tokens.
+    /// One pass over this many tokens.
     Tokens(u32),
     Fixed,
-    /// A graph of the model's file, by its number from 1.
+    /// Number from 1 of a graph of the model's file.
     Graph(u32),
 }
 
 impl Shape {
-    /// The length by which shapes are compared: steps, source steps, nodes or tokens; otherwise 1.
+    /// Steps, source steps, nodes or tokens; otherwise 1.
     pub fn length(&self) -> u32 {
         match self {
             Shape::Chain(n) | Shape::Tokens(n) => *n,
@@ -36,7 +34,7 @@ impl Shape {
         }
     }
 
-    /// The name of the kind, as in the text form.
+    /// As in the text form.
     pub fn kind(&self) -> &'static str {
         match self {
             Shape::Chain(_) => "chain",
@@ -87,7 +85,7 @@ impl FromStr for Shape {
     }
 }
 
-/// Both halves of a seq2seq request together stay within 32 bits.
+/// Both halves of a seq2seq request stay within 32 bits.
 pub const MAX_LENGTH: u32 = 1 << 30;
 
 fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
@@ -97,17 +95,17 @@ fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
     }
 }
 
-/// A rooted tree, as the parent of each node (the `.parents` convention of the tree-LSTM data sets).
+/// As the parent of each node (the `.parents` convention).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tree {
-    /// 0-based; the root's is [`Tree::NO_PARENT`].
+    /// 0-based; [`Tree::NO_PARENT`] for the root.
     parents: Box<[u32]>,
 }
 
 impl Tree {
     pub const NO_PARENT: u32 = u32::MAX;
 
-    /// A tree from 1-based parents, 0 for the root.
+    /// 1-based; 0 for the root.
     pub fn from_parents(one_based: &[u32]) -> Result<Tree, String> {
         let n = one_based.len();
         if n == 0 {
@@ -125,7 +123,7 @@ impl Tree {
                 root = Some(i + 1);
             }
         }
-        // A parent of 0 wraps to NO_PARENT, which marks the root.
+        // 0 wraps to NO_PARENT.
         let parents: Box<[u32]> = one_based.iter().map(|p| p.wrapping_sub(1)).collect();
         if root.is_none() {
             return Err("no node has parent 0, so the parents form a cycle; a tree has one root".into());
@@ -141,7 +139,7 @@ impl Tree {
         self.parents.len()
     }
 
-    /// The parent of each node, 0-based; [`Tree::NO_PARENT`] for the root.
+    /// 0-based; [`Tree::NO_PARENT`] for the root.
     pub fn parents(&self) -> &[u32] {
         &self.parents
     }
@@ -161,7 +159,7 @@ impl Tree {
     }
 }
 
-/// A node from which the root can't be reached, if there is one. Visits each node once.
+/// Visits each node once.
 fn node_off_the_root(parents: &[u32]) -> Option<usize> {
     const UNSEEN: u32 = 0;
     const REACHES_ROOT: u32 = u32::MAX;

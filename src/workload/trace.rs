@@ -1,4 +1,4 @@
-//! Traces: requests with their arrival times. Every policy and backend replays the same one.
+//! Traces: requests with arrival times.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -31,8 +31,8 @@ impl Trace {
         self.shapes.is_empty()
     }
 
-    /// Reads a trace file: `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Equal trees become one, so
-    /// that their cell graph is shared.
+    /// `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Equal trees become one, so that they share their
+    /// cell graph.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(file).within(path.display())
@@ -84,7 +84,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The same requests with every arrival time multiplied: above 1 lowers the load.
+    /// Multiplies arrival times: above 1 lowers the load.
     pub fn scaled(&self, factor: f64) -> Result<Trace> {
         if !(factor > 0.0 && factor.is_finite()) {
             return Err(Error::input(format!("{factor} is not a time scale; it is a number above 0")));
@@ -109,7 +109,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Parses a row; messages begin with the column.
+    /// Messages begin with the column.
     fn add(&mut self, row: &str) -> Result<(), String> {
         let id = self.arrivals.len();
         let mut fields = row.split(',');
@@ -136,7 +136,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Parses a shape; equal trees are shared.
+    /// Equal trees are shared.
     fn shape(&mut self, text: &str) -> Result<Shape, String> {
         if text.starts_with("tree:")
             && let Some(tree) = self.trees.get(text)
@@ -151,7 +151,7 @@ impl Rows {
     }
 }
 
-/// The requests of a run, unfolded. Cheap to clone: runs that differ only in their arrivals share the rest.
+/// A run's requests, unfolded. Cheap to clone: runs that differ in arrivals share the rest.
 #[derive(Clone, Debug)]
 pub struct Requests {
     pub shapes: Arc<[Shape]>,
@@ -182,7 +182,7 @@ impl Requests {
     }
 }
 
-/// One request at its arrival, as a policy sees it.
+/// As a policy sees it at its arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub id: RequestId,

@@ -1,18 +1,16 @@
-//! Files of trees, in the notations of published treebanks. Only the shape of a tree is read; words, labels and
-//! relations are ignored.
+//! Files of trees, in the notations of published treebanks. Words, labels and relations are ignored.
 
 use crate::error::{Context, Error, Result};
 use crate::workload::shape::Tree;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
-    /// A tree per line: the 1-based parent of each node, 0 for the root (the `.parents` files of SICK), optionally
-    /// after the number of leaves and a tab.
+    /// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and
+    /// a tab.
     Parents,
-    /// The s-expressions of the Penn and Stanford treebanks: `(3 (2 good) (2 film))`, on any number of lines.
+    /// S-expressions (Penn, Stanford): `(3 (2 good) (2 film))`, on any number of lines.
     Brackets,
-    /// CoNLL-U: a line of ten columns per word, the seventh of which is the number of its head; an empty line after
-    /// each sentence.
+    /// CoNLL-U: ten columns per word, the seventh its head; an empty line after each sentence.
     Conllu,
 }
 
@@ -23,8 +21,7 @@ pub struct Found {
 }
 
 impl Notation {
-    /// Detects the notation by the first non-empty line: one with an opening bracket, a comment or line with CoNLL-U's
-    /// columns, or else parents.
+    /// By the first non-empty line: an opening bracket, CoNLL-U's comment or columns, or else parents.
     pub fn of(text: &str) -> Notation {
         let first = text.lines().map(trimmed).find(|line| !line.is_empty()).unwrap_or("");
         match first {
@@ -34,7 +31,7 @@ impl Notation {
         }
     }
 
-    /// Reads all trees of a text, in order.
+    /// In order.
     pub fn read(self, text: &str) -> Result<Vec<Found>> {
         let text = text.trim_start_matches('\u{feff}');
         let trees = match self {
@@ -61,7 +58,7 @@ fn parents(text: &str) -> Result<Vec<Found>> {
         .collect()
 }
 
-/// Parses `p1 p2 …` or `leaves<TAB>p1 p2 …`, where leaves are nodes without children.
+/// `p1 p2 …` or `leaves<TAB>p1 p2 …`.
 fn tree_line(line: &str) -> Result<Tree> {
     let Some((leaves, parents)) = line.split_once('\t') else { return line.parse().map_err(Error::input) };
     let tree: Tree = parents.parse().map_err(Error::input)?;
@@ -82,8 +79,7 @@ struct Open<'t> {
     children: Vec<u32>,
 }
 
-/// The open brackets and the finished nodes of the tree. A node is numbered when its bracket closes: children before
-/// their parent, left before right.
+/// A node is numbered when its bracket closes: children before their parent, left before right.
 #[derive(Default)]
 struct Reader<'t> {
     open: Vec<Open<'t>>,
@@ -91,8 +87,8 @@ struct Reader<'t> {
     trees: Vec<Found>,
 }
 
-/// S-expressions of the Penn and Stanford treebanks: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node. An
-/// unlabelled bracket around a whole sentence is not part of the tree.
+/// `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node; an unlabelled bracket around a sentence is not part of
+/// the tree.
 fn brackets(text: &str) -> Result<Vec<Found>> {
     let mut reader = Reader::default();
     for (number, line) in (1..).zip(text.lines()) {
@@ -114,7 +110,7 @@ fn brackets(text: &str) -> Result<Vec<Found>> {
     }
 }
 
-/// The brackets of a line, and the words between brackets and blanks.
+/// Brackets, and words between brackets and blanks.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
     line.split_whitespace().flat_map(|part| part.split_inclusive(['(', ')'])).flat_map(|part| {
         let (word, bracket) = part.split_at(part.find(['(', ')']).unwrap_or(part.len()));
@@ -123,7 +119,7 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl<'t> Reader<'t> {
-    /// A label if it is the first in its bracket, otherwise a word.
+    /// A label if it is the first in its bracket.
     fn word(&mut self, word: &'t str) -> Result<()> {
         let open =
             self.open.last_mut().ok_or_else(|| Error::input(format!("\"{word}\" is outside of all brackets")))?;
@@ -179,12 +175,12 @@ const COLUMNS: usize = 10;
 const ID: usize = 0;
 const HEAD: usize = 6;
 
-/// CoNLL-U: dependency trees, a word per line (universaldependencies.org/format.html). A word's parent is its head.
+/// universaldependencies.org/format.html. A word's parent is its head.
 fn conllu(text: &str) -> Result<Vec<Found>> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
     let mut first = None;
-    // An empty line ends the last sentence if the file does not.
+    // Ends the last sentence if the file does not.
     for (number, line) in (1..).zip(text.lines().chain([""])) {
         if line.trim().is_empty() {
             let line = first.take().unwrap_or(number);
@@ -203,8 +199,7 @@ fn conllu(text: &str) -> Result<Vec<Found>> {
     Ok(trees)
 }
 
-/// The head of the word with this number; `None` for lines that are not words of the tree: the range of a token that
-/// stands for several words (`1-2`), and a node of the enhanced graph only (`2.1`).
+/// `None` for lines that are not words of the tree: ranges (`1-2`) and nodes of the enhanced graph (`2.1`).
 fn head(line: &str, number: usize) -> Result<Option<u32>> {
     let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
     if columns.len() != COLUMNS {
@@ -248,7 +243,7 @@ mod tests {
 
     #[test]
     fn brackets_are_numbered_from_the_leaves_up_and_may_span_lines() {
-        // Left before right, children before their parent; a leaf is a bracket around one word.
+        // A leaf is a bracket around one word.
         let text =
             "(3 (2 (2 a) (2 fine)) (2 film))\n\n(2 yes)\n(S\n  (NP (DT the) (JJ old) (NN man))\n  (VP (VBD slept)))\n";
         let expected = [(1, "3 3 5 5 0"), (3, "0"), (4, "4 4 4 7 6 7 0")];
@@ -259,7 +254,7 @@ mod tests {
 
     #[test]
     fn conllu_gives_the_tree_of_the_heads() {
-        // A range of a word that is two, and an empty node of the enhanced graph, are not words of the tree.
+        // A range and an empty node of the enhanced graph.
         let text = "# text = vámonos al mar\n\
             1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_\n\
             1\tvamos\tir\tVERB\t_\t_\t0\troot\t_\t_\n\
@@ -312,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Writes a tree whose nodes are numbered from the leaves up, left before right, as brackets.
+    /// Nodes must be numbered from the leaves up, left before right.
     fn as_brackets(tree: &Tree) -> String {
         let mut written: Vec<String> = vec![String::new(); tree.len()];
         for node in 0..tree.len() {
@@ -334,8 +329,7 @@ mod tests {
         text + "\n"
     }
 
-    /// The public tree files are not part of the repository; the variable names a folder that holds them under
-    /// `trees/`. Written in their publishers' notations, they read back unchanged.
+    /// The variable names a folder with the public files, which are not in the repository, under `trees/`.
     #[test]
     fn the_public_trees_read_back_from_the_notations_of_their_publishers() {
         let Some(folder) = env::var_os("BATCHLAB_DATA").map(PathBuf::from) else {

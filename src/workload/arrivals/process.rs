@@ -1,7 +1,7 @@
-//! Open arrival processes: requests arrive whatever the system does.
+//! Open arrival processes.
 //!
-//! Gaps are drawn with mean 1 and then scaled by the rate, so that one random stream gives the same pattern at every
-//! rate (common random numbers).
+//! Gaps are drawn with mean 1 and then scaled: one random stream gives the same pattern at every rate (common random
+//! numbers).
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma};
@@ -17,48 +17,48 @@ pub enum Process {
     /// Independent, exponential gaps.
     Poisson,
     Uniform,
-    /// Independent gamma-distributed gaps: bursty if the coefficient of variation is above 1, smoother below.
+    /// Independent gamma-distributed gaps: bursty with `cv` above 1, smoother below.
     Gamma {
-        /// Standard deviation of the gaps over their mean. The shape parameter is 1 / cv².
+        /// Standard deviation over mean; the shape parameter is 1 / cv².
         cv: f64,
     },
-    /// A Poisson process that alternates between a low and a high rate (two-state Markov-modulated Poisson process).
-    /// Its long-term mean is the requested rate.
+    /// A Poisson process that alternates between a low and a high rate (Markov-modulated). Its long-term mean is the
+    /// requested rate.
     Mmpp {
         ratio: f64,
-        /// The mean time in the low state; exponential.
+        /// Mean time in the low state; exponential.
         low: Nanos,
-        /// The mean time in the high state; exponential.
+        /// Mean time in the high state; exponential.
         high: Nanos,
     },
-    /// A Poisson process whose rate changes in steps with equally many requests (DVABatch: 66 to 4,000 requests per
-    /// second in 15 steps). It has its own rates.
+    /// A Poisson process whose rate changes in steps with equally many requests (DVABatch: 66 to 4,000 per second in 15
+    /// steps). It has its own rates.
     Stepping {
         from: Rate,
         to: Rate,
-        /// The number of steps, at least 2, with evenly spaced rates.
+        /// At least 2, with evenly spaced rates.
         steps: u32,
     },
     Offline,
 }
 
-/// The parameters of arrival processes, as a user gives them.
+/// As a user gives them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parameters {
     /// For `gamma`.
     pub cv: Option<f64>,
-    /// For `mmpp`, as the next two.
+    /// For `mmpp`, with the next two.
     pub ratio: Option<f64>,
     pub low: Option<Nanos>,
     pub high: Option<Nanos>,
-    /// For `stepping`, as the next two.
+    /// For `stepping`, with the next two.
     pub from: Option<f64>,
     pub to: Option<f64>,
     pub steps: Option<u32>,
 }
 
 impl Process {
-    /// The process of this name, with [checked](Process::check) parameters.
+    /// Parameters are [checked](Process::check).
     pub fn new(name: &str, parameters: &Parameters) -> Result<Process> {
         let needs = |key: &str| Error::input(format!("{name} needs {key}"));
         let Parameters { cv, ratio, low, high, from, to, steps } = *parameters;
@@ -120,7 +120,7 @@ impl Process {
         }
     }
 
-    /// Whether the process takes a rate; the others have their own rates or none.
+    /// The others have their own rates or none.
     pub fn takes_rate(&self) -> bool {
         !matches!(self, Process::Stepping { .. } | Process::Offline)
     }
@@ -159,12 +159,11 @@ impl Process {
         }
     }
 
-    /// The arrival times of `n` requests, not descending. The first comes a gap after the start.
-    ///
-    /// Each time is the sum of the gaps, rounded once, so that no error adds up over a long trace.
+    /// `n` times, not descending, the first a gap after the start. Each is the sum of the gaps, rounded once, so that
+    /// no error adds up.
     ///
     /// # Panics
-    /// Without the rate that the process takes, or with invalid parameters or rates.
+    /// Without the rate that the process takes, or with invalid parameters.
     pub fn times(&self, rate: Option<Rate>, n: usize, rng: &mut Stream) -> Vec<Nanos> {
         self.check().expect("the parameters of an arrival process are checked before it is used");
         let rate = || rate.filter(|rate| check_rate(*rate).is_ok()).expect("this arrival process has a rate above 0");
@@ -194,18 +193,17 @@ pub fn check_rate(rate: Rate) -> Result<()> {
     Err(Error::input(format!("{rate} is not a rate; it is a number of requests per second above 0, at most {MOST}")))
 }
 
-/// Arrivals whose gaps have mean 1 before the rate scales them.
+/// `gap` has mean 1.
 fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
     let mut sum = Sum::default();
-    // Multiplying first is exact for whole sums, so that only the quotient is rounded.
+    // Multiplying first is exact for whole sums.
     (0..n).map(|_| Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)).collect()
 }
 
-/// A Poisson process that alternates between states, each of which has a rate and a mean sojourn in seconds.
-///
-/// Gaps are drawn in units of one expected request; a state covers `sojourn × rate` of these units.
+/// `states`: rate and mean sojourn in seconds. Gaps are drawn in expected requests, of which a state covers `sojourn ×
+/// rate`.
 fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> {
-    // The states have their own stream, since the number of states for n requests depends on the rate.
+    // Their own stream: the number of states depends on the rate.
     let mut sojourns = rng.fork();
     let [(_, first), (_, second)] = states;
     let mut state = usize::from(sojourns.random::<f64>() < second / (first + second));
@@ -228,7 +226,7 @@ fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> 
         .collect()
 }
 
-/// A Poisson process whose rate goes from `from` to `to` in even steps with equally many requests.
+/// Even steps with equally many requests.
 fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec<Nanos> {
     let rise = (to.0 - from.0) / f64::from(steps - 1);
     let mut seconds = Sum::default();
@@ -241,7 +239,7 @@ fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec
         .collect()
 }
 
-/// A Kahan sum, so that ten million terms lose no more precision than one.
+/// A Kahan sum, precise over ten million terms.
 #[derive(Default)]
 struct Sum {
     value: f64,
@@ -274,7 +272,7 @@ mod tests {
         process.times(process.takes_rate().then_some(rate), n, &mut random::stream(1, 0, "arrivals"))
     }
 
-    /// The rate and the coefficient of variation of the gaps; the first gap is from the start.
+    /// The first gap is from the start.
     fn rate_and_cv(times: &[Nanos]) -> (f64, f64) {
         let gaps: Vec<f64> =
             [Nanos::ZERO].iter().chain(times).zip(times).map(|(a, b)| (*b - *a).as_secs_f64()).collect();
@@ -315,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_modulated_process_keeps_its_long_run_rate() {
-        // A run of 100,000 requests has about 80 cycles, so its rate varies by some percent: average over seeds.
+        // A run of 100,000 requests has about 80 cycles: average over seeds.
         for ratio in [1.0, 4.0, 20.0] {
             let mean = (0..40)
                 .map(|seed| {
@@ -336,12 +334,12 @@ mod tests {
 
     #[test]
     fn a_modulated_process_has_two_rates() {
-        // With long sojourns a window of 10 ms is almost always in one state.
+        // A window of 10 ms is almost always in one state.
         let process = Process::Mmpp { ratio: 9.0, low: Nanos(2_000_000_000), high: Nanos(2_000_000_000) };
         let times = draw(process, Rate(10_000.0), 400_000);
         let mut counts = vec![0u32; (times.last().unwrap().0 / 10_000_000 + 1) as usize];
         times.iter().for_each(|at| counts[(at.0 / 10_000_000) as usize] += 1);
-        // 2,000 and 18,000 requests per second: 20 and 180 in a window.
+        // 20 and 180 in a window.
         let between = counts.iter().filter(|count| (60..120).contains(*count)).count();
         assert!(between * 50 < counts.len(), "{between} of {}", counts.len());
         assert!(counts.iter().any(|count| *count < 40) && counts.iter().any(|count| *count > 140));

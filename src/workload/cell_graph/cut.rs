@@ -3,13 +3,11 @@
 use super::Edges;
 use crate::units::CellId;
 
-/// Cuts a graph into subgraphs and numbers them by their lowest node.
+/// Cuts a graph into subgraphs, numbered by their lowest node.
 ///
-/// At first the subgraphs are the maximal sets of nodes of one type that are connected by edges within that type. Such
-/// sets may wait for each other (a cell of type A needs a B that needs an A of the same set). Each set on such a cycle
-/// is split by the number of changes of cell type on the longest path to a node. This number is constant within a part,
-/// and edges between parts raise it: an edge between two types does, and so does one between parts of the same set,
-/// which would be one part otherwise. So no cycle remains.
+/// First come the maximal sets of nodes of one type, connected within that type. Such sets may wait for each other (an
+/// A needs a B that needs an A of the same set). Each set on such a cycle is split by the number of type changes on the
+/// longest path to a node. It is constant within a part, and every edge between parts raises it, so no cycle remains.
 pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> {
     let whole = connected(cells.len(), edges, |a, b| cells[a] == cells[b]);
     let circular = on_a_circle(&whole, edges);
@@ -28,9 +26,9 @@ pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> 
     })
 }
 
-/// The sets of nodes connected by the edges for which `joins` holds, numbered by their lowest node.
+/// Sets connected by edges with `joins`, numbered by lowest node.
 pub(super) fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize) -> bool) -> Box<[u32]> {
-    // Union-find; the lower node is the root, so sets are numbered by their lowest node.
+    // Union-find; the lower node is the root.
     let mut root: Vec<u32> = (0..nodes as u32).collect();
     fn find(root: &mut [u32], mut node: u32) -> u32 {
         while root[node as usize] != node {
@@ -61,8 +59,7 @@ pub(super) fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize
     number.into()
 }
 
-/// For each set, whether it is on a cycle of sets: its strongly connected component has another member. (Tarjan's
-/// algorithm, without recursion.)
+/// By set: its strongly connected component has another member (Tarjan, without recursion).
 fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
     let mut next_sets: Vec<Vec<u32>> = vec![Vec::new(); count];

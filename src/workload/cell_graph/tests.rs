@@ -16,7 +16,7 @@ fn assert_acyclic(graph: &Graph) {
 
 #[test]
 fn a_tree_is_cut_into_its_leaves_and_the_rest() {
-    // ((0 1) (2 3)): the complete tree of four leaves; BatchMaker, section 4.4.
+    // ((0 1) (2 3)); BatchMaker, section 4.4.
     let tree: Tree = "5 5 6 6 7 7 0".parse().unwrap();
     let direct = Graph::from_tree(&tree, CellId(1), CellId(0));
     let by_children = Graph::from_tree_by_children(&tree, |children| CellId(u16::from(children == 0)));
@@ -48,7 +48,7 @@ fn two_layers_stay_whole() {
 
 #[test]
 fn sets_that_wait_for_each_other_are_split_where_they_do() {
-    // a -> b -> a with a shortcut a -> a: one set of a would wait for the b that waits for it.
+    // a -> b -> a with a shortcut a -> a: one set of a would wait for itself.
     let back = graph("aba", &[(0, 1), (1, 2), (0, 2)]);
     assert_eq!(back.subgraph_of(), [0, 1, 2]);
     let long = graph("aaaba", &[(0, 1), (1, 2), (2, 3), (3, 4), (2, 4)]);

@@ -14,7 +14,7 @@ use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape, Tree};
 use crate::workload::treebanks::Notation;
 
-/// Reads a dataset file. Messages begin with the line, if there is one.
+/// Messages begin with the line, if there is one.
 pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares<Shape>> {
     let bytes = fs::read(path).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => {
@@ -34,13 +34,13 @@ pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares
     }
 }
 
-/// Whether a file for single lengths is a histogram rather than a text.
+/// Otherwise it is a text.
 fn is_table(path: &Path, text: &str) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"))
         || is_header(text.lines().next().unwrap_or(""), &["length", "count"])
 }
 
-/// Reads a histogram of N lengths and, in the last of its C columns, a count.
+/// N lengths; the last of C columns is a count.
 fn read_histogram<const N: usize, const C: usize>(
     text: &str,
     columns: [&str; C],
@@ -75,7 +75,7 @@ fn read_histogram<const N: usize, const C: usize>(
     if total == 0 {
         return Err(Error::input("the counts sum to 0; at least one has to be above"));
     }
-    // A histogram does not depend on the order of its rows.
+    // The order of rows must not matter.
     counts.sort_unstable();
     Ok(counts.into_iter().map(|(lengths, count)| (shape(lengths), count as f64)).collect())
 }
@@ -116,7 +116,7 @@ fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32
     Ok(counts.into_iter().map(|(length, count)| (shape(length), count as f64)).collect())
 }
 
-/// Reads trees; equal ones become one, weighted by their number.
+/// Equal trees become one, weighted.
 fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
     let first = text.lines().next().unwrap_or("");
     if is_header(first, &["length", "count"]) || is_header(first, &["src_len", "tgt_len", "count"]) {
@@ -132,12 +132,12 @@ fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape
         *counts.entry(found.tree).or_insert(0) += 1;
     }
     let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();
-    // Sorted, so that neither the order of the file nor that of the hash map affects results.
+    // Neither the file's order nor the hash map's may affect results.
     trees.sort_unstable_by(|(a, _), (b, _)| (a.len(), a.parents()).cmp(&(b.len(), b.parents())));
     Ok(trees.into_iter().map(|(tree, count)| (Shape::Tree(Arc::new(tree)), count as f64)).collect())
 }
 
-/// Whether a line, with or without a byte order mark, has these columns.
+/// With or without a byte order mark.
 fn is_header(line: &str, columns: &[&str]) -> bool {
     line.trim_start_matches('\u{feff}').split(',').map(str::trim).eq(columns.iter().copied())
 }

@@ -15,7 +15,7 @@ const COUNT: usize = 2;
 
 const MAX_OPERATORS: usize = 10_000;
 
-/// The most floating-point operations per query of an operator, and the most weights.
+/// Of floating-point operations per query, and of weights.
 const MAX_WORK: u128 = 1 << 60;
 
 pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), String> {
@@ -151,7 +151,7 @@ fn most_tokens(takes: Takes) -> u32 {
     }
 }
 
-/// Parses a size, which must stay below the limit and mention `tokens` only if requests have tokens.
+/// Only requests with tokens may mention `tokens`.
 fn checked(text: &str, takes: Takes) -> Result<Size, String> {
     let size = Size::parse(text)?;
     if takes == Takes::Fixed && !size.is_constant() {
@@ -161,7 +161,7 @@ fn checked(text: &str, takes: Takes) -> Result<Size, String> {
     Ok(size)
 }
 
-/// Names are used in cost tables, where commas separate fields and dots separate parts.
+/// In cost tables commas separate fields, dots parts.
 fn check_name(name: &str) -> Result<(), String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
     if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed) {
@@ -173,7 +173,6 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// The fields of a line, trimmed.
 fn fields(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(str::trim)
 }

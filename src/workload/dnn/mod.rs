@@ -1,8 +1,7 @@
 //! Staged networks: a list of operators with the shapes of their products, from a CSV file (`docs/NETWORKS.md`).
 //!
-//! A request is the chain of the network's operators. Each operator is a cell type, because cells of one type share
-//! their weights: operators of equal shape in two layers can't run as one batch. Lines with the same name are the same
-//! operator.
+//! A request is the chain of the operators. Each is a cell type, because cells of one type share weights: operators of
+//! equal shape in two layers can't run as one batch. Lines with the same name are the same operator.
 
 mod file;
 
@@ -14,7 +13,6 @@ use super::model::CellType;
 use super::shape::Shape;
 use crate::units::{CellId, NodeId};
 
-/// A network that a file lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dnn {
     given: String,
@@ -22,14 +20,14 @@ pub struct Dnn {
     takes: Takes,
     /// By name, and so by id.
     operators: Vec<Operator>,
-    /// In the order in which they run.
+    /// In running order.
     chain: Vec<CellId>,
 }
 
 /// The requests that a network takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// `tokens:N`, up to this many.
+    /// Up to this many.
     Tokens(u32),
     Fixed,
 }
@@ -41,35 +39,32 @@ pub struct Operator {
     pub form: Form,
 }
 
-/// What an operator computes for one query, as a function of the tokens.
+/// The computation for one query, as a function of the tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Form {
-    /// How it combines the queries of a batch.
     pub kind: Kind,
-    /// The number of products.
+    /// Products.
     pub count: Size,
     pub rows: Size,
-    /// The numbers added up for each element of a product.
+    /// Numbers added up for each element of a product.
     pub inner: Size,
     pub columns: Size,
-    /// The numbers read and written per query, without weights.
+    /// Numbers read and written per query, without weights.
     pub elements: Size,
 }
 
-/// What an operator does with a batch.
+/// How an operator combines a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Products with weights, which are read once; the rows of all queries are stacked: `[batch·rows, inner] × [inner,
-    /// columns]`.
+    /// Products with weights, read once; rows are stacked: `[batch·rows, inner] × [inner, columns]`.
     Matmul,
-    /// Products of a query's own matrices: `count·batch` of them.
+    /// `count·batch` products of queries' own matrices.
     BatchedMatmul,
-    /// No products; the cost is the memory traffic.
+    /// No products, only memory traffic.
     Memory,
 }
 
 impl Kind {
-    /// All kinds, with their names in a file.
     pub const ALL: [(&'static str, Kind); 3] =
         [("matmul", Kind::Matmul), ("batched-matmul", Kind::BatchedMatmul), ("memory", Kind::Memory)];
 
@@ -78,7 +73,7 @@ impl Kind {
     }
 }
 
-/// [`Form`] for one number of tokens. For [`Kind::Memory`] the sizes of products are 0.
+/// [`Form`] for a number of tokens. For [`Kind::Memory`] the products are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     pub kind: Kind,
@@ -101,14 +96,14 @@ impl Form {
         }
     }
 
-    /// Whether it is the same for all requests.
+    /// The same for all requests.
     pub fn is_constant(&self) -> bool {
         [&self.count, &self.rows, &self.inner, &self.columns, &self.elements].into_iter().all(Size::is_constant)
     }
 }
 
 impl Work {
-    /// The floating-point operations of a batch; a multiply-add counts as two.
+    /// A multiply-add counts as two.
     pub fn flops(&self, batch: u32) -> u128 {
         [self.count, self.rows, self.inner, self.columns].map(u128::from).iter().product::<u128>()
             * 2
@@ -122,14 +117,14 @@ impl Work {
         }
     }
 
-    /// The numbers that a batch reads and writes: the weights once, the rest per query.
+    /// Numbers: weights once, the rest per query.
     pub fn moved(&self, batch: u32) -> u128 {
         self.weights() + u128::from(self.elements) * u128::from(batch)
     }
 }
 
 impl Dnn {
-    /// Reads a network; `given` is the user's name of the file.
+    /// `given` is for messages.
     pub fn read(given: &str, path: &Path) -> Result<Dnn, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         Dnn::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
@@ -153,7 +148,7 @@ impl Dnn {
         self.takes
     }
 
-    /// The most tokens of a request; `None` for requests of fixed size.
+    /// `None` for requests of fixed size.
     pub fn most_tokens(&self) -> Option<u32> {
         match self.takes {
             Takes::Tokens(most) => Some(most),
@@ -161,7 +156,7 @@ impl Dnn {
         }
     }
 
-    /// The operators in the order in which they run: the one at place `i` is node `i` of every request.
+    /// In running order: place `i` is node `i` of every request.
     pub fn operators(&self) -> impl ExactSizeIterator<Item = &Operator> {
         self.chain.iter().map(|cell| &self.operators[cell.index()])
     }
@@ -170,17 +165,16 @@ impl Dnn {
         self.chain.get(node.index()).copied()
     }
 
-    /// Each operator once, by name and so by cell type.
     pub fn distinct(&self) -> &[Operator] {
         &self.operators
     }
 
-    /// The input size of an operator's cell for this number of tokens: 0 if it does not depend on them.
+    /// 0 if the operator does not depend on the tokens.
     pub fn input(&self, operator: &Operator, tokens: u32) -> u32 {
         if operator.form.is_constant() { 0 } else { tokens }
     }
 
-    /// Its operators as cell types. Later ones run first.
+    /// Later ones run first.
     pub fn cell_types(&self) -> Vec<CellType> {
         let first = |cell: CellId| self.chain.iter().position(|other| *other == cell);
         let cell_type = |operator: &Operator| CellType {
@@ -193,7 +187,7 @@ impl Dnn {
         self.operators.iter().map(cell_type).collect()
     }
 
-    /// Unfolds a shape; `None` for a kind that the network does not take.
+    /// `None` for a kind that the network does not take.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let tokens = match (self.takes, shape) {
             (Takes::Tokens(most), Shape::Tokens(tokens)) if *tokens > most => {
@@ -218,10 +212,10 @@ pub struct Size {
     coefficients: Vec<u64>,
 }
 
-/// The largest size: far beyond any layer, and far from an overflow.
+/// Far beyond any layer, and far from an overflow.
 const MAX_SIZE: u64 = 1 << 40;
 
-/// The most factors `tokens` in a product.
+/// Factors `tokens` in a product.
 const MAX_POWER: usize = 3;
 
 impl Size {
@@ -264,7 +258,7 @@ impl Size {
         }
     }
 
-    /// The size for this number of tokens, up to [`MAX_SIZE`].
+    /// `None` above [`MAX_SIZE`].
     pub fn checked_at(&self, tokens: u32) -> Option<u64> {
         let value = self.coefficients.iter().rev().try_fold(0u64, |sum, coefficient| {
             sum.checked_mul(u64::from(tokens)).and_then(|sum| sum.checked_add(*coefficient))
@@ -272,18 +266,16 @@ impl Size {
         value.filter(|value| *value <= MAX_SIZE)
     }
 
-    /// The size for this number of tokens, at most [`MAX_SIZE`].
+    /// At most [`MAX_SIZE`].
     pub fn at(&self, tokens: u32) -> u64 {
         self.checked_at(tokens).unwrap_or(MAX_SIZE)
     }
 
-    /// Whether it is the same for all requests.
     pub fn is_constant(&self) -> bool {
         self.coefficients.len() <= 1
     }
 }
 
-/// The message for a size above [`MAX_SIZE`].
 fn too_large(text: &str) -> String {
     format!("\"{text}\" is more than the limit {MAX_SIZE}")
 }

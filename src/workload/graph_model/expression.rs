@@ -17,13 +17,13 @@ impl Size {
     }
 }
 
-/// The values of [`Size::N`], [`Size::S`] and [`Size::T`]; 0 for those that a shape lacks.
+/// [`Size::N`], [`Size::S`], [`Size::T`]; 0 for those that a shape lacks.
 pub type Sizes = [i64; 3];
 
-/// A sum of indices, sizes and numbers. Equal sums have equal fields.
+/// A sum of indices, sizes and numbers; equal sums have equal fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
-    /// The coefficient of each index of the family.
+    /// By index of the family.
     pub indices: Vec<i64>,
     pub sizes: [i64; 3],
     pub constant: i64,
@@ -32,7 +32,7 @@ pub struct Linear {
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     pub indices: &'a [String],
-    /// The family's index over the nodes of a tree, if any.
+    /// The index over a tree's nodes, if any.
     pub tree: Option<&'a str>,
     pub sizes: &'a [Size],
 }
@@ -44,17 +44,17 @@ pub enum Item {
     Tree(Relative),
 }
 
-/// Nodes of a tree, relative to one of them.
+/// Relative to a node of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relative {
     Itself,
     Children,
     Parent,
-    /// The tree's root, which can be named without a node.
+    /// Can be named without a node.
     Root,
 }
 
-/// The largest number in an expression: far beyond any sequence, and far from an overflow.
+/// Far beyond any sequence, and far from an overflow.
 const MAX_NUMBER: i64 = 1 << 30;
 
 impl Linear {
@@ -67,7 +67,6 @@ impl Linear {
         Linear { indices: vec![1], constant, ..Linear::default() }
     }
 
-    /// Parses a sum.
     pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Linear, String> {
         let refuse = || format!("\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
         let mut sum = Linear { indices: vec![0; scope.indices.len()], ..Linear::default() };
@@ -91,7 +90,7 @@ impl Linear {
             };
             rest = rest[1..].trim_start();
         }
-        // Trailing zeros would make equal sums of two families differ.
+        // Otherwise equal sums of two families would differ.
         while sum.indices.last() == Some(&0) {
             sum.indices.pop();
         }
@@ -121,7 +120,7 @@ impl Linear {
         of_indices + of_sizes + self.constant
     }
 
-    /// Replaces the first index by a sum; `None` if there are further indices.
+    /// `None` if there are further indices.
     pub fn with_first(&self, first: &Linear) -> Option<Linear> {
         let times = match self.indices[..] {
             [] => return Some(self.clone()),
@@ -132,7 +131,7 @@ impl Linear {
         Some(Linear { indices: Vec::new(), sizes, constant: self.constant + times * first.constant })
     }
 
-    /// Whether it is at least 1 for all sizes of at least 1.
+    /// For all sizes of at least 1.
     pub fn is_positive(&self) -> bool {
         let least = self.sizes.iter().sum::<i64>() + self.constant;
         self.indices.is_empty() && self.sizes.iter().all(|times| *times >= 0) && least >= 1

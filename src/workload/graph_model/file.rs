@@ -11,7 +11,7 @@ use crate::units::CellId;
 use crate::workload::cell_graph::{Graph, GraphError};
 use crate::workload::row_names;
 
-/// The largest batch that a cell's sizes can list.
+/// In a cell's list of sizes.
 const MAX_BATCH: u32 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -79,7 +79,7 @@ fn one() -> u32 {
     1
 }
 
-/// Reads a file's text. Cells are sorted by name.
+/// Cells are sorted by name.
 pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
     let file: File = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
@@ -128,7 +128,7 @@ fn cells(entries: Vec<CellEntry>) -> Result<Vec<Cell>, String> {
     Ok(cells)
 }
 
-/// Names of cells are used in cost tables and logs.
+/// Cost tables and logs use them.
 fn cell_name(name: &str) -> Result<(), String> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match () {
@@ -238,7 +238,7 @@ impl Indices {
     }
 }
 
-/// A number or range of children: `2`, `"1.."`, `"2..3"`; all if not given.
+/// `2`, `"1.."`, `"2..3"`; all if not given.
 fn children(given: Option<&Value>) -> Result<std::ops::RangeInclusive<u32>, String> {
     let refuse = || "must be a number of children, or a range such as \"1..\" or \"2..3\"".to_string();
     let number = |text: &str| text.trim().parse::<u32>().map_err(|_| refuse());
@@ -256,7 +256,7 @@ fn children(given: Option<&Value>) -> Result<std::ops::RangeInclusive<u32>, Stri
     }
 }
 
-/// A reference: `fwd[i-1]`, `enc[*]`, or the name of a family of one node.
+/// `fwd[i-1]`, `enc[*]`, or a family of one node.
 fn need(text: &str, scope: &Scope<'_>, names: &[&str], scopes: &[Indices]) -> Result<Need, String> {
     let (name, items) = match text.trim().strip_suffix(']').map(|open| open.split_once('[')) {
         Some(Some((name, items))) => (name.trim(), items),

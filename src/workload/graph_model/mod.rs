@@ -1,7 +1,5 @@
-//! Models described by a JSON file: cells, and how requests unfold to them (`docs/GRAPHS.md`).
-//!
-//! Files are checked when they are read, and messages name the place, so that no run fails because of a mistake that
-//! could have been found before. A graph model has costs but no weights.
+//! Models described by a JSON file: cells, and how requests unfold to them (`docs/GRAPHS.md`). Files are checked when
+//! read, so that mistakes show before a run. A graph model has costs but no weights.
 
 mod expression;
 mod file;
@@ -26,16 +24,15 @@ pub struct GraphModel {
     path: PathBuf,
     cells: Vec<Cell>,
     unfolding: Unfolding,
-    /// See [`GraphModel::is_chain`].
     chain: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub name: String,
-    /// Higher runs first in policies with priorities.
+    /// Higher runs first.
     pub priority: i32,
-    /// The batch sizes for which there are kernels, ascending; empty if all sizes are equally good.
+    /// Batch sizes with kernels, ascending; empty if all are equally good.
     pub batches: Vec<u32>,
     pub operators: Vec<Operator>,
 }
@@ -49,9 +46,9 @@ enum Unfolding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Given {
     nodes: Vec<CellId>,
-    /// From a node to one that needs it, 0-based.
+    /// 0-based, to the node that needs it.
     edges: Vec<(u32, u32)>,
-    /// How often it is drawn, relative to the others.
+    /// How often it is drawn, relative to others.
     weight: u32,
 }
 
@@ -68,7 +65,7 @@ pub enum Takes {
 }
 
 impl GraphModel {
-    /// Reads a model; `given` is the user's name of the file.
+    /// `given` is for messages.
     pub fn read(given: &str, path: &Path) -> Result<GraphModel, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         GraphModel::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
@@ -115,13 +112,13 @@ impl GraphModel {
         }
     }
 
-    /// Whether each of its requests is a chain: of any two nodes, one has to wait for the other.
+    /// Each request is a chain: of any two nodes, one has to wait for the other.
     pub fn is_chain(&self) -> bool {
         self.chain
     }
 
-    /// Whether its requests are the same sequence of chains except for their lengths, the first of which is the length
-    /// of the shape. Such requests can be padded.
+    /// Requests are the same sequence of chains except for lengths, the first of which is the shape's. They can be
+    /// padded.
     pub fn is_sequence(&self) -> bool {
         matches!(&self.unfolding, Unfolding::Rule(rule) if rule.is_sequence())
     }
@@ -133,7 +130,7 @@ impl GraphModel {
         }
     }
 
-    /// Unfolds a shape; `None` for a kind that the model does not take.
+    /// `None` for a kind that the model does not take.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let unfolded = match (&self.unfolding, shape) {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,
@@ -155,7 +152,7 @@ impl Given {
         Graph::new(self.nodes.clone(), &self.edges).expect("the graph was made when its file was read")
     }
 
-    /// The graph as a chain, if each node has to wait for all nodes at smaller depths.
+    /// If each node has to wait for all at smaller depths.
     fn as_chain(&self) -> Option<CellGraph> {
         let graph = self.graph();
         let mut order: Vec<usize> = (0..graph.len()).collect();

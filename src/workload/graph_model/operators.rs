@@ -13,7 +13,7 @@ pub struct Operator {
     pub weight: Option<String>,
     pub bias: Option<String>,
     pub shape: Option<[u32; 2]>,
-    /// `word`, `state`, or the names of earlier operators.
+    /// `word`, `state`, or earlier operators.
     #[serde(default)]
     pub inputs: Vec<String>,
 }
@@ -36,7 +36,7 @@ impl OperatorKind {
     }
 }
 
-/// Checks that each operator has the keys of its kind and that its inputs exist; `at` is the place of the cell.
+/// Checks each kind's keys, and that inputs exist; `at` is the cell's place.
 pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
     for (place, operator) in operators.iter().enumerate() {
         let at = format!("{at}.operators[{place}]");
@@ -75,10 +75,10 @@ pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The operators of each cell, by cell id. A cell without any is opaque.
+/// By cell id; a cell without any is opaque.
 ///
-/// The file gives the shapes of operators with weights. Other widths follow from the inputs: an elementwise result is as
-/// wide as its first input, a concatenation as all of them, a slice by default as the hidden state.
+/// The file gives shapes of operators with weights. Other widths follow from the inputs: an elementwise result has that
+/// of the first, a concatenation of all, a slice by default of the hidden state.
 pub(in crate::workload) fn operators(model: &GraphModel, sizes: &Sizes) -> Vec<Vec<operator::Operator>> {
     let of_cell = |cell: &Cell| match cell.operators.is_empty() {
         true => vec![operator::Operator {
@@ -126,7 +126,6 @@ fn list(given: &[Operator], sizes: &Sizes) -> Vec<operator::Operator> {
             OperatorKind::Sum => (Kind::Sum, [first, all]),
         };
         let shape = match (&kind, operator.shape) {
-            // A table has a row for each word and gives one of them.
             (Kind::Lookup { .. }, Some([rows, columns])) => [columns, rows],
             (_, shape) => shape.unwrap_or(default),
         };

@@ -1,8 +1,7 @@
-//! Unfolding rules: families of nodes over indices, and the inputs of each node, such as `fwd[i-1]`.
+//! Unfolding rules: families of nodes over indices or a tree's nodes, and each node's inputs, such as `fwd[i-1]`.
 //!
-//! A family has a node for each value of its indices, or for each node of a tree. A reference outside of a family's
-//! range is ignored, so `fwd[i-1]` needs no exception for the first step. Nodes are numbered by family, in the order of
-//! the file, then by index.
+//! References outside of a family's range are ignored, so the first step needs no exception. Nodes are numbered by
+//! family, in the order of the file, then by index.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +11,7 @@ use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph, GraphError, Run};
 use crate::workload::shape::{Shape, Tree};
 
-/// More than fits any device. Chains may be longer, since they are not stored node by node.
+/// More than fits any device. Chains may be longer: they are not stored by node.
 const MAX_NODES: i64 = 1 << 24;
 const MAX_EDGES: usize = 1 << 26;
 
@@ -33,13 +32,13 @@ pub struct Family {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Range {
-    /// Each from 1 to a sum; a family without indices is one node.
+    /// Each from 1 to a sum; without indices one node.
     Indices(Vec<Linear>),
-    /// The nodes of a tree with this number of children.
+    /// A tree's nodes with this number of children.
     Tree(RangeInclusive<u32>),
 }
 
-/// A reference to nodes that must run before.
+/// Nodes that must run before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     pub family: usize,
@@ -47,7 +46,7 @@ pub struct Need {
 }
 
 impl Rule {
-    /// A rule for one kind of request. References must match the families and their numbers of indices.
+    /// References must match the families and their numbers of indices.
     pub fn new(takes: Takes, families: Vec<Family>) -> Result<Rule, String> {
         let chain = takes != Takes::Trees && is_chain(&families);
         let rule = Rule { takes, families, chain };
@@ -66,7 +65,6 @@ impl Rule {
         self.chain
     }
 
-    /// See [`GraphModel::is_sequence`](super::GraphModel::is_sequence).
     pub fn is_sequence(&self) -> bool {
         let size = if self.takes == Takes::Pairs { Size::S } else { Size::N };
         let mut length = Linear::default();
@@ -75,7 +73,7 @@ impl Rule {
         self.chain && runs_are_families && self.families[0].range.last() == Some(&length)
     }
 
-    /// Unfolds a shape; `None` for another kind.
+    /// `None` for another kind.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let (sizes, _) = self.sizes(shape)?;
         if !self.chain {
@@ -93,7 +91,7 @@ impl Rule {
         Some(Ok(CellGraph::chains(runs)))
     }
 
-    /// The sizes of a shape, if it is of the rule's kind.
+    /// `None` for another kind.
     fn sizes<'s>(&self, shape: &'s Shape) -> Option<(Sizes, Option<&'s Tree>)> {
         match (self.takes, shape) {
             (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => Some(([i64::from(*n), 0, 0], None)),
@@ -105,7 +103,6 @@ impl Rule {
         }
     }
 
-    /// Unfolds a shape of the rule's kind node by node.
     pub(super) fn written_out(&self, shape: &Shape) -> Result<Graph, String> {
         let (sizes, tree) = self.sizes(shape).expect("a shape of the rule's kind");
         let tree = tree.map(Branches::of);
@@ -161,7 +158,7 @@ impl Rule {
 }
 
 impl Range {
-    /// The largest value of the first index; `None` for families without indices over numbers.
+    /// Of the first index; `None` for families without.
     pub fn last(&self) -> Option<&Linear> {
         match self {
             Range::Indices(lasts) => lasts.first(),
@@ -170,7 +167,7 @@ impl Range {
     }
 }
 
-/// Shapes that reveal all cycles except those through distant references.
+/// They reveal all cycles except those through distant references.
 fn small_shapes(takes: Takes) -> Vec<Shape> {
     let sizes = 1..=4u32;
     match takes {
@@ -224,14 +221,14 @@ struct Placed {
 }
 
 enum At {
-    /// The largest value of each index; 0 if it has no values.
+    /// By index, its largest value; 0 without values.
     Indices(Vec<i64>),
-    /// The nodes of the tree, 0-based and ascending.
+    /// Ascending, 0-based.
     Tree(Vec<u32>),
 }
 
 impl Placed {
-    /// The family whose first node has the number `first`. `tree` is given for rules of trees.
+    /// Nodes are numbered from `first`. `tree` is given for rules of trees.
     pub fn new(range: &Range, first: i64, sizes: &Sizes, tree: Option<&Branches<'_>>) -> Placed {
         let at = match (range, tree) {
             (Range::Indices(lasts), _) => At::Indices(lasts.iter().map(|last| last.at(&[], sizes).max(0)).collect()),
@@ -251,7 +248,7 @@ impl Placed {
         }
     }
 
-    /// The indices, from 1, of a node of the family.
+    /// From 1.
     pub fn indices(&self, place: i64) -> Vec<i64> {
         match &self.at {
             At::Tree(nodes) => vec![i64::from(nodes[place as usize]) + 1],
@@ -267,7 +264,7 @@ impl Placed {
         }
     }
 
-    /// Appends the nodes of the family that a reference means, in a node with these indices.
+    /// Appends the nodes that a reference means at these indices.
     pub fn find(
         &self,
         items: &[Item],
@@ -280,7 +277,7 @@ impl Placed {
         out.push(self.first);
         match &self.at {
             At::Indices(lasts) => {
-                // Replaces each place so far by one place for each value of the next index.
+                // Replaces each place by one for each value of the next index.
                 for (item, last) in items.iter().zip(lasts) {
                     let (low, high) = match item {
                         Item::Span(low, high) => (low.at(indices, sizes).max(1), high.at(indices, sizes).min(*last)),
@@ -310,7 +307,6 @@ impl Placed {
     }
 }
 
-/// The order in which a chain runs through a family's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Up,
@@ -319,10 +315,9 @@ enum Direction {
 
 /// Whether the families follow each other, each a chain along its only index, for all sizes.
 ///
-/// This holds if three conditions are met. Within each family a node needs the one at the index before it (or after it:
-/// [`Direction::Down`]), and no need within the family points the other way. The first node of a family needs the last
-/// one of the previous family. All other needs point to earlier families. Then every two nodes are ordered, and further
-/// needs neither matter nor close a cycle.
+/// Within each family a node needs the one at the index before (or after: [`Direction::Down`]), and no need points the
+/// other way. A family's first node needs the last one of the previous family. All other needs point to earlier
+/// families. Then every two nodes are ordered, and further needs neither matter nor close a cycle.
 fn is_chain(families: &[Family]) -> bool {
     let mut before: Option<(usize, &Family, Direction)> = None;
     for (number, family) in families.iter().enumerate() {
@@ -356,7 +351,7 @@ fn is_chain(families: &[Family]) -> bool {
     true
 }
 
-/// The order of a family's nodes if they are a chain by themselves for all sizes.
+/// If the family is a chain by itself for all sizes.
 fn direction(number: usize, family: &Family) -> Option<Direction> {
     let Range::Indices(lasts) = &family.range else { return None };
     let own = || family.needs.iter().filter(|need| need.family == number).map(|need| &need.items[..]);
@@ -367,7 +362,7 @@ fn direction(number: usize, family: &Family) -> Option<Direction> {
                 let there = Linear::first_index(steps);
                 matches!(item, [Item::Span(low, high)] if *low == there && *high == there)
             };
-            // The distance to the nearest needed node, upwards; `None` if it depends on the index.
+            // Of the nearest needed node, upwards; `None` if it depends on the index.
             let nearest_up = |item: &[Item]| match item {
                 [Item::Span(low, _)] if low.sizes == [0; 3] && low.indices == [1] => Some(low.constant),
                 _ => None,

@@ -7,7 +7,7 @@ fn model(text: &str) -> GraphModel {
     GraphModel::parse("m.json", Path::new("m.json"), text).unwrap()
 }
 
-/// A model of the cells a, b and c with this rule.
+/// With the cells a, b and c.
 fn ruled(shape: &str, nodes: &str) -> Result<GraphModel, String> {
     let text = format!(
         r#"{{"cells": [{{"name": "a"}}, {{"name": "b"}}, {{"name": "c"}}], "unfold": {{"shape": "{shape}", "nodes": [{nodes}]}}}}"#
@@ -24,7 +24,7 @@ fn unfold(model: &GraphModel, shape: &str) -> CellGraph {
     model.unfold(&shape.parse().unwrap()).expect("a shape of its kind").unwrap()
 }
 
-/// The cells of a graph's nodes, and the inputs of each node, from 1.
+/// Cells and inputs of nodes, from 1.
 fn written_out(model: &GraphModel, shape: &str) -> Vec<(String, Vec<u32>)> {
     let CellGraph::Graph(graph) = unfold(model, shape) else { panic!("a chain") };
     let node = |node: u32| {
@@ -81,7 +81,7 @@ fn trees_are_those_of_the_model_that_is_built_in() {
            {"name": "inner", "cell": "a", "over": {"v": "tree"}, "children": "1..", "needs": ["leaf[v.children]", "inner[v.children]"]}"#,
     )
     .unwrap();
-    // Leaves are numbered first here, as in this tree.
+    // This tree's leaves are numbered first.
     let shape = "tree:5 5 6 6 7 7 0";
     let CellGraph::Graph(own) = unfold(&own, shape) else { panic!("a graph") };
     let built_in = crate::workload::model::Unfolder::new(&Model::TreeLstm).unfold(&shape.parse().unwrap()).unwrap();
@@ -95,7 +95,7 @@ fn trees_are_those_of_the_model_that_is_built_in() {
     let top = |shape| written_out(&classified, shape).pop().unwrap();
     assert_eq!(top("tree:3 3 0"), node("classifier", &[3]));
     assert_eq!(top("tree:0"), node("classifier", &[1]));
-    // From the root down again: each node needs its parent and its own node on the way up.
+    // Each node needs its parent and its own node on the way up.
     let down = ruled(
         "tree",
         r#"{"name": "up", "cell": "a", "over": {"v": "tree"}, "needs": ["up[v.children]"]},
@@ -110,7 +110,7 @@ fn trees_are_those_of_the_model_that_is_built_in() {
 
 #[test]
 fn families_may_have_several_indices_and_spans() {
-    // A grid of two layers: each step needs the step before and the layer below.
+    // A grid of two layers.
     let grid = ruled(
         "chain",
         r#"{"name": "h", "cell": "a", "over": {"l": 2, "i": "N"}, "needs": ["h[l-1, i]", "h[l, i-1]"]},
@@ -156,7 +156,7 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
         let model = ruled("chain", &format!("{up}, {second}")).unwrap();
         assert_eq!(model.is_chain(), chain, "{second}");
     }
-    // A chain downwards is one too, and one of another length than the request's can't be padded.
+    // One of another length than the request's can't be padded.
     let down = ruled("chain", r#"{"name": "d", "cell": "a", "over": {"i": "N"}, "needs": ["d[i+1]"]}"#).unwrap();
     assert!(down.is_chain() && down.is_sequence());
     let first = ruled(
@@ -169,7 +169,7 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
 }
 
 proptest::proptest! {
-    /// Whatever a rule of two families says: it is called a chain only if no two of its nodes have the same depth.
+    /// A chain only if no two nodes have the same depth.
     #[test]
     fn what_is_called_a_chain_is_one(
         own in proptest::collection::vec(0usize..5, 0..3),
@@ -215,7 +215,7 @@ fn given_graphs_are_taken_by_their_number() {
         "there is no graph 5; the file has 4"
     );
     assert!(explicit.unfold(&Shape::Chain(1)).is_none());
-    // Graphs that are all chains are unfolded as such, in spite of the shortcut.
+    // All chains, in spite of the shortcut.
     let chains = model(
         r#"{"cells": [{"name": "a"}, {"name": "b"}], "graphs": [{"nodes": ["a", "b", "a"], "edges": [[1, 2], [2, 3], [1, 3]]}, {"nodes": ["b", "a", "a"], "edges": [[2, 3], [3, 1]]}]}"#,
     );

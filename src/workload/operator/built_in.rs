@@ -1,5 +1,5 @@
-//! The operators of the built-in models. They follow the equations of the CPU backend, in the form of DyNet's and
-//! MXNet's builders: one product for all gates, then a slice for each.
+//! The operators of the built-in models: the CPU backend's equations in the form of DyNet's and MXNet's builders, with
+//! one product for all gates, then a slice for each.
 
 use super::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::graph_model;
@@ -12,7 +12,7 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
         Model::Seq2Seq => vec![decoder(sizes), lstm("encoder", sizes, Source::Word).done()],
         Model::TreeLstm => vec![tree_internal(sizes), tree_leaf(sizes)],
         Model::ChildSumTreeLstm => vec![child_sum_internal(sizes), child_sum_leaf(sizes)],
-        // The same equations for any number of children; [`Rows::ForEach`] marks what each child has.
+        // [`Rows::ForEach`] marks what each child has.
         Model::ChildSumByArity(most) => {
             let internal = (0..*most).map(|_| child_sum_internal(sizes));
             internal.chain([child_sum_leaf(sizes)]).collect()
@@ -31,7 +31,7 @@ impl List {
         Source::Operator(self.0.len() as u16 - 1)
     }
 
-    /// A product with the weight `WEIGHT.weight` and the bias `WEIGHT.bias`.
+    /// With `WEIGHT.weight` and `WEIGHT.bias`.
     fn affine(&mut self, name: &str, weight: &str, rows: Rows, inputs: &[Source], shape: [u32; 2]) -> Source {
         let kind = Kind::Affine { weight: format!("{weight}.weight"), bias: format!("{weight}.bias") };
         self.push(name, kind, rows, inputs, shape)
@@ -78,7 +78,7 @@ fn lstm(cell: &str, sizes: &Sizes, word: Source) -> List {
     list
 }
 
-/// An LSTM over the previous step's word, a projection to all words, and the best of them.
+/// An LSTM over the previous word, a projection to all words, and the best.
 fn decoder(sizes: &Sizes) -> Vec<Operator> {
     let mut list = lstm("decoder", sizes, Source::State);
     list.0[0].kind = Kind::Lookup { table: "decoder.embedding".into() };
@@ -89,7 +89,7 @@ fn decoder(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The GRU whose reset gate precedes the recurrent product.
+/// The reset gate precedes the recurrent product.
 fn gru(sizes: &Sizes) -> Vec<Operator> {
     let h = sizes.hidden;
     let shape = [h, sizes.embedding + h];
@@ -109,7 +109,7 @@ fn gru(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The gates i, o and u of a tree-LSTM, from their slices to the state.
+/// From the slices of the gates i, o and u to the state.
 fn tree_state(list: &mut List, [i, o, u]: [Source; 3], kept: Option<Source>, h: u32) {
     let i = list.map("i", "sigmoid", Rows::One, &[i], h);
     let o = list.map("o", "sigmoid", Rows::One, &[o], h);
@@ -142,8 +142,8 @@ fn tree_internal(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The child-sum cell with K children in MXNet's symbolic form: 22 + 2K operators. With the word, six weights and two
-/// states per child it has 29 + 4K nodes; for one child these are the 33 of JIT dynamic batching (section 3).
+/// MXNet's symbolic form for K children: 22 + 2K operators. With the word, six weights and two states per child it has
+/// 29 + 4K nodes; for one child the 33 of JIT dynamic batching (section 3).
 fn child_sum_internal(sizes: &Sizes) -> Vec<Operator> {
     let h = sizes.hidden;
     let mut list = List(Vec::new());
@@ -174,7 +174,7 @@ fn child_sum_leaf(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The word's part of the gates, which leaves and internal nodes share: all four slices of it, and those of i, o and u.
+/// The word's part of the gates: all four slices, and those of i, o and u.
 fn child_sum_word(list: &mut List, sizes: &Sizes) -> (Source, Source) {
     let h = sizes.hidden;
     let word = list.affine("word", "childsum.word", Rows::One, &[Source::Word], [4 * h, sizes.embedding]);

@@ -1,5 +1,4 @@
-//! Ids for a model's operators, after those of its cells, so that steps of tasks can be operators, and costs and logs
-//! can name them.
+//! Ids for a model's operators, after those of its cells, for tasks, costs and logs.
 
 use super::{Operator, Sizes, kernels};
 use crate::units::CellId;
@@ -12,7 +11,7 @@ pub struct Catalogue {
     kernels: Vec<List>,
 }
 
-/// The operators of one cell in order, with their ids.
+/// The operators of one cell in order.
 #[derive(Clone, Debug)]
 pub struct List {
     pub operators: Vec<Operator>,
@@ -22,14 +21,13 @@ pub struct List {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub cell: CellId,
-    /// `CELL.OPERATOR`, as in cost tables and logs.
+    /// `CELL.OPERATOR`.
     pub name: String,
     pub operator: Operator,
 }
 
 impl Catalogue {
-    /// The operators and kernels of a model, numbered cell by cell. A kernel that is a whole operator has the
-    /// operator's id.
+    /// Numbered cell by cell. A kernel that is a whole operator has the operator's id.
     pub fn new(model: &Model, sizes: &Sizes) -> Catalogue {
         let cells = model.cell_types();
         let mut entries: Vec<Entry> = Vec::new();
@@ -61,7 +59,7 @@ impl Catalogue {
         &self.kernels
     }
 
-    /// What the ids after those of the cells stand for, in order.
+    /// In the order of ids, after the cells.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
