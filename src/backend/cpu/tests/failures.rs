@@ -1,4 +1,4 @@
-//! What breaks off, or comes to numbers that are none, fails with its reason; everything else finishes.
+//! Requests with a panic, a NaN or an infinity fail with the reason; all others finish.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec
 
 #[test]
 fn a_backend_that_is_dropped_leaves_its_tasks_undone() {
-    /// Never comes to an end by itself.
+    /// Never ends by itself.
     #[derive(Debug)]
     struct Slow(Mix);
     impl Cell for Slow {

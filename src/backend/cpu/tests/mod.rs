@@ -1,4 +1,4 @@
-//! Requests under any policy come to what they come to alone; what breaks off fails, and nothing else does.
+//! Under any policy, requests have the results of single runs; a fault fails exactly the requests that it touches.
 
 mod failures;
 mod listed;
@@ -55,13 +55,12 @@ fn serve(
     let mut source = OpenLoop::new(requests, &arrivals);
     let mut backend = Cpu::with_lanes(Arc::clone(network), requests, setup.workers, lanes).expect("threads");
     drive(&mut source, &mut *policy, &mut backend, &mut recorder, setup.workers, &AtomicBool::new(false))
-        .expect("nobody stops this run");
+        .expect("this run is not stopped");
     let digests = (0..requests.len() as u32).map(|request| backend.digest(RequestId(request))).collect();
     (digests, recorder)
 }
 
-/// Runs a task of parts and waits for it.
-/// A random policy; one that pads takes sequences alone.
+/// A random policy. Policies that pad take only sequences.
 fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
     match rng.random_range(0..if sequences { 9 } else { 7 }) {
@@ -95,7 +94,7 @@ fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Settings> {
 }
 
 #[test]
-fn every_request_comes_to_what_it_comes_to_alone() {
+fn every_request_has_the_result_of_a_single_run() {
     let network = toy::network();
     for case in 0..120 {
         let mut rng = random::stream(case, 0, "cpu");
@@ -115,7 +114,7 @@ fn every_request_comes_to_what_it_comes_to_alone() {
 }
 
 #[test]
-fn the_cells_of_every_model_come_to_the_same_bits() {
+fn the_cells_of_every_model_give_the_same_bits() {
     for (case, name) in
         (0..).zip(["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:block", "childsum-tree-lstm:2"])
     {
