@@ -45,7 +45,6 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Requests that begin and end together.
     pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
         Task { batch: requests.len() as u32, ..Task::new(worker, steps, requests, useful_cells) }
     }
@@ -64,7 +63,6 @@ pub struct HostOverhead {
 /// Extra work of a loop over levels (TensorFlow Fold). Only a simulated device pays it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldLoop<'a> {
-    /// Calls of the copying operation.
     pub copies: &'a [Copies],
     /// Calls of cells without rows.
     pub empty_calls: u64,
@@ -78,7 +76,6 @@ pub struct Copies {
     pub times: u32,
 }
 
-/// The nodes that a task runs.
 #[derive(Clone, Copy)]
 pub enum Members<'a> {
     /// All nodes of [`Task::requests`].
@@ -92,7 +89,6 @@ pub enum Members<'a> {
 /// Nodes as lists, in batch order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberList {
-    /// All nodes of these requests.
     Requests(Vec<RequestId>),
     Nodes(Vec<NodeRef>),
     Parts(Vec<Part>),
@@ -132,7 +128,6 @@ fn listed<T>(mut memory: Vec<T>, list: &dyn Fn(&mut Vec<T>)) -> Vec<T> {
     memory
 }
 
-/// One node of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeRef {
     pub request: RequestId,
@@ -213,7 +208,6 @@ pub struct Dispatch<'a> {
     sink: &'a mut dyn TaskSink,
     tasks: &'a mut TaskBook,
     now: Nanos,
-    /// `Some` if reasons are kept.
     reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
 }
 
@@ -239,7 +233,6 @@ impl<'a> Dispatch<'a> {
         self.now
     }
 
-    /// By number.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
         (0..self.tasks.workers() as u16).map(WorkerId)
     }
@@ -283,7 +276,6 @@ impl<'a> Dispatch<'a> {
     }
 }
 
-/// Unfinished tasks.
 pub struct TaskBook {
     /// In the order of submission; finished ones leave gaps.
     open: VecDeque<Option<OpenTask>>,
@@ -294,7 +286,6 @@ pub struct TaskBook {
     spare_steps: Vec<Vec<Step>>,
 }
 
-/// The driver's record of an unfinished task.
 pub struct OpenTask {
     pub worker: WorkerId,
     pub stream: StreamId,
@@ -386,7 +377,6 @@ pub struct Round {
     pub arrivals: u32,
 }
 
-/// One line of the task log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskRow {
     pub task: TaskId,

@@ -109,7 +109,6 @@ impl Case {
     }
 }
 
-/// Graph models whose subgraphs are cut in different ways.
 const GRAPHS: [&str; 5] = [
     include_str!("../../scenarios/graphs/two-layers.json"),
     include_str!("../../scenarios/graphs/bidirectional.json"),
@@ -138,7 +137,6 @@ fn draw_model(number: u32, rng: &mut Stream) -> Model {
     }
 }
 
-/// Up to twelve operators, some of which occur several times.
 fn draw_network(rng: &mut Stream) -> String {
     let tokens = rng.random_range(0..3) > 0;
     let mut text = String::from(if tokens { "shape,tokens,40\n" } else { "shape,fixed\n" });

@@ -280,7 +280,6 @@ fn cell_of(graph: &CellGraph, node: NodeId) -> CellId {
     }
 }
 
-/// Cells of a node: its input size, if it has one.
 fn size_of(graph: &CellGraph, node: NodeId) -> u64 {
     match graph {
         CellGraph::Graph(_) => 1,
@@ -297,7 +296,6 @@ fn run_of(runs: &[Run], node: NodeId) -> Run {
     *run.expect("a node is in one of the runs")
 }
 
-/// By node its subgraph; the edges.
 fn spell_out(graph: &CellGraph) -> (Vec<u32>, Vec<(u32, u32)>) {
     match graph {
         CellGraph::Graph(graph) => {

@@ -29,7 +29,6 @@ use crate::policy::registry::{Settings, Setup};
 use crate::workload::model::Model;
 use crate::workload::trace::Requests;
 
-/// The properties that a policy guarantees beyond the laws that hold for all.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarantees {
     /// The largest batch: nodes of a cell task, or whole requests.
@@ -100,7 +99,6 @@ pub fn check_backend(
     assert!(served > 0, "none of {} workloads was run", guarantees.cases);
 }
 
-/// Visits the workloads whose models the policy accepts.
 fn each_case(policy: &dyn Settings, guarantees: &Guarantees, mut visit: impl FnMut(u32, &Case, &Setup<'_>)) {
     for number in 0..guarantees.cases {
         let case = Case::draw(number);

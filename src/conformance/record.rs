@@ -11,11 +11,9 @@ pub(super) struct Record {
     pub finish: Vec<Nanos>,
     pub rejected: u64,
     pub busy: Vec<Nanos>,
-    /// As the policy declares.
     pub streams: u16,
 }
 
-/// As submitted, with its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Watch {
     pub worker: WorkerId,
@@ -31,7 +29,6 @@ pub(super) struct Watch {
     pub finish: Nanos,
 }
 
-/// Records the tasks that it passes on.
 pub(super) struct Watched<'b> {
     pub inner: &'b mut dyn Backend,
     pub watch: bool,

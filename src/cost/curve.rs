@@ -10,12 +10,10 @@ use crate::units::Nanos;
 pub struct Curve {
     /// Batch and ns, ascending, no batch twice.
     points: Vec<(u32, u64)>,
-    /// For small batches, as a table.
     small: Vec<Nanos>,
     preferred: u32,
 }
 
-/// The least cost over all batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Best {
     pub time: Nanos,
@@ -32,7 +30,6 @@ impl Best {
 const TABULATED: u32 = 2048;
 
 impl Curve {
-    /// Points (batch, time) in any order.
     pub fn new(mut points: Vec<(u32, u64)>) -> Result<Curve, String> {
         points.sort_unstable();
         if points.is_empty() {
@@ -98,7 +95,6 @@ impl Curve {
     }
 }
 
-/// The largest preferred batch.
 pub const LARGEST: u32 = 1024;
 
 /// The smallest power of two up to [`LARGEST`] whose doubling takes at least half as long again: above it batching

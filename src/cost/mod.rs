@@ -24,7 +24,6 @@ pub trait CostModel: Send + Sync {
         Runs::repeated(self.cell(step), step)
     }
 
-    /// One cost beside the runs of cells.
     fn extra(&self, _: Extra<'_>) -> Nanos {
         Nanos::ZERO
     }
@@ -41,7 +40,6 @@ pub trait CostModel: Send + Sync {
     }
 }
 
-/// All runs of a step within a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runs {
     pub time: Nanos,
@@ -52,7 +50,6 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Each run takes `one`.
     pub fn repeated(one: Nanos, step: &Step) -> Runs {
         Runs { time: one.saturating_mul(u64::from(step.times)), persistent: false, moves_states: false }
     }
@@ -77,7 +74,6 @@ pub enum Extra<'a> {
     EmptyCall,
 }
 
-/// Kinds of members that affect a task's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberKind {
     Nodes,

@@ -45,7 +45,6 @@ impl Work {
 #[derive(Clone, Debug)]
 pub struct Share {
     pub cell: CellId,
-    /// Rows per node of the cell.
     pub rows_of_node: u32,
     work: Work,
     /// By operator: its work, and its rows per node.
@@ -53,7 +52,6 @@ pub struct Share {
 }
 
 impl Share {
-    /// `list`: the cell's operators; `chain`: exactly one cell precedes each cell.
     pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> Share {
         let before = if chain { 1 } else { BEFORE };
         let rows_of_node = |operator: &Operator| operator.copies(before) * operator.rows(before);
@@ -65,7 +63,6 @@ impl Share {
         }
     }
 
-    /// The nodes of these rows, rounded up.
     pub fn nodes(&self, rows: u32) -> u32 {
         rows.div_ceil(self.rows_of_node)
     }

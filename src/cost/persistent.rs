@@ -84,7 +84,6 @@ mod tests {
         table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap()
     }
 
-    /// With new members; `steps` are (batch, times).
     fn duration(device: &mut TableModel, steps: &[(u32, u32)], members: Members<'_>) -> u64 {
         let step = |(batch, times): &(u32, u32)| Step { cell: CellId(0), batch: *batch, times: *times, input: 0 };
         let steps: Vec<Step> = steps.iter().map(step).collect();

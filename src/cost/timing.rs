@@ -18,7 +18,6 @@ pub trait Timing {
         Share::WHOLE
     }
 
-    /// See [`Backend::batches`](crate::backend::Backend::batches).
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }
@@ -29,7 +28,6 @@ pub trait Timing {
     }
 }
 
-/// Known before the previous task ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Not before the submission.
@@ -39,7 +37,6 @@ pub struct Start {
 }
 
 impl Start {
-    /// On a stream that is free from `free` on.
     pub fn at(self, free: Nanos) -> Nanos {
         self.earliest.max(free.saturating_add(self.gap))
     }
@@ -117,7 +114,6 @@ mod tests {
 
     #[test]
     fn a_task_demands_the_mean_of_its_steps_for_their_time() {
-        // Batches of 4 (decoder) and 2 (encoder) fill the device.
         let rows =
             "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
         let table = CostTable::parse(rows, "costs").unwrap();

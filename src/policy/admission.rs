@@ -6,7 +6,6 @@ use crate::task::Dispatch;
 use crate::units::Nanos;
 use crate::workload::trace::Request;
 
-/// Bounds the requests that were admitted and have not left.
 pub struct Admission {
     policy: Box<dyn Policy>,
     bound: u32,
@@ -72,7 +71,7 @@ mod tests {
     use crate::workload::shape::Shape;
     use crate::workload::trace::Requests;
 
-    /// Requests of one step of ten nanoseconds each, on one worker.
+    /// Requests of one step of 10 ns, on one worker.
     fn run(policy: &dyn Settings, bound: u32, arrivals: &[u64]) -> Recorder {
         let requests = Requests::unfold(vec![Shape::Chain(1); arrivals.len()].into(), &Model::Lstm).unwrap();
         let arrivals: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();

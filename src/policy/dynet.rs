@@ -39,7 +39,6 @@ pub struct DyNet {
     pub merge_ns: Nanos,
 }
 
-/// The order of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {

@@ -171,7 +171,6 @@ impl Policy for FoldPolicy {
     }
 }
 
-/// A batch's loop.
 struct Batch {
     levels: Levels,
     /// By depth (level minus 1).
@@ -251,12 +250,9 @@ mod tests {
     const INTERNAL: u16 = 0;
     const LEAF: u16 = 1;
 
-    /// Cell, batch, times.
     type Steps = Vec<(u16, u32, u32)>;
-    /// Rows, times.
     type Handed = Vec<(u32, u32)>;
 
-    /// Steps, copies and empty calls, with two cell types.
     fn loop_of(graphs: &[CellGraph]) -> (Steps, Handed, u64) {
         let mut batch = Batch::new(2);
         graphs.iter().for_each(|graph| batch.add(graph));

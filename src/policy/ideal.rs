@@ -65,10 +65,8 @@ struct IdealPolicy {
 }
 
 struct Line {
-    /// The batch is set for each task.
     steps: Vec<Step>,
     cells: u64,
-    /// With the order of arrival.
     waiting: VecDeque<(u64, RequestId)>,
 }
 

@@ -40,7 +40,6 @@ pub struct Jit {
     pub analysis_ns: Nanos,
 }
 
-/// The table's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
@@ -118,7 +117,6 @@ struct Key {
     name: String,
     shape: [u32; 2],
     layout: u32,
-    /// 0 if the cell takes none.
     input: u32,
 }
 
@@ -190,7 +188,6 @@ impl Scope {
         }
     }
 
-    /// One task for all requests.
     fn submit_table(
         &mut self,
         taken: Taken<'_>,
@@ -227,7 +224,6 @@ mod tests {
 
     const ALL: [Granularity; 4] = [Granularity::Graph, Granularity::Cell, Granularity::Operator, Granularity::Kernel];
 
-    /// The look-ups, and the steps by name and batch.
     fn table(granularity: Granularity, model: &str, shapes: &[&str]) -> (u64, Vec<(String, u32)>) {
         let model = Model::parse(model).unwrap();
         let catalogue = Catalogue::new(&model, &Sizes::square(8));

@@ -24,7 +24,6 @@ pub struct Merged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
-    /// Cells, as in TensorFlow Fold.
     Cell,
 }
 
@@ -183,7 +182,6 @@ impl Counts {
         self.change.get(depth as usize).copied().unwrap_or(0)
     }
 
-    /// One more than the last.
     fn depths(&self) -> u32 {
         (self.change.len() as u32).saturating_sub(1)
     }

@@ -61,7 +61,6 @@ pub struct Completed<'a> {
     pub requests: &'a [RequestId],
 }
 
-/// Requests that leave.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub(crate) finished: Vec<RequestId>,

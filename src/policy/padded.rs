@@ -73,12 +73,10 @@ impl Settings for Padded {
 
 struct PaddedPolicy {
     settings: Padded,
-    /// The length is the input size.
     sized: bool,
     longest: u32,
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
     occupied: BTreeSet<u32>,
-    /// Where the next search begins.
     pointer: u32,
     now: Nanos,
     batch: PaddedBatch,
@@ -91,7 +89,6 @@ struct Waiting {
 }
 
 impl PaddedPolicy {
-    /// From the pointer on and around.
     fn next_bucket(&self) -> Option<u32> {
         let after = self.occupied.range((Bound::Included(self.pointer), Bound::Unbounded));
         let before = self.occupied.range((Bound::Unbounded, Bound::Excluded(self.pointer)));

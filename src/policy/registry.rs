@@ -18,7 +18,6 @@ use crate::workload::model::{CellType, Model};
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub model: &'a Model,
-    /// By id.
     pub cells: &'a [CellType],
     pub workers: usize,
     /// Costs without overheads; in a real run only if a table is named and has the model's cells.
@@ -49,9 +48,7 @@ impl Setup<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyKind {
     pub name: &'static str,
-    /// An older name.
     pub alias: Option<&'static str>,
-    /// One line for the help.
     pub about: &'static str,
 }
 
@@ -131,7 +128,6 @@ impl Deref for Configured {
     }
 }
 
-/// In the order of adding.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     entries: Vec<Entry>,
@@ -151,7 +147,6 @@ impl Registry {
         Registry::default()
     }
 
-    /// All of batchlab's policies.
     pub fn standard() -> Self {
         Registry::new()
             .with::<super::cellular::Cellular>()
@@ -212,7 +207,6 @@ impl Registry {
         Ok(Configured { kind, values, settings })
     }
 
-    /// By name or alias; returns the name.
     fn find(&self, name: &str) -> Option<(&'static str, &Entry)> {
         self.entries.iter().find_map(|entry| {
             let names = [Some(entry.kind.name), entry.kind.alias];

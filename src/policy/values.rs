@@ -26,7 +26,6 @@ pub fn share(key: &str, value: f64) -> Result<(), String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PerCell<T> {
     All(T),
-    /// By cell name.
     Each(BTreeMap<String, T>),
 }
 

@@ -7,7 +7,6 @@ use crate::task::{Dispatch, Reason, Step, Task};
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-/// Waiting requests in the order of arrival.
 pub struct FirstCome<K> {
     max_batch: usize,
     requests: VecDeque<RequestId>,
@@ -19,7 +18,6 @@ pub struct FirstCome<K> {
 pub struct Taken<'a> {
     pub worker: WorkerId,
     pub requests: &'a [RequestId],
-    /// Requests that still wait.
     pub left: usize,
     /// The most that could have been taken.
     pub max_batch: usize,

@@ -32,7 +32,6 @@ pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
 }
 
 pub trait Source {
-    /// The next arrival, as far as known.
     fn peek(&self) -> Option<Nanos>;
 
     /// The next request.
@@ -54,7 +53,6 @@ pub struct OpenLoop<'a> {
 }
 
 impl<'a> OpenLoop<'a> {
-    /// An arrival for each request, not descending.
     pub fn new(requests: &'a Requests, arrivals: &'a [Nanos]) -> Self {
         assert_eq!(requests.len(), arrivals.len(), "every request has an arrival time");
         OpenLoop { requests, arrivals, next: 0 }
@@ -75,7 +73,6 @@ impl Source for OpenLoop<'_> {
     fn left(&mut self, _: RequestId, _: Nanos) {}
 }
 
-/// How long a client waits before its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Think {
     Constant(Nanos),
@@ -95,7 +92,6 @@ pub struct ClosedLoop<'a> {
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// All clients send at the start.
     pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
         ClosedLoop {
             requests,

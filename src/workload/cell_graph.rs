@@ -21,14 +21,12 @@ use crate::units::CellId;
 pub enum CellGraph {
     /// Sequences of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
     Chains(Runs),
-    /// Any other directed acyclic graph.
     Graph(Arc<Graph>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     pub cell: CellId,
-    /// At least 1.
     pub length: u32,
     /// The input size, for cells whose time depends on it (tokens); otherwise 0.
     pub input: u32,
@@ -56,7 +54,6 @@ impl From<&[Run]> for Runs {
 }
 
 impl Runs {
-    /// Whether clones share the parts.
     pub fn is_shared(&self) -> bool {
         matches!(self.0, Stored::Shared(_))
     }
@@ -146,7 +143,6 @@ pub struct Graph {
     subgraph_of: Box<[u32]>,
     subgraphs: Box<[Subgraph]>,
     depths: Box<[u32]>,
-    /// The reversed edges, built when a backend asks.
     inputs: OnceLock<Lists>,
 }
 
@@ -179,7 +175,6 @@ struct Lists {
 pub enum GraphError {
     Empty,
     NoSuchNode(u32),
-    /// Each node needs the previous one.
     Cycle(Vec<u32>),
 }
 
@@ -249,7 +244,6 @@ impl Graph {
         Graph::assemble(cells, edges, subgraph_of, depths)
     }
 
-    /// Derives each subgraph's inputs and entries.
     fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
         let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
         let mut inner_inputs = vec![0u32; cells.len()];
@@ -347,7 +341,6 @@ impl Edges {
 }
 
 impl Lists {
-    /// By the first of each pair; the pairs are sorted.
     fn of_sorted(nodes: usize, pairs: &[(u32, u32)]) -> Lists {
         let mut offsets = vec![0u32; nodes + 1];
         for (node, _) in pairs {
@@ -365,7 +358,6 @@ impl Lists {
     }
 }
 
-/// Each after its inputs.
 fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphError> {
     let mut missing = vec![0u32; cells.len()];
     for node in 0..cells.len() as u32 {
@@ -425,7 +417,6 @@ fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
     depth.into()
 }
 
-/// Over the deepest leaf, by removing leaves one after another.
 fn heights(tree: &Tree, children: &[u32]) -> Box<[u32]> {
     let mut missing = children.to_vec();
     let mut height = vec![0u32; tree.len()];

@@ -20,7 +20,6 @@ const MAX_COMPLETE_LEAVES: u32 = 1 << 20;
 
 #[derive(Debug)]
 pub struct Dataset {
-    /// For messages.
     spec: String,
     shapes: Shapes,
 }
@@ -118,7 +117,6 @@ impl Dataset {
     pub fn histogram(&self) -> Shares<u32> {
         let mut shares: Shares<u32> = match &self.shapes {
             Shapes::Table(rows) => rows.iter().map(|(shape, weight)| (shape.length(), *weight)).collect(),
-            // n leaves have n - 1 inner nodes.
             Shapes::Treebank { leaves, .. } => leaves.iter().map(|(n, weight)| (2 * n - 1, *weight)).collect(),
         };
         shares.sort_by_key(|(length, _)| *length);

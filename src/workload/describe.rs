@@ -15,7 +15,6 @@ pub struct Description {
     /// Standard deviation over mean of the gaps; none if all requests arrive at once.
     pub gap_cv: Option<f64>,
     pub peak: Option<Peak>,
-    /// Most requests first.
     pub kinds: Vec<Kind>,
     pub lengths: Vec<Lengths>,
     pub histogram: Vec<Bin>,
@@ -34,7 +33,6 @@ pub struct Peak {
     pub over_mean: f64,
 }
 
-/// One property of the shapes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lengths {
     pub what: &'static str,
@@ -48,7 +46,6 @@ pub struct Lengths {
     pub max: u32,
 }
 
-/// Both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bin {
     pub from: u32,
@@ -90,7 +87,6 @@ fn gap_cv(arrivals: &[Nanos]) -> Option<f64> {
     (mean > 0.0).then_some(sd / mean)
 }
 
-/// Among windows that begin with an arrival.
 fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
     let mut end = 0;
     let mut most = 0;
@@ -137,7 +133,6 @@ impl Lengths {
     fn of(what: &'static str, mut values: Vec<u32>) -> Option<Lengths> {
         let (mean, sd) = mean_and_sd(values.iter().map(|value| f64::from(*value)))?;
         values.sort_unstable();
-        // Nearest rank.
         let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
         Some(Lengths {
             what,
@@ -152,7 +147,6 @@ impl Lengths {
     }
 }
 
-/// Edges from the root to its farthest leaf; nodes in any order.
 pub fn height(tree: &Tree) -> u32 {
     const UNKNOWN: u32 = u32::MAX;
     let parents = tree.parents();
@@ -176,7 +170,6 @@ pub fn height(tree: &Tree) -> u32 {
     depth.into_iter().max().unwrap_or(0)
 }
 
-/// Population standard deviation.
 fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     let n = values.clone().count() as f64;
     if n == 0.0 {

@@ -8,7 +8,6 @@ use statrs::function::erf::erf;
 use super::random::Stream;
 use super::shape::Tree;
 
-/// As in `generator:NAME`.
 pub const NAMES: [&str; 6] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank", "graphs"];
 
 /// Shares need not sum to 1.
@@ -87,7 +86,6 @@ fn translations(source: u32) -> Shares<u32> {
         32..64 => (0.062, 0.155),
         _ => (0.0, 0.114),
     };
-    // The share below `target + 1/2`.
     let below = |target: u32| {
         let z = ((f64::from(target) + 0.5) / f64::from(source)).ln() - mean;
         0.5 * (1.0 + erf(z / (sd * std::f64::consts::SQRT_2)))
@@ -112,7 +110,6 @@ pub struct Treebank {
     splits: [Split; 7],
 }
 
-/// For spans of up to `up_to` leaves.
 #[derive(Debug)]
 struct Split {
     up_to: u32,
@@ -120,7 +117,6 @@ struct Split {
     left_single: f64,
     /// Probability that only the right part is a leaf.
     right_single: f64,
-    /// The cut if neither part is a leaf.
     cut: Beta<f64>,
 }
 
@@ -192,7 +188,6 @@ fn binary_tree(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32) -> Tree {
     Tree::from_parents(&parents).expect("a node grown in post-order has its parent behind it")
 }
 
-/// Returns the subtree's root, 1-based.
 fn grow(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32, parents: &mut Vec<u32>) -> u32 {
     let children = (leaves > 1).then(|| {
         let left = left_part(leaves);

@@ -57,7 +57,6 @@ impl Imported {
     }
 }
 
-/// Columns of a timed format, and how times are written.
 struct Columns {
     time: &'static str,
     input: &'static str,
@@ -272,7 +271,6 @@ fn date_time(text: &str) -> Option<i128> {
     Some(i128::from(minutes * 60 + second) * 1_000_000_000 + nanos)
 }
 
-/// `Z`, `+01:00` or `-0530`, in minutes.
 fn offset(text: &str) -> Option<i64> {
     if text == "Z" {
         return Some(0);

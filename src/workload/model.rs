@@ -15,7 +15,6 @@ use crate::units::CellId;
 pub enum Model {
     /// A chain of `lstm` cells (BatchMaker, section 7.2).
     Lstm,
-    /// A chain of `gru` cells.
     Gru,
     /// `encoder`, then `decoder` cells (BatchMaker, figure 12).
     Seq2Seq,
@@ -26,7 +25,6 @@ pub enum Model {
     /// A cell type for each number of children up to this one (`internal1`, `internal2`, …): only nodes with equally
     /// many run together.
     ChildSumByArity(u8),
-    /// From a JSON file.
     Graph(Arc<GraphModel>),
     /// A feed-forward network as a single cell, whose time may depend on the tokens.
     Dnn(String),
@@ -41,7 +39,6 @@ pub struct CellType {
     pub priority: i32,
     /// Every subgraph is a chain, with exactly one ready node.
     pub chain: bool,
-    /// The time depends on the input size.
     pub sized: bool,
     /// The device's batch sizes, ascending, to which batches are padded; empty if it has all.
     pub batches: Vec<u32>,
@@ -61,7 +58,6 @@ const LISTED: &str = ".csv";
 const MAX_ARITY: u8 = 99;
 
 impl Model {
-    /// `find` locates the model's file.
     pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
         if let Some(file) = name.strip_prefix(GRAPH) {
             return Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?)));
@@ -72,7 +68,6 @@ impl Model {
         }
     }
 
-    /// Only models without a file.
     pub fn parse(name: &str) -> Result<Model, String> {
         match name {
             "lstm" => Ok(Model::Lstm),

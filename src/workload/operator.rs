@@ -12,7 +12,6 @@ use super::model::Model;
 pub struct Operator {
     pub name: String,
     pub kind: Kind,
-    /// How often per node, and over how many rows.
     pub rows: Rows,
     pub inputs: Vec<Source>,
     /// The width of an output row, and of all inputs; for [`Kind::Lookup`] the second is the table's rows.
@@ -25,7 +24,6 @@ pub enum Kind {
     Matmul {
         weight: String,
     },
-    /// A product with a weight matrix, plus a bias.
     Affine {
         weight: String,
         bias: String,
@@ -283,7 +281,6 @@ mod tests {
             ["lookup", "gates", "f.slice", "f", "kept", "c", "c.tanh", "h"].map(|name| at(name, None)),
             [0, 1, 2, 3, 4, 5, 6, 7]
         );
-        // The second's word is looked up at once.
         assert_eq!(["lookup", "gates", "kept", "h"].map(|name| at(name, Some(7))), [0, 8, 11, 14]);
         assert_eq!(depths.state(Some(7)), 14);
         assert!(!depths.needs_state(place("lookup")) && depths.needs_state(place("i")));

@@ -16,7 +16,6 @@ pub fn stream(seed: u64, replication: u32, purpose: &str) -> Stream {
     rng
 }
 
-/// A stable hash (FNV-1a).
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

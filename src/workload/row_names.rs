@@ -19,5 +19,4 @@ pub const SWITCH: &str = "switch";
 /// Suffix: a step in the cell's persistent kernel. With another `.launch`: the launch itself.
 pub const PERSISTENT: &str = "persistent";
 
-/// Names that no cell may have.
 pub(super) const RESERVED: [&str; 7] = [TASK, GATHER, LAUNCH, WHOLE, COPY, EMPTY, KERNEL];

@@ -9,14 +9,12 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     Chain(u32),
-    /// The target is decoded from the source.
     Seq2Seq {
         source: u32,
         target: u32,
     },
     /// Shared by requests drawn from one dataset.
     Tree(Arc<Tree>),
-    /// One pass over this many tokens.
     Tokens(u32),
     Fixed,
     /// Number from 1 of a graph of the model's file.
@@ -34,7 +32,6 @@ impl Shape {
         }
     }
 
-    /// As in the text form.
     pub fn kind(&self) -> &'static str {
         match self {
             Shape::Chain(_) => "chain",
@@ -105,7 +102,6 @@ pub struct Tree {
 impl Tree {
     pub const NO_PARENT: u32 = u32::MAX;
 
-    /// 1-based; 0 for the root.
     pub fn from_parents(one_based: &[u32]) -> Result<Tree, String> {
         let n = one_based.len();
         if n == 0 {
@@ -159,7 +155,6 @@ impl Tree {
     }
 }
 
-/// Visits each node once.
 fn node_off_the_root(parents: &[u32]) -> Option<usize> {
     const UNSEEN: u32 = 0;
     const REACHES_ROOT: u32 = u32::MAX;

@@ -136,7 +136,6 @@ impl Rows {
         Ok(())
     }
 
-    /// Equal trees are shared.
     fn shape(&mut self, text: &str) -> Result<Shape, String> {
         if text.starts_with("tree:")
             && let Some(tree) = self.trees.get(text)
@@ -182,7 +181,6 @@ impl Requests {
     }
 }
 
-/// As a policy sees it at its arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub id: RequestId,

@@ -31,7 +31,6 @@ impl Notation {
         }
     }
 
-    /// In order.
     pub fn read(self, text: &str) -> Result<Vec<Found>> {
         let text = text.trim_start_matches('\u{feff}');
         let trees = match self {
@@ -110,7 +109,6 @@ fn brackets(text: &str) -> Result<Vec<Found>> {
     }
 }
 
-/// Brackets, and words between brackets and blanks.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
     line.split_whitespace().flat_map(|part| part.split_inclusive(['(', ')'])).flat_map(|part| {
         let (word, bracket) = part.split_at(part.find(['(', ')']).unwrap_or(part.len()));
@@ -243,7 +241,6 @@ mod tests {
 
     #[test]
     fn brackets_are_numbered_from_the_leaves_up_and_may_span_lines() {
-        // A leaf is a bracket around one word.
         let text =
             "(3 (2 (2 a) (2 fine)) (2 film))\n\n(2 yes)\n(S\n  (NP (DT the) (JJ old) (NN man))\n  (VP (VBD slept)))\n";
         let expected = [(1, "3 3 5 5 0"), (3, "0"), (4, "4 4 4 7 6 7 0")];

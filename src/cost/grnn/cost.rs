@@ -45,7 +45,6 @@ impl Cost {
             Rnn::GruDouble => product * 1.5,
             Rnn::GruSingle => product + width + hidden / width,
         };
-        // A GRU reduces twice per step in any case.
         let reductions = if rnn == Rnn::Lstm { 1.0 } else { 2.0 };
         Cost {
             memory: hundredths(memory),
@@ -66,7 +65,6 @@ fn warps_of_scheduler(mapping: &Mapping, device: &Device) -> u32 {
     mapping.threads().div_ceil(32).div_ceil(device.constants.schedulers)
 }
 
-/// Equation 12, for the gates that a work group computes together.
 fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     let (warps, outputs) = (warps_of_scheduler(mapping, device), mapping.sub_tile_width(sizes.rnn));
     let each = device.constants.products.cost(warps, outputs);

@@ -27,7 +27,6 @@ pub struct Constants {
     pub threads: u32,
     /// Weights that fit a thread's registers.
     pub thread_weights: u32,
-    /// A thread's other registers.
     pub thread_registers: u32,
     /// FC: latency of a fused multiply-add, in cycles.
     pub fma_cycles: u32,
@@ -52,14 +51,12 @@ pub struct Products {
     pub warps: f64,
     /// S2: factor of doubling the outputs.
     pub outputs: f64,
-    /// Of warps times outputs.
     pub bound: u32,
     /// Multiply-adds' cost at the bound.
     pub bound_cost: f64,
 }
 
 impl Products {
-    /// For one more element of the state per output, in multiply-adds.
     pub fn cost(&self, warps: u32, outputs: u32) -> f64 {
         match warps * outputs <= self.bound {
             true => {
@@ -108,7 +105,6 @@ const MAX: u32 = 1 << 24;
 /// Batches up to 32 times this are tried.
 const MOST_MULTIPROCESSORS: u32 = 4096;
 
-/// The repository's files with the table.
 pub const DEVICE_FILES: &[(&str, &str)] = &[
     ("titan-v", include_str!("../../../scenarios/devices/titan-v.toml")),
     ("v100", include_str!("../../../scenarios/devices/v100.toml")),
@@ -117,7 +113,6 @@ pub const DEVICE_FILES: &[(&str, &str)] = &[
 ];
 
 impl Device {
-    /// By name or file.
     pub fn open(given: &str) -> Result<Device> {
         match DEVICE_FILES.iter().find(|(name, _)| *name == given) {
             Some((name, text)) => Device::parse(text, name),
@@ -137,7 +132,6 @@ impl Device {
         Device::parse(&text, &path.display().to_string())
     }
 
-    /// `file` is for messages.
     pub fn parse(text: &str, file: &str) -> Result<Device> {
         let File { name, multiprocessors, grnn } = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -191,7 +185,6 @@ impl Device {
                 return Err(format!("{key}: {value} is out of range; a number from 0.001 to 1000"));
             }
         }
-        // Costs must be finite to be sorted.
         let most = reductions.bound.max(reductions.bound_values);
         if !libm::pow(reductions.value, most.into()).is_finite() {
             return Err(format!(

@@ -17,7 +17,6 @@ const THREAD_REGISTERS: u32 = 32;
 /// Of a multiprocessor; not reported by drivers, but 4 on all float32 GPUs since 2014.
 pub const SCHEDULERS: u32 = 4;
 
-/// Properties that the driver reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
     pub name: String,
@@ -63,7 +62,6 @@ pub struct Reduction {
 impl Measured {
     pub fn device(&self, reported: &Reported) -> Result<Device> {
         self.check()?;
-        // The model counts in integers; nothing is free.
         let whole = |number: f64| (number.round() as u32).max(1);
         Ok(Device {
             name: reported.name.clone(),
@@ -86,7 +84,6 @@ impl Measured {
         })
     }
 
-    /// The largest relative errors, of products and reductions.
     pub fn misses(&self, constants: &Constants) -> [f64; 2] {
         let baseline = self.products.iter().find(|point| (point.warps, point.outputs) == (1, 1));
         let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
@@ -160,7 +157,6 @@ fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
     let in_proportion =
         above.map(|point| (point.cycles / shuffle * f64::from(REDUCTIONS) / f64::from(point.values)).ln());
     let at_bound = mean(in_proportion).ok_or_else(|| lacking("no reductions are above the bound"))?;
-    // If values cost nothing, their number does not matter.
     let bound_values = if value > 1.0 { (at_bound / value.ln()).round().max(0.0) as u32 } else { 0 };
     Ok(Reductions { value, bound: REDUCTIONS, bound_values })
 }
@@ -251,7 +247,6 @@ mod tests {
         }
     }
 
-    /// A GPU with these constants, each times `noise`.
     fn measured(constants: &Constants, mut noise: impl FnMut() -> f64) -> Measured {
         let (products, reductions) = (&constants.products, &constants.reductions);
         let fma = f64::from(constants.fma_cycles);

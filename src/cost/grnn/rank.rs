@@ -23,7 +23,6 @@ impl Cell {
         }
     }
 
-    /// A model's only cell.
     pub fn of(model: &Model) -> Result<Cell> {
         match model {
             Model::Lstm => Ok(Cell::Lstm),
@@ -79,7 +78,6 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
         };
         let (outputs, threads) = (mapping.sub_tile_width(*rnn), mapping.threads());
         let blocks = mapping.blocks(&Sizes { rnn: *rnn, hidden, batch });
-        // `{:?}` prints at least one decimal.
         let [memory, product] = [cost.memory, cost.product].map(|term| format!("{term:?}"));
         let Cost { synchronisation, reduction, .. } = cost;
         let total = cost.total();
@@ -145,7 +143,6 @@ impl Launches {
         (0..count).map(move |launch| batch / count + u32::from(launch < batch % count))
     }
 
-    /// In order: the padded batch and its mapping.
     pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
         self.sizes(batch).map(|size| &self.kernels[size as usize - 1])
     }
@@ -174,7 +171,6 @@ impl Persistent {
         Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches })
     }
 
-    /// In one launch, or in several beyond the largest kernel.
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
         let each =

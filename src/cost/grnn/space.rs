@@ -65,7 +65,6 @@ impl Mapping {
         self.groups * self.group_size
     }
 
-    /// Outputs (element and gate) of a work group for each sequence.
     pub fn sub_tile_width(&self, rnn: Rnn) -> u32 {
         (self.tile_width * rnn.gates()).div_ceil(self.groups)
     }
@@ -98,7 +97,6 @@ impl Default for Space {
     }
 }
 
-/// Powers of two up to a warp.
 const GROUP_SIZES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 pub(super) const LARGEST_GROUP: u32 = 32;
 
@@ -111,14 +109,12 @@ impl Space {
 
     /// In the order tile width, tile height, groups, group size.
     pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
-        // A work group has a thread for each of its outputs.
         let heights = (1..=LARGEST_GROUP).filter(|height| sizes.batch.is_multiple_of(*height));
         let heights: Vec<u32> = heights.collect();
         let mut counts = Vec::new();
         for tile_width in 1..=self.widest {
             counts.clear();
             for &tile_height in &heights {
-                // Most tiles need too many blocks, whatever the groups.
                 let tile = Mapping { tile_width, tile_height, groups: 1, group_size: 1 };
                 if !is_resident(&tile, sizes, device) {
                     continue;

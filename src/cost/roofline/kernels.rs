@@ -20,7 +20,6 @@ pub struct Kernels {
 
 const MOST_KEPT: u32 = 256;
 const KEPT_BATCHES: usize = MOST_KEPT as usize + 1;
-/// Enough for most networks of text.
 const KEPT_INPUTS: usize = 513;
 
 const BEFORE: u32 = 2;

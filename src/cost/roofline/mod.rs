@@ -52,7 +52,6 @@ struct File {
 struct Unit {
     /// Floating-point operations per ns of all multiprocessors.
     peak_gflops: u64,
-    /// Per number.
     bytes: u64,
     tiles: Vec<Tile>,
 }
@@ -73,13 +72,11 @@ const MAX: u64 = 1 << 40;
 const MAX_TILE: u64 = 1 << 16;
 
 impl Roofline {
-    /// Reads a device file.
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Roofline::parse(&text, &path.display().to_string(), precision)
     }
 
-    /// `file` is for messages.
     pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
         let read: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
@@ -151,12 +148,10 @@ impl Roofline {
         &self.name
     }
 
-    /// Between two kernels.
     pub fn launch(&self) -> Nanos {
         self.launch
     }
 
-    /// Without the launch.
     pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
         self.computing(work, batch).max(self.moving(work, batch))
     }
@@ -172,7 +167,6 @@ impl Roofline {
             let down = div_ceil(rows, u128::from(tile.rows));
             let across = work.columns.div_ceil(tile.columns);
             let waves = div_ceil(count * down * u128::from(across), u128::from(self.multiprocessors));
-            // A wave does as many tiles as there are multiprocessors.
             let flops_of_wave =
                 2 * u128::from(tile.rows * tile.columns) * u128::from(work.inner) * u128::from(self.multiprocessors);
             div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency))

@@ -28,7 +28,6 @@ fn small() -> Roofline {
     Roofline::parse(SMALL, "small.toml", Precision::F32).unwrap()
 }
 
-/// `[batch·rows, inner] × [inner, columns]`.
 fn product(rows: u64, inner: u64, columns: u64) -> Work {
     Work { kind: Kind::Matmul, count: 1, rows, inner, columns, elements: rows * (inner + columns) }
 }

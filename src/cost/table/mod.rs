@@ -39,7 +39,6 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// `default` where not given.
     #[must_use]
     pub fn or(self, default: Overhead) -> Overhead {
         Overhead {
@@ -87,7 +86,6 @@ impl CostTable {
         Ok(CostTable { name: name.to_string(), cells, persistent: None })
     }
 
-    /// For a device whose times are computed.
     pub fn empty() -> CostTable {
         CostTable { name: "the cost table".into(), cells: BTreeMap::new(), persistent: None }
     }
@@ -133,7 +131,6 @@ impl CostTable {
         self
     }
 
-    /// `None` without rows.
     pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
         let [step, launch] = [format!("{cell}.{PERSISTENT}"), format!("{cell}.{PERSISTENT}.{LAUNCH}")];
         let missing = |there: &str, missing: &str| {
@@ -164,7 +161,6 @@ impl CostTable {
         [cell, any].into_iter().find_map(|name| self.cells.get(&format!("{name}{part}")))
     }
 
-    /// Costs of a model's cells with these overheads.
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
         let curves = cells
             .iter()
@@ -249,7 +245,6 @@ impl CostTable {
 /// [`Curve::best`](crate::cost::curve::Curve::best) tries all batches up to it.
 const MAX_BATCH: u32 = 1 << 20;
 
-/// The first three are required.
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 const NEEDED: usize = 3;
 
@@ -258,11 +253,9 @@ struct Row {
     /// From 1 to [`MAX_BATCH`].
     batch: u32,
     ns: u64,
-    /// 0 if the time does not depend on it.
     input: u32,
 }
 
-/// The place of each of [`COLUMNS`].
 struct Header {
     places: [Option<usize>; COLUMNS.len()],
     columns: usize,
@@ -321,7 +314,6 @@ impl Header {
     }
 }
 
-/// Trimmed; may be quoted.
 fn fields(line: &str) -> Result<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

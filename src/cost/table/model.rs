@@ -26,10 +26,8 @@ pub struct TableModel {
     pub(super) task: Curve,
     pub(super) gather: Curve,
     pub(super) launch: Curve,
-    /// Their ids follow those of the cells.
     pub(super) operators: Vec<OperatorCosts>,
     pub(super) kernel: Curve,
-    /// Only for models of one cell.
     pub(super) persistent: Option<Arc<Persistent>>,
 }
 
@@ -55,7 +53,6 @@ impl TableModel {
         self.operators.get(step.index().checked_sub(self.cells.len())?)
     }
 
-    /// `cells`: where cells take their times from.
     fn run(&self, cells: &[CellCosts], step: &Step) -> Nanos {
         match self.operator(step.cell) {
             Some(costs) => self.operator_at(costs, step),
@@ -143,7 +140,6 @@ impl CostModel for TableModel {
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
-        // Operators have no batch sizes.
         self.batches.get(cell.index()).map_or(&[], |sizes| sizes)
     }
 }
@@ -152,7 +148,6 @@ impl CostModel for TableModel {
 pub enum CellCosts {
     Rows(Rows),
     Computed(Arc<Kernels>),
-    /// Each step is a launch.
     Persistent(Arc<Persistent>),
 }
 

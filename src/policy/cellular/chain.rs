@@ -18,15 +18,13 @@ struct Chain {
     released: u64,
     key: RequestKey,
     last: NodeId,
-    /// Tasks that will hold it.
     left: u32,
-    /// The request, until a node of the chain has been submitted.
+    /// Until a node has been submitted.
     begins: Option<RequestId>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
-    /// The last task that holds it.
     end: u64,
     released: u64,
     pub key: RequestKey,
@@ -37,7 +35,6 @@ pub struct Running {
 #[derive(Debug)]
 struct RunSet {
     step: u64,
-    /// Tasks taken and not done.
     unfinished: u32,
     /// By the remainder of `end`; each slot in the order of release.
     wheel: Box<[Vec<Running>; SLOTS]>,
@@ -93,7 +90,6 @@ impl RunSet {
         });
     }
 
-    /// In no order.
     fn dissolve(&mut self, waiting: &mut Vec<Chain>) {
         let step = self.step;
         for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
@@ -107,7 +103,7 @@ impl RunSet {
         self.wheel.iter().filter_map(|slot| slot.first()).min_by_key(|running| running.released)
     }
 
-    /// In no order, each with the tasks left.
+    /// With the tasks left, in no order.
     fn iter(&self) -> impl Iterator<Item = (&Running, u32)> {
         self.wheel.iter().flatten().map(|running| (running, (running.end - self.step) as u32))
     }
@@ -121,7 +117,6 @@ pub struct ChainQueue {
     waiting: VecDeque<Chain>,
     /// Without unfinished tasks: their chains are not pinned.
     free: Vec<RunSet>,
-    /// By worker, if it has unfinished tasks of this type.
     held: Vec<Option<RunSet>>,
     spare: Vec<RunSet>,
     unpinned: usize,
@@ -177,7 +172,6 @@ impl ChainQueue {
         self.held[worker.index()].as_ref().expect("`take` gave the worker a set")
     }
 
-    /// The steps in the next of `left` tasks.
     fn part(&self, chain: &Running, left: u32, state: &RequestState) -> Part {
         let (length, end) = (state.run().0, chain.last.0 + 1);
         let from = end - length + (length.div_ceil(self.chunk) - left) * self.chunk;

@@ -13,7 +13,7 @@ use crate::units::{CellId, WorkerId};
 use crate::workload::model::CellType;
 use crate::workload::trace::Request;
 
-/// Under all policies that batch cell by cell; they decide when a worker is offered tasks, and how many.
+/// Under all policies that batch cell by cell.
 pub struct Core<R> {
     pub(super) rule: R,
     pub(super) requests: Requests,
@@ -23,7 +23,6 @@ pub struct Core<R> {
     pub(super) chunk: u32,
     /// By worker, of its last task: if they change, the next task gathers.
     pub(super) last_members: Vec<Option<MemberSet>>,
-    /// Unfinished tasks from `first_running` on.
     pub(super) running: VecDeque<Option<Batch>>,
     first_running: u64,
     pub(super) spare: Vec<Batch>,

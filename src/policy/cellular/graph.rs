@@ -23,9 +23,7 @@ struct Entry {
     graph: Arc<Graph>,
     /// In the order of becoming ready.
     ready: VecDeque<u32>,
-    /// Not yet submitted.
     left: u32,
-    /// Unfinished tasks that hold one of its nodes.
     running: u32,
     pinned: Option<WorkerId>,
     /// Until a node has been submitted.

@@ -14,16 +14,14 @@ use crate::workload::model::CellType;
 pub trait ReadyQueue {
     fn push(&mut self, released: &Released<'_>);
 
-    /// Nodes that the worker could take.
+    /// Number of nodes that the worker could take.
     fn ready(&self, worker: WorkerId) -> usize;
 
     /// Whose node the worker would take first.
     fn head(&self, worker: WorkerId) -> Option<RequestKey>;
 
-    /// Takes the nodes of the next task from the front.
     fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet;
 
-    /// The work of the taken task.
     fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent;
 
     /// Visits the task's members in the order of release.
@@ -36,15 +34,11 @@ pub trait ReadyQueue {
     fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes);
 }
 
-/// The nodes of a task.
 #[derive(Default)]
 pub struct Batch {
     pub cell: CellId,
-    /// Requests that may begin with it.
     pub begins: Vec<RequestId>,
-    /// Chains that end with it.
     pub ended: Vec<Running>,
-    /// Nodes of graphs.
     pub nodes: Vec<u32>,
     pub shares: Vec<Share>,
 }
@@ -62,7 +56,6 @@ impl Batch {
 pub struct Extent {
     /// Of the longest chain.
     pub steps: u32,
-    /// The padded input size.
     pub input: u32,
     pub useful_cells: u64,
 }
@@ -132,7 +125,6 @@ impl ReadyQueue for Queue {
 pub struct MemberSet(u64);
 
 impl MemberSet {
-    /// `released` names the subgraph.
     pub fn add(&mut self, released: u64, nodes: u32) {
         self.0 = self.0.wrapping_add(mix(released, nodes));
     }

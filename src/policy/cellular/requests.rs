@@ -34,7 +34,6 @@ struct GraphState {
     inner_missing: Vec<u32>,
     /// By subgraph, incomplete inputs from others.
     outer_missing: Vec<u32>,
-    /// Incomplete nodes.
     nodes_left: u32,
     /// The last completed task, and the request's first position in it.
     seen: (TaskId, usize),
@@ -85,7 +84,6 @@ impl RequestState {
         }
     }
 
-    /// Of a subgraph that is a chain.
     pub fn last_node(&self, subgraph: u32) -> NodeId {
         match &self.rest {
             Rest::Runs { left, before } => NodeId(before + left[0].length - 1),
@@ -175,7 +173,6 @@ impl Requests {
         }
     }
 
-    /// The request goes on with its next run, or leaves.
     pub fn chain_done(&mut self, chain: &Running, task: TaskId, position: usize, outcomes: &mut Outcomes) {
         let state = &mut self.states[chain.key as usize];
         match &mut state.rest {

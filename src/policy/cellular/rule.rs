@@ -26,7 +26,6 @@ pub struct CellView<'a> {
     pub(super) head: Head<'a>,
 }
 
-/// Found on demand.
 #[derive(Clone, Copy)]
 pub(super) struct Head<'a> {
     pub queue: &'a Queue,
@@ -35,7 +34,7 @@ pub(super) struct Head<'a> {
 }
 
 impl CellView<'_> {
-    /// The arrival of the first request whose node the worker would take.
+    /// Of the first request that the worker would take.
     pub fn head_arrival(&self) -> Option<Nanos> {
         let Head { queue, requests, worker } = self.head;
         queue.head(worker).map(|key| requests[key].arrival)

@@ -39,7 +39,6 @@ pub struct AfterStage<'a> {
 /// The default is unchanged.
 #[derive(Debug, Default)]
 pub struct Onward {
-    /// Places in the row of queries that leave early.
     pub exits: Vec<u32>,
     /// Queries that skip stages but stay.
     pub skips: Vec<Skip>,
@@ -84,7 +83,6 @@ impl Lines {
         self.lines.is_empty()
     }
 
-    /// Lines with requests: number, length, first arrival.
     pub fn iter(&self) -> impl Iterator<Item = (u32, usize, Nanos)> {
         self.lines.iter().map(|(line, waiting)| (*line, waiting.len(), waiting[0].0))
     }

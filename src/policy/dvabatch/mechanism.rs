@@ -26,7 +26,6 @@ pub struct Mechanism {
     slicing: Arc<Slicing>,
     table: BatchTable,
     buffers: Buffers,
-    /// By stage, as far as batches have come.
     executors: Vec<Executor>,
     running: Vec<(TaskId, Stage)>,
     steps: Vec<Step>,
@@ -111,7 +110,6 @@ impl Mechanism {
         running
     }
 
-    /// They wait for the rest of their batch.
     fn rest(&mut self, stage: Stage, row: RowId, written: Pair) {
         let executor = &mut self.executors[stage.index()];
         if executor.resting.is_none_or(|(resting, _)| resting != row) {
@@ -243,7 +241,6 @@ impl Mechanism {
         self.executors[0].queue.push_back(item);
     }
 
-    /// Checking to working.
     fn check(&mut self, stage: Stage, dispatch: &mut Dispatch<'_>) -> bool {
         let executor = &mut self.executors[stage.index()];
         let ExecutorState::Checking(item) = executor.state() else { return false };

@@ -56,7 +56,6 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A user's conditions on the mechanism.
 pub struct Staged {
     mechanisms: Vec<Mechanism>,
     lines: Lines,
@@ -65,7 +64,6 @@ pub struct Staged {
 }
 
 impl Staged {
-    /// `sets` of buffers for each worker.
     pub fn new(workers: usize, slicing: &Arc<Slicing>, sets: u8, conditions: Box<dyn Conditions>) -> Staged {
         let mechanism = |worker| Mechanism::new(WorkerId(worker), Arc::clone(slicing), sets);
         Staged {

@@ -8,17 +8,13 @@ use crate::units::{Nanos, Share};
 
 /// Policy I, input diversity: queries wait in lines by length.
 pub struct ByInput {
-    /// The range of lengths in a line.
     pub width: u32,
-    /// The length is the input size.
     pub sized: bool,
     /// Pad to the end of the line's range, at most to this; `None`: to the longest query.
     pub padded: Option<u32>,
     /// In a batch, and in all of the worker's batches.
     pub max_batch: u32,
-    /// For the first of a line.
     pub window: Nanos,
-    /// Short queries overtake long ones where there is room.
     pub room: Room,
 }
 
@@ -99,13 +95,11 @@ impl Conditions for ByOperator {
 /// begins as soon as it has room.
 pub struct ByLoad {
     pub max_batch: u32,
-    /// For the first of a new batch.
     pub window: Nanos,
     pub comp_wait: CompWait,
     pub room: Room,
 }
 
-/// Until when a batch is stretched.
 pub enum CompWait {
     /// The paper's threshold; 0: never.
     Age(Nanos),

@@ -71,7 +71,6 @@ pub enum Diversity {
     OperatorLoad,
 }
 
-/// When a new batch may begin beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoomFor {
@@ -90,7 +89,6 @@ pub enum Stages {
     /// Cuts into stages equal in time at the square root of `max_batch`. At `max_batch` itself, all operators of
     /// constant time would share one stage.
     Count(u32),
-    /// Before each of these operators.
     At(Vec<String>),
     By(Rule),
 }
@@ -281,7 +279,6 @@ impl DvaBatch {
     }
 }
 
-/// Of a chain: with all its steps.
 fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
     let mut steps = Vec::new();
     slicing.steps(stage, batch, u32::MAX, input, &mut steps);
@@ -316,7 +313,6 @@ pub enum Window {
     FirstStage,
 }
 
-/// `"auto"`, or a time with its unit.
 mod auto {
     use serde::{Deserializer, Serializer};
 
@@ -335,7 +331,6 @@ mod auto {
     }
 }
 
-/// `"first-stage"`, or a time with its unit.
 mod window {
     use serde::{Deserializer, Serializer};
 

@@ -17,7 +17,6 @@ use crate::units::{CellId, Nanos, NodeId, Share};
 pub enum Slicing {
     /// Cut every `steps` steps; a request leaves after the stage in which it ends.
     Chain { cell: CellId, steps: u32 },
-    /// Every request passes all operators.
     Network {
         stages: Vec<Vec<Operator>>,
         /// Each stage's first operator, then the number of operators.
@@ -39,7 +38,6 @@ impl Slicing {
         let stage = |range: &Range<usize>| {
             let mut stage: Vec<Operator> = Vec::new();
             for &(cell, sized) in &operators[range.clone()] {
-                // The order within a stage is the device's.
                 match stage.iter_mut().find(|operator| operator.cell == cell) {
                     Some(operator) => operator.times += 1,
                     None => stage.push(Operator { cell, times: 1, sized }),
@@ -121,12 +119,10 @@ impl Slicing {
 pub struct Durations {
     slicing: Arc<Slicing>,
     costs: Arc<dyn CostModel>,
-    /// By input and batch.
     known: RefCell<BTreeMap<(u32, u32), Profile>>,
 }
 
 struct Profile {
-    /// From each stage on.
     rest: Vec<Nanos>,
     /// The usable share of the device: the mean over steps, weighted by time.
     demand: Share,

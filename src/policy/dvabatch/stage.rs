@@ -28,7 +28,6 @@ struct Buffer {
     reading: bool,
     writing: bool,
     valid: bool,
-    /// Batches not read.
     unread: u32,
     /// Holds part of a batch until the rest has caught up.
     resting: bool,
@@ -37,7 +36,6 @@ struct Buffer {
 #[derive(Debug)]
 pub struct Buffers {
     sets: u8,
-    /// By stage and set.
     before: Vec<Vec<Buffer>>,
 }
 
@@ -97,7 +95,6 @@ impl Buffers {
         self.at_mut(stage.next(), into).writing = false;
     }
 
-    /// The written part stays until the rest has caught up.
     pub fn rest(&mut self, stage: Stage, pair: Pair) {
         self.at_mut(stage.next(), pair).resting = true;
     }
@@ -135,11 +132,9 @@ impl Buffers {
     }
 }
 
-/// Queued queries of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     pub row: RowId,
-    /// The first query's place in the row.
     pub start: u32,
     pub num: u32,
     /// At the first stage chosen at the start.
@@ -155,7 +150,6 @@ impl Item {
 /// Which pair comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Any legitimate one.
     Parallel,
     /// The same, after all later stages.
     Serial,
@@ -170,9 +164,7 @@ pub struct Running {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutorState {
-    /// May take the next batch.
     Active,
-    /// The pair is not legitimate yet.
     Checking(Item),
     Working(Running),
     /// Keeps the used pair until it has a legitimate one.

@@ -7,16 +7,13 @@ use super::conditions::Skip;
 use super::stage::Item;
 use crate::units::{Nanos, RequestId};
 
-/// In the order of formation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     pub request: RequestId,
-    /// Nodes of its chain.
     pub nodes: u32,
-    /// 0 if the cell takes none.
     pub input: u32,
     pub left: bool,
     /// Skips the stages before this one.
@@ -28,7 +25,6 @@ pub struct Row {
     /// In the order of joining; those that have left keep their places.
     pub queries: Vec<Query>,
     pub created: Nanos,
-    /// From which it was formed.
     pub line: u32,
     pub input: u32,
     /// Was or may be split: never stretched, and its stages run one after another.
@@ -37,7 +33,6 @@ pub struct Row {
     completed: Vec<u32>,
     /// By stage, the queries passed to it.
     handed: Vec<u32>,
-    /// Queries that have not left.
     pub live: u32,
 }
 
@@ -54,7 +49,6 @@ impl Row {
         self.handed.get(stage.index()).copied().unwrap_or(0)
     }
 
-    /// The last stage with a query.
     pub fn furthest(&self) -> Stage {
         Stage(self.handed.len().saturating_sub(1) as u32)
     }
@@ -90,7 +84,6 @@ pub struct BatchTable {
     rows: BTreeMap<RowId, Row>,
     made: u64,
     active: u32,
-    /// Kept for their memory.
     spare: Vec<Row>,
 }
 
@@ -218,7 +211,6 @@ impl BatchTable {
         *query
     }
 
-    /// The row goes with its last query.
     pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, mut gone: impl FnMut(RequestId)) {
         let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
         for query in &mut row.queries[item.start as usize..item.end() as usize] {

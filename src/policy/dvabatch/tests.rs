@@ -47,7 +47,6 @@ fn it_keeps_the_laws() {
     }
 }
 
-/// Only networks split: their operators differ.
 #[test]
 fn it_keeps_the_laws_while_it_splits() {
     for policy in [Diversity::Operator, Diversity::OperatorLoad] {
@@ -106,7 +105,6 @@ impl Conditions for Figure8 {
     }
 }
 
-/// Inspected after every event.
 struct Seen {
     staged: Staged,
     snapshots: Vec<String>,
@@ -165,7 +163,6 @@ fn the_example_of_figure_8() {
             "15: batch 0 bs 4 done [2, 0, 0, 0]; stage 0 runs (0, 2, 2); stage 1 runs (0, 0, 2)",
             "20: batch 0 bs 4 done [2, 2, 0, 0]; stage 0 runs (0, 2, 2)",
             "25: batch 0 bs 4 done [4, 2, 0, 0]; stage 1 runs (0, 2, 2)",
-            // Caught up.
             "35: batch 0 bs 4 done [4, 4, 0, 0]; stage 2 runs (0, 0, 4)",
             // Split: the last stage runs both parts in turn.
             "45: batch 0 bs 2 done [2, 2, 2, 0]; batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (0, 0, 2); queue 3 has (1, 0, 2)",

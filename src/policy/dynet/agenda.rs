@@ -84,14 +84,12 @@ impl Order {
 
 const NONE: u32 = u32::MAX;
 
-/// One operator of a wave's nodes.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     wave: u32,
     place: u16,
 }
 
-/// Which nodes or inputs a wave holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Words,
@@ -110,10 +108,8 @@ struct Wave {
     nodes: Vec<u32>,
     /// The wave of the nodes' last input states.
     edges: u32,
-    /// By operator, missing inputs.
     missing: Vec<u16>,
     done: Vec<bool>,
-    /// Waves that need this one.
     followers: Vec<u32>,
 }
 
@@ -126,7 +122,6 @@ struct Agenda<'a, K> {
     static_wave: Vec<u32>,
     /// By class, the present launch's waves of edges and nodes.
     wave_of: Vec<u32>,
-    /// By key.
     ready: Vec<Vec<Unit>>,
 }
 
@@ -166,7 +161,6 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves.len() as u32 - 1
     }
 
-    /// A node's input state has arrived.
     fn add_edge(&mut self, class: u32, made: &mut Vec<u32>) {
         let place = 2 * class as usize;
         if self.wave_of[place] == NONE {
@@ -176,7 +170,6 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves[self.wave_of[place] as usize].count += 1;
     }
 
-    /// A node's last input state has arrived.
     fn add_node(&mut self, node: u32, class: u32, made: &mut Vec<u32>) {
         let place = 2 * class as usize + 1;
         if self.wave_of[place] == NONE {
@@ -273,7 +266,6 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open_made(made);
     }
 
-    /// An operator's input has arrived, if the wave has that operator.
     fn satisfy(&mut self, wave: u32, place: u16) {
         let class = self.waves[wave as usize].class;
         let needs = self.classes.cell(class).needs[place as usize];
@@ -288,7 +280,6 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         }
     }
 
-    /// The states of a wave's nodes have arrived.
     fn pass_on(&mut self, wave: u32, made: &mut Vec<u32>) {
         let batch = self.batch;
         let Wave { class, what, .. } = self.waves[wave as usize];

@@ -61,12 +61,10 @@ fn operator(text: &str) -> Operator {
     }
 }
 
-/// One letter a cell.
 fn chain(cells: &str) -> CellGraph {
     CellGraph::chains(cells.bytes().map(|cell| Run { cell: CellId(u16::from(cell - b'a')), length: 1, input: 0 }))
 }
 
-/// Operator names with their rows.
 fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
     let lists = lists(cells);
     let mut classes = Classes::new(&lists, signature);
@@ -112,7 +110,6 @@ fn of_signatures_of_equal_mean_depth_the_first_seen_runs_first_but_for_elementwi
 fn equal_means_are_equal_as_fractions() {
     // Depths of w: 0 and 2, of t: thrice 1: equal means, unequal sums.
     let operators = ["w W 1 word", "t tanh 1 0", "u tanh 1 0", "x tanh 1 0", "w2 W 1 1", "end sum 1 2,3,4"];
-    // Only w is ready first.
     assert_eq!(launched(By::Agenda, &[&operators], &[chain("a")]), ["w1", "t3", "w1", "end1"]);
     // Also mean 1 and seen before t, but t is elementwise.
     let operators = ["w W 1 word", "v V 1 0", "t tanh 1 0", "end sum 1 1,2"];
@@ -143,7 +140,6 @@ fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
     assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
 }
 
-/// Random lists with every kind of dependency.
 fn random_lists(rng: &mut Stream, cells: usize) -> Vec<List> {
     let texts: Vec<Vec<String>> = (0..cells)
         .map(|_| {

@@ -19,7 +19,6 @@ pub struct Batch {
     cells: u64,
 }
 
-/// By class and depth of the input states.
 #[derive(Debug, Default)]
 pub struct Groups {
     /// At 0 nodes without input cells, at `d + 1` those with deepest input `d`.
@@ -157,11 +156,9 @@ impl Batch {
     }
 }
 
-/// Operators of one class, place and depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub class: u32,
-    /// In the class's list.
     pub place: u16,
     pub depth: u32,
     pub nodes: u64,
@@ -169,7 +166,6 @@ pub struct Entry {
 }
 
 impl Groups {
-    /// Class by class in the order of `seen`.
     pub fn each<K: Hash + Eq>(&self, batch: &Batch, classes: &Classes<K>, mut visit: impl FnMut(Entry)) {
         for &class in batch.seen() {
             let before = classes.all()[class as usize].before;

@@ -27,7 +27,6 @@ pub struct Keyed {
     pub elementwise: bool,
 }
 
-/// Nodes with the same operators.
 #[derive(Clone, Debug)]
 pub struct Class {
     pub cell: CellId,
@@ -35,7 +34,6 @@ pub struct Class {
     pub before: u32,
     /// Or 0 if their time does not depend on it.
     pub input: u32,
-    /// By place in the cell's list.
     pub keys: Vec<Key>,
 }
 
@@ -71,16 +69,13 @@ pub struct Classes<K> {
     keyed: Vec<Keyed>,
 }
 
-/// How a key arose.
 #[derive(PartialEq, Eq, Hash)]
 enum Meaning<K> {
     Together(K),
-    /// Cell, input cells, input size.
     Alone(CellId, u32, u32),
 }
 
 impl<K: Hash + Eq> Classes<K> {
-    /// `lists` by cell id.
     pub fn new(lists: &[List], key_of: KeyOf<K>) -> Classes<K> {
         let mut classes = Classes {
             cells: lists.iter().map(Cell::of).collect(),
@@ -137,7 +132,6 @@ impl<K: Hash + Eq> Classes<K> {
         &self.cells[self.classes[class as usize].cell.index()]
     }
 
-    /// By [`Key::index`].
     pub fn keyed(&self) -> &[Keyed] {
         &self.keyed
     }

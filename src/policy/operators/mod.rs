@@ -15,13 +15,11 @@ use self::batch::Batch;
 use self::classes::{Classes, Key, Keyed};
 use crate::task::Step;
 
-/// Operators that run as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     pub key: Key,
     pub operators: u64,
     pub rows: u64,
-    /// 0 if the cell takes none.
     pub input: u32,
 }
 
@@ -46,9 +44,7 @@ pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mu
     let groups = batch.groups(classes);
     const UNSEEN: u32 = u32::MAX;
     let mut rank = vec![UNSEEN; classes.keyed().len()];
-    // In the order of sight, with their input size.
     let mut keys: Vec<(Key, u32)> = Vec::new();
-    // By depth and key: operators, rows.
     let mut counts: Vec<Vec<(u64, u64)>> = Vec::new();
     let mut operators = 0;
     groups.each(batch, classes, |entry| {

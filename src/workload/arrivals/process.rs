@@ -14,7 +14,6 @@ pub const PROCESSES: [&str; 6] = ["poisson", "uniform", "gamma", "mmpp", "steppi
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Process {
-    /// Independent, exponential gaps.
     Poisson,
     Uniform,
     /// Independent gamma-distributed gaps: bursty with `cv` above 1, smoother below.
@@ -42,7 +41,6 @@ pub enum Process {
     Offline,
 }
 
-/// As a user gives them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parameters {
     /// For `gamma`.
@@ -193,7 +191,6 @@ pub fn check_rate(rate: Rate) -> Result<()> {
     Err(Error::input(format!("{rate} is not a rate; it is a number of requests per second above 0, at most {MOST}")))
 }
 
-/// `gap` has mean 1.
 fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
     let mut sum = Sum::default();
     // Multiplying first is exact for whole sums.
@@ -226,7 +223,6 @@ fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> 
         .collect()
 }
 
-/// Even steps with equally many requests.
 fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec<Nanos> {
     let rise = (to.0 - from.0) / f64::from(steps - 1);
     let mut seconds = Sum::default();
@@ -272,7 +268,6 @@ mod tests {
         process.times(process.takes_rate().then_some(rate), n, &mut random::stream(1, 0, "arrivals"))
     }
 
-    /// The first gap is from the start.
     fn rate_and_cv(times: &[Nanos]) -> (f64, f64) {
         let gaps: Vec<f64> =
             [Nanos::ZERO].iter().chain(times).zip(times).map(|(a, b)| (*b - *a).as_secs_f64()).collect();
@@ -334,12 +329,10 @@ mod tests {
 
     #[test]
     fn a_modulated_process_has_two_rates() {
-        // A window of 10 ms is almost always in one state.
         let process = Process::Mmpp { ratio: 9.0, low: Nanos(2_000_000_000), high: Nanos(2_000_000_000) };
         let times = draw(process, Rate(10_000.0), 400_000);
         let mut counts = vec![0u32; (times.last().unwrap().0 / 10_000_000 + 1) as usize];
         times.iter().for_each(|at| counts[(at.0 / 10_000_000) as usize] += 1);
-        // 20 and 180 in a window.
         let between = counts.iter().filter(|count| (60..120).contains(*count)).count();
         assert!(between * 50 < counts.len(), "{between} of {}", counts.len());
         assert!(counts.iter().any(|count| *count < 40) && counts.iter().any(|count| *count > 140));

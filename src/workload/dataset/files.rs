@@ -34,7 +34,6 @@ pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares
     }
 }
 
-/// Otherwise it is a text.
 fn is_table(path: &Path, text: &str) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"))
         || is_header(text.lines().next().unwrap_or(""), &["length", "count"])
@@ -137,7 +136,6 @@ fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape
     Ok(trees.into_iter().map(|(tree, count)| (Shape::Tree(Arc::new(tree)), count as f64)).collect())
 }
 
-/// With or without a byte order mark.
 fn is_header(line: &str, columns: &[&str]) -> bool {
     line.trim_start_matches('\u{feff}').split(',').map(str::trim).eq(columns.iter().copied())
 }

@@ -15,7 +15,6 @@ const COUNT: usize = 2;
 
 const MAX_OPERATORS: usize = 10_000;
 
-/// Of floating-point operations per query, and of weights.
 const MAX_WORK: u128 = 1 << 60;
 
 pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), String> {

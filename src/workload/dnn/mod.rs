@@ -20,14 +20,11 @@ pub struct Dnn {
     takes: Takes,
     /// By name, and so by id.
     operators: Vec<Operator>,
-    /// In running order.
     chain: Vec<CellId>,
 }
 
-/// The requests that a network takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Up to this many.
     Tokens(u32),
     Fixed,
 }
@@ -43,7 +40,6 @@ pub struct Operator {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Form {
     pub kind: Kind,
-    /// Products.
     pub count: Size,
     pub rows: Size,
     /// Numbers added up for each element of a product.
@@ -124,7 +120,6 @@ impl Work {
 }
 
 impl Dnn {
-    /// `given` is for messages.
     pub fn read(given: &str, path: &Path) -> Result<Dnn, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         Dnn::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
@@ -174,7 +169,6 @@ impl Dnn {
         if operator.form.is_constant() { 0 } else { tokens }
     }
 
-    /// Later ones run first.
     pub fn cell_types(&self) -> Vec<CellType> {
         let first = |cell: CellId| self.chain.iter().position(|other| *other == cell);
         let cell_type = |operator: &Operator| CellType {
@@ -215,7 +209,6 @@ pub struct Size {
 /// Far beyond any layer, and far from an overflow.
 const MAX_SIZE: u64 = 1 << 40;
 
-/// Factors `tokens` in a product.
 const MAX_POWER: usize = 3;
 
 impl Size {

@@ -23,7 +23,6 @@ pub type Sizes = [i64; 3];
 /// A sum of indices, sizes and numbers; equal sums have equal fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
-    /// By index of the family.
     pub indices: Vec<i64>,
     pub sizes: [i64; 3],
     pub constant: i64,
@@ -32,7 +31,6 @@ pub struct Linear {
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
     pub indices: &'a [String],
-    /// The index over a tree's nodes, if any.
     pub tree: Option<&'a str>,
     pub sizes: &'a [Size],
 }
@@ -44,13 +42,11 @@ pub enum Item {
     Tree(Relative),
 }
 
-/// Relative to a node of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relative {
     Itself,
     Children,
     Parent,
-    /// Can be named without a node.
     Root,
 }
 
@@ -62,7 +58,6 @@ impl Linear {
         Linear { constant: number, ..Linear::default() }
     }
 
-    /// The first index plus a number.
     pub fn first_index(constant: i64) -> Linear {
         Linear { indices: vec![1], constant, ..Linear::default() }
     }

@@ -11,7 +11,6 @@ use crate::units::CellId;
 use crate::workload::cell_graph::{Graph, GraphError};
 use crate::workload::row_names;
 
-/// In a cell's list of sizes.
 const MAX_BATCH: u32 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -79,7 +78,6 @@ fn one() -> u32 {
     1
 }
 
-/// Cells are sorted by name.
 pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
     let file: File = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();

@@ -30,7 +30,6 @@ pub struct GraphModel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub name: String,
-    /// Higher runs first.
     pub priority: i32,
     /// Batch sizes with kernels, ascending; empty if all are equally good.
     pub batches: Vec<u32>,
@@ -46,7 +45,6 @@ enum Unfolding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Given {
     nodes: Vec<CellId>,
-    /// 0-based, to the node that needs it.
     edges: Vec<(u32, u32)>,
     /// How often it is drawn, relative to others.
     weight: u32,
@@ -65,7 +63,6 @@ pub enum Takes {
 }
 
 impl GraphModel {
-    /// `given` is for messages.
     pub fn read(given: &str, path: &Path) -> Result<GraphModel, String> {
         let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
         GraphModel::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
@@ -152,7 +149,6 @@ impl Given {
         Graph::new(self.nodes.clone(), &self.edges).expect("the graph was made when its file was read")
     }
 
-    /// If each node has to wait for all at smaller depths.
     fn as_chain(&self) -> Option<CellGraph> {
         let graph = self.graph();
         let mut order: Vec<usize> = (0..graph.len()).collect();

@@ -36,7 +36,6 @@ impl OperatorKind {
     }
 }
 
-/// Checks each kind's keys, and that inputs exist; `at` is the cell's place.
 pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
     for (place, operator) in operators.iter().enumerate() {
         let at = format!("{at}.operators[{place}]");

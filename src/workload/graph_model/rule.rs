@@ -38,7 +38,6 @@ pub enum Range {
     Tree(RangeInclusive<u32>),
 }
 
-/// Nodes that must run before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     pub family: usize,
@@ -46,7 +45,6 @@ pub struct Need {
 }
 
 impl Rule {
-    /// References must match the families and their numbers of indices.
     pub fn new(takes: Takes, families: Vec<Family>) -> Result<Rule, String> {
         let chain = takes != Takes::Trees && is_chain(&families);
         let rule = Rule { takes, families, chain };
@@ -91,7 +89,6 @@ impl Rule {
         Some(Ok(CellGraph::chains(runs)))
     }
 
-    /// `None` for another kind.
     fn sizes<'s>(&self, shape: &'s Shape) -> Option<(Sizes, Option<&'s Tree>)> {
         match (self.takes, shape) {
             (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => Some(([i64::from(*n), 0, 0], None)),
@@ -221,9 +218,7 @@ struct Placed {
 }
 
 enum At {
-    /// By index, its largest value; 0 without values.
     Indices(Vec<i64>),
-    /// Ascending, 0-based.
     Tree(Vec<u32>),
 }
 
@@ -248,7 +243,6 @@ impl Placed {
         }
     }
 
-    /// From 1.
     pub fn indices(&self, place: i64) -> Vec<i64> {
         match &self.at {
             At::Tree(nodes) => vec![i64::from(nodes[place as usize]) + 1],
@@ -264,7 +258,6 @@ impl Placed {
         }
     }
 
-    /// Appends the nodes that a reference means at these indices.
     pub fn find(
         &self,
         items: &[Item],
@@ -277,7 +270,6 @@ impl Placed {
         out.push(self.first);
         match &self.at {
             At::Indices(lasts) => {
-                // Replaces each place by one for each value of the next index.
                 for (item, last) in items.iter().zip(lasts) {
                     let (low, high) = match item {
                         Item::Span(low, high) => (low.at(indices, sizes).max(1), high.at(indices, sizes).min(*last)),
@@ -351,7 +343,6 @@ fn is_chain(families: &[Family]) -> bool {
     true
 }
 
-/// If the family is a chain by itself for all sizes.
 fn direction(number: usize, family: &Family) -> Option<Direction> {
     let Range::Indices(lasts) = &family.range else { return None };
     let own = || family.needs.iter().filter(|need| need.family == number).map(|need| &need.items[..]);

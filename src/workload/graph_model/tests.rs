@@ -24,7 +24,6 @@ fn unfold(model: &GraphModel, shape: &str) -> CellGraph {
     model.unfold(&shape.parse().unwrap()).expect("a shape of its kind").unwrap()
 }
 
-/// Cells and inputs of nodes, from 1.
 fn written_out(model: &GraphModel, shape: &str) -> Vec<(String, Vec<u32>)> {
     let CellGraph::Graph(graph) = unfold(model, shape) else { panic!("a chain") };
     let node = |node: u32| {
@@ -95,7 +94,6 @@ fn trees_are_those_of_the_model_that_is_built_in() {
     let top = |shape| written_out(&classified, shape).pop().unwrap();
     assert_eq!(top("tree:3 3 0"), node("classifier", &[3]));
     assert_eq!(top("tree:0"), node("classifier", &[1]));
-    // Each node needs its parent and its own node on the way up.
     let down = ruled(
         "tree",
         r#"{"name": "up", "cell": "a", "over": {"v": "tree"}, "needs": ["up[v.children]"]},
@@ -110,7 +108,6 @@ fn trees_are_those_of_the_model_that_is_built_in() {
 
 #[test]
 fn families_may_have_several_indices_and_spans() {
-    // A grid of two layers.
     let grid = ruled(
         "chain",
         r#"{"name": "h", "cell": "a", "over": {"l": 2, "i": "N"}, "needs": ["h[l-1, i]", "h[l, i-1]"]},
@@ -169,7 +166,6 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
 }
 
 proptest::proptest! {
-    /// A chain only if no two nodes have the same depth.
     #[test]
     fn what_is_called_a_chain_is_one(
         own in proptest::collection::vec(0usize..5, 0..3),

@@ -12,7 +12,6 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
         Model::Seq2Seq => vec![decoder(sizes), lstm("encoder", sizes, Source::Word).done()],
         Model::TreeLstm => vec![tree_internal(sizes), tree_leaf(sizes)],
         Model::ChildSumTreeLstm => vec![child_sum_internal(sizes), child_sum_leaf(sizes)],
-        // [`Rows::ForEach`] marks what each child has.
         Model::ChildSumByArity(most) => {
             let internal = (0..*most).map(|_| child_sum_internal(sizes));
             internal.chain([child_sum_leaf(sizes)]).collect()
@@ -109,7 +108,6 @@ fn gru(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// From the slices of the gates i, o and u to the state.
 fn tree_state(list: &mut List, [i, o, u]: [Source; 3], kept: Option<Source>, h: u32) {
     let i = list.map("i", "sigmoid", Rows::One, &[i], h);
     let o = list.map("o", "sigmoid", Rows::One, &[o], h);

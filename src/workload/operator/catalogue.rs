@@ -11,7 +11,6 @@ pub struct Catalogue {
     kernels: Vec<List>,
 }
 
-/// The operators of one cell in order.
 #[derive(Clone, Debug)]
 pub struct List {
     pub operators: Vec<Operator>,
@@ -59,7 +58,6 @@ impl Catalogue {
         &self.kernels
     }
 
-    /// In the order of ids, after the cells.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }

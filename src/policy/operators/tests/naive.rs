@@ -10,7 +10,6 @@ use crate::workload::cell_graph::{CellGraph, Graph};
 use crate::workload::operator::catalogue::List;
 use crate::workload::operator::{Kind, Rows, Source};
 
-/// An operator of one node.
 pub struct Node<K> {
     pub key: Option<K>,
     pub elementwise: bool,
@@ -34,7 +33,6 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
             let (cell, input) = cells[node as usize];
             let before = inputs_of(node);
             let count = before.len().max(1) as u32;
-            // By operator, its copies.
             let mut copies: Vec<Vec<usize>> = Vec::new();
             for operator in &lists[cell.index()].operators {
                 let mut own = Vec::new();
@@ -73,7 +71,6 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
     nodes
 }
 
-/// Cells with input sizes; edges.
 type Spelled = (Vec<(CellId, u32)>, Vec<(u32, u32)>);
 
 fn spell_out(graph: &CellGraph) -> Spelled {
@@ -91,7 +88,6 @@ fn spell_out(graph: &CellGraph) -> Spelled {
     }
 }
 
-/// Keys and rows.
 pub type Launched<K> = Vec<(Option<K>, u64)>;
 
 fn seen<K: Eq + Clone>(nodes: &[Node<K>]) -> Vec<K> {
@@ -169,7 +165,6 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     launched
 }
 
-/// The counted version's launches.
 pub fn translated<K: Hash + Eq + Clone + Debug>(
     launches: &[Launch],
     classes: &Classes<K>,
