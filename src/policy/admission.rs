@@ -1,5 +1,4 @@
-//! Admission control around any policy: rejects arrivals while too many requests are in the system, so that an overload
-//! does not exhaust memory.
+//! Admission control around any policy: rejects arrivals while too many requests are in the system, against overload.
 
 use super::{Completed, Outcomes, Policy};
 use crate::task::Dispatch;

@@ -1,13 +1,11 @@
 //! TensorFlow Fold's dynamic batching in detail (Looks et al., ICLR'17): merged graphs in a loop over levels.
 //!
-//! An input has level 0, a cell one more than its deepest argument. An iteration sees only the results of the previous
-//! one, so a result needed later is copied in every level between, and a root's up to the last level. Each iteration
-//! calls every cell type, and the copying, even without rows. Words read above level 1 (later steps of a chain) are not
-//! part of cell graphs; their copies are not counted.
+//! A cell's level is one more than that of its deepest argument; inputs have 0. An iteration sees only the results of
+//! the previous one, so a result needed later is copied in every level between, and a root's up to the last. Each
+//! iteration calls every cell type, and the copying, even without rows. Copies of words are not counted.
 //!
-//! The host needs `construct_ns` for each node. The share `overlap` of this overlaps with the previous batch
-//! (BatchMaker, section 7.5); during the rest the device idles. A batch takes the requests that wait when the host
-//! begins.
+//! The host needs `construct_ns` for each node. The share `overlap` of it overlaps with the previous batch (BatchMaker,
+//! section 7.5); during the rest the device idles. A batch takes the requests that wait when the host begins.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,6 @@
-//! Just-in-time dynamic batching (Zha et al., 2019): requests are computed lazily within a batching scope, through a
-//! look-up table.
-//!
-//! An idle worker opens a scope for the waiting requests. Each node goes into the table by its depth and a key (section
-//! 4.2); the slots then run by depth, each as one batch. Finer nodes find more to batch, and need more look-ups.
+//! Just-in-time dynamic batching (Zha et al., 2019). An idle worker opens a batching scope for the waiting requests.
+//! Each node goes into a look-up table by its depth and a key (section 4.2); the slots then run by depth, each as one
+//! batch. Finer nodes find more to batch, and need more look-ups.
 //!
 //! | granularity | nodes of one slot have |
 //! | --- | --- |

@@ -1,10 +1,8 @@
 //! Late Batching: cellular batching with ahead-of-time scheduling (AISys'17, section 3).
 //!
-//! A device executes blocks in the order of pushing, so the driver forms the next block while one runs: each decision
-//! of Algorithm 1 gives one task to a worker that still runs. A queued block is closed; new requests join the next one.
-//!
-//! Workers with the fewest unfinished blocks come first, so that none idles while another looks ahead. A chain stays in
-//! a worker's blocks while the worker has unfinished blocks of its cell type.
+//! A device executes blocks in the order of pushing, so the driver forms the next block while one runs. A queued block
+//! is closed; new requests join the next one. Workers with the fewest unfinished blocks come first, so that none idles
+//! while another looks ahead. A chain stays on a worker while it has unfinished blocks of the cell type.
 
 use serde::{Deserialize, Serialize};
 

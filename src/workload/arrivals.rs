@@ -79,8 +79,8 @@ pub enum Think {
     Exponential(Nanos),
 }
 
-/// Clients that send a request, wait until it has left the system, think, and send the next. The loop ends after the
-/// last request. Each client has its own random stream, so that the order of completions does not affect the draws.
+/// Clients that send a request, wait until it has left, think, and send the next, until no request is left. Each has
+/// its own random stream, so that the order of completions does not affect the draws.
 #[derive(Debug)]
 pub struct ClosedLoop<'a> {
     requests: &'a Requests,

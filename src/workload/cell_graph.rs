@@ -1,7 +1,7 @@
 //! Cell graphs, to which requests unfold, and their subgraphs (BatchMaker, sections 3.1 and 4.3).
 //!
-//! A node is one call of a cell; an edge says that the later node takes the earlier one's output. Chains, the most
-//! common, are stored as lengths. Requests with the same tree share one [`Graph`], which stores a parent per node.
+//! A node is one call of a cell; an edge says that the later node takes the earlier one's output. Chains are stored as
+//! lengths; requests with the same tree share one [`Graph`].
 
 mod cut;
 #[cfg(test)]

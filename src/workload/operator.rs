@@ -1,6 +1,5 @@
 //! Operators: the parts of a cell (a product, an elementwise function, a slice), for systems that batch below cells
-//! (DyNet, JIT dynamic batching). `built_in` and `from_file` list them, [`catalogue`] gives them ids, and [`depth`] is
-//! their depth in a request's graph of operators.
+//! (DyNet, JIT dynamic batching).
 
 mod built_in;
 pub mod catalogue;
@@ -160,11 +159,9 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     kernels
 }
 
-/// Depths of a cell's operators, given the depth of the preceding states.
-///
-/// An operator without operators as inputs has depth 0, others 1 more than their deepest input: the larger of the
-/// distance from the word, and the states' depth plus the distance from them. So a batch can be counted by cells of
-/// equal depth instead of by operator.
+/// Depths of a cell's operators in a request's graph of operators, given the depth of the preceding states: the larger
+/// of the distance from the word, and the states' depth plus the distance from them. So a batch can be counted by cells
+/// of equal depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depths {
     operators: Vec<Reach>,

@@ -1,8 +1,8 @@
 //! The cost of a step with a mapping (GRNN, Figure 10), in dependent multiply-adds, and its time.
 //!
-//! The published ranking differs from the printed equations: it spreads a dot product over a work group, not a sub-tile
-//! (equation 8), and its fitted functions jump at their bounds. Terms are rounded and added as in the published code,
-//! so that costs are equal to the last bit.
+//! As in the published ranking, not the printed equations: a dot product is spread over a work group, not a sub-tile
+//! (equation 8), and fitted functions jump at their bounds. Terms are rounded and added as there: costs are equal to
+//! the last bit.
 
 use serde::Deserialize;
 

@@ -1,9 +1,5 @@
-//! Fits a GPU's constants to micro-benchmarks (GRNN, section 7.1.3).
-//!
-//! The paper fits speedups of products by a scheduler's warps (S1) and by outputs per loaded state (S2), and of
-//! reductions by warps (S3). Like the published ranking: powers up to a bound, proportional above. In logarithms these
-//! are straight lines through the baseline's 1; least squares give the slopes. The bounds are the Titan V's, not
-//! fitted.
+//! Fits a GPU's constants to micro-benchmarks (GRNN, section 7.1.3): the slopes of products (S1, S2) and reductions
+//! (S3) by least squares in logarithms, through the baseline's 1. The bounds are the Titan V's, not fitted.
 
 use super::{Constants, Device, Products, Reductions};
 use crate::error::{Error, Result};

@@ -1,9 +1,8 @@
-//! GRNN: persistent kernels for recurrent networks, and the model that finds their fastest mapping (*GRNN: Low-Latency
-//! and Scalable RNN Inference on GPUs*, EuroSys 2019).
+//! GRNN (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019): persistent kernels for recurrent
+//! networks, and the model that finds their fastest mapping.
 //!
-//! A persistent kernel computes a whole sequence in one launch; its blocks keep the weights in registers, so that a
-//! step moves only the state. A [`Mapping`] lays a step's work over the GPU, a [`Space`] contains all mappings, and
-//! [`rank()`] sorts the valid ones by [`Cost`].
+//! A persistent kernel computes a whole sequence in one launch and keeps the weights in registers. A [`Mapping`] lays a
+//! step's work over the GPU, a [`Space`] contains all mappings, and [`rank()`] sorts the valid ones by [`Cost`].
 
 mod cost;
 mod device;

@@ -91,11 +91,9 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
     text
 }
 
-/// The best kernel for each batch.
-///
-/// Rows of the grid hold equal numbers of sequences, so few batches have good kernels: a batch is padded to the
-/// cheapest larger one if that costs less. A batch larger than all runs as consecutive launches, as few and as even as
-/// possible (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
+/// The best kernel for each batch. Few batches have good ones, since rows of the grid hold equal numbers of sequences:
+/// a batch is padded to the cheapest larger one if that costs less. A batch larger than all runs as few, even launches
+/// (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
 #[derive(Clone, Debug)]
 pub struct Launches {
     /// By batch from 1: the padded batch and its mapping.

@@ -1,8 +1,8 @@
 //! Times of operators from a device's data sheet: a roofline with wave quantisation (DVABatch, section 3.2).
 //!
-//! An operator is one kernel: a launch, then the longer of its products and its memory traffic. A product takes
-//! `ceil(tiles / multiprocessors)` waves with the fastest of the libraries' tile shapes. Weights move once per batch,
-//! everything else once per query. Times are rounded up to 1 ns, so that none is below the data sheet's limits.
+//! An operator is one kernel: a launch, then the longer of products and memory traffic. A product takes `ceil(tiles /
+//! multiprocessors)` waves with the fastest tile shape. Weights move once per batch, the rest per query. Times are
+//! rounded up to 1 ns: never below the data sheet's limits.
 
 mod kernels;
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! The queue of a cell type whose subgraphs are chains: a timing wheel.
 //!
-//! A chain always has one ready node and is in every task from its first on until it ends, so only its last task
-//! matters. A worker holds its chains as a [`RunSet`], sorted by that task. So a task costs the chains that join and
-//! leave, not those that stay.
+//! A chain is in every task from its first on until it ends, so only its last task matters. A worker holds its chains
+//! as a [`RunSet`], sorted by that task: a task costs the chains that join and leave, not those that stay.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,5 @@
-//! The queue of a cell type whose subgraphs are general graphs: a linked list in the order of release.
-//!
-//! A task takes ready nodes from the front. It costs its nodes and the subgraphs that it passes over because they are
-//! pinned elsewhere.
+//! The queue of general subgraphs (trees, diamonds): a linked list in the order of release. A task costs its nodes and
+//! the subgraphs that it passes over because they are pinned elsewhere.
 
 use std::collections::VecDeque;
 use std::ops::Range;

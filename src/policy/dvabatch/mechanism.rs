@@ -1,11 +1,10 @@
 //! The mechanism of one worker: a batch table, and for each stage an executor with its queue and buffer pairs
 //! (DVABatch, Figures 7 and 12).
 //!
-//! Admitted requests become a row of the table and an item of the first queue. An executor *pulls* an item, *checks*
-//! its buffer pair, and *works* once the pair is legitimate. After the task, queries that have passed their last stage
-//! leave; the others go on once their batch has caught up. The executor is *inactive* until it has a legitimate pair,
-//! and only then gives back the used one. With one set of buffers, stages wait for all later ones; with several they
-//! run side by side.
+//! An executor *pulls* an item of its queue, *checks* its buffer pair, and *works* once the pair is legitimate. Then
+//! queries that have passed their last stage leave; the others go on once their batch has caught up. The executor is
+//! *inactive* until it has a legitimate pair, and only then gives back the used one. With one set of buffers, stages
+//! wait for all later ones.
 
 use std::sync::Arc;
 

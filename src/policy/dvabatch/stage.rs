@@ -1,7 +1,5 @@
-//! A stage: its buffers and their hazards (DVABatch, section 6.1), and its executor (section 6.2, Figure 11).
-//!
-//! Each set has a buffer before every stage and one after the last; a stage's *buffer pair* is the set's buffers before
-//! and after it.
+//! A stage: its buffers and their hazards (DVABatch, section 6.1), and its executor (section 6.2, Figure 11). A stage's
+//! *buffer pair* is a set's buffers before and after it.
 
 use std::collections::VecDeque;
 use std::mem;

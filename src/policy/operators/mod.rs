@@ -1,7 +1,6 @@
-//! Requests as graphs of operators, for policies that batch below cells.
-//!
-//! Nodes of one [class](classes) have the same operators. A [batch](batch) counts nodes by class and depth, so no
-//! operator of a single node is visited. The result are [launches](Launch), the steps of a task.
+//! Requests as graphs of operators, for policies that batch below cells. A [batch](batch) counts nodes by
+//! [class](classes) and depth, so no operator of a single node is visited; [launches](Launch) become the steps of a
+//! task.
 
 pub mod batch;
 pub mod classes;

@@ -1,7 +1,5 @@
-//! Open arrival processes.
-//!
-//! Gaps are drawn with mean 1 and then scaled: one random stream gives the same pattern at every rate (common random
-//! numbers).
+//! Open arrival processes. Gaps are drawn with mean 1 and then scaled: one random stream gives the same pattern at
+//! every rate (common random numbers).
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma};
@@ -197,8 +195,7 @@ fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
     (0..n).map(|_| Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)).collect()
 }
 
-/// `states`: rate and mean sojourn in seconds. Gaps are drawn in expected requests, of which a state covers `sojourn ×
-/// rate`.
+/// `states`: rate and mean sojourn in seconds. Gaps are drawn in expected requests.
 fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> {
     // Their own stream: the number of states depends on the rate.
     let mut sojourns = rng.fork();

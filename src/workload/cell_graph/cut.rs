@@ -3,11 +3,9 @@
 use super::Edges;
 use crate::units::CellId;
 
-/// Cuts a graph into subgraphs, numbered by their lowest node.
-///
-/// First come the maximal sets of nodes of one type, connected within that type. Such sets may wait for each other (an
-/// A needs a B that needs an A of the same set). Each set on such a cycle is split by the number of type changes on the
-/// longest path to a node. It is constant within a part, and every edge between parts raises it, so no cycle remains.
+/// Cuts a graph into subgraphs, numbered by their lowest node: first the connected sets of one type. Such sets may wait
+/// for each other (an A needs a B that needs an A of the same set). Each set on a cycle is split by the number of type
+/// changes on the longest path to a node. Every edge between parts raises it, so no cycle remains.
 pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> {
     let whole = connected(cells.len(), edges, |a, b| cells[a] == cells[b]);
     let circular = on_a_circle(&whole, edges);

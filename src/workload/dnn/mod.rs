@@ -1,7 +1,6 @@
-//! Staged networks: a list of operators with the shapes of their products, from a CSV file (`docs/NETWORKS.md`).
-//!
-//! A request is the chain of the operators. Each is a cell type, because cells of one type share weights: operators of
-//! equal shape in two layers can't run as one batch. Lines with the same name are the same operator.
+//! Staged networks: a list of operators with the shapes of their products, from a CSV file (`docs/NETWORKS.md`). A
+//! request is the chain of the operators. Each is a cell type, because cells of one type share weights; lines with the
+//! same name are the same operator.
 
 mod file;
 

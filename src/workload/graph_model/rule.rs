@@ -305,11 +305,9 @@ enum Direction {
     Down,
 }
 
-/// Whether the families follow each other, each a chain along its only index, for all sizes.
-///
-/// Within each family a node needs the one at the index before (or after: [`Direction::Down`]), and no need points the
-/// other way. A family's first node needs the last one of the previous family. All other needs point to earlier
-/// families. Then every two nodes are ordered, and further needs neither matter nor close a cycle.
+/// Whether the families follow each other, each a chain along its only index, for all sizes: within each family a node
+/// needs the one before (or after: [`Direction::Down`]), and none the other way; a family's first node needs the
+/// previous family's last; all other needs point to earlier families. Then every two nodes are ordered.
 fn is_chain(families: &[Family]) -> bool {
     let mut before: Option<(usize, &Family, Direction)> = None;
     for (number, family) in families.iter().enumerate() {
