@@ -143,7 +143,6 @@ pub enum Target {
 /// Which requests of a real run are compared with the same requests run alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// None.
     None,
     /// A few, drawn from the seed.
     #[default]
@@ -210,12 +209,10 @@ impl Executors {
         self
     }
 
-    /// All executors.
     pub fn executors(&self) -> &[&'static dyn Executor] {
         &self.executors
     }
 
-    /// All simulators.
     pub fn simulators(&self) -> &[&'static dyn Simulator] {
         &self.simulators
     }

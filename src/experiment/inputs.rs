@@ -121,7 +121,6 @@ impl<'s> Inputs<'s> {
         self.scenario.device.workers
     }
 
-    /// The requests of one replication.
     pub fn requests(&self, replication: u32) -> Result<Arc<Requests>> {
         let (dataset, count, max_length) = match &self.origin {
             Origin::Trace { requests, .. } => return Ok(Arc::clone(requests)),
@@ -172,7 +171,6 @@ impl<'s> Inputs<'s> {
         Recorder::new(requests, self.workers(), self.cells.len(), keep)
     }
 
-    /// A random stream of a replication.
     pub(super) fn stream(&self, replication: u32, purpose: &str) -> random::Stream {
         random::stream(self.scenario.seed, replication, purpose)
     }

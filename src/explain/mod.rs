@@ -44,7 +44,6 @@ pub struct Formed {
     pub useful_cells: u64,
     /// Its states had to be gathered.
     pub gather: bool,
-    /// Host overhead.
     pub host: HostOverhead,
     pub members: MemberList,
 }

@@ -83,7 +83,6 @@ pub fn gated_tanh<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
     ops.div(above, ops.mul(below, one_and_exp_of_negative(isa, gate)))
 }
 
-/// tanh(x).
 #[inline(always)]
 pub fn tanh<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     let (above, below) = tanh_fraction(isa, x);

@@ -105,7 +105,6 @@ impl CsvTable {
         self.records.iter().map(|record| CsvRow { path: &self.path, record })
     }
 
-    /// One row by its index.
     pub fn row(&self, index: usize) -> CsvRow<'_> {
         CsvRow { path: &self.path, record: &self.records[index] }
     }

@@ -140,7 +140,6 @@ impl fmt::Display for LoadPoint {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
-    /// From 1 to 1024.
     pub workers: usize,
     /// The cost table of the simulator; real runs need none.
     pub costs: Option<Input>,
@@ -245,7 +244,6 @@ impl Default for Output {
     }
 }
 
-/// One `[[policy]]`.
 #[derive(Clone, Debug)]
 pub struct PolicyEntry {
     /// Names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder of results.
