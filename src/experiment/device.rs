@@ -28,7 +28,6 @@ use crate::workload::trace::Requests;
 
 /// What the tasks of a scenario run on.
 pub enum Device {
-    /// The simulated device, with its costs and overheads for each policy.
     Simulated(&'static dyn Simulator, Vec<TableModel>),
     /// An executor with the network loaded. One run at a time holds it.
     Real {
@@ -37,7 +36,6 @@ pub enum Device {
         /// The network on the executor.
         loaded: Mutex<Box<dyn Loaded>>,
         verify: Verify,
-        /// The executor keeps only the results of requests that were chosen before the run.
         keeps_chosen_only: bool,
     },
 }
@@ -47,12 +45,12 @@ pub struct RunOutput {
     pub record: Recorder,
     /// The user stopped it before its end.
     pub interrupted: bool,
-    /// The results of the requests to verify; empty in a simulation.
+    /// The results to verify; empty in a simulation.
     pub answers: Vec<Answered>,
     requests: Arc<Requests>,
 }
 
-/// Reads the inputs of a scenario and makes its device ready, so that mistakes show before the first run.
+/// Reads a scenario's inputs and prepares its device, so that mistakes show before the first run.
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
     let device = Device::new(scenario, target)?;
     let inputs = Inputs::new(scenario)?;
@@ -85,7 +83,6 @@ impl Device {
         }
     }
 
-    /// Whether the device can run the requests of the first replication.
     fn check(&self, inputs: &Inputs<'_>) -> Result<()> {
         let requests = inputs.requests(0)?;
         match self {
@@ -96,7 +93,6 @@ impl Device {
         }
     }
 
-    /// Carries out one run, until its end or until `stop` is set.
     pub fn run(&self, inputs: &Inputs<'_>, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<RunOutput> {
         let (prepared, served, answers) = match self {
             Device::Simulated(simulator, costs) => {
@@ -121,7 +117,6 @@ impl Device {
                 let requests: &Requests = requests;
                 let mut source = arrivals.source(requests);
                 let mut loaded = loaded.lock().expect("a run that panics ends the program");
-                // The clock starts here, when everything else is ready.
                 let mut backend = loaded.start(requests, &options, None)?;
                 let served = drive(&mut *source, &mut **policy, &mut *backend, record, inputs.workers(), stop);
                 let finished = verify::finished(record);
@@ -142,7 +137,7 @@ impl Device {
         Ok(RunOutput { record: prepared.record, interrupted, answers, requests: prepared.requests })
     }
 
-    /// A simulated backend for a run; `None` on a real device.
+    /// `None` on a real device.
     pub fn simulated(&self, inputs: &Inputs<'_>, run: &Run) -> Option<Box<dyn Backend>> {
         match self {
             Device::Simulated(simulator, costs) => Some(simulated(*simulator, &costs[run.policy], inputs, run)),
@@ -150,7 +145,7 @@ impl Device {
         }
     }
 
-    /// The simulated device as a policy sees it, with its costs and overheads; `None` on a real device.
+    /// The costs that a policy sees; `None` on a real device.
     pub fn costs(&self, policy: usize) -> Option<&TableModel> {
         match self {
             Device::Simulated(_, costs) => Some(&costs[policy]),
@@ -158,7 +153,6 @@ impl Device {
         }
     }
 
-    /// Compares the results of requests in a run with the same requests run alone.
     pub fn verify(&self, output: &RunOutput, stop: &AtomicBool) -> Result<Verified> {
         match self {
             Device::Simulated(..) => Ok(Verified::default()),
@@ -178,7 +172,7 @@ impl Device {
         }
     }
 
-    /// Bounds that no policy of the scenario can beat, on the requests of the first replication; `None` on a real device.
+    /// Bounds for all policies, on the requests of the first replication; `None` on a real device.
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
         let Device::Simulated(_, costs) = self else { return Ok(None) };
         let cells = inputs.cells().len();
@@ -217,7 +211,6 @@ fn simulated(simulator: &dyn Simulator, costs: &TableModel, inputs: &Inputs<'_>,
     })
 }
 
-/// What an executor may make ready for a run before its clock starts.
 fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
     let batches = inputs.largest_batches(policy);
     let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, inputs.cells().len()));
@@ -262,7 +255,6 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
     loaded().within(&file)
 }
 
-/// The sizes of a scenario's network, and the source of its weights.
 pub fn spec(scenario: &Scenario) -> Spec {
     let workload = &scenario.workload;
     Spec {
@@ -274,7 +266,6 @@ pub fn spec(scenario: &Scenario) -> Spec {
     }
 }
 
-/// The costs of a policy's tasks, which a simulation needs.
 fn simulated_costs(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
     let Scenario { workload, device, file, .. } = scenario;
     let named = costs::named(policy.costs.as_deref(), device, &workload.model, &workload.sizes());
@@ -308,7 +299,6 @@ fn check_inputs(inputs: &Inputs<'_>, requests: &Requests) -> Result<()> {
     Ok(())
 }
 
-/// A policy's largest batches in nodes of each cell type.
 fn nodes(batches: Batches, requests: &Requests, cells: usize) -> Vec<u32> {
     match batches {
         Batches::Nodes(of_cells) => of_cells,
@@ -341,7 +331,7 @@ fn widths(requests: &Requests, cells: usize) -> Vec<u32> {
     widest
 }
 
-/// The law that a finished run breaks, if any. Debug builds check it, so every run of every test does.
+/// Debug builds check the laws after every run of every test.
 fn broken_law(record: &Recorder) -> Option<String> {
     let all_left = record.left().iter().all(|at| *at != Nanos::MAX);
     let checks = [

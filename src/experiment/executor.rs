@@ -1,4 +1,4 @@
-//! What runs an experiment: a simulated device, or an executor that computes. [`Executors`] registers both by name.
+//! Simulated devices and executors that compute, registered by name in [`Executors`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,11 +19,9 @@ use crate::workload::model::Model;
 use crate::workload::random::Stream;
 use crate::workload::trace::Requests;
 
-/// A device that computes networks, as `--backend` of `real`, `profile` and `validate` names it.
-///
-/// Add your own with [`Executors::with`]. Its tasks run on the [`Backend`] that [`Loaded::start`] returns.
+/// A device that computes networks, as `--backend` names it. Add your own with [`Executors::with`].
 pub trait Executor: fmt::Debug + Sync {
-    /// Its name on the command line and in results.
+    /// The name on the command line and in results.
     fn name(&self) -> &'static str;
 
     /// One line for `--help`.
@@ -34,19 +32,14 @@ pub trait Executor: fmt::Debug + Sync {
         Abilities::default()
     }
 
-    /// Refuses a model or settings that it does not support, before weights are drawn.
-    ///
-    /// # Errors
-    /// Names the setting or the model, and what is supported.
+    /// Refuses a model or settings that it does not support, before weights are drawn; the error names what is
+    /// supported.
     fn check(&self, _: &Model, _: &Settings) -> Result<()> {
         Ok(())
     }
 
-    /// Loads a network onto `workers` workers. Slow preparation (weights, kernels) happens here, once for all runs.
-    /// `persistent` is the device model that chooses persistent kernels, given only if the executor has such kernels.
-    ///
-    /// # Errors
-    /// A device or library that is missing.
+    /// Loads a network onto `workers` workers, once for all runs. `persistent` chooses persistent kernels (GRNN); it is
+    /// given only if the executor has them.
     fn load(
         &self,
         network: Network,
@@ -66,22 +59,22 @@ pub trait Executor: fmt::Debug + Sync {
     }
 }
 
-/// What distinguishes executors, apart from how they run tasks. The default suits workers that are threads.
+/// What distinguishes executors. The default suits workers that are threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// It runs lstm and gru in GRNN's persistent kernels.
+    /// It has GRNN's persistent kernels for lstm and gru.
     pub persistent_kernels: bool,
     /// It reports the time of each step inside a task of whole requests.
     pub logs_steps: bool,
-    /// It keeps the results only of requests that were chosen before the run.
+    /// It keeps only the results of requests chosen before the run.
     pub keeps_chosen_only: bool,
-    /// Task times are those at which the host observed them, not those of the workers.
+    /// Task times are those at which the host observed them.
     pub host_observed_times: bool,
 }
 
 /// A network that an executor has loaded.
 pub trait Loaded: Send {
-    /// The network as the CPU computes it, the reference for verification.
+    /// The network on the CPU, the reference for verification.
     fn network(&self) -> &Arc<Network>;
 
     /// The number format of products.
@@ -89,14 +82,11 @@ pub trait Loaded: Send {
         Precision::F32
     }
 
-    /// Describes the device and the versions of its libraries, for results.
+    /// The device and the versions of its libraries, for results.
     fn describe(&self) -> String;
 
-    /// Starts the workers for the requests of a run. The clock starts when they are ready. An executor that can log steps
-    /// ([`Abilities::logs_steps`]) sends the time of each step to `log`.
-    ///
-    /// # Errors
-    /// A thread that can't be started, or too little memory.
+    /// Starts the workers of a run and, when they are ready, the clock. With [`Abilities::logs_steps`], the time of
+    /// each step goes to `log`.
     fn start<'e>(
         &'e mut self,
         requests: &Requests,
@@ -107,7 +97,7 @@ pub trait Loaded: Send {
 
 /// A simulated device, as `sim --backend` names it.
 pub trait Simulator: fmt::Debug + Sync {
-    /// Its name on the command line and in results.
+    /// The name on the command line and in results.
     fn name(&self) -> &'static str;
 
     /// One line for `--help`.
@@ -121,22 +111,18 @@ pub trait Simulator: fmt::Debug + Sync {
 pub struct Simulation {
     /// The number of workers.
     pub workers: usize,
-    /// The streams of each worker that the policy uses.
     pub streams: u16,
     /// The costs of the policy's tasks.
     pub costs: TableModel,
-    /// A random stream of this replication, which nothing else draws from.
+    /// A random stream of this replication, for this device only.
     pub random: Stream,
 }
 
-/// What runs the tasks of an experiment. Simulated and real experiments differ only in this.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// Simulated devices on a virtual clock. Runs are independent, so they are spread over threads, and each replication
-    /// draws its own workload.
+    /// Runs are independent, so they are spread over threads, and each replication draws its own workload.
     Simulated(&'static dyn Simulator),
-    /// An executor on the monotonic clock. Runs would disturb each other, so they go one after the other. All repeats have
-    /// the same requests at the same times; only the machine's noise differs.
+    /// Runs one after the other, since they would disturb each other. All repeats have the same requests and arrivals.
     Real(&'static dyn Executor, Verify),
 }
 
@@ -151,7 +137,7 @@ pub enum Verify {
     All,
 }
 
-/// The default bound on the requests in the system in real runs: their states are held in memory.
+/// The default bound in real runs, which hold the states of all requests in memory.
 const MAX_WAITING: u32 = 1_000_000;
 
 impl Target {
@@ -171,7 +157,6 @@ impl Target {
         matches!(self, Target::Real(..))
     }
 
-    /// The scenario with the defaults that depend on the target.
     pub fn completed(self, scenario: &Scenario) -> Cow<'_, Scenario> {
         if !self.is_real() || scenario.device.max_waiting.is_some() {
             return Cow::Borrowed(scenario);
@@ -182,7 +167,7 @@ impl Target {
     }
 }
 
-/// The executors and simulators that the command line can name, in the order in which they were added.
+/// The executors and simulators that the command line can name.
 #[derive(Clone, Debug, Default)]
 pub struct Executors {
     executors: Vec<&'static dyn Executor>,
@@ -190,7 +175,7 @@ pub struct Executors {
 }
 
 impl Executors {
-    /// Those that come with batchlab: `sim`, `cpu` and `cuda`.
+    /// `sim`, `cpu` and `cuda`.
     pub fn standard() -> Executors {
         Executors::default().with_simulator(&Sim).with(&Cpu).with(&Cuda)
     }
@@ -217,18 +202,10 @@ impl Executors {
         &self.simulators
     }
 
-    /// The executor of this name.
-    ///
-    /// # Errors
-    /// Lists the known names.
     pub fn executor(&self, name: &str) -> Result<&'static dyn Executor> {
         find(&self.executors, name, |executor| executor.name())
     }
 
-    /// The simulator of this name.
-    ///
-    /// # Errors
-    /// Lists the known names.
     pub fn simulator(&self, name: &str) -> Result<&'static dyn Simulator> {
         find(&self.simulators, name, |simulator| simulator.name())
     }

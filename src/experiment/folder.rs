@@ -19,11 +19,10 @@ use crate::scenario::{Load, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
-/// The files of the whole experiment, besides the figures.
 const OF_THE_RUN: [&str; 6] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json"];
 /// The logs of a point.
 const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "rounds.csv", "timeline.json"];
-/// The files of each replication, by the start and the end of their names.
+/// By the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
 const POINT: (&str, &str) = ("point", ".json");
 const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
@@ -35,7 +34,6 @@ pub struct Folder {
     path: PathBuf,
     policies: Vec<String>,
     device: String,
-    /// For each policy, a hash of everything that its results depend on.
     fingerprints: Vec<String>,
 }
 
@@ -47,8 +45,7 @@ struct Point {
 }
 
 impl Folder {
-    /// Prepares the folder and writes the record that reproduces the runs. Removes partial files, and, unless this call
-    /// resumes earlier runs, all of their results.
+    /// Removes partial files and, unless runs are resumed, earlier results; writes the record that reproduces the runs.
     pub fn open(workload: &Inputs<'_>, device: &Device, options: &Options, runs: &[Run]) -> Result<Folder> {
         let scenario = workload.scenario();
         let path = options.out.join(folder_name(&scenario.name));
@@ -89,8 +86,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes the files of earlier runs and nothing else. A file that can't be removed can't be overwritten either;
-    /// writing it will report the error.
+    /// A file that can't be removed can't be overwritten either; writing it reports the error.
     fn clear(&self) {
         let figures = plot::KINDS.iter().flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]);
         for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
@@ -171,13 +167,12 @@ impl Folder {
     }
 
     pub fn write_finished(&self, run: &Run, summary: &Summary) -> Result<()> {
-        // The file of an interrupted run is obsolete now. Usually there is none.
+        // Usually there is none.
         let _ = fs::remove_file(self.of_replication(run, INTERRUPTED));
         self.write_point(&self.point_file(run), run, summary)
     }
 
-    /// Writes the summary of an interrupted run to a file of its own, so that it is not mistaken for that of a finished
-    /// one.
+    /// A separate file, so that it is not mistaken for the summary of a finished run.
     pub fn write_interrupted(&self, run: &Run, summary: &Summary) -> Result<()> {
         self.write_point(&self.of_replication(run, INTERRUPTED), run, summary)
     }
@@ -187,7 +182,7 @@ impl Folder {
         write_json(path, &Point { fingerprint, summary: summary.clone() })
     }
 
-    /// Writes the measurements of the host's clock, the only file in which two simulated runs of one seed differ.
+    /// Host measurements are the only file in which two simulated runs of one seed differ.
     pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<PointResult>], wall: Duration) -> Result<()> {
         let runs: Vec<Value> =
             runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
@@ -267,9 +262,9 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// For each policy, a hash of everything that determines the results of its points: the scenario, its input files, the
-/// program, and the machine of a real run. Other policies and the list of loads are left out, so that either can grow
-/// when a sweep is resumed. Costs and overheads are left out of real runs, which do not use them.
+/// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
+/// out, so that either can grow when a sweep is resumed; so are costs and overheads in real runs, which do not use
+/// them.
 fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.resolved_json();
     let root = common.as_object_mut().expect("a scenario is a table");
@@ -316,7 +311,6 @@ fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<Str
         .collect()
 }
 
-/// The input files of a scenario by the names that it uses, with the hash of their bytes.
 fn inputs(scenario: &Scenario) -> Result<Value> {
     let requests = match &scenario.workload.load {
         Load::Drawn { dataset, .. } => dataset,
@@ -333,7 +327,7 @@ fn inputs(scenario: &Scenario) -> Result<Value> {
     named.chain(model).map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
 }
 
-/// The hash of a file's bytes; empty for a generator.
+/// Empty for a generator.
 pub fn hash_of(file: &Path) -> Result<String> {
     if !file.is_file() {
         return Ok(String::new());

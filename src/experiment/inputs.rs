@@ -1,4 +1,4 @@
-//! What the runs of a scenario take in: requests and arrivals, and policies with the costs that they may know.
+//! The inputs of a scenario's runs: requests, arrivals, and policies with their costs.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -24,15 +24,13 @@ use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::random;
 use crate::workload::trace::{Requests, Trace};
 
-/// The inputs of a scenario's runs, the same for every target. Files have been read, and policies fit the model.
 pub struct Inputs<'s> {
     scenario: &'s Scenario,
     cells: Vec<CellType>,
-    /// The cell types, then their operators if a policy runs those.
     steps: Vec<CellType>,
     estimates: Vec<CostEstimates>,
     origin: Origin,
-    /// The requests of each replication, shared by the runs that use them.
+    /// Shared by the runs of a replication.
     shared: Mutex<Vec<Weak<Requests>>>,
 }
 
@@ -56,7 +54,6 @@ pub enum Arrivals {
     /// From clients that wait for their answers.
     Closed {
         clients: u32,
-        /// The time between an answer and the next request.
         think: Think,
         /// The stream that think times are drawn from.
         random: Box<random::Stream>,
@@ -76,7 +73,7 @@ impl Arrivals {
 }
 
 impl Prepared {
-    /// Drives the run on a backend. The record is valid even if the run was stopped.
+    /// Drives the run. The record is valid even if the run was stopped.
     pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
         let mut source = self.arrivals.source(&self.requests);
         drive(&mut *source, &mut *self.policy, backend, &mut self.record, self.workers, stop)
@@ -84,7 +81,7 @@ impl Prepared {
 }
 
 impl<'s> Inputs<'s> {
-    /// Reads the files of a scenario and builds each policy once, so that mistakes show before the first run.
+    /// Reads the files and builds each policy once, so that mistakes show before the first run.
     pub fn new(scenario: &'s Scenario) -> Result<Inputs<'s>> {
         let cells = scenario.workload.model.cell_types();
         let mut steps = cells.clone();
@@ -112,7 +109,7 @@ impl<'s> Inputs<'s> {
         &self.cells
     }
 
-    /// All types of steps, by number: the model's cell types, then their operators if a policy runs those.
+    /// The model's cell types, then their operators if a policy runs those.
     pub fn steps(&self) -> &[CellType] {
         &self.steps
     }
@@ -141,7 +138,6 @@ impl<'s> Inputs<'s> {
         Ok(requests)
     }
 
-    /// Gets everything ready for one run, except for the backend.
     pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared> {
         let requests = self.requests(run.replication)?;
         let arrivals = self.arrivals(run, requests.len())?;
@@ -175,17 +171,15 @@ impl<'s> Inputs<'s> {
         random::stream(self.scenario.seed, replication, purpose)
     }
 
-    /// The number of streams of each worker that a policy uses.
     pub fn streams(&self, policy: usize) -> u16 {
         self.scenario.policies[policy].settings.streams(&self.setup(policy))
     }
 
-    /// The largest batches of a policy, if it has such.
     pub(super) fn largest_batches(&self, policy: usize) -> Option<Batches> {
         self.scenario.policies[policy].settings.largest_batches(&self.setup(policy))
     }
 
-    /// Whether a policy's tasks run several steps of their members: they are whole requests, or parts of them.
+    /// Whether tasks are whole requests, or parts of them.
     pub(super) fn runs_several_steps(&self, policy: usize) -> bool {
         self.scenario.policies[policy].settings.runs_parts()
             || matches!(self.largest_batches(policy), Some(Batches::Requests(_)))
@@ -254,7 +248,6 @@ impl Origin {
     }
 }
 
-/// The operators of the scenario's model, in the sizes of its network.
 pub(super) fn operators(scenario: &Scenario) -> Catalogue {
     Catalogue::new(&scenario.workload.model, &scenario.workload.sizes())
 }

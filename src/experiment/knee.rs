@@ -1,5 +1,5 @@
-//! The knee: the highest rate at which a policy holds a latency objective. And the batch window with the highest knee, as
-//! DVABatch tunes "DelayBatch".
+//! The knee: the highest rate at which a policy holds a latency objective. Also the batch window with the highest knee
+//! (DVABatch's "DelayBatch").
 
 use std::sync::atomic::AtomicBool;
 
@@ -21,8 +21,7 @@ use crate::units::{Nanos, Rate};
 pub struct Objective {
     pub slo: Nanos,
     pub quantile: Quantile,
-    /// The precision of the search: the largest relative difference between the rate that holds and the rate that does
-    /// not.
+    /// The largest relative difference between the rate that holds and the rate that does not.
     pub tolerance: f64,
     /// Independent searches of each policy.
     pub replications: u32,
@@ -31,7 +30,7 @@ pub struct Objective {
 #[derive(Clone, Debug)]
 pub struct Knee {
     pub policy: String,
-    /// The highest rate that each replication holds; `None` if it holds none.
+    /// Per replication; `None` if it holds no rate.
     pub rates: Vec<Option<Rate>>,
 }
 
@@ -52,15 +51,15 @@ impl Knee {
     }
 }
 
-/// The range of rates to search, in requests per second.
+/// In requests per second.
 const LOWEST: f64 = 1e-3;
 const HIGHEST: f64 = 1e9;
 
-/// Finds the knee of every policy of a scenario.
+/// Finds the knee of every policy.
 ///
 /// Each replication brackets its knee by doubling and halving from the scenario's first rate, then bisects on a
 /// logarithmic scale. Requests and relative gaps are the same at every rate. A rate at which the system falls behind
-/// does not hold, even if the run ends before the quantile shows it.
+/// does not hold.
 pub fn find(
     scenario: &Scenario,
     objective: &Objective,
@@ -105,7 +104,7 @@ pub fn find(
         .collect())
 }
 
-/// The policy holds the objective even if all requests arrive at once, so no rate of so few requests says anything.
+/// Too few requests: the objective holds even if all arrive at once.
 fn holds_everywhere(scenario: &Scenario, policy: usize, objective: &Objective) -> Error {
     Error::input(format!(
         "{}: workload.requests: \"{}\" keeps {} within {} even when all of them arrive at once; draw more, or lower the \
@@ -199,11 +198,11 @@ pub const WINDOWS: [Nanos; 7] = [
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tried {
     pub window: Nanos,
-    /// The highest rate that meets the objective; `None` if none does.
+    /// The highest rate that meets the objective, if any.
     pub rate: Option<Rate>,
 }
 
-/// Finds the knee of a policy with each window. `load` reads the scenario with one override.
+/// Finds the knee with each window. `load` reads the scenario with one override.
 pub fn find_window(
     load: &dyn Fn(&str) -> Result<Scenario>,
     policy: &str,
@@ -226,7 +225,7 @@ pub fn find_window(
     Ok(tried)
 }
 
-/// The window with the highest rate; among rates that the search can't distinguish, the shortest window.
+/// The window with the highest rate; within the tolerance, the shortest.
 pub fn best_window(tried: &[Tried], tolerance: f64) -> Option<Tried> {
     let rate = |one: &Tried| one.rate.map_or(0.0, |rate| rate.0);
     let highest = tried.iter().map(rate).fold(0.0, f64::max);

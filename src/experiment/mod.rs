@@ -1,8 +1,7 @@
 //! Runs of a scenario: the points and their files.
 //!
-//! A point is one policy under one load. Each replication of a point is a separate run: it draws its workload from the
-//! seed, drives it through the policy, and writes a summary and logs. A simulated run does not depend on its thread or
-//! its time, so runs are spread over threads. Real runs go one after the other.
+//! A point is one policy under one load. Each replication is a separate run, which draws its workload from the seed and
+//! writes a summary and logs. Simulated runs are spread over threads; real runs go one after the other.
 
 pub mod device;
 pub mod executor;
@@ -38,11 +37,10 @@ use crate::units::RequestId;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub target: Target,
-    /// The parent of the folder for the scenario's results.
     pub out: std::path::PathBuf,
-    /// Runs of each point. Simulated replications have their own random streams; real ones repeat the first.
+    /// Simulated replications have their own random streams; real ones repeat the first.
     pub replications: u32,
-    /// Keeps the points that an earlier run of the same scenario has finished.
+    /// Keeps the points that an earlier run has finished.
     pub resume: bool,
 }
 
@@ -53,19 +51,15 @@ pub struct Report {
     /// One row for each finished point.
     pub rows: Vec<SummaryRow>,
     pub figures: Vec<std::path::PathBuf>,
-    /// Why the other figures were not drawn: the results lack data for them.
     pub undrawn: Vec<String>,
-    /// The host time of policy decisions, over the runs of this call.
     pub decisions: Decisions,
-    /// The number of finished runs, and of all runs.
+    /// Finished runs, and all runs.
     pub finished: (usize, usize),
     /// Finished runs of earlier calls.
     pub taken_over: usize,
-    /// The result of comparing requests with the same requests run alone.
     pub verified: Verified,
     /// Requests that failed in finished real runs.
     pub failed: u64,
-    /// The first failures of each run of this call.
     pub failures: Vec<Failure>,
 }
 
@@ -115,7 +109,6 @@ impl Report {
     }
 }
 
-/// One run: a policy under a load, with its own random streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     /// The index of the policy in the scenario.
@@ -124,8 +117,8 @@ pub struct Run {
     pub replication: u32,
 }
 
-/// Runs every point of a scenario and writes the results. `progress` is called after each run. When `stop` is set,
-/// current runs are abandoned and finished ones kept; of a real run, the logs up to then are kept too.
+/// Runs every point and writes the results. `progress` is called after each run. When `stop` is set, finished runs are
+/// kept, and the logs of a current real run.
 pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
     let clock = clock::now();
     let scenario = &*options.target.completed(scenario);
@@ -155,11 +148,10 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     };
     let finished: Vec<Option<PointResult>> = match options.target.is_real() {
         true => runs.iter().map(one).collect(),
-        // Each run is long enough for a work item of its own.
         false => runs.par_iter().with_max_len(1).map(one).collect(),
     };
     let failure = failure.into_inner().expect("no run panics while it holds the lock");
-    // Finished runs are kept even if others failed: a device that is lost may have served requests before.
+    // A device that is lost may have served requests before.
     let rows = rows(scenario, options.target, &runs, &finished);
     if !rows.is_empty() || failure.is_none() {
         write::write_summary(&folder.summary(), &rows)?;
@@ -174,8 +166,8 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     Ok(report)
 }
 
-/// All runs in order. The replications of a point are far apart. Neighbouring simulated runs share their requests; in
-/// real runs, policies take turns under each load, so that slow drifts of the machine affect all of them.
+/// Neighbouring simulated runs share their requests. In real runs, policies take turns under each load, so that slow
+/// drifts of the machine affect all of them.
 fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
     let loads = scenario.points();
     let policies = 0..scenario.policies.len();
@@ -191,7 +183,7 @@ fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
         .collect()
 }
 
-/// A row for each point whose replications are all finished: by policy in the order of the scenario, then by load.
+/// A row for each point whose replications are all finished.
 fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
     let loads = scenario.points();
     let points = (0..scenario.policies.len()).flat_map(|policy| loads.iter().map(move |load| (policy, *load)));
@@ -214,7 +206,6 @@ fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<Po
         .collect()
 }
 
-/// Draws the figures of the scenario from the result files.
 fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
     if scenario.output.plots.is_empty() {
         return Ok(());

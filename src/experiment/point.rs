@@ -1,4 +1,4 @@
-//! One run of an experiment: carried out, summarised and written.
+//! One run of an experiment, summarised and written.
 
 use std::fs;
 use std::io;
@@ -23,11 +23,11 @@ use crate::units::RequestId;
 #[derive(Clone, Debug)]
 pub(super) struct PointResult {
     pub summary: Summary,
-    /// `None` for a run that was taken over from an earlier call.
+    /// `None` for a run taken over from an earlier call.
     pub host: Option<Host>,
 }
 
-/// What the host measured of a run. Results of a seed must not depend on it.
+/// Host measurements, which must not influence results of a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     /// The duration of the run, its files included.
@@ -38,12 +38,10 @@ pub(super) struct Host {
     pub failures: Vec<(RequestId, String)>,
 }
 
-/// The number of failures of a run that are reported one by one; the run's file lists all.
+/// Failures that are reported one by one; the run's file lists all.
 const FAILURES_SHOWN: usize = 3;
 
-/// Carries out one run and writes its files, the summary last: where that exists, the run is finished.
-///
-/// A real run that the user stops is written as far as it got, with a summary that says so.
+/// Carries out one run and writes its files. The summary comes last: where it exists, the run is finished.
 pub(super) fn run_point(
     run: &Run,
     inputs: &Inputs<'_>,
@@ -56,7 +54,7 @@ pub(super) fn run_point(
     }
     let clock = clock::now();
     let real = matches!(device, Device::Real { .. });
-    // Only the first replication is logged. The others differ in their random streams or by the machine's noise.
+    // Other replications differ only in random streams or noise.
     let logged = run.replication == 0;
     let output = &inputs.scenario().output;
     let keep = Keep {
@@ -106,7 +104,7 @@ fn write_logs(point: &Path, output: &Output, record: &Recorder, inputs: &Inputs<
     Ok(())
 }
 
-/// Writes the failures, if any; else removes the file that an interrupted run may have left.
+/// Writes the failures, if any; else removes the file of an interrupted run.
 fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
     if !record.failures.is_empty() {
         return write::write_failures(path, record);
@@ -117,7 +115,6 @@ fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
     }
 }
 
-/// Compares results with those of the same requests run alone.
 fn verify(ran: &RunOutput, run: &Run, inputs: &Inputs<'_>, device: &Device, stop: &AtomicBool) -> Result<Verified> {
     if ran.interrupted {
         return Err(Error::Interrupted);

@@ -24,26 +24,25 @@ use crate::workload::trace::Requests;
 pub(super) const VALIDATION_SET: [&str; 3] =
     ["scenarios/validate/chains.toml", "scenarios/validate/seq2seq.toml", "scenarios/validate/trees.toml"];
 
-/// The same for GPUs, with wider networks and larger batches.
 const CUDA_VALIDATION_SET: [&str; 3] =
     ["scenarios/validate/gpu/chains.toml", "scenarios/validate/gpu/seq2seq.toml", "scenarios/validate/gpu/trees.toml"];
 
-/// The CPU's product kernel takes six rows at a time, so that the time of a step climbs in stairs. Up to 24 every size is
-/// measured, up to 64 both sides of each stair; above, a stair is a few percent.
+/// The CPU's product kernel takes six rows at a time, so times climb in stairs. Every size is measured up to 24, both
+/// sides of each stair up to 64; above, a stair is a few percent.
 pub(super) const BATCHES: [u32; 53] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 30, 31, 33, 36, 37,
     39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
 ];
 
-/// On a GPU the library chooses tiles of 16 to 256 rows by the size, so that times jump after multiples of these. Both sides
-/// of each such jump are measured, and enough sizes between them to find other jumps.
+/// A GPU's library chooses tiles of 16 to 256 rows, so times jump after multiples of these. Both sides of each jump are
+/// measured, and sizes between them.
 const CUDA_BATCHES: [u32; 62] = [
     1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65, 72, 80, 88, 96, 97,
     104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240, 256, 257, 272, 288, 304, 320, 321, 352,
     384, 385, 416, 448, 449, 464, 480, 496, 512,
 ];
 
-/// Simulated workers whose tasks take the time that the cost table says.
+/// Simulated workers, timed by the cost table.
 #[derive(Clone, Copy, Debug)]
 pub struct Sim;
 
@@ -192,7 +191,6 @@ impl Loaded for OnGpus {
         self.precision
     }
 
-    /// The GPUs, with the versions of driver and libraries.
     fn describe(&self) -> String {
         let workers = self.workers;
         let mut names: Vec<String> = (0..workers as u16).map(|worker| self.gpus.describe(WorkerId(worker))).collect();
@@ -221,14 +219,12 @@ impl Loaded for OnGpus {
     }
 }
 
-/// This machine's processor: its name and the number of cores that this process may use.
 fn this_processor() -> String {
     let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = available_parallelism().map_or(1, NonZero::get);
     format!("{}, {cores} {}", model_name(&about).unwrap_or("unknown CPU"), if cores == 1 { "core" } else { "cores" })
 }
 
-/// The name of the first processor in the text of `/proc/cpuinfo`.
 fn model_name(about: &str) -> Option<&str> {
     let names = about.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| key.trim() == "model name");
     names.map(|(_, name)| name.trim()).find(|name| !name.is_empty())

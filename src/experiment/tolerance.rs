@@ -1,30 +1,25 @@
-//! How far results of a GPU may differ from the CPU's, and how far they do.
+//! How far results of a GPU may differ from the CPU's.
 //!
-//! A GPU adds in another order than the CPU, uses other polynomials for exponentials, and may round the operands of
-//! products to fewer bits. Its results therefore are not the CPU's bits. They are correct if, for every number of a
-//! state,
+//! A GPU adds in another order, uses other polynomials for exponentials, and may round the operands of products. Its
+//! results are correct if, for every number of a state,
 //!
 //! ```text
 //! |found − expected| ≤ 8 · (u + (√K + 8) · 2⁻²⁴) · √d · rms(expected)
 //! ```
 //!
-//! The root mean square is taken over the numbers of the same kind (h or c) in this state.
+//! with the root mean square over the numbers of the same kind (h or c) in this state, and
 //!
-//! - **u** is the unit roundoff of the operands: 2⁻⁸ for bf16, 2⁻¹¹ for f16, 2⁻¹⁰ for tf32 (whose units may truncate),
-//!   0 for f32. If each term of a sum is off by up to u in either direction, so is the sum, relative to its usual size.
-//! - **√K · 2⁻²⁴**: float32 rounds by up to 2⁻²⁴ at each of the K additions of a product. The functions of a gate add a
-//!   few more of these.
-//! - **√d**: each of the d steps on the way to a state adds its own rounding, up or down. Gates that forget reduce
-//!   this. A chaotic network would amplify it, and then no tolerance could tell rounding from a mistake.
+//! - **u**, the unit roundoff of the operands: 2⁻⁸ for bf16, 2⁻¹¹ for f16, 2⁻¹⁰ for tf32 (which may truncate), 0 for
+//!   f32.
+//! - **√K · 2⁻²⁴**, the rounding of the K additions of a product; a gate's functions add a few more.
+//! - **√d**, as each of the d steps on the way to a state adds its own rounding, up or down.
 //! - **8**: among thousands of numbers the worst is four standard deviations off, and a step has several products and
 //!   gates.
 //!
-//! Operators of listed networks are checked one by one, on the activation that the GPU had: a network has a hundred of
-//! them in sequence, and products of two activations double their relative errors. So d is 1, K is the operator's own,
-//! and the root mean square is the larger of those before and after the operator, because sums may cancel.
-//!
-//! A word must be one of the best by the CPU's scores, given the words written before: its score may be below the best
-//! by the same multiple of the scores' root mean square.
+//! Operators of listed networks are checked one by one, on the activation that the GPU had, since products of
+//! activations double relative errors. There d is 1, K is the operator's own, and the root mean square is the larger of
+//! those before and after the operator, because sums may cancel. A word's score may be below the best by the same
+//! multiple of the scores' root mean square.
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +35,7 @@ const MARGIN: f64 = 8.0;
 /// The unit roundoff of float32.
 const FLOAT32: f64 = 1.0 / (1u64 << 24) as f64;
 
-/// The error of a gate's functions, in units of float32's roundoff.
+/// The error of a gate's functions, in roundoffs of float32.
 const FUNCTIONS: f64 = 8.0;
 
 /// The permitted difference of a network's results.
@@ -56,7 +51,7 @@ pub struct Tolerance {
 pub struct Largest {
     /// Relative to the root mean square of the expected values.
     pub error: f64,
-    /// Relative to the tolerance; at most 1 if the results are correct.
+    /// Relative to the tolerance; at most 1 if correct.
     pub of_tolerated: f64,
 }
 
@@ -74,7 +69,7 @@ impl Largest {
         error <= tolerated
     }
 
-    /// Records the difference of a number among others of this root mean square, and describes it if it is too large.
+    /// Records a difference, and describes it if it is too large.
     fn compare(&mut self, found: f32, expected: f32, size: f64, tolerated: f64) -> Result<(), String> {
         let error = f64::from(found - expected).abs();
         // Zeros among zeros have no size, and are right.
@@ -88,7 +83,6 @@ impl Largest {
     }
 }
 
-/// The tolerance of a product with this many terms.
 fn of_product(operands: f64, terms: f64) -> f64 {
     MARGIN * (operands + (terms.sqrt() + FUNCTIONS) * FLOAT32)
 }
@@ -99,7 +93,6 @@ fn root_mean_square(numbers: &[f32]) -> f64 {
 }
 
 impl Tolerance {
-    /// The tolerance of a network whose products use this format.
     pub fn new(precision: Precision, spec: &Spec) -> Tolerance {
         let operands = match precision {
             Precision::F32 => 0.0,
@@ -122,13 +115,13 @@ impl Tolerance {
         })
     }
 
-    /// The tolerance after `depth` steps, as a multiple of the root mean square.
+    /// As a multiple of the root mean square.
     pub fn at(&self, depth: u32) -> f64 {
         self.step * f64::from(depth.max(1)).sqrt()
     }
 
-    /// Compares a request's result with the CPU's, which follows the same words. The request is `depth` steps deep, and
-    /// states have `width` numbers. The difference is recorded in `largest` even if it is too large.
+    /// Compares a request's result with the CPU's, which follows the same words. The request is `depth` steps deep;
+    /// states have `width` numbers. `largest` records the difference in any case.
     pub fn check(
         &self,
         found: &Output,

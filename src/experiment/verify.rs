@@ -1,5 +1,5 @@
-//! Verification: results of requests in a real run, compared with the same requests run alone on the CPU. Results of a
-//! CPU must have the same bits; those of a GPU must be within a [`Tolerance`].
+//! Compares results of a real run with the same requests run alone on the CPU: bit for bit on a CPU, within a
+//! [`Tolerance`] on a GPU.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,14 +21,13 @@ use crate::workload::trace::Requests;
 /// The size of a sample.
 const SAMPLE: usize = 32;
 
-/// A request with its result, if it has one.
 pub type Answered = (RequestId, Option<Answer>);
 
 /// The outcome of a comparison without errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Verified {
     pub requests: usize,
-    /// The largest difference; `None` if all bits are equal.
+    /// `None` if all bits are equal.
     pub largest: Option<Largest>,
 }
 
@@ -49,7 +48,7 @@ pub fn finished(record: &Recorder) -> Vec<RequestId> {
     all.filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id)).collect()
 }
 
-/// Chooses the requests to compare. `all` is in ascending order, and so is the result.
+/// Chooses the requests to compare, in ascending order like `all`.
 pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<RequestId> {
     match verify {
         Verify::None => Vec::new(),
@@ -62,11 +61,11 @@ pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<Requ
     }
 }
 
-/// The most numbers of a run that a device keeps for a comparison: 2 GiB of host memory.
+/// 2 GiB of host memory.
 const MOST_KEPT: u64 = 1 << 29;
 
 /// The first of these requests whose results a device can keep at once, at least one. Listed networks keep all
-/// activations, since each operator is checked separately.
+/// activations.
 pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> Vec<RequestId> {
     let Some(operators) = network.operators() else { return all };
     let mut numbers = 0;
@@ -79,7 +78,7 @@ pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> 
     all
 }
 
-/// Runs each request alone and compares. The error names the first request whose result is wrong or missing.
+/// Runs each request alone and compares. The error names the first wrong or missing result.
 pub fn compare(
     network: &Network,
     requests: &Requests,

@@ -1,5 +1,4 @@
-//! Rounding passes, mistakes do not. Low precision is emulated by rounding the operands of products: the weights and
-//! words in their file, and h between the steps.
+//! Rounding passes, mistakes do not. Low precision is emulated by rounding weights, words, and h between the steps.
 
 use half::{bf16, f16};
 
@@ -18,7 +17,7 @@ fn spec() -> Spec {
     Spec { hidden: HIDDEN, embedding: 64, vocabulary: 300, seed: 3, weights: None }
 }
 
-/// The nearest number of a format; for float32, a number that is off by its last bit.
+/// For float32, a number that is off by its last bit.
 fn rounded(precision: Precision, x: f32) -> f32 {
     match precision {
         Precision::F32 => f32::from_bits(x.to_bits() ^ 1),
@@ -28,7 +27,6 @@ fn rounded(precision: Precision, x: f32) -> f32 {
     }
 }
 
-/// A network with rounded weights and words. Biases are exact, since they are added.
 fn coarse(model: &Model, precision: Precision) -> Network {
     let weights = Weights::open(model, &spec()).unwrap();
     let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = tensors(model, &spec())
@@ -50,7 +48,7 @@ fn coarse(model: &Model, precision: Precision) -> Network {
     Network::new(model, &Spec { weights: Some(path), ..spec() }).unwrap()
 }
 
-/// A request computed with rounded operands. Nodes of `skipped` pass their input on unchanged.
+/// Nodes of `skipped` pass their input on unchanged.
 fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph, skipped: Option<u32>) -> Output {
     let (width, hidden) = (network.state(), HIDDEN as usize);
     let mut scratch = Scratch::default();
@@ -101,8 +99,8 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
     }
 }
 
-/// Models with shapes of every depth, and a node near the end of each. A decoder with random weights soon repeats one
-/// word and reaches a fixed point, where one step more or less makes no difference.
+/// A node near the end of each. A decoder with random weights soon repeats one word, where one step more or less makes
+/// no difference.
 const CASES: [(&str, &str, Option<u32>); 11] = [
     ("lstm", "chain:1", None),
     ("lstm", "chain:24", Some(23)),
@@ -239,7 +237,7 @@ fn a_word_must_be_among_the_best() {
 #[test]
 fn of_two_words_that_are_nearly_as_good_either_passes() {
     let (model, case) = cases().find(|(_, case)| case.name == "seq2seq of seq2seq:20>30").unwrap();
-    // In bfloat16 some steps of some requests choose another word, and everything after it differs.
+    // In bfloat16 some steps choose another word, and everything after it differs.
     let device = coarse(&model, Precision::Bf16);
     let mut others = 0;
     for id in 0..40 {
@@ -257,7 +255,6 @@ fn listed() -> Model {
     Model::Network(std::sync::Arc::new(network.unwrap()))
 }
 
-/// The activation after each operator, with rounded inputs and the rounded weights of this network.
 fn coarsely(network: &Network, precision: Precision, request: RequestId, graph: &CellGraph) -> Vec<f32> {
     let operators = network.operators().unwrap();
     let tokens = Operators::tokens(graph);
