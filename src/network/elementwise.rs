@@ -1,17 +1,15 @@
-//! One pass over the elements of a row, such as the gates of a cell, in vectors of the machine's width.
-//!
-//! The same vector instructions compute every element; the rest of a row is a vector padded with zeros. So an element's bits depend on
-//! neither its place nor its neighbours.
+//! One pass over the elements of rows, such as the gates of a cell, in vectors of the machine's width. The tail is a
+//! vector padded with zeros, so an element's bits depend on neither its place nor its neighbours.
 
 use rten_simd::ops::{BitOps, FloatOps, IntOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
 
-/// A formula for each element, from `IN` rows to `OUT` rows. It also reads the old values of the outputs.
+/// From `IN` rows to `OUT` rows, whose old values it also reads.
 pub trait Formula<const IN: usize, const OUT: usize>: Copy {
     fn of<I: Isa>(self, isa: I, inputs: [I::F32; IN], before: [I::F32; OUT]) -> [I::F32; OUT];
 }
 
-/// Applies a formula to rows that are at least as long as the outputs.
+/// Applies a formula to rows at least as long as the outputs.
 pub fn apply<F, const IN: usize, const OUT: usize>(formula: F, inputs: [&[f32]; IN], outputs: [&mut [f32]; OUT])
 where
     F: Formula<IN, OUT>,
@@ -74,12 +72,12 @@ pub fn gated<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
     isa.f32().div(x, one_and_exp_of_negative(isa, gate))
 }
 
-/// σ(gate) tanh(x) with one division, which takes as long as the rest of a function.
+/// σ(gate) tanh(x) with one division, which is the slow part.
 #[inline(always)]
 pub fn gated_tanh<I: Isa>(isa: I, gate: I::F32, x: I::F32) -> I::F32 {
     let ops = isa.f32();
     let (above, below) = tanh_fraction(isa, x);
-    // If this overflows, the gate is shut and the result is zero, as it should be.
+    // If this overflows, the result is zero, as it should be.
     ops.div(above, ops.mul(below, one_and_exp_of_negative(isa, gate)))
 }
 
@@ -89,7 +87,7 @@ pub fn tanh<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     isa.f32().div(above, below)
 }
 
-/// `x` limited to ±`most`. NaN stays NaN, because no comparison with it holds.
+/// Limited to ±`most`. NaN stays NaN, because no comparison with it holds.
 #[inline(always)]
 fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
     let ops = isa.f32();
@@ -103,16 +101,16 @@ fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
 fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     // Up to here 2^k and 2^-k are normal numbers. Gates saturate long before.
     const MOST: f32 = 87.0;
-    // ln 2 in two parts. The first has few digits, so that its product with k is exact.
+    // The first part has few digits, so that its product with k is exact.
     const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
-    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, fitted for the least relative error of e^r: 3e-9.
+    // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, fitted: e^r is off by 3e-9 relatively.
     const FIT: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_393, 0.008_368_781, 0.001_381_446_7];
-    // Adding this rounds to a whole number, which is then in the low bits.
+    // Rounds to a whole number in the low bits.
     const ROUND: f32 = (3 << 22) as f32;
 
     let (ops, ints) = (isa.f32(), isa.i32());
     let x = ops.neg(limited(isa, x, MOST));
-    // e^x = 2^k e^r, where k is the whole number nearest to x / ln 2.
+    // e^x = 2^k e^r, where k is the integer nearest to x / ln 2.
     let shifted = ops.mul_add(x, ops.splat(std::f32::consts::LOG2_E), ops.splat(ROUND));
     let k = ops.sub(shifted, ops.splat(ROUND));
     let r = ops.mul_add(k, ops.splat(-LN_2[0]), x);
@@ -121,7 +119,6 @@ fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     for coefficient in [FIT[3], FIT[2], FIT[1], FIT[0], 1.0, 1.0] {
         e = ops.mul_add(e, r, ops.splat(coefficient));
     }
-    // The exponent of a float32 begins at bit 23, and that of 1 is 127.
     let exponent = ints.shift_left::<23>(shifted.reinterpret_cast::<I::I32>());
     let power = ints.add(exponent, ints.splat(127 << 23)).reinterpret_cast::<I::F32>();
     ops.mul_add(e, power, ops.one())
@@ -132,8 +129,7 @@ fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
 fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
     // Beyond this the nearest float32 is 1.
     const MOST: f32 = 9.02;
-    // x P(x^2) / Q(x^2), fitted for the least relative error up to there: 2e-8. All coefficients are positive, so that nothing
-    // cancels.
+    // x P(x^2) / Q(x^2), fitted: relative error 2e-8. All coefficients are positive, so nothing cancels.
     const P: [f32; 5] = [1.0, 0.133_797_14, 0.003_494_03, 2.058_340_8e-5, 1.331_897_2e-8];
     const Q: [f32; 5] = [1.0, 0.467_130_3, 0.025_871_055, 0.000_328_308_55, 7.761_98e-7];
 

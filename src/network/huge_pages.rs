@@ -1,15 +1,15 @@
-//! Huge pages for weights, which are read again and again from end to end. With pages of 4 KiB, a pass over tens of megabytes spends
-//! much of its time on address translation.
+//! Huge pages for weights. With pages of 4 KiB, a pass over tens of megabytes spends much of its time on address
+//! translation.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use rten_tensor::storage::Alloc;
 
-/// The size of a huge page on x86-64, and on 64-bit ARM with pages of 4 KiB.
+/// On x86-64, and on 64-bit ARM with pages of 4 KiB.
 const HUGE: usize = 2 << 20;
 
-/// An allocator that remembers its allocations, to move them to huge pages once they are filled.
+/// An allocator that remembers its allocations.
 #[derive(Debug, Default)]
 pub struct HugePages {
     given: RefCell<Vec<Range<usize>>>,
@@ -29,14 +29,13 @@ impl Alloc for HugePages {
 }
 
 impl HugePages {
-    /// Asks the system to move all allocations to huge pages. Nothing moves where there are none, none are left, or the system is
-    /// too old (Linux before 6.1).
+    /// Asks the system to move all allocations to huge pages, once they are filled. It may refuse (Linux before 6.1, no
+    /// pages left).
     ///
-    /// Asking before the memory is filled would be less work for the system, but leave out the ends of each allocation: only pages
-    /// that are entirely mapped can become a huge one, and later allocations are placed next to them.
+    /// Asking before would leave out the ends of each allocation: only fully mapped pages can become a huge one.
     pub fn move_there(self) {
         for piece in self.given.into_inner() {
-            // Less than half of a huge page would waste too much memory.
+            // Less would waste too much memory.
             if piece.len() >= HUGE / 2 {
                 advise(piece.start / HUGE * HUGE..piece.end.next_multiple_of(HUGE));
             }
@@ -52,8 +51,8 @@ fn advise(pages: Range<usize>) {
     const MADV_COLLAPSE: c_int = 25;
 
     let start = std::ptr::without_provenance_mut::<c_void>(pages.start);
-    // SAFETY: the advice changes which physical pages back the addresses, and nothing that a program reads or writes there. So it
-    // is sound for every range, mapped or not. The system checks the range; an error means that nothing has changed.
+    // SAFETY: the advice changes which physical pages back the addresses, not their contents, so it is sound for every
+    // range, mapped or not. The system checks the range; an error means that nothing has changed.
     let _refused = unsafe { madvise(start, pages.len(), MADV_COLLAPSE) };
 }
 

@@ -1,8 +1,8 @@
-//! Networks that the CPU computes, in float32: the cells of a model with their weights.
+//! Networks that the CPU computes, in float32.
 //!
-//! A [`Cell`] computes the states of many nodes at once, from the states of earlier nodes and the nodes' tokens. It knows nothing of
-//! requests and running batches. The bits of a row do not depend on the other rows, so that a test can compare a batched request
-//! with the same request run alone. A listed network has [`Operators`] in place of cells; their bits have the same property.
+//! A [`Cell`] computes the states of many nodes at once, from earlier states and the nodes' tokens. It knows nothing of
+//! requests. The bits of a row do not depend on the other rows, so a batched request can be compared with the same
+//! request run alone. Listed networks have [`Operators`] in place of cells, with the same property.
 
 pub mod cells;
 mod elementwise;
@@ -35,19 +35,19 @@ pub struct Spec {
     pub embedding: u32,
     /// V, the number of words.
     pub vocabulary: u32,
-    /// The seed of the words, and of the weights if there is no file.
+    /// For the words, and for the weights if there is no file.
     pub seed: u64,
     pub weights: Option<PathBuf>,
 }
 
-/// The widest layer, whose weights take tens of gigabytes.
+/// Wider layers take tens of gigabytes.
 const MAX_WIDTH: u32 = 1 << 16;
 
-/// The largest vocabulary: a state holds a word as a float32, which represents all integers up to here.
+/// A state holds a word as a float32, which represents all integers up to here.
 const MAX_VOCABULARY: u32 = 1 << 24;
 
 impl Spec {
-    /// Checks the model and the ranges of the sizes. Messages begin with the key.
+    /// Messages begin with the key.
     pub fn check(&self, model: &Model) -> Result<()> {
         if model.graph_model().is_some() {
             return Err(Error::input(format!(
@@ -80,7 +80,6 @@ impl Spec {
     }
 }
 
-/// A model's cells with their weights, or a listed network's operators.
 #[derive(Debug)]
 pub struct Network {
     model: Model,
@@ -93,18 +92,17 @@ pub struct Network {
 
 /// A cell type with its weights.
 pub trait Cell: Send + Sync + std::fmt::Debug {
-    /// Computes a batch: writes the new state of each row, [`Network::state`] numbers wide, to `out`, row by row.
+    /// Writes the new state of each row, [`Network::state`] numbers wide, to `out`.
     ///
-    /// A row's bits depend only on this row. `scratch` belongs to the caller's thread; its contents before a call do not matter.
+    /// A row's bits depend only on this row. `scratch` belongs to the calling thread; its contents do not matter.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch);
 
-    /// The word in a state, for cells that write text.
     fn word(&self, _state: &[f32]) -> Option<u32> {
         None
     }
 
-    /// Replaces the word in a state. Returns how far the new word's score is below the best, as a multiple of the root mean square
-    /// of all scores; infinity if there is no such word. Only for cells that write text.
+    /// Replaces the word in a state. Returns how far its score is below the best, as a multiple of the root mean square
+    /// of all scores; infinity if there is no such word.
     fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
         f64::INFINITY
     }
@@ -113,15 +111,15 @@ pub trait Cell: Send + Sync + std::fmt::Debug {
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     pub rows: usize,
-    /// The input words of all rows, row after row.
+    /// Row after row.
     pub tokens: &'a [u32],
     /// The end of each row's words in `tokens`.
     pub token_ends: &'a [u32],
-    /// The number of words that each row is padded to, for cells whose time depends on it; otherwise 0.
+    /// The words that each row is padded to, if the cell's time depends on it; else 0.
     pub padded_to: u32,
-    /// The input states of all rows, each [`Network::state`] numbers wide, row after row.
+    /// Row after row, each state [`Network::state`] numbers wide.
     pub states: &'a [f32],
-    /// The end of each row's states, counted in states. A row may have none.
+    /// The end of each row's states, counted in states.
     pub state_ends: &'a [u32],
 }
 
@@ -139,7 +137,7 @@ impl Batch<'_> {
         self.tokens[self.tokens_of(row).start]
     }
 
-    /// A row's `place`-th input state of `width` numbers, if it has one.
+    /// A row's `place`-th input state, if it has one.
     fn state(&self, row: usize, place: usize, width: usize) -> Option<&[f32]> {
         self.states_of(row).nth(place).map(|at| &self.states[at * width..(at + 1) * width])
     }
@@ -150,7 +148,7 @@ fn span(ends: &[u32], row: usize) -> Range<usize> {
     from as usize..ends[row] as usize
 }
 
-/// A thread's working memory. It grows to the largest batch.
+/// A thread's working memory, which grows to the largest batch.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub operand: Vec<f32>,
@@ -158,7 +156,7 @@ pub struct Scratch {
     pub more: Vec<f32>,
 }
 
-/// The first `length` numbers of a buffer, which grows if it is too short. Their values are arbitrary.
+/// The values are arbitrary.
 fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
     if buffer.len() < length {
         buffer.resize(length, 0.0);
@@ -167,10 +165,7 @@ fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
 }
 
 impl Network {
-    /// The network of a model.
-    ///
-    /// # Errors
-    /// A size out of range ([`Spec::check`]), a listed network larger than the free memory, a file of weights that does not fit.
+    /// Fails for sizes out of range ([`Spec::check`]), too little memory, or weights that do not fit.
     pub fn new(model: &Model, spec: &Spec) -> Result<Network> {
         spec.check(model)?;
         if let Some(listed) = model.network() {
@@ -186,8 +181,8 @@ impl Network {
         Ok(Network { operators, ..network })
     }
 
-    /// A network of custom cells, in the order of their [`CellId`]s, whose states are all `state` numbers wide. The specification
-    /// defines the requests' words.
+    /// A network of custom cells, in the order of their [`CellId`]s, with states of `state` numbers. `spec` defines the
+    /// requests' words.
     pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Arc<dyn Cell>>, state: usize) -> Network {
         Network { model: model.clone(), spec: spec.clone(), cells, state, operators: None }
     }
@@ -200,7 +195,6 @@ impl Network {
         &self.spec
     }
 
-    /// For messages; the number of a cell that the model does not have.
     pub fn cell_name(&self, cell: CellId) -> String {
         self.model.cell_types().into_iter().nth(cell.index()).map_or_else(|| cell.to_string(), |cell| cell.name)
     }
@@ -213,14 +207,12 @@ impl Network {
         self.operators.as_ref()
     }
 
-    /// The width of a state, the same for all cells; 0 for a listed network, whose activations depend on the operator and the
-    /// request.
+    /// The width of all states; 0 for a listed network.
     pub fn state(&self) -> usize {
         self.state
     }
 
-    /// Checks that the network can compute a request of this graph: a binary tree-LSTM has weights for two children, but the
-    /// simulator takes trees of any arity.
+    /// Whether the network can compute this graph: a binary tree-LSTM has weights for only two children.
     pub fn check(&self, graph: &CellGraph) -> Result<()> {
         let CellGraph::Graph(graph) = graph else { return Ok(()) };
         let too_many = |node: &u32| graph.inputs(*node).len() > cells::tree::CHILDREN;
@@ -237,11 +229,11 @@ impl Network {
         }
     }
 
-    /// The word at a place of a request. Traces have no words, so they are a mix of the seed, the request and the place, the same on
-    /// every platform. A node's place is its number; the tokens of a request of one cell are counted from 0.
+    /// The word at a place of a request. Traces have no words, so this mixes the seed, the request and the place, the
+    /// same on every platform. The place is the node's number; tokens of a request of one cell are counted from 0.
     pub fn token(&self, request: RequestId, place: u32) -> u32 {
         let mixed = mix(self.spec.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
-        // The high half of a product spreads 32 random bits evenly over the vocabulary.
+        // The high half of a product spreads 32 random bits evenly.
         (((mixed >> 32) * u64::from(self.spec.vocabulary)) >> 32) as u32
     }
 }

@@ -9,20 +9,18 @@ use rten_tensor::NdTensorView;
 use super::first;
 use super::huge_pages::HugePages;
 
-/// The approximate columns of a panel: its result for some hundred rows stays in a core's cache, and starting a product costs
-/// nothing. Tests cut small networks too.
+/// About this many columns: a panel's result for some hundred rows stays in a core's cache. Tests cut small networks
+/// too.
 const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
 
-/// A panel's units are a multiple of this, to fill the kernel's tiles and vectors.
+/// A panel's units are a multiple of this, to fill the kernel's tiles.
 const STEP: usize = 32;
 
-/// Weights that are packed for the kernel once. Batches of rows are multiplied with them from the left.
+/// Weights packed once for the kernel, multiplied with batches of rows from the left.
 ///
-/// A cell's weights have several outputs for each unit of its state, one for each gate. A panel has all gates of some units, so that
-/// its result is enough to compute these units.
-///
-/// A row of the result has the same bits in every batch: with packed weights the kernel sums over the inner dimension in one order.
-/// (With unpacked weights a batch of one row would be computed in another way.)
+/// A panel has all gates of some units, so that its result is enough to compute these units. A row of the result has
+/// the same bits in every batch: with packed weights the kernel sums in one order (with unpacked weights, a batch of
+/// one row would differ).
 pub struct Product {
     inputs: usize,
     panels: Vec<Panel>,
@@ -33,14 +31,14 @@ pub struct Panel {
     weights: PackedBMatrix<f32>,
 }
 
-/// A block of weights in PyTorch's layout: a row for each output, gate after gate, each `inputs` numbers wide.
+/// In PyTorch's layout: a row for each output, gate after gate, `inputs` numbers wide.
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
     pub weights: &'a [f32],
     pub inputs: usize,
 }
 
-/// The left operand: rows that begin `stride` numbers apart. The beginning of each row is multiplied.
+/// The left operand: the beginnings of rows that are `stride` numbers apart.
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
     pub data: &'a [f32],
@@ -49,8 +47,7 @@ pub struct Rows<'a> {
 }
 
 impl Product {
-    /// Packs blocks that share their outputs, `units` for each gate, into one product. A row of the left operand has the inputs of the
-    /// first block, then those of the second, and so on.
+    /// Packs blocks that share their outputs, `units` for each gate. A left row has the inputs of the blocks in order.
     pub fn pack(gates: usize, units: usize, blocks: &[Block<'_>]) -> Product {
         let inputs = blocks.iter().map(|block| block.inputs).sum();
         let count = ((gates * units + COLUMNS / 2) / COLUMNS).max(1);
@@ -77,7 +74,7 @@ impl Product {
         self.inputs
     }
 
-    /// The panels in the order of their units. Products with equal numbers of gates and units are cut in the same way.
+    /// In the order of their units. Equal numbers of gates and units are cut in the same way.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
     }
@@ -88,7 +85,7 @@ impl Panel {
         self.units.clone()
     }
 
-    /// The result has a row for each row of `left`: gate after gate, each as wide as the number of units.
+    /// A row for each left row: gate after gate.
     pub fn multiply<'a>(&self, left: Rows<'_>, result: &'a mut Vec<f32>) -> &'a [f32] {
         let (inputs, columns) = (self.weights.rows(), self.weights.cols());
         let result = first(result, left.count * columns);
@@ -96,7 +93,7 @@ impl Panel {
             let used = (left.count - 1) * left.stride + inputs;
             let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
                 .expect("the rows were cut to what the strides reach");
-            // An executor holds no memory, but can't be sent to another thread.
+            // It holds no memory, but can't be sent to another thread.
             GemmExecutor::<f32>::new()
                 .gemm(result, GemmInputA::Unpacked(left), GemmInputB::Packed(&self.weights), GemmOptions::default())
                 .expect("the operands have the sizes that the weights were packed for");
@@ -105,9 +102,8 @@ impl Panel {
     }
 }
 
-/// Multiplies two matrices that are used once: rows of `inputs` numbers from the left, `inputs` rows from the right. With two rows or
-/// more, an element's bits do not depend on its neighbours or on zeros at the end of the inner dimension: the kernel sums up blocks of
-/// a fixed depth in order.
+/// Multiplies two matrices that are used once. With two rows or more, an element's bits do not depend on its neighbours
+/// or on zeros at the end of the inner dimension: the kernel sums blocks of a fixed depth in order.
 pub fn multiply<'a>(
     left: Rows<'_>,
     inputs: usize,
@@ -149,7 +145,6 @@ mod tests {
     /// Whole rows of the result, gate after gate.
     fn run(product: &Product, gates: usize, units: usize, left: Rows<'_>) -> Vec<Vec<f32>> {
         let mut rows = vec![vec![f32::NAN; gates * units]; left.count];
-        // Old contents and additional length of the memory must not matter.
         let mut memory = vec![f32::NAN; 3];
         for panel in product.panels() {
             memory.fill(f32::NAN);
@@ -167,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_same_bits_in_every_batch() {
-        // Inner sizes around the kernel's blocks, outputs around the widths of its tiles, one panel and several.
+        // Inner sizes around the kernel's blocks, outputs around its tiles, one panel and several.
         let sizes =
             [(1, 1, 1), (7, 1, 5), (64, 4, 8), (70, 3, 11), (300, 4, 150), (257, 1, 129), (1100, 1, 47), (40, 5, 333)];
         for (inputs, gates, units) in sizes {
@@ -183,7 +178,6 @@ mod tests {
                     assert!(same_bits(result, &alone[row]), "{inputs} x {gates} x {units}: row {row} of {rows}");
                 }
             }
-            // Rows with gaps between them, from an odd address.
             for (row, result) in run(100, inputs, 2 * inputs).iter().enumerate() {
                 assert!(same_bits(result, &alone[1 + 2 * row]), "{inputs} x {gates} x {units}: strided row {row}");
             }

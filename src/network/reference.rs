@@ -1,5 +1,5 @@
-//! Reference outputs: a request run alone, node after node. Batched runs on the CPU must equal it bit for bit. The output of another
-//! device is followed word by word, because either of two words with nearly the same score may be its best.
+//! Reference outputs: a request run alone, node after node. Batched CPU runs must equal it bit for bit. Another
+//! device's words are followed, because either of two words with nearly the same score may be its best.
 
 use super::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
@@ -7,9 +7,9 @@ use crate::workload::cell_graph::CellGraph;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
-    /// The states of the nodes that no other node needs, in the order of the nodes.
+    /// Of the nodes that no other node needs, in order.
     pub state: Vec<f32>,
-    /// The words that cells wrote, in the order of the nodes.
+    /// In the order of the nodes.
     pub words: Vec<u32>,
 }
 
@@ -24,21 +24,20 @@ impl Output {
 /// The result of [`Network::follow`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Followed {
-    /// The output, with the words that the cells themselves wrote.
     pub output: Output,
-    /// For each given word, how far its score is below the best of its step, as a multiple of the root mean square of the step's
-    /// scores.
+    /// For each given word, how far its score is below the best of its step, as a multiple of the scores' root mean
+    /// square.
     pub shortfalls: Vec<f64>,
 }
 
 impl Network {
-    /// Runs a request alone, one node at a time. The graph must pass [`Network::check`].
+    /// The graph must pass [`Network::check`].
     pub fn alone(&self, request: RequestId, graph: &CellGraph) -> Output {
         self.follow(request, graph, &[]).output
     }
 
-    /// The same, but each cell that writes a word is given the next of `words` in place of its own, until they end. So the scores
-    /// judge each word of another device after the same words before it.
+    /// Cells are given the next of `words` in place of their own, until these end, so that another device's words are
+    /// judged after the same words.
     pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
         if let Some(operators) = self.operators() {
             let output = Output { state: operators.alone(request, graph), words: Vec::new() };
@@ -69,7 +68,6 @@ impl Network {
                 followed
             }
             CellGraph::Graph(graph) => {
-                // A node is deeper than the nodes that it needs.
                 let mut order: Vec<u32> = (0..graph.len() as u32).collect();
                 order.sort_by_key(|node| graph.depths()[*node as usize]);
                 let mut states: Vec<Vec<f32>> = vec![Vec::new(); graph.len()];

@@ -17,7 +17,7 @@ use crate::workload::random;
 pub struct Tensor {
     /// The name in the file, such as `lstm.weight_ih`.
     pub name: String,
-    /// Matrices have a row for each output, as in PyTorch.
+    /// A row for each output, as in PyTorch.
     pub shape: Vec<usize>,
 }
 
@@ -27,7 +27,6 @@ impl Tensor {
     }
 }
 
-/// All tensors of a model, in the order of their cells' names.
 pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
     let (h, e, v) = (spec.hidden as usize, spec.embedding as usize, spec.vocabulary as usize);
     if let Some(network) = model.network() {
@@ -65,7 +64,7 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
     tensors.into_iter().map(|(name, shape)| Tensor { name, shape }).collect()
 }
 
-/// The weights of a model, one tensor at a time, so that at most one is in memory unpacked beside the file.
+/// One tensor at a time, so that at most one is unpacked in memory beside the file.
 #[derive(Debug)]
 pub struct Weights {
     tensors: Vec<Tensor>,
@@ -86,10 +85,7 @@ struct WeightsFile {
 }
 
 impl Weights {
-    /// The weights of a specification.
-    ///
-    /// # Errors
-    /// A file that can't be read or is not a safetensors file; a tensor that is missing or has another shape or type.
+    /// Fails for a file that is not safetensors, or a tensor that is missing or has another shape or type.
     pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
         let tensors = tensors(model, spec);
         let source = match &spec.weights {
@@ -108,13 +104,12 @@ impl Weights {
         Ok(Weights { tensors, source })
     }
 
-    /// The numbers of one of the model's [`tensors`], row by row.
     pub fn take(&self, name: &str) -> Vec<f32> {
         let tensor = self.tensors.iter().find(|tensor| tensor.name == name).expect("a tensor of the model");
         match &self.source {
             Source::Seed { seed, bound } => {
                 let mut rng = random::stream(*seed, 0, &format!("weights {name}"));
-                // A float32 holds 24 bits without rounding, so that the bits are the same on every machine.
+                // 24 bits fit a float32 without rounding, the same on every machine.
                 let unit = |word: u32| (word >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
                 (0..tensor.len()).map(|_| unit(rng.next_u32()) * bound).collect()
             }
@@ -178,7 +173,7 @@ impl WeightsFile {
     }
 }
 
-/// A tensor that is drawn or read when the writer needs it.
+/// Drawn or read when the writer needs it.
 struct Taken<'a> {
     weights: &'a Weights,
     tensor: &'a Tensor,

@@ -1,4 +1,4 @@
-//! The cells of chains, and the LSTM step that translation uses too.
+//! The cells of chains, and the LSTM step, which translation uses too.
 
 use rten_simd::Isa;
 use rten_simd::ops::NumOps;
@@ -32,7 +32,7 @@ impl Cell for Lstm {
     }
 }
 
-/// An LSTM step with all four gates in one product of the row \[x|h\].
+/// An LSTM step with all four gates in one product of \[x|h\].
 #[derive(Debug)]
 pub(super) struct Layer {
     /// \[x|h\] to the gates i, f, g, o.
@@ -52,7 +52,7 @@ impl Layer {
         }
     }
 
-    /// `x` gives a row's input vector. States are `width` numbers wide; only \[h|c\] at their beginning is written.
+    /// `x` gives a row's input vector. Of the state's `width` numbers, only \[h|c\] at the beginning is written.
     pub(super) fn run<'a>(
         &self,
         batch: &Batch<'_>,
@@ -104,8 +104,8 @@ impl Formula<9, 2> for LstmGates {
     }
 }
 
-/// The canonical GRU (GRNN, figure 6). The reset gate comes before the recurrent product, so that there are two products in
-/// sequence. The state is h.
+/// The canonical GRU (GRNN, figure 6). The reset gate comes before the recurrent product, so there are two products in
+/// sequence.
 #[derive(Debug)]
 pub struct Gru {
     embedding: Embedding,
@@ -147,7 +147,7 @@ impl Cell for Gru {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let (hidden, inputs) = (self.hidden, self.reset.inputs());
         let [bias_r, bias_z, bias_n] = gates(&self.bias, hidden);
-        // A row of the operand is [h|x|r∘h], which holds both operands of the products.
+        // [h|x|r∘h] holds both operands of the products.
         let stride = inputs + hidden;
         let operand = first(&mut scratch.operand, batch.rows * stride);
         for (row, operand) in operand.chunks_exact_mut(stride).enumerate() {

@@ -1,5 +1,5 @@
-//! A feed-forward block, the stage of staged networks: y = x + W₂ relu(W₁ x + b₁) + b₂ for each token. The request's state is the
-//! mean over its tokens.
+//! A feed-forward block, the stage of staged networks: y = x + W₂ relu(W₁ x + b₁) + b₂ for each token. The state is the
+//! mean over the tokens.
 
 use super::{Embedding, pack};
 use crate::network::product::{Product, Rows};
@@ -32,11 +32,10 @@ impl Dense {
 }
 
 impl Cell for Dense {
-    /// Padding is computed like words and left out of the mean. The state of a row without words is zeros.
+    /// Padding is computed like words and left out of the mean.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let (hidden, inner) = (self.embedding.width, self.second.inputs());
         out.fill(0.0);
-        // Every place of every row. With padding, all rows have the padded length, or that of the longest row.
         let longest = (0..batch.rows).map(|row| batch.tokens_of(row).len()).max().unwrap_or(0);
         let padded = if batch.padded_to == 0 { None } else { Some(longest.max(batch.padded_to as usize)) };
         let mut places = (0..batch.rows).flat_map(|row| {

@@ -12,7 +12,7 @@ use super::weights::Weights;
 use super::{Cell, Spec};
 use crate::workload::model::Model;
 
-/// A model's cells, in the order of their types ([`Model::cell_types`]).
+/// In the order of [`Model::cell_types`].
 pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
     let childsum_leaf = || Arc::new(tree::Leaf::new(spec, weights, "childsum.weight_iou_x", "childsum.bias_iou"));
     match model {
@@ -39,7 +39,7 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
     }
 }
 
-/// The width of a model's states: h and c of an LSTM; in a translation also the last word that was written.
+/// h and c of an LSTM; in a translation also the last word written.
 pub fn state(model: &Model, spec: &Spec) -> usize {
     let hidden = spec.hidden as usize;
     match model {
@@ -67,7 +67,7 @@ impl Embedding {
     }
 }
 
-/// Packs tensors with the same outputs, `units` for each gate, into one product. Each tensor is a name and the width of its input.
+/// Packs tensors with the same outputs, `units` for each gate. Each is a name and the width of its input.
 fn pack(weights: &Weights, gates: usize, units: usize, tensors: &[(&str, usize)]) -> Product {
     let taken: Vec<Vec<f32>> = tensors.iter().map(|(name, _)| weights.take(name)).collect();
     let blocks: Vec<Block<'_>> =
@@ -75,7 +75,6 @@ fn pack(weights: &Weights, gates: usize, units: usize, tensors: &[(&str, usize)]
     Product::pack(gates, units, &blocks)
 }
 
-/// The gates of a row, each `width` numbers wide.
 fn gates<const N: usize>(row: &[f32], width: usize) -> [&[f32]; N] {
     std::array::from_fn(|gate| &row[gate * width..(gate + 1) * width])
 }

@@ -1,5 +1,5 @@
-//! Translation (BatchMaker, figure 12): encoder steps over the source, then decoder steps, each of which writes the word
-//! that the next step reads. The state is \[h|c|word\].
+//! Translation (BatchMaker, figure 12): encoder steps over the source, then decoder steps, each of which writes the
+//! word that the next reads. The state is \[h|c|word\].
 
 use rten_simd::ops::{BitOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
@@ -37,7 +37,7 @@ impl Cell for Encoder {
     }
 }
 
-/// A step that reads the word in its state and writes the most likely next word there.
+/// Reads the word in its state and writes the most likely next word there.
 #[derive(Debug)]
 pub struct Decoder {
     embedding: Embedding,
@@ -68,8 +68,7 @@ impl Cell for Decoder {
         let read = |row| batch.state(row, 0, width).and_then(|state| self.word(state)).unwrap_or(START);
         self.layer.run(batch, width, |row| self.embedding.row(read(row)), out, scratch);
 
-        // Each row keeps the largest score so far and its word. If all scores are NaN so is the word, so that the check for NaN
-        // and infinity finds this state.
+        // If all scores are NaN so is the word, so that the check for NaN and infinity finds this state.
         let largest = first(&mut scratch.more, batch.rows);
         largest.fill(f32::NEG_INFINITY);
         out.chunks_exact_mut(width).for_each(|state| state[width - 1] = f32::NAN);
@@ -108,7 +107,7 @@ impl Cell for Decoder {
     }
 }
 
-/// The largest sum of a score and its bias, and its place, the lowest in a tie. NaN and minus infinity are skipped.
+/// The largest sum of a score and its bias, in a tie the first. NaN and minus infinity are skipped.
 struct Largest<'a> {
     scores: &'a [f32],
     bias: &'a [f32],
@@ -123,7 +122,6 @@ impl SimdOp for Largest<'_> {
         let lanes = ops.len();
         let (scores, bias) = (self.scores, &self.bias[..self.scores.len()]);
         let whole = scores.len() - scores.len() % lanes;
-        // Each lane keeps its largest sum and the vector in which that occurred first.
         let mut largest = ops.splat(f32::NEG_INFINITY);
         let mut found = places.splat(-1);
         let mut place = places.zero();

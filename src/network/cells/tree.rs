@@ -1,9 +1,8 @@
-//! Tree-LSTMs. The state is \[h|c\].
+//! Tree-LSTMs with the state \[h|c\].
 //!
-//! - The binary one (BatchMaker, figure 2): leaves take a word, internal nodes take two children. The first child is that of the
-//!   lower index; a missing one counts as zeros.
-//! - The child-sum one (Tai, Socher and Manning, 2015; measured by JIT dynamic batching): every node has a word and any number of
-//!   children. A node without children is a leaf of a binary tree.
+//! - Binary (BatchMaker, figure 2): leaves take a word, internal nodes two children, the lower index first; a missing
+//!   one counts as zeros.
+//! - Child-sum (Tai, Socher and Manning, 2015; JIT dynamic batching): every node has a word and any number of children.
 
 use rten_simd::Isa;
 use rten_simd::ops::NumOps;
@@ -14,7 +13,6 @@ use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
 
-/// The children that a binary internal node has weights for.
 pub const CHILDREN: usize = 2;
 
 /// A node without children, of either kind.
@@ -49,7 +47,6 @@ impl Cell for Leaf {
     }
 }
 
-/// Computes the gates i, o, u of each row and applies the formula of \[h|c\] to them.
 fn run_gates(
     formula: impl Formula<6, 2>,
     gates_of: &Product,
@@ -75,7 +72,7 @@ fn run_gates(
 /// A node with children in a binary tree.
 #[derive(Debug)]
 pub struct Internal {
-    /// \[h of the left|h of the right\] to the gates i, o, u and the forget gates of the left and the right.
+    /// \[left h|right h\] to the gates i, o, u and the two forget gates.
     product: Product,
     bias: Vec<f32>,
     hidden: usize,
@@ -151,19 +148,15 @@ impl Formula<12, 2> for InternalGates {
     }
 }
 
-/// A node with children in a child-sum tree.
-///
-/// Forget gates need a row for each child, and share only the word's part. So there are three products: \[word|sum of the
-/// children\] to the gates i, o, u; the word to its part of the forget gates; and each child to its own part.
+/// A node with children in a child-sum tree. Forget gates need a row for each child and share the word's part, so there
+/// are three products.
 #[derive(Debug)]
 pub struct ChildSum {
     embedding: Embedding,
-    /// \[x|sum of the children's h\] to the gates i, o, u.
     gates: Product,
     gates_bias: Vec<f32>,
     /// x to its part of the forget gates.
     forget_word: Product,
-    /// A child's h to its part of its forget gate.
     forget_child: Product,
     forget_bias: Vec<f32>,
     hidden: usize,
@@ -201,7 +194,7 @@ impl Cell for ChildSum {
         let operand = Rows { data: operand, stride: inputs, count: batch.rows };
         let children = Rows { data: batch.states, stride: state, count: batch.states.len() / state };
 
-        // First the sum of what the forget gates keep of the children's c, in the output.
+        // First the part of the children's c that the forget gates keep, in the output.
         for (of_word, of_child) in self.forget_word.panels().iter().zip(self.forget_child.panels()) {
             let (units, wide, bias) = (of_word.units(), of_word.units().len(), &self.forget_bias[of_word.units()]);
             let of_word = of_word.multiply(operand, &mut scratch.product);

@@ -1,6 +1,6 @@
-//! The activations of a batch: a row of numbers for each query, whose length depends on the query's tokens.
+//! The activations of a batch: a row of numbers for each query, whose length depends on its tokens.
 
-/// The activations of a batch. Each query has a slot that begins with its own numbers; the rest is the result of padding.
+/// Each query has a slot that begins with its own numbers; the rest is the result of padding.
 #[derive(Debug, Default)]
 pub struct Activations {
     numbers: Vec<f32>,
@@ -21,7 +21,7 @@ impl Activations {
         self.queries.clear();
     }
 
-    /// Adds a query, whose numbers `append` appends. A query without numbers is padding.
+    /// Adds a query with the numbers that `append` appends; without numbers it is padding.
     pub fn push(&mut self, tokens: u32, append: impl FnOnce(&mut Vec<f32>)) {
         let from = self.numbers.len();
         append(&mut self.numbers);
@@ -51,7 +51,7 @@ impl Activations {
         self.queries.iter().map(|query| query.tokens).max().unwrap_or(0)
     }
 
-    /// All slots, contiguous, if each has this size and at least the `own` numbers for its tokens.
+    /// All slots, if each has this size and at least `own` numbers for its tokens.
     pub fn as_slots(&self, size: usize, own: impl Fn(u32) -> usize) -> Option<&[f32]> {
         let fits = |(place, query): (usize, &Query)| {
             query.from == place * size && query.len > 0 && own(query.tokens) <= query.len
@@ -60,8 +60,7 @@ impl Activations {
         all.then(|| self.numbers.get(..self.queries() * size)).flatten()
     }
 
-    /// Makes slots of this size for the queries of `like`; `own` is the length of a query's own numbers for its tokens. The contents are
-    /// arbitrary.
+    /// Makes slots of this size for the queries of `like`, with arbitrary contents.
     pub fn lay_out(&mut self, like: &Activations, size: usize, own: impl Fn(u32) -> usize) -> &mut [f32] {
         self.queries.clear();
         self.queries.extend(like.queries.iter().enumerate().map(|(place, query)| {
@@ -72,7 +71,7 @@ impl Activations {
     }
 }
 
-/// Fills `into` with the numbers of a source, read cyclically from a place on; with zeros if the source is empty.
+/// Reads a source cyclically from a place on; zeros if it is empty.
 pub fn cycle(source: &[f32], from: usize, into: &mut [f32]) {
     if source.is_empty() {
         return into.fill(0.0);
@@ -82,7 +81,6 @@ pub fn cycle(source: &[f32], from: usize, into: &mut [f32]) {
     let head = once.min(period - from);
     into[..head].copy_from_slice(&source[from..from + head]);
     into[head..once].copy_from_slice(&source[..once - head]);
-    // The rest repeats the numbers so far, twice as many each time.
     let mut filled = once;
     while filled < into.len() {
         let more = filled.min(into.len() - filled);

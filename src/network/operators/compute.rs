@@ -1,7 +1,5 @@
-//! The kinds of operators, on a batch.
-//!
-//! The bits of a query do not depend on the batch or its padding. Weights are packed once. Products of two matrices of a query are
-//! padded with zeros, which are added after the query's own numbers and change nothing.
+//! The kinds of operators, on a batch. The bits of a query depend on neither the batch nor its padding: zeros are added
+//! after the query's own numbers and change nothing.
 
 use rten_simd::Isa;
 use rten_simd::ops::{BitOps, NumOps};
@@ -12,10 +10,10 @@ use crate::network::product::{Product, Rows, multiply};
 use crate::network::{Scratch, first};
 use crate::workload::dnn::{Form, Kind, Work};
 
-/// A factor of an operator's sums before the hyperbolic tangent, so that numbers neither fade nor saturate over a hundred operators.
+/// A factor before the hyperbolic tangent, so that numbers neither fade nor saturate over a hundred operators.
 const GAIN: f32 = 5.0 / 3.0;
 
-/// The rows of a product. More would only take more memory.
+/// Rows of a product. More would only take more memory.
 const BLOCK: usize = 256;
 
 /// tanh(a x).
@@ -40,8 +38,7 @@ impl Formula<1, 1> for Squash {
     }
 }
 
-/// The factor of an operator's sums before the hyperbolic tangent, or, without sums, of the numbers themselves. Numbers between -1 and
-/// 1 have a mean square of a third.
+/// The factor of the sums before the hyperbolic tangent. Numbers between -1 and 1 have a mean square of a third.
 pub fn slope(work: &Work) -> f32 {
     match work.kind {
         Kind::Memory => GAIN,
@@ -49,7 +46,6 @@ pub fn slope(work: &Work) -> f32 {
     }
 }
 
-/// The numbers that an operator reads of a query.
 pub fn reads(work: &Work) -> u64 {
     let left = work.count * work.rows * work.inner;
     match work.kind {
@@ -59,7 +55,6 @@ pub fn reads(work: &Work) -> u64 {
     }
 }
 
-/// The numbers that an operator writes for a query.
 pub fn writes(work: &Work) -> u64 {
     match work.kind {
         Kind::Memory => half(work) as u64,
@@ -67,13 +62,12 @@ pub fn writes(work: &Work) -> u64 {
     }
 }
 
-/// A memory operator reads half of the elements that it moves, and writes half.
+/// A memory operator reads half of the elements and writes half.
 fn half(work: &Work) -> usize {
     work.elements.div_ceil(2).max(1) as usize
 }
 
-/// The rows of all queries times the weights of each group. A row has the inputs of all groups, one after the other, and so has its
-/// result.
+/// The rows of all queries times the weights of each group. A row has the inputs of all groups, and so has its result.
 pub fn matmul(
     form: &Form,
     padded: &Work,
@@ -114,7 +108,7 @@ pub fn matmul(
     }
 }
 
-/// Gathers the left matrix from row `begin` on; each query has `rows` of its rows.
+/// Gathers the left matrix from row `begin` on.
 fn gathered<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &'a mut [f32]) -> &'a [f32] {
     let end = begin + into.len() / wide;
     for query in begin / rows..end.div_ceil(rows) {
@@ -125,10 +119,9 @@ fn gathered<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &
     into
 }
 
-/// Multiplies two matrices of a query's own numbers for each of its products: first come all left matrices, then the right ones. Both are
-/// padded with zeros.
+/// For each product of a query: first come all left matrices, then the right ones, both padded with zeros.
 pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
-    // The library computes a product of one row in another way, with other bits.
+    // The library computes a product of one row with other bits.
     let (rows, inner, columns) = (padded.rows.max(2) as usize, padded.inner as usize, padded.columns as usize);
     let slot = writes(padded) as usize;
     let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
@@ -156,7 +149,6 @@ pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activ
     }
 }
 
-/// A matrix of a query's numbers, padded with zeros to a size.
 struct Matrix {
     size: [usize; 2],
     own: [usize; 2],

@@ -1,8 +1,8 @@
-//! Listed networks: networks whose operators a file lists (`docs/NETWORKS.md`).
+//! Listed networks, whose operators a file lists (`docs/NETWORKS.md`).
 //!
-//! The file defines the sizes of an operator's matrices, not the origin of their values. So one rule holds for all operators: a
-//! query's activation is a row of numbers, an operator reads it cyclically until its matrices are full, and its result is the next
-//! activation. The first operator reads numbers that are drawn from the seed and the request.
+//! The file defines the sizes of an operator's matrices, not the origin of their values. So an operator reads the
+//! query's activation cyclically until its matrices are full, and its result is the next activation. The first reads
+//! numbers drawn from the seed and the request.
 
 mod activations;
 mod compute;
@@ -25,11 +25,10 @@ use crate::workload::dnn::{Dnn, Kind, Operator, Size, Work};
 pub struct Operators {
     network: Arc<Dnn>,
     seed: u64,
-    /// For each cell type, the weights of each group; empty for operators without weights.
+    /// For each cell type, the weights of each group.
     weights: Vec<Vec<Product>>,
 }
 
-/// The result of an operator on another device, and the expected one.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed<'a> {
     pub work: &'a Work,
@@ -38,14 +37,14 @@ pub struct Passed<'a> {
     pub expected: &'a [f32],
 }
 
-/// An operator's weights have a row for each output, group after group.
+/// A row for each output, group after group.
 pub fn tensor(operator: &Operator) -> Option<(String, [usize; 2])> {
     let work = operator.form.at(0);
     let shape = [(work.count * work.columns) as usize, work.inner as usize];
     (work.kind == Kind::Matmul).then(|| (format!("{}.weight", operator.name), shape))
 }
 
-/// Refuses operators whose weights would have another size for each request. Messages begin with `model`.
+/// Refuses weights that would have another size for each request.
 pub fn check(network: &Dnn) -> Result<()> {
     for operator in network.distinct().iter().filter(|operator| operator.form.kind == Kind::Matmul) {
         let form = &operator.form;
@@ -88,20 +87,20 @@ impl Operators {
         }
     }
 
-    /// Appends the numbers that the first operator reads, drawn uniformly from -1 to 1.
+    /// Appends the first operator's input, drawn uniformly from -1 to 1.
     pub fn draw(&self, request: RequestId, tokens: u32, numbers: &mut Vec<f32>) {
         let Some(first) = self.network.operators().next() else { return };
         let stream = mix(self.seed ^ mix(u64::from(request.0)));
-        // A float32 holds 24 bits without rounding, so that the bits are the same on every machine.
+        // 24 bits fit a float32 without rounding, the same on every machine.
         let unit = |word: u64| (word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
         let count = compute::reads(&first.form.at(tokens));
         numbers.extend((0..count).map(|place| unit(mix(stream.wrapping_add(place)))));
     }
 
-    /// Runs an operator on a batch, all of whose queries are padded to `padded_to` tokens or to the longest query.
+    /// Runs an operator on a batch, padded to `padded_to` tokens or to the longest query.
     pub fn run(&self, cell: CellId, padded_to: u32, from: &Activations, into: &mut Activations, scratch: &mut Scratch) {
         let form = &self.network.distinct()[cell.index()].form;
-        // A batch that is only padding has one token, so that there is something to compute.
+        // Even a batch of padding only needs one token.
         let padded = form.at(from.longest().max(padded_to).max(1));
         match form.kind {
             Kind::Matmul => compute::matmul(form, &padded, &self.weights[cell.index()], from, into, scratch),
@@ -110,17 +109,13 @@ impl Operators {
         }
     }
 
-    /// The length of a request's activation after each operator.
     pub fn lengths(&self, graph: &CellGraph) -> impl Iterator<Item = u64> + use<'_> {
         let tokens = Operators::tokens(graph);
         self.network.operators().map(move |operator| writes(&operator.form.at(tokens)))
     }
 
-    /// Follows another device's activations, `found`, concatenated in the order of the operators: runs each operator on the device's
-    /// activation before it, and passes both results to `judge`.
-    ///
-    /// # Errors
-    /// The first error of `judge`, with the operator's name; activations of other lengths.
+    /// Follows another device's activations, `found`, in the order of the operators: runs each operator on the device's
+    /// activation before it, and passes both results to `judge`. The error is the first of `judge`, or other lengths.
     pub fn follow(
         &self,
         request: RequestId,
@@ -162,7 +157,7 @@ impl Operators {
 
 const FLOAT: u128 = size_of::<f32>() as u128;
 
-/// Refuses a network that is larger than the free memory, where the system says how much that is.
+/// Checks the free memory, where the system reports it.
 pub fn fits(network: &Dnn) -> Result<()> {
     within(network, available().unwrap_or(u128::MAX))
 }
@@ -173,7 +168,6 @@ fn within(network: &Dnn, available: u128) -> Result<()> {
     let sizes = || tensors().map(|[outputs, inputs]| outputs * inputs * FLOAT);
     // While the largest is packed, both forms are in memory.
     let weights = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
-    // An operator reads an activation, writes one, and gathers one product's matrices at a time.
     let of_query = |work: Work| {
         let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
         (u128::from(reads(&work)) + u128::from(writes(&work)) + matrices) * FLOAT
@@ -196,7 +190,7 @@ fn gibibytes(bytes: u128) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// The memory that is available without swapping, in bytes; `None` if the system is not Linux or does not say.
+/// In bytes, without swapping; `None` if unknown.
 fn available() -> Option<u128> {
     let said = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

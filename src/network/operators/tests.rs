@@ -17,7 +17,7 @@ fn network(text: &str, seed: u64) -> Network {
     Network::new(&Model::Network(Arc::new(listed)), &spec).unwrap()
 }
 
-/// The rule of docs/NETWORKS.md word for word in float64, one number after the other.
+/// The rule of docs/NETWORKS.md in float64, one number after the other.
 fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
     let operators = network.operators().unwrap();
     let weights = Weights::open(network.model(), network.spec()).unwrap();
@@ -62,7 +62,7 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
     x
 }
 
-/// Networks of a few operators of any kind, whose sizes hit whole vectors, tails, several panels and several blocks of rows.
+/// Sizes that hit whole vectors, tails, several panels and several blocks of rows.
 fn lists() -> impl Strategy<Value = String> {
     let size = |most: u32| {
         (1..=most, any::<bool>()).prop_map(|(n, sized)| if sized { "tokens".into() } else { n.to_string() })

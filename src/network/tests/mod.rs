@@ -23,7 +23,7 @@ fn spec(hidden: u32, embedding: u32, vocabulary: u32) -> Spec {
     Spec { hidden, embedding, vocabulary, seed: 5, weights: None }
 }
 
-/// A network whose sizes hit whole vectors, tails, and rows shorter than a vector.
+/// Sizes that hit whole vectors, tails, and rows shorter than a vector.
 fn networks() -> impl Strategy<Value = (Network, u64)> {
     (0..MODELS.len(), 1..70u32, 1..70u32, 1..90u32, any::<u64>()).prop_map(|(model, hidden, embedding, words, seed)| {
         let model = Model::parse(MODELS[model]).unwrap();
@@ -125,7 +125,6 @@ impl Row {
     }
 }
 
-/// The bits of the rows' new states. The old contents of the memory must not matter.
 fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> Vec<Vec<u32>> {
     let width = network.state();
     for buffer in [&mut scratch.operand, &mut scratch.product, &mut scratch.more] {
@@ -178,7 +177,7 @@ fn a_binary_cell_refuses_more_than_two_children() {
     assert!(check(Model::ChildSumTreeLstm).is_ok());
 }
 
-/// The output of PyTorch for the same weights and words (`scripts/torch-reference.py`).
+/// PyTorch's output for the same weights and words (`scripts/torch-reference.py`).
 #[derive(serde::Deserialize)]
 struct Expected {
     model: String,

@@ -1,4 +1,4 @@
-//! The models' equations in float64, one node and one gate at a time. Only the weights are shared.
+//! The models' equations in float64, one node and one gate at a time.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::workload::shape::{Shape, Tree};
 
 type Vector = Vec<f64>;
 
-/// The tolerance of a written word's score below the best: float32 may choose either of two nearly equal scores.
+/// float32 may choose either of two words whose scores are this close.
 const TIE: f64 = 1e-5;
 
 pub struct Naive {
@@ -31,7 +31,7 @@ impl Naive {
         Naive { model: network.model.clone(), hidden: network.spec.hidden as usize, tensors }
     }
 
-    /// The state of a request. `words` are those that the network wrote; each must be one of the best.
+    /// `words` are those that the network wrote; each must be one of the best.
     pub fn run(&self, shape: &Shape, token: &dyn Fn(u32) -> u32, words: &[u32]) -> Vector {
         let h = self.hidden;
         let zero = (vec![0.0; h], vec![0.0; h]);
