@@ -1,8 +1,6 @@
-//! Why a request took as long as it did, and why a task was formed as it was.
-//!
-//! The logs of a run record what happened, not why. But a simulation repeats to the byte, and the decisions of a real
-//! run follow from its recording. So the run is repeated, and its tasks are inspected as they are formed: their nodes
-//! and the reasons of the policy.
+//! Why a request took as long as it did, and why a task was formed as it was. The logs record events, not reasons, but
+//! a simulation repeats to the byte and a real run can be replayed. So the run is repeated and its tasks are inspected
+//! as they are formed.
 
 pub mod request;
 pub mod task;
@@ -61,14 +59,13 @@ impl Formed {
         }
     }
 
-    /// Its requests without duplicates, in the order of the batch.
+    /// Without duplicates, in the order of the batch.
     pub fn requests(&self) -> Vec<RequestId> {
         let mut seen = std::collections::BTreeSet::new();
         self.members.requests().filter(|request| seen.insert(*request)).collect()
     }
 
-    /// The cells that it executes, including padding. Operators have no padding and count as the cells that they belong
-    /// to.
+    /// Including padding. Operators have no padding and count as the cells that they belong to.
     pub fn cells(&self) -> u64 {
         if self.operators { self.useful_cells } else { self.runs() }
     }
@@ -78,7 +75,7 @@ impl Formed {
         self.steps.iter().map(Step::cells).sum()
     }
 
-    /// The number of batched cells that it runs in sequence.
+    /// Batched cells in sequence.
     pub fn length(&self) -> u64 {
         self.steps.iter().map(|step| u64::from(step.times)).sum()
     }
@@ -88,12 +85,12 @@ impl Formed {
 pub struct Again {
     pub policy: String,
     pub point: String,
-    /// The types of its steps: the model's cell types, then their operators if the policy runs those.
+    /// The model's cell types, then their operators if the policy runs those.
     pub steps: Vec<CellType>,
     pub requests: Arc<Requests>,
     /// The record, with all tasks and reasons.
     pub record: Recorder,
-    /// The tasks that concern the subject, in the order of submission.
+    /// In the order of submission.
     pub formed: Vec<Formed>,
 }
 
@@ -137,26 +134,24 @@ impl Again {
         })
     }
 
-    /// A task's row in the log; `None` if it did not finish.
+    /// `None` if it did not finish.
     pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
         let place = self.record.tasks.binary_search_by_key(&task, |row| row.task).ok()?;
         Some(&self.record.tasks[place]).filter(|row| row.finish != Nanos::MAX)
     }
 
-    /// The policy's reason for a task, if it gives one.
     pub fn reason(&self, task: TaskId) -> Option<&Reason> {
         let reasons = &self.record.reasons;
         reasons.binary_search_by_key(&task, |(id, _)| *id).ok().map(|place| &reasons[place].1)
     }
 
-    /// The names of a task's cells, joined as in the log.
     pub fn names(&self, row: &TaskRow) -> String {
         let mut names = String::new();
         write::join_names(&mut names, &row.cells, &self.steps);
         names
     }
 
-    /// The same for a line of text: of more than three names, the first and a count.
+    /// Of more than three names, the first and a count.
     pub fn short_names(&self, row: &TaskRow) -> String {
         match row.cells.as_slice() {
             [first, rest @ ..] if rest.len() > 2 => {
@@ -166,7 +161,7 @@ impl Again {
         }
     }
 
-    /// The tasks on the same worker and stream between two instants, in the order of submission.
+    /// The tasks on the same worker and stream between two instants.
     pub fn busy_with(&self, of: &TaskRow, from: Nanos, to: Nanos) -> Vec<TaskId> {
         let same = |row: &&TaskRow| row.worker == of.worker && row.stream == of.stream && row.task != of.task;
         let overlaps = |row: &&TaskRow| row.start < to && row.finish > from;

@@ -19,14 +19,13 @@ struct Stop<'a> {
     row: &'a TaskRow,
     formed: &'a Formed,
     nodes: Vec<NodeId>,
-    /// When the inputs of these nodes were ready: the arrival, or the finish of an earlier task.
+    /// The arrival, or the finish of an earlier task.
     ready: Nanos,
     needed: Option<TaskId>,
     /// The tasks that kept the worker busy from then until the start.
     behind: Vec<TaskId>,
 }
 
-/// The most tasks or ranges that a line lists.
 const LISTED: usize = 4;
 
 impl<'a> Life<'a> {
@@ -63,7 +62,7 @@ impl<'a> Life<'a> {
             .or(rejection.map(|(_, at)| format!("was turned away after {}", span(self.arrival(), *at))))
     }
 
-    /// Its time before the first task, in tasks, and between tasks.
+    /// Before the first task, in tasks, and between tasks.
     fn parts(&self) -> (Nanos, Nanos, Nanos) {
         let mut by_start: Vec<&TaskRow> = self.stops.iter().map(|stop| stop.row).collect();
         by_start.sort_by_key(|row| row.start);
@@ -107,7 +106,7 @@ impl<'a> Life<'a> {
         text + "\n" + &self.table()
     }
 
-    /// The cells that its rows ran in batches of whole requests or parts, besides its own.
+    /// In batches of whole requests or parts.
     fn padding(&self) -> u64 {
         let graph = &self.again.requests.graphs[self.request.index()];
         let of_stop = |stop: &Stop<'_>| {
@@ -139,7 +138,6 @@ impl<'a> Life<'a> {
                 span(stop.ready, row.start),
             ]);
         }
-        // The reason is text, so it is aligned left, after the numbers.
         let reasons = std::iter::once("for".to_string()).chain(self.stops.iter().map(Stop::waited_for));
         let line = |(figures, reason): (&str, String)| format!("{figures}  {reason}").trim_end().to_string() + "\n";
         aligned(&lines).lines().zip(reasons).map(line).collect()
@@ -168,7 +166,6 @@ impl<'a> Life<'a> {
 }
 
 impl Stop<'_> {
-    /// Describes the time from the readiness of its nodes to the start of the task.
     fn waited_for(&self) -> String {
         if self.ready >= self.row.start {
             return String::new();
@@ -212,7 +209,7 @@ impl Stop<'_> {
     }
 }
 
-/// The cells of each row of a padded batch; `None` if rows differ in length.
+/// `None` if rows of the padded batch differ in length.
 fn row_cells(formed: &Formed) -> Option<u64> {
     let whole = matches!(&formed.members, MemberList::Requests(_) | MemberList::Parts(_));
     let rows = formed.requests().len() as u64;
@@ -220,7 +217,7 @@ fn row_cells(formed: &Formed) -> Option<u64> {
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
 }
 
-/// The number of cells that nodes of a request count as: a node with an input counts once for each of its tokens.
+/// A node with an input counts once for each of its tokens.
 fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     let CellGraph::Chains(runs) = graph else { return nodes.len() as u64 };
     let mut ends = 0;
@@ -243,7 +240,7 @@ fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeI
     }
 }
 
-/// Among the tasks with inputs of these nodes, the one that finished last; not counting their own task.
+/// The last to finish of the tasks with inputs of these nodes, besides their own task.
 fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> Option<&'a TaskRow> {
     let needs = |node: &NodeId| -> Vec<u32> {
         match graph {

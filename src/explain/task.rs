@@ -18,13 +18,13 @@ pub struct Account<'a> {
 const LISTED: usize = 24;
 
 impl<'a> Account<'a> {
-    /// `None` for a task that the end of the run cut off.
+    /// `None` for a task cut off by the end of the run.
     pub fn new(again: &'a Again, task: TaskId) -> Option<Account<'a>> {
         let formed = again.formed.iter().find(|formed| formed.task == task)?;
         Some(Account { again, formed, row: again.row(task)? })
     }
 
-    /// The previous task of the same worker and stream.
+    /// On the same worker and stream.
     fn before(&self) -> Option<&TaskRow> {
         let rows = self.again.record.tasks.iter().take_while(|row| row.task < self.row.task);
         rows.filter(|row| row.worker == self.row.worker && row.stream == self.row.stream).last()

@@ -1,4 +1,4 @@
-//! From the text of a scenario to a [`Scenario`] that is ready to run.
+//! From the text of a scenario to a checked [`Scenario`].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::{KNOWN, Model};
 use crate::workload::operator::Sizes;
 
-/// The known keys of each table. `scenarios/reference.toml` shows all of them.
+/// `scenarios/reference.toml` shows all keys.
 pub(super) const ROOT: &[&str] =
     &["name", "seed", "workload", "arrivals", "device", "overhead", "metrics", "output", "policy"];
 pub(super) const WORKLOAD: &[&str] = &[
@@ -41,7 +41,6 @@ pub(super) const DEVICE: &[&str] =
 pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];
-/// The keys of every policy; each kind adds its own.
 pub(super) const POLICY: &[&str] = &["kind", "label", "costs", "overhead"];
 /// The arrival processes and the keys of each.
 pub(super) const PROCESSES: &[(&str, &[&str])] = &[
@@ -56,9 +55,9 @@ pub(super) const PROCESSES: &[(&str, &[&str])] = &[
 
 /// The prefixes of datasets that are not files.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
-/// A run keeps about a hundred bytes of each request in memory.
+/// About a hundred bytes each in memory.
 const MAX_REQUESTS: u64 = 200_000_000;
-/// Above this rate, gaps between requests would be shorter than a nanosecond.
+/// Above it, gaps would be shorter than a nanosecond.
 const MAX_RATE: f64 = 1e9;
 /// One request in eleven days. At lower rates a run would exceed the clock.
 const MIN_RATE: f64 = 1e-6;
@@ -66,7 +65,7 @@ const MIN_RATE: f64 = 1e-6;
 const MAX_NAME: usize = 200;
 /// Wider layers have more weights than any machine's memory.
 const MAX_WIDTH: u64 = 1 << 16;
-/// A decoder keeps its word in its state, as a float32, which is exact up to this number.
+/// A decoder keeps its word as a float32, which is exact up to this number.
 const MAX_VOCABULARY: u64 = 1 << 24;
 /// A larger number is probably a typing error.
 const MAX_WORKERS: u64 = 1024;
@@ -106,7 +105,7 @@ fn folder_safe(field: &Field<'_>) -> Result<String> {
     }
 }
 
-/// A text that can name a folder beside the result files, all of which have an extension.
+/// A text that can name a folder beside the result files, which have extensions.
 fn label(field: &Field<'_>) -> Result<String> {
     let text = folder_safe(field)?;
     let folder = folder_name(&text).to_lowercase();
@@ -224,7 +223,6 @@ fn arrivals(mut table: Section<'_>) -> Result<ArrivalSpec> {
     Ok(ArrivalSpec::Open { process, rates })
 }
 
-/// The time that a modulated process stays in one state.
 fn sojourn(field: &Field<'_>) -> Result<Nanos> {
     match field.time()? {
         time if time >= Nanos(1_000) => Ok(time),
@@ -260,7 +258,7 @@ fn device(mut table: Section<'_>) -> Result<Device> {
     })
 }
 
-/// A value by its name; without the key, the first.
+/// Without the key, the first.
 fn choice<T: Copy>(table: &mut Section<'_>, key: &str, choices: &[(&'static str, T)]) -> Result<T> {
     table.take(key).map_or(Ok(choices[0].1), |field| field.choice(choices))
 }
@@ -318,7 +316,6 @@ fn output(mut table: Section<'_>, points: &[String]) -> Result<Output> {
     Ok(Output { requests, tasks, timeline, plots, plot_point, title })
 }
 
-/// A rate is a number, other points are words.
 fn plot_point(field: &Field<'_>, points: &[String]) -> Result<String> {
     let name = match field.value() {
         DeValue::String(name) => name.to_string(),
@@ -330,7 +327,7 @@ fn plot_point(field: &Field<'_>, points: &[String]) -> Result<String> {
     }
 }
 
-/// Finds a file in the current folder, else beside the scenario. `or_else` ends the error message.
+/// Searches the current folder, then the scenario's. `or_else` ends the error message.
 fn file(field: &Field<'_>, or_else: &str) -> Result<Input> {
     let given = field.text()?;
     let found = find(&given, field.source()).map_err(|problem| field.refuse(format!("{problem}{or_else}")))?;
@@ -408,7 +405,7 @@ impl PolicyReader<'_> {
         };
         let overhead = overhead(table.section("overhead")?, self.overhead)?;
 
-        // The remaining keys belong to the kind. Its errors have a span or begin with a key; both give the line.
+        // The other keys belong to the kind. Its errors have a span or begin with a key; both give the line.
         let rest = table.entries;
         let parsed = self.registry.parse(&kind, Spanned::new(table.span.clone(), rest.clone()));
         let settings = parsed.map_err(|error| {
@@ -425,7 +422,6 @@ impl PolicyReader<'_> {
     }
 }
 
-/// The dotted key of the value at this place.
 fn key_at(table: &DeTable<'_>, place: &Span) -> Option<String> {
     table.iter().find_map(|(key, value)| {
         let name = key.get_ref();

@@ -16,9 +16,8 @@ use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
-/// The costs of a policy's tasks, from up to three sources: the rows of a cost table; for cells without rows, the data
-/// sheet of a device; and persistent kernels, by the table's rows or else by the device's model. `None` if the scenario
-/// names no source.
+/// From up to three sources: a cost table; for cells without rows, a device's data sheet; and persistent kernels, by
+/// the table's rows or the device's model. `None` without a source.
 pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
     let mut table = costs.map(CostTable::read).transpose()?;
     if let Some(file) = &device.roofline {
@@ -38,8 +37,8 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
     Ok(table)
 }
 
-/// The costs that a policy may use for its decisions, or the reason why there are none. A real run can do with a table
-/// that does not fit, or without one, unless the policy requires it.
+/// The costs for a policy's decisions, or why there are none. A real run needs a fitting table only if the policy
+/// requires it.
 pub struct CostEstimates(std::result::Result<Option<Arc<dyn CostModel>>, String>);
 
 impl CostEstimates {

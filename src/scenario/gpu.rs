@@ -1,4 +1,4 @@
-//! The keys of `[device]` for GPUs, with the names of their values.
+//! The keys of `[device]` for GPUs.
 
 use crate::gpu_settings::{LaunchBy, Precision, Settings, Signal};
 
@@ -12,13 +12,11 @@ pub const SIGNALS: [Named<Signal>; 2] = [("fused", Signal::Fused), ("kernel", Si
 
 pub const LAUNCHES: [Named<LaunchBy>; 2] = [("graph", LaunchBy::Graph), ("kernels", LaunchBy::Kernels)];
 
-/// The names of a precision, a signal and a launch.
 pub fn names(settings: &Settings) -> [&'static str; 3] {
     let Settings { precision, signal, launch } = settings;
     [precision.name(), name(&SIGNALS, signal), name(&LAUNCHES, launch)]
 }
 
-/// The value of a name; the error lists the known names.
 pub fn parse<T: Copy>(choices: &[Named<T>], name: &str) -> Result<T, String> {
     let found = choices.iter().find(|(known, _)| *known == name);
     let known = || choices.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");

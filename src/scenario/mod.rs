@@ -1,7 +1,5 @@
-//! The scenario: workload, arrivals, device and policies of an experiment, read from a TOML file.
-//!
-//! `source` and `section` hold the text as the user wrote it, and `check` turns it into a [`Scenario`]. Every error
-//! names the file, the line, the key and the permitted values.
+//! The scenario: workload, arrivals, device and policies of an experiment, read from a TOML file. Every error names the
+//! file, the line, the key and the permitted values.
 
 mod check;
 pub mod costs;
@@ -54,7 +52,7 @@ pub struct Workload {
     pub embedding: u32,
     /// The number of words.
     pub vocabulary: u32,
-    /// A safetensors file; without one, weights are drawn from the seed.
+    /// A safetensors file; without it, weights are drawn from the seed.
     pub weights: Option<Input>,
     pub load: Load,
 }
@@ -68,7 +66,6 @@ impl Workload {
 /// The source of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
-    /// Shapes are drawn from a dataset; a process determines the arrivals.
     Drawn {
         /// A file of shapes, or a generator such as `constant:24`.
         dataset: Input,
@@ -91,10 +88,10 @@ pub enum Load {
 pub enum ArrivalSpec {
     Open {
         process: Process,
-        /// The rates to run at; empty for a process that sets its own.
+        /// Empty for a process that sets its own rate.
         rates: Vec<Rate>,
     },
-    /// Clients that send a request, wait for the answer, think, and send the next.
+    /// Clients that send a request, wait for the answer, think, and repeat.
     Closed {
         /// The numbers of clients to run with.
         clients: Vec<u32>,
@@ -103,7 +100,7 @@ pub enum ArrivalSpec {
     },
 }
 
-/// A load that every policy runs under. Its text names the folder of results.
+/// Its text names the folder of results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LoadPoint {
     /// Requests at this rate: `1000`.
@@ -141,14 +138,14 @@ impl fmt::Display for LoadPoint {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     pub workers: usize,
-    /// The cost table of the simulator; real runs need none.
+    /// The simulator's cost table; real runs need none.
     pub costs: Option<Input>,
-    /// A data sheet that gives the times of cells without rows in the table.
+    /// A data sheet, for cells without rows in the table.
     pub roofline: Option<Input>,
-    /// The device model of GRNN's persistent kernels, which run tasks of several steps.
+    /// The device model of GRNN's persistent kernels.
     pub grnn: Option<Input>,
-    /// The most requests in the system; further ones are rejected. `None` means no limit in simulations, and a default
-    /// in real runs.
+    /// The most requests in the system; further ones are rejected. `None`: no limit in simulations, a default in real
+    /// runs.
     pub max_waiting: Option<u32>,
     pub gpu: GpuSettings,
 }
@@ -185,7 +182,6 @@ impl Quantile {
         self.name
     }
 
-    /// The share of requests at or below it, 0 to 1.
     pub fn share(self) -> f64 {
         self.share
     }
@@ -198,7 +194,6 @@ impl Default for Quantile {
     }
 }
 
-/// The requests at the start of a run that do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Warmup {
     /// MSER-5 if the load has a steady state, else none.
@@ -207,7 +202,7 @@ pub enum Warmup {
     None,
     /// The truncation point by the rule MSER-5.
     Mser5,
-    /// A share of the requests, from 0 to below 1.
+    /// Of the requests, from 0 to below 1.
     Share(f64),
     Requests(u32),
 }
@@ -218,7 +213,7 @@ impl fmt::Display for Warmup {
             Warmup::Auto => f.write_str("auto"),
             Warmup::None => f.write_str("none"),
             Warmup::Mser5 => f.write_str("mser5"),
-            // Rounded, so that 0.07 prints as 7% and not as 7.000000000000001%.
+            // 0.07 prints as 7%, not as 7.000000000000001%.
             Warmup::Share(share) => write!(f, "{}%", (share * 1e11).round() / 1e9),
             Warmup::Requests(count) => write!(f, "{count}"),
         }
@@ -233,7 +228,7 @@ pub struct Output {
     /// A timeline for trace viewers.
     pub timeline: bool,
     pub plots: Vec<plot::Kind>,
-    /// The point (see [`Scenario::points`]) that figures of a single point show.
+    /// The point (see [`Scenario::points`]) of figures that show only one.
     pub plot_point: Option<String>,
     pub title: Option<String>,
 }
@@ -246,18 +241,17 @@ impl Default for Output {
 
 #[derive(Clone, Debug)]
 pub struct PolicyEntry {
-    /// Names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder of results.
-    /// Unique.
+    /// Unique; names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder.
     pub label: String,
-    /// The keys of its kind, from which each run builds the policy.
+    /// The keys of its kind.
     pub settings: Configured,
     /// Its own overhead, with the scenario's as defaults.
     pub overhead: Overhead,
-    /// Its own cost table, else the device's, if any.
+    /// Its own cost table, else the device's.
     pub costs: Option<Input>,
 }
 
-/// A file or generator that a scenario names. Dereferences to its path.
+/// A file or generator; dereferences to its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     given: String,
@@ -270,7 +264,7 @@ impl Input {
         &self.given
     }
 
-    /// The path where it was found; for a generator, its name.
+    /// Where it was found; for a generator, its name.
     pub fn path(&self) -> &Path {
         &self.found
     }
@@ -292,22 +286,22 @@ impl From<&str> for Input {
 impl Scenario {
     /// Reads and checks a scenario, and builds each policy once to see that it fits the model.
     ///
-    /// Each override is `key.path=value`, as for `--set`: `device.workers=2`, `policy.0.max_batch=64`, or by label or
-    /// kind `policy.BatchMaker.max_batch=64`. Quote a label that contains a dot or an equals sign. Missing tables and
-    /// keys are created, a value that is not valid TOML is a text, and the last of several overrides wins. Errors read
-    /// `FILE:LINE: key: problem; permitted values`, or name the override instead of the line.
+    /// Each override is `key.path=value`, as for `--set`: `device.workers=2`, or by index, label or kind
+    /// `policy.BatchMaker.max_batch=64`. Quote a label that contains a dot or an equals sign. Missing keys are created,
+    /// a value that is not valid TOML is a text, and the last override wins. Errors read `FILE:LINE: key: problem;
+    /// permitted values`.
     pub fn load(path: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Scenario::parse(text, path, overrides, registry)
     }
 
-    /// Checks a scenario's text. Messages show `file`, and the files that the scenario names may lie beside it.
+    /// Messages show `file`; files that the scenario names may lie beside it.
     pub fn parse(text: String, file: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
         check::scenario(&source::Source::new(file, text, overrides)?, registry)
     }
 
-    /// The scenario whose [`Scenario::resolved_json`] is kept in the file `kept_in`. The files that it names are looked
-    /// for in the current folder and beside `file`, the original scenario.
+    /// The scenario whose [`Scenario::resolved_json`] is kept in `kept_in`. Its files are looked for in the current
+    /// folder and beside `file`, the original scenario.
     pub fn restore(resolved: &serde_json::Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
         resolved::restore(resolved, file, kept_in, registry)
     }
@@ -320,12 +314,12 @@ impl Scenario {
         }
     }
 
-    /// The loads that every policy runs under, in order.
+    /// In order.
     pub fn points(&self) -> Vec<LoadPoint> {
         self.workload.load.points()
     }
 
-    /// Every key with its effective value, including defaults, in the order of the reference. Paths are as given.
+    /// Every key with its effective value, defaults included. Paths are as given.
     pub fn resolved_json(&self) -> serde_json::Value {
         resolved::to_json(self)
     }

@@ -127,19 +127,19 @@ fn policy(policy: &PolicyEntry) -> Value {
     table.into()
 }
 
-/// A whole number is written without a decimal point.
+/// Without a decimal point if whole.
 fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53: from here on not every whole number is an f64
     if value.fract() == 0.0 && value.abs() < EXACT { json!(value as i64) } else { json!(value) }
 }
 
-/// A scenario, restored from the JSON in a results folder. It is converted to TOML, so that one parser checks both.
+/// Converts the JSON to TOML, so that one parser checks both.
 pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
     let mut root = match given(resolved.clone()) {
         Some(Value::Object(root)) => root,
         _ => return Err(Error::input("scenario: must be a table")).within(kept_in.display()),
     };
-    // TOML's integers are too small for the upper half of the seeds.
+    // Seeds may exceed TOML's integers.
     let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
     let text = toml::to_string(&root).map_err(|cause| Error::input(format!("scenario: {cause}")));
     let mut scenario = check::scenario(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
@@ -147,7 +147,7 @@ pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &
     Ok(scenario)
 }
 
-/// A value without nulls, whose keys a user would leave out.
+/// Without nulls, whose keys a user would leave out.
 fn given(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,

@@ -1,4 +1,4 @@
-//! Typed reading of a scenario's tables. Every error gives the place, the key, the bad value and the permitted ones.
+//! Typed reading of tables. Every error gives the place, the key, the bad value and the permitted ones.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -10,11 +10,10 @@ use super::source::{Source, Span, shown};
 use crate::error::{Error, Result};
 use crate::units::Nanos;
 
-/// A table whose keys are taken one by one.
 #[derive(Debug)]
 pub(super) struct Section<'s> {
     source: &'s Source,
-    /// The text before a key's name in messages: `device.`, `policy[1] (padded): `.
+    /// In messages: `device.`, `policy[1] (padded): `.
     prefix: String,
     pub span: Span,
     /// The keys that have not been taken.
@@ -50,12 +49,12 @@ impl<'s> Section<'s> {
         Some(Field { source: self.source, key: format!("{}{key}", self.prefix), span, value: value.into_inner() })
     }
 
-    /// Takes a required key; `what` describes it in the message.
+    /// `what` describes it in the message.
     pub fn require(&mut self, key: &str, what: &str) -> Result<Field<'s>> {
         self.take(key).ok_or_else(|| self.refuse(key, format!("missing; {what}")))
     }
 
-    /// Takes a table; without it, an empty one at the same place.
+    /// Without it, an empty table at the same place.
     pub fn section(&mut self, key: &str) -> Result<Section<'s>> {
         match self.take(key) {
             Some(field) => field.table(),
@@ -68,7 +67,7 @@ impl<'s> Section<'s> {
         }
     }
 
-    /// Refuses unknown keys; `of` names their owner (`""`, or ` of the process "gamma"`).
+    /// `of` names the owner of the keys (`""`, or ` of the process "gamma"`).
     pub fn only(&self, of: &str, known: &[&str]) -> Result<()> {
         let mut strangers: Vec<_> =
             self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
@@ -84,7 +83,7 @@ impl<'s> Section<'s> {
         }
     }
 
-    /// An error about a key, at its place or, if it is missing, at that of the table.
+    /// An error at the key or, if it is missing, at the table.
     pub fn refuse(&self, key: &str, problem: impl Display) -> Error {
         let place = self.entries.get_key_value(key).map_or(self.span.clone(), |(key, _)| key.span());
         self.source.error(place, &format!("{}{key}", self.prefix), problem)
@@ -127,7 +126,7 @@ impl<'s> Field<'s> {
         self.whole(1..=u64::from(u32::MAX)).map(|n| n as u32)
     }
 
-    /// A number that `rule` accepts; `what` describes the rule.
+    /// `what` describes the rule.
     pub fn number(&self, what: &str, rule: impl Fn(f64) -> bool) -> Result<f64> {
         let number = match &self.value {
             DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n as f64),
@@ -210,7 +209,7 @@ pub(super) fn did_you_mean(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Levenshtein's distance: the letters to insert, delete or replace.
+/// Levenshtein's distance.
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

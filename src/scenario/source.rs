@@ -1,7 +1,5 @@
-//! The text of a scenario: the file and the `--set` overrides, as one document with positions.
-//!
-//! Offsets of overrides follow those of the file, so that one number identifies the line or the override of a key or
-//! value.
+//! The text of a scenario: the file and the `--set` overrides as one document. Offsets of overrides follow those of the
+//! file, so one number identifies the place of a key or value.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -12,7 +10,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::error::{Error, Result};
 
-/// The place of a key or value, in bytes from the start of the document.
+/// In bytes from the start of the document.
 pub(super) type Span = Range<usize>;
 
 #[derive(Debug)]
@@ -48,7 +46,6 @@ impl Source {
         Ok(Source { file: file.to_path_buf(), text, overrides: parsed, kept_in: None })
     }
 
-    /// A restored scenario; messages name the file that keeps it.
     pub fn kept(file: &Path, text: String, kept_in: &Path) -> Source {
         Source { file: file.to_path_buf(), text, overrides: Vec::new(), kept_in: Some(kept_in.to_path_buf()) }
     }
@@ -57,7 +54,7 @@ impl Source {
         &self.file
     }
 
-    /// The tables of the file, with the overrides applied.
+    /// With the overrides applied.
     pub fn parse(&self) -> Result<DeTable<'_>> {
         let table = DeTable::parse(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
@@ -73,12 +70,12 @@ impl Source {
         }
     }
 
-    /// Sets the value at the rest of the path, from `depth` on. Creates missing tables.
+    /// Sets the value at the rest of the path, from `depth` on, and creates missing tables.
     fn apply<'s>(&self, set: &'s Override, depth: usize, value: &mut Spanned<DeValue<'s>>) -> Result<()> {
         let (key, is_last) = (&set.path[depth], depth + 1 == set.path.len());
         match value.get_mut() {
             DeValue::Table(table) if is_last => {
-                // Removed first, since an insertion would keep the old key and its place.
+                // An insertion would keep the old key and its place.
                 table.remove(key.as_str());
                 table.insert(Spanned::new(set.span(), key.into()), set.value());
                 Ok(())
@@ -104,7 +101,7 @@ impl Source {
         }
     }
 
-    /// `FILE:LINE`, or the override, or the file that keeps the scenario.
+    /// `FILE:LINE`, the override, or the file that keeps the scenario.
     pub fn place(&self, span: &Span) -> String {
         if let Some(kept_in) = &self.kept_in {
             return kept_in.display().to_string();
@@ -132,7 +129,7 @@ impl Override {
         self.offset..self.offset + self.written.len()
     }
 
-    /// The value; a word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
+    /// A word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
     fn value(&self) -> Spanned<DeValue<'_>> {
         let text = &self.written[self.value_at..];
         match DeValue::parse(text) {
@@ -142,7 +139,6 @@ impl Override {
     }
 }
 
-/// A value with all its positions shifted by `by` bytes.
 fn moved(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
     let shift = |span: Span| span.start + by..span.end + by;
     let span = shift(value.span());
@@ -165,7 +161,7 @@ fn moved(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
     Spanned::new(span, value)
 }
 
-/// The index of the item with this number from 0, else this label, else this kind.
+/// By index, else by label, else by kind.
 fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
     if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
         return Ok(index);
@@ -190,7 +186,7 @@ fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, Stri
     Err(format!("there is no \"{chosen}\"; known: {}", known.collect::<Vec<_>>().join(", ")))
 }
 
-/// Splits `key.path=value` at the first `=`. Quotes protect dots and equals signs in parts of the key.
+/// Splits `key.path=value` at the first `=` outside quotes.
 fn split_override(written: &str) -> Result<(Vec<String>, usize), String> {
     let mut path = vec![String::new()];
     let mut quoted = false;

@@ -59,7 +59,6 @@ impl Settings for Toy {
     }
 }
 
-/// A folder with a scenario and the files that it names.
 struct Desk {
     folder: tempfile::TempDir,
 }
@@ -236,7 +235,7 @@ fn a_trace_takes_the_place_of_dataset_and_arrivals() {
 #[test]
 fn paths_are_found_from_here_before_beside_the_scenario() {
     let desk = Desk::new();
-    // Tests run in the package's folder, where this file is found first; the copy beside the scenario is ignored.
+    // Tests run in the package's folder, where this file is found first.
     fs::write(desk.folder.path().join("Cargo.toml"), "").unwrap();
     let costs = |set: &str| desk.read(GOOD, &[set]).unwrap().device.costs.expect("it was given");
     assert_eq!(costs("device.costs=Cargo.toml").path(), Path::new("Cargo.toml"));

@@ -1,5 +1,5 @@
-//! Comparison of two runs of one trace: by how much each metric differs, and whether that is more than the runs of the first
-//! differ among themselves. docs/METRICS.md has the definitions.
+//! Compares two runs of one trace: by how much each metric differs, and whether by more than the runs of A among
+//! themselves (docs/METRICS.md).
 
 pub mod report;
 pub mod side;
@@ -16,11 +16,10 @@ use crate::metrics::summary::Summary;
 use crate::results::columns::{Metric, REQUESTS};
 use crate::results::read::{CsvColumn, CsvFile};
 
-/// The metrics that are compared, besides the distribution of batch sizes.
 const METRICS: [Metric; 6] =
     [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
 
-/// The settings that determine the requests, except for the dataset, whose path may differ.
+/// These settings determine the requests. The dataset's path may differ.
 const SAME: [&str; 15] = [
     "/seed",
     "/scenario/workload/model",
@@ -62,7 +61,7 @@ pub enum Compared {
 }
 
 impl Compared {
-    /// The name in files: the column of summary.csv, or `batches_ks:CELL`.
+    /// The column of summary.csv, or `batches_ks:CELL`.
     pub fn name(&self) -> String {
         match self {
             Compared::Metric(metric) => metric.name().into(),
@@ -80,14 +79,13 @@ pub struct Row {
     pub a: Option<f64>,
     /// The same for B.
     pub b: Option<f64>,
-    /// The least and the largest value of A's runs, if there are several.
+    /// The least and the largest value of A's runs.
     pub range: Option<(f64, f64)>,
-    /// The number of runs of A and of B.
     pub runs: (usize, usize),
-    /// By how much B exceeds A, in percent of A; for distributions, their distance in percentage points.
+    /// In percent of A; for distributions, their distance in percentage points.
     pub difference: Option<f64>,
-    /// The half-width of the 95 % prediction interval of one more run of A, in percent of A; for distributions, the largest
-    /// distance of a run of A from its other runs. `None` with a single run.
+    /// The half-width of the 95 % prediction interval of one more run of A, in percent of A; for distributions, the
+    /// largest distance of a run of A from its other runs. `None` with a single run.
     pub spread: Option<f64>,
 }
 
@@ -96,7 +94,7 @@ pub struct Row {
 pub enum Verdict {
     Inside,
     Outside,
-    /// A has a single run, or one of the two lacks the figure.
+    /// A has a single run, or a figure is missing.
     Unknown,
 }
 
@@ -122,10 +120,7 @@ impl Row {
     }
 }
 
-/// Compares the results in two folders.
-///
-/// # Errors
-/// A folder without results; folders with different requests; no common policy and point.
+/// Fails for a folder without results, different requests, or no common policy and point.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let (a, b) = (Side::open(a)?, Side::open(b)?);
     same_settings(&a, &b)?;
@@ -184,8 +179,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     Ok(Comparison { a, b, places, rows, notes })
 }
 
-/// The runs of a point that can be compared with those of the other results. Each simulated run draws its own requests, so
-/// only the first has the requests of a real run.
+/// Each simulated run draws its own requests, so only the first has the requests of a real run.
 fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
     let mut runs = results.runs(place)?;
     if results.simulated() && !other.simulated() {
@@ -194,7 +188,7 @@ fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
     Ok(runs)
 }
 
-/// Refuses results of different requests, judged by the settings.
+/// Compares the settings that determine the requests.
 fn same_settings(a: &Side, b: &Side) -> Result<()> {
     let differing: Vec<String> = SAME
         .iter()
@@ -217,8 +211,8 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
     }
 }
 
-/// Refuses results whose requests arrived at different times, judged by the logs. Every policy replays the same trace, so
-/// one log of each point is enough. In a closed loop, arrivals depend on the system.
+/// Every policy replays the same trace, so one log of each point is enough. In a closed loop, arrivals depend on the
+/// system.
 fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for place in places.iter().filter(|place| !place.point.starts_with("clients-")) {
@@ -272,9 +266,9 @@ fn listed(places: &[Place]) -> String {
     if each.is_empty() { "none".into() } else { each.join("; ") }
 }
 
-/// `paired` says that the n-th runs of both sides have the same requests. Then as many runs are compared as both have.
+/// `paired`: the n-th runs of both sides have the same requests, so as many runs are compared as both have.
 fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paired: bool) -> Row {
-    // A mean over only those runs that have a value would be biased.
+    // A mean over only the runs that have a value would be biased.
     let values = |runs: &[Summary]| runs.iter().map(|run| metric.of(run)).collect::<Option<Vec<f64>>>();
     let common = if paired { a.len().min(b.len()) } else { usize::MAX };
     let mean = |values: &Vec<f64>| {
@@ -302,7 +296,7 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
     }
 }
 
-/// A row for each cell type that either side has run, by name; none if a side has no log.
+/// A row for each cell type that either side has run; none if a side has no log.
 fn batch_rows(
     place: &Place,
     (a, runs_a): (&Side, usize),
@@ -349,9 +343,8 @@ fn batch_rows(
     Ok(cells.into_iter().map(row).collect())
 }
 
-/// The Kolmogorov-Smirnov distance between two distributions of cells over batch sizes: over all sizes, the largest difference
-/// between the fractions of cells that ran in batches of at most this size. An empty distribution is at distance 1 from any
-/// other.
+/// The Kolmogorov-Smirnov distance between distributions of cells over batch sizes. An empty distribution is at
+/// distance 1 from any other.
 fn distance(a: &BatchCounts, b: &BatchCounts) -> f64 {
     let cells = |counts: &BatchCounts| counts.iter().map(|(batch, count)| batch * count).sum::<u64>();
     let (all_a, all_b) = (cells(a), cells(b));

@@ -1,13 +1,12 @@
 //! The error ledger: which part of the model causes the gap between a real run and its simulation.
 //!
-//! A run differs from its simulation in the duration of tasks (durations), in the delay between a decision and its work
-//! (dispatch: late completions, idle workers that start late) and in when requests reach the policy (arrivals). All
-//! three were recorded, so the simulator can use the recorded values. The result should equal the real run; any
-//! remaining error comes from none of the terms. Then each term is replaced by the model's, one at a time, and the
-//! change of latency is the effect of the term.
+//! A run differs from its simulation in the duration of tasks (durations), the delay between a decision and its work
+//! (dispatch: late completions, idle workers that start late) and the instants at which requests reach the policy
+//! (arrivals). With all three as recorded, the simulation should equal the real run. Then each term is replaced by the
+//! model's, one at a time; the change of latency is its effect.
 //!
-//! Recorded times are used in the order in which they occurred. As long as decisions equal those of the run, every task
-//! gets its own time. After that, tasks get the times of similar tasks, cyclically.
+//! Recorded times are used in the order in which they occurred. While decisions equal those of the run, every task gets
+//! its own time; after that, the times of similar tasks, cyclically.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -35,7 +34,6 @@ use crate::units::{CellId, Nanos, RequestId, Share, StreamId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};
 
-/// A term of the model that recorded values can replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     Durations,
@@ -56,13 +54,13 @@ impl Term {
     }
 }
 
-/// The latencies of a run and of its simulations, over the same requests.
+/// Latencies over the same requests.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pub real: Times,
     /// Simulated with all terms recorded.
     pub recorded: Times,
-    /// Simulated with one term by the model, in the order of [`Term::ALL`].
+    /// With one term by the model, in the order of [`Term::ALL`].
     pub replaced: [Times; Term::ALL.len()],
     /// Simulated with all terms by the model.
     pub model: Times,
@@ -75,7 +73,7 @@ impl Ledger {
         Some((self.replaced[place].mean_ms? - self.recorded.mean_ms?) / self.real.mean_ms?)
     }
 
-    /// The term with the largest effect, up or down; `None` if no term has one.
+    /// The term with the largest effect, if any.
     pub fn owner(&self) -> Option<Term> {
         let size = |term: &Term| self.effect(*term).unwrap_or(0.0).abs();
         Term::ALL.into_iter().filter(|term| size(term) > 0.0).max_by(|a, b| size(a).total_cmp(&size(b)))
@@ -88,7 +86,7 @@ pub struct Signature {
     steps: SmallVec<[Step; 2]>,
     gather: bool,
     of: MemberKind,
-    /// Host work during which the device is idle. Work ahead of the task is not part of its duration.
+    /// Host work during which the device is idle.
     during: Nanos,
     copies: SmallVec<[Copies; 2]>,
     empty_calls: u64,
@@ -107,7 +105,6 @@ impl Signature {
         }
     }
 
-    /// A task with this signature and so the same duration.
     fn task(&self, worker: WorkerId, batch: u32) -> Task<'_> {
         let members = match self.of {
             MemberKind::Nodes => Members::Nodes(&|_| ()),
@@ -127,8 +124,8 @@ impl Signature {
     }
 }
 
-/// Computes the ledger of a recorded run. `replay` is its replay, `signatures` are those of its tasks in the order of
-/// submission, and `model` is the simulated device.
+/// Computes the ledger of a recorded run from its replay, the `signatures` of its tasks in order of submission, and the
+/// simulated device `model`.
 pub fn ledger(
     inputs: &Inputs<'_>,
     point: &Point,
@@ -180,8 +177,7 @@ struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    /// Simulates the run with these terms by the model and the others as recorded. Requests that did not finish in the
-    /// real run do not count.
+    /// Requests that did not finish in the real run do not count.
     fn simulated(&self, by_model: &[Term]) -> Result<Recorder> {
         let recorded = |term: Term| !by_model.contains(&term);
         let timing = Hybrid {
@@ -208,7 +204,6 @@ impl Experiment<'_> {
     }
 }
 
-/// Requests of an open loop that reach the policy at given instants.
 struct Handed<'a> {
     requests: &'a Requests,
     arrivals: &'a [Nanos],
@@ -230,7 +225,6 @@ impl Source for Handed<'_> {
     fn left(&mut self, _: RequestId, _: Nanos) {}
 }
 
-/// A device with some terms recorded and the others by the model.
 struct Hybrid {
     durations: Option<Durations>,
     dispatch: Option<Dispatch>,
@@ -251,7 +245,7 @@ impl Timing for Hybrid {
         self.durations.as_mut().map_or(by_model, |durations| durations.next(task, by_model))
     }
 
-    /// The recorded time of a task includes the effect of the tasks beside it.
+    /// The recorded time includes the effect of tasks beside it.
     fn demand(&mut self, task: &Task<'_>) -> Share {
         if self.durations.is_some() { Share(1) } else { Timing::demand(&mut self.model, task) }
     }
@@ -311,8 +305,7 @@ impl Dispatch {
 
 struct Durations {
     seen: HashMap<Signature, Cycle>,
-    /// The median ratio of recorded to modelled time for each set of cells and batch size, for tasks without a similar
-    /// one.
+    /// The median ratio of recorded to modelled time, for tasks without a similar one.
     ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, f64>>,
 }
 
@@ -339,8 +332,8 @@ impl Durations {
         Durations { seen, ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect() }
     }
 
-    /// The next recorded time of a task with the same signature. Without one: the model's time, corrected by the ratios
-    /// of the nearest batch sizes of the same cells.
+    /// The next recorded time of a task with the same signature; else the model's time, corrected by the ratios of the
+    /// nearest batch sizes of the same cells.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
         if let Some(time) = self.seen.get_mut(&Signature::of(task)).and_then(Cycle::next) {
             return time;
@@ -362,7 +355,7 @@ fn ratio(took: Nanos, by_model: Nanos) -> f64 {
     took.0 as f64 / by_model.0.max(1) as f64
 }
 
-/// The median; of an even number of values, the higher middle one.
+/// Of an even number of values, the higher middle one.
 fn median(mut numbers: Vec<f64>) -> f64 {
     let middle = numbers.len() / 2;
     *numbers.select_nth_unstable_by(middle, f64::total_cmp).1
@@ -384,7 +377,7 @@ mod tests {
         work(&Task { batch, ..Task::whole_requests(WorkerId(0), &steps, &[], 0) })
     }
 
-    /// The durations of a run of these tasks: batch, repetitions, nanoseconds. In the model a step takes 100 ns.
+    /// Tasks as batch, repetitions, nanoseconds. In the model a step takes 100 ns.
     fn durations(tasks: &[(u32, u32, u64)]) -> Durations {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();

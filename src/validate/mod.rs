@@ -1,5 +1,4 @@
-//! Whether the simulator tells what a real system does: runs that were recorded are played back and taken apart, and
-//! real runs are set beside simulated ones.
+//! Checks of the simulator against real runs: replay, the error ledger, and comparisons.
 
 pub mod compare;
 pub mod ledger;

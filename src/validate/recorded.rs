@@ -12,11 +12,11 @@ use crate::workload::model::CellType;
 
 #[derive(Debug)]
 pub struct Recording {
-    /// The events before each decision of the policy; instants never decrease.
+    /// The events before each decision; instants never decrease.
     pub rounds: Vec<Round>,
     /// The completed tasks of all rounds, in order.
     pub delivered: Vec<TaskId>,
-    /// The tasks by number; `None` for one that was still running at an interruption.
+    /// By number; `None` for a task that still ran at an interruption.
     pub tasks: Vec<Option<TaskRow>>,
     /// Why requests failed.
     pub failures: BTreeMap<RequestId, String>,
@@ -24,7 +24,7 @@ pub struct Recording {
     pub finished: bool,
 }
 
-/// The log that a replay needs; only real backends write it.
+/// Only real backends write it.
 const ROUNDS_FILE: &str = "rounds.csv";
 
 impl Recording {
@@ -50,7 +50,7 @@ impl Recording {
         })
     }
 
-    /// When the policy was told of each request, in the order of arrival.
+    /// In the order of arrival.
     pub fn handled(&self) -> impl Iterator<Item = Nanos> {
         self.rounds.iter().flat_map(|round| std::iter::repeat_n(round.now, round.arrivals as usize))
     }
@@ -61,7 +61,7 @@ impl Recording {
     }
 
     /// Checks the logs against each other: each finished task is delivered once, not before its finish, and the rounds
-    /// count each of the `requests`, if their number is known. The error describes the first contradiction.
+    /// count each of the `requests`, if known.
     pub fn agrees_with_itself(&self, requests: Option<u64>) -> Result<(), String> {
         let mut told = vec![false; self.tasks.len()];
         let mut delivered = self.delivered.iter();
@@ -184,7 +184,7 @@ fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
     Ok(failures)
 }
 
-/// The bytes of a log; `None` if it does not exist.
+/// `None` if it does not exist.
 pub fn bytes_of(folder: &Path, log: &str) -> Result<Option<Vec<u8>>> {
     let path: PathBuf = folder.join(log);
     match std::fs::read(&path) {

@@ -1,8 +1,7 @@
 //! Replay: a policy gets the events of a recorded run again, and must decide the same.
 //!
-//! The decisions of a policy depend only on requests, completions and the instants of its calls. A recording of these
-//! suffices to repeat the run without the device. A difference reveals another influence: a clock, the order of a hash
-//! map, another version of the policy.
+//! Decisions depend only on requests, completions and the instants of the policy's calls. A difference reveals another
+//! influence: a clock, the order of a hash map, another version of the policy.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -22,18 +21,18 @@ use crate::workload::model::CellType;
 /// The outcome of a replay.
 #[derive(Debug)]
 pub struct Replay {
-    /// The number of replayed rounds, and of recorded ones.
+    /// Replayed, and recorded.
     pub rounds: (usize, usize),
     pub tasks: u64,
     /// Whether the recorded run was complete.
     pub finished: bool,
-    /// A description of the first difference; `None` if the logs are equal, byte for byte.
+    /// `None` if the logs are equal, byte for byte.
     pub difference: Option<String>,
     /// The record, with the recorded times.
     pub record: Recorder,
 }
 
-/// Replays a recorded run and compares its logs. Reasons are kept if the watcher wants the members.
+/// Replays a recorded run. Reasons are kept if the watcher wants the members.
 pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
     let cells = inputs.cells();
     let Recording { rounds, delivered, tasks, failures, finished } = recording;
@@ -65,12 +64,10 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     Ok(Replay { rounds, tasks: backend.submitted(), finished: *finished, difference, record })
 }
 
-/// The number of rows of a CSV file, without its header.
 fn rows(log: &[u8]) -> u64 {
     (log.iter().filter(|byte| **byte == b'\n').count() as u64).saturating_sub(1)
 }
 
-/// The first round whose number of arrivals differs from the recording.
 fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
     let pairs = recorded.iter().zip(replayed).enumerate();
     pairs
@@ -120,7 +117,6 @@ fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<Strin
     }
 }
 
-/// The most requests of a batch that a message lists.
 const LISTED: usize = 20;
 
 fn described(difference: &Difference, rounds: &[Round], cells: &[CellType]) -> String {

@@ -1,8 +1,5 @@
-//! A backend that runs nothing and repeats the recorded completions, round by round.
-//!
-//! The instant of a round determines which requests have arrived, so the driver's source needs no recording. Submitted
-//! tasks are compared with the recorded ones. The first difference ends the replay, since nothing is recorded about
-//! what would follow.
+//! A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
+//! ones; the first difference ends the replay, since no record says what would follow.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +16,7 @@ pub struct Replayed<'r> {
     failures: &'r BTreeMap<RequestId, String>,
     /// Set at the end, which stops the driver.
     over: &'r AtomicBool,
-    /// The number of rounds that have begun; the last is the current one.
+    /// The number of rounds that have begun.
     begun: usize,
     /// The remaining completions of the current round.
     left: u32,
@@ -46,15 +43,15 @@ pub struct Difference {
 /// A task as decided in the replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Its row in the log, with the submission for start and finish.
+    /// With the submission for start and finish.
     pub row: TaskRow,
     /// Without duplicates, in the order of the batch.
     pub requests: Vec<RequestId>,
 }
 
 impl<'r> Replayed<'r> {
-    /// Plays these rounds. `delivered` are their completions, with the times in `tasks`, by task number; a task that is
-    /// `None` there is accepted as it is. Sets `over` at the end.
+    /// `delivered` are the completions of the rounds, with the times in `tasks`, by task number; a task that is `None`
+    /// there is accepted as it is. Sets `over` at the end.
     pub fn new(
         rounds: &'r [Round],
         delivered: &'r [TaskId],
@@ -86,15 +83,13 @@ impl<'r> Replayed<'r> {
         self.running.len() as u64
     }
 
-    /// The first decision that differs from the recording. If the recorded run was complete (`finished`), no task may
-    /// be left over on either side.
+    /// If the recorded run was complete (`finished`), no task may be left over on either side.
     pub fn difference(&self, finished: bool) -> Option<Difference> {
         let next = || self.next_recorded().cloned().map(|row| self.differs(Some(row), None));
         let beyond = || self.beyond.clone().filter(|_| finished);
         self.difference.clone().or_else(next).or_else(beyond)
     }
 
-    /// The next task that the policy must submit, if known.
     fn next_recorded(&self) -> Option<&'r TaskRow> {
         self.tasks.get(self.running.len()..)?.iter().flatten().next()
     }
@@ -108,7 +103,7 @@ impl<'r> Replayed<'r> {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Begins the next round. A task that was recorded before it must have been submitted by now.
+    /// A task recorded before this round must have been submitted by now.
     fn begin_round(&mut self) {
         let Some(round) = self.rounds.get(self.begun) else { return };
         let missed = self.next_recorded().filter(|row| row.submit < round.now && self.begun > 0);
@@ -120,7 +115,7 @@ impl<'r> Replayed<'r> {
         self.told = false;
     }
 
-    /// The next completion of the round. A completion of a task that does not run ends the replay.
+    /// A completion of a task that does not run ends the replay.
     fn complete(&mut self) -> Option<Completion> {
         let task = *self.delivered.next()?;
         let row = self.tasks.get(task.index()).and_then(Option::as_ref);
@@ -194,7 +189,7 @@ impl Backend for Replayed<'_> {
     }
 }
 
-/// The requests of a batch, in the order of their first nodes.
+/// In the order of their first nodes.
 fn requests_of(task: &Task<'_>) -> Vec<RequestId> {
     let mut requests = match task.members {
         Members::Requests => task.requests.to_vec(),

@@ -1,4 +1,4 @@
-//! A results folder, read back to the scenario that it came from.
+//! A results folder, read back to its scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,6 @@ use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::scenario::{Load, Scenario};
 
-/// The file of a results folder that holds what reproduces the run.
 const RUN: &str = "run.json";
 
 /// Runs whose results lie in a folder.
@@ -20,27 +19,24 @@ const RUN: &str = "run.json";
 pub struct Results {
     /// The scenario, with the seed of the runs.
     pub scenario: Scenario,
-    /// The backend of the runs: `sim`, `cpu` or `cuda`.
+    /// `sim`, `cpu` or `cuda`.
     pub backend: String,
-    /// The points that were asked for and are there, in the order of the scenario's policies and loads.
+    /// The requested points that exist, by policy, then by load.
     pub points: Vec<Point>,
 }
 
 /// One point of a results folder.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The run whose logs are kept: the first replication.
+    /// The first replication, whose logs are kept.
     pub run: Run,
     /// The folder with its logs.
     pub folder: PathBuf,
 }
 
 impl Results {
-    /// Reads a results folder: that of a scenario, with all its points, or of one of its policies, or of one point.
-    ///
-    /// # Errors
-    /// A folder that no run wrote, or whose scenario can't be built again: a file that is missing or, as its hash tells,
-    /// not the one of then.
+    /// Reads the folder of a scenario, of one of its policies, or of one point. Fails if the scenario can't be built
+    /// again, as for an input file that has changed.
     pub fn open(path: &Path, registry: &Registry) -> Result<Results> {
         let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
         let Some(depth) = full.ancestors().take(3).position(|folder| folder.join(RUN).is_file()) else {
@@ -49,7 +45,7 @@ impl Results {
                 path.display()
             )));
         };
-        // What stands in messages, as the user wrote it where that has as many parts.
+        // For messages, as the user wrote it if that has as many parts.
         let root = match path.ancestors().nth(depth).filter(|root| root.join(RUN).is_file()) {
             Some(root) => root.to_path_buf(),
             None => full.ancestors().nth(depth).unwrap_or(&full).to_path_buf(),

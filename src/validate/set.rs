@@ -1,5 +1,5 @@
-//! The validation of a scenario: profiles its cells, then runs its policies for real and simulated with that profile,
-//! at loads around their capacity.
+//! Validates a scenario: profiles its cells, then runs its policies for real and simulated with that profile, at loads
+//! around their capacity.
 
 pub mod report;
 
@@ -36,14 +36,13 @@ pub struct Plan {
     pub loads: Vec<u32>,
     /// Real runs of each point.
     pub repeats: u32,
-    /// The duration of a run at capacity, in seconds.
     pub seconds: f64,
 }
 
 /// A policy of the scenario, with its loads.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The scenario with only this policy, at the rates below.
+    /// With only this policy.
     pub scenario: Scenario,
     /// The simulated capacity of the policy.
     pub capacity: Rate,
@@ -51,7 +50,7 @@ pub struct Part {
     pub rates: Vec<Rate>,
 }
 
-/// Real against simulated results of one policy at one load.
+/// One policy at one load.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub scenario: String,
@@ -61,11 +60,10 @@ pub struct Line {
     pub rate: Rate,
     /// Mean latency, 99th percentile of latency, and throughput.
     pub figures: Vec<Row>,
-    /// Whether the replay of the recorded run made the same decisions.
+    /// In the replay of the recorded run.
     pub same_decisions: bool,
-    /// The causes of the gap between the first real run and the simulation.
     pub ledger: Option<Ledger>,
-    /// Whether all requests of the real runs were handed over in time; `None` if unknown.
+    /// Whether all requests of the real runs were handed over in time, if known.
     pub in_time: Option<bool>,
 }
 
@@ -74,13 +72,13 @@ pub const FIGURES: [Metric; 3] = [Metric::Mean, Metric::P99, Metric::Throughput]
 /// The permitted difference of simulated means and 99th percentiles in percent, up to [`BOUND_UP_TO`].
 pub const BOUNDS: [(Metric, f64); 2] = [(Metric::Mean, 3.0), (Metric::P99, 5.0)];
 
-/// The load in percent of the capacity up to which the bounds hold. Above it, latencies are those of a growing queue.
+/// The load in percent of the capacity up to which the bounds hold. Above it, a queue grows.
 pub const BOUND_UP_TO: u32 = 90;
 
-/// The fewest requests of a run, enough for a 99th percentile.
+/// Enough for a 99th percentile.
 const LEAST_REQUESTS: f64 = 2000.0;
 
-/// Checks that validation can choose the rates of a scenario: it must draw its requests.
+/// The scenario must draw its requests.
 pub fn check(scenario: &Scenario) -> Result<()> {
     arrive(&mut scenario.clone(), ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })
 }
@@ -107,7 +105,7 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
     (0..scenario.policies.len()).map(one).collect()
 }
 
-/// The capacity of a scenario's only policy: its throughput if all requests are there from the start.
+/// The throughput of a scenario's only policy with all requests there from the start.
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     let mut offline = scenario.clone();
     arrive(&mut offline, ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })?;
@@ -138,7 +136,6 @@ fn rounded(rate: f64) -> Rate {
     Rate((rate * scale).round() / scale)
 }
 
-/// Runs a part for real and simulated, compares the two, and replays the real runs.
 pub fn validate(
     part: &Part,
     plan: &Plan,
@@ -185,7 +182,7 @@ pub fn validate(
     Ok((comparison, lines))
 }
 
-/// The recorded points, each with its ledger if the replay equals the logs.
+/// With a ledger if the replay equals the logs.
 fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results { scenario, points, .. } = Results::open(folder, registry)?;
     let inputs = Inputs::new(&scenario)?;
@@ -229,9 +226,7 @@ impl Line {
 pub enum Judgement {
     NoBound,
     Within,
-    /// Beyond its bound, but real runs vary as much.
     WithinNoise,
-    /// Beyond its bound and the spread of real runs.
     Beyond,
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Each case replaces a line of the good scenario and gives the start of the message.
+/// A line of the good scenario is replaced; the message begins as given.
 #[test]
 fn bad_scenarios_are_refused_with_their_place() {
     let desk = Desk::new();
@@ -266,7 +266,6 @@ fn bad_scenarios_are_refused_with_their_place() {
         ("\"seq2seq\"", "\"tree-lstm\"", "s.toml:10: policy[0] (toy): toys take no trees"),
     ] {
         assert!(GOOD.contains(old), "{old}");
-        // Trees have other cells, which this case does not test.
         let base = if new.contains("tree") { GOOD.replace("{ encoder = 4, decoder = 2 }", "4") } else { GOOD.into() };
         let text = base.replacen(old, new, 1);
         let found = desk.refusal(&text, &[]);

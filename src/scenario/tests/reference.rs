@@ -15,7 +15,7 @@ policy = [{ kind = "cellular" }, { kind = "late" }, { kind = "padded" }, { kind 
           { kind = "immediate" }, { kind = "dynet" }, { kind = "jit" }, { kind = "dvabatch" }, { kind = "lazy" }]
 "#;
 
-/// The reference in a folder with the files that it names, independent of the current folder.
+/// Independent of the current folder.
 struct Reference {
     folder: tempfile::TempDir,
     text: String,
@@ -95,8 +95,7 @@ fn every_known_key_is_shown() {
     }
 }
 
-/// Each block of commented keys is enabled in turn. It replaces keys of the same name, and those that its comment lists
-/// after "instead of".
+/// Each block of commented keys replaces keys of the same name, and those listed after "instead of".
 #[test]
 fn commented_keys_work_too() {
     let reference = Reference::new();

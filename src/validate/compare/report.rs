@@ -11,7 +11,6 @@ use crate::results::columns::{Column, Metric, Unit, to_object};
 use crate::results::table::{aligned, significant};
 use crate::results::write::write_columns;
 
-/// A table with a block for each policy and point, followed by the number of each verdict.
 pub fn table(comparison: &Comparison) -> String {
     let heading = ["", "A", "B", "difference", "spread", "verdict"].map(String::from).to_vec();
     let mut lines = vec![heading];
@@ -73,7 +72,6 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-/// The columns of `comparison.csv` and of the rows in JSON.
 fn columns() -> [Column<'static, Row>; 12] {
     let number = |name: &'static str, of: fn(&Row) -> Option<f64>| Column::number(name, Unit::Ratio, of);
     [

@@ -1,4 +1,4 @@
-//! A results folder that is compared with another, read from its files.
+//! A results folder that is compared with another.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,22 +66,20 @@ impl Side {
         self.setting("/backend").as_str().unwrap_or_default()
     }
 
-    /// Whether the clock was virtual. If so, each run of a point draws its own requests; real runs repeat one trace.
+    /// With a virtual clock, each run of a point draws its own requests; real runs repeat one trace.
     pub fn simulated(&self) -> bool {
         self.backend() == Target::SIM.name()
     }
 
-    /// The value in `run.json` at a JSON pointer such as `/scenario/seed`; null if there is none.
+    /// The value in `run.json` at a JSON pointer such as `/scenario/seed`; null if missing.
     pub fn setting(&self, pointer: &str) -> &Value {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    /// The points of all policies, in the order of the summary.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The summaries of the runs of a point in their order.
     pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {
         let mut runs = Vec::new();
         loop {
@@ -97,7 +95,7 @@ impl Side {
         }
     }
 
-    /// The batches of each cell type that a run of a point executed; `None` if it did not log them.
+    /// Of each cell type; `None` if the run did not log them.
     pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, BatchCounts>>> {
         let path = self.file(place, "batches", run, "csv");
         let Some(mut rows) = CsvFile::open_if_there(&path)? else { return Ok(None) };
@@ -110,17 +108,15 @@ impl Side {
         Ok(Some(cells))
     }
 
-    /// The request log of the first run of a point, if it was written.
     pub fn requests(&self, place: &Place) -> Result<Option<CsvFile>> {
         CsvFile::open_if_there(&self.file(place, "requests", 0, "csv"))
     }
 
-    /// The histogram of the lengths of the first run's requests, if it was written.
     pub fn lengths(&self) -> Option<String> {
         fs::read_to_string(self.path.join("lengths.csv")).ok()
     }
 
-    /// A file of a run of a point. The first run's file has no number, the second's has 2.
+    /// The first run's file has no number, the second's has 2.
     fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> PathBuf {
         let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
         self.path.join(folder_name(&place.policy)).join(&place.point).join(format!("{name}{number}.{ending}"))

@@ -29,8 +29,8 @@ const COLUMNS: [&str; 12] = [
     "in_time",
 ];
 
-/// A line for each policy and load with mean latency and 99th percentile: real, simulated, difference and spread of the
-/// real runs in percent, and the judgement.
+/// Mean latency and 99th percentile for each policy and load: real, simulated, difference and spread of the real runs
+/// in percent, and the judgement.
 pub fn table(lines: &[Line]) -> String {
     let title = [
         "",
@@ -87,7 +87,7 @@ fn cells(line: &Line) -> Vec<String> {
     cells
 }
 
-/// The term with the largest effect, and the effect in percent of the real mean.
+/// The effect is in percent of the real mean.
 fn owner(ledger: &Ledger) -> String {
     let effect = |term| ledger.effect(term).map(|effect| format!("{} {:+.1} %", Term::name(term), 100.0 * effect));
     ledger.owner().and_then(effect).unwrap_or_default()
@@ -127,7 +127,6 @@ fn line_to_json(line: &Line) -> Value {
     })
 }
 
-/// Writes a CSV with a row for each policy, load and figure.
 pub fn write_csv(path: &Path, lines: &[Line]) -> Result<()> {
     write_whole(path, |out| {
         let mut table = csv::Writer::from_writer(out);
