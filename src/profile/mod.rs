@@ -1,24 +1,22 @@
-//! Measures the costs of tasks on a real device, as the cost table that the simulator reads.
+//! Measures the costs of tasks on a real device, as the simulator's cost table. Two protocols submit tasks as policies
+//! do: [`steady`], trains of tasks back to back, and [`served`], requests under a real policy. Rows of the table:
 //!
-//! Tasks run through the real backend in the form in which policies submit them, by two protocols: [`steady`], trains of tasks that run
-//! back to back, and [`served`], requests that the real driver serves with a real policy. Rows of the table:
-//!
-//! - A **cell**: a task with the members of the task before, from start to finish. The members of trees and feed-forward networks
-//!   always change, so that their times include the gather. Cells of trees run in the tasks of whole trees.
-//! - **gather**: the additional time of a task with other members than the task before.
-//! - **switch**: the additional time of a step directly after one of another cell on its worker, whose weights fill the caches.
-//! - **whole**: the same for steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task beside
-//!   its steps.
+//! - A **cell**: a task with the members of the task before, from start to finish. Trees and feed-forward networks
+//!   always change members, so their times include the gather.
+//! - **gather**: the additional time for other members.
+//! - **switch**: the additional time of a step after one of another cell, whose weights fill the caches.
+//! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task
+//!   beside its steps.
 //! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
 //! - Operators of **listed networks**, in tasks of whole requests.
 //! - **task**: from the finish of a task to the start of the next in the queue.
-//! - **launch**: from the finish of a task with an empty queue to the start of the task that the policy then decides upon.
+//! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then.
 //!
-//! A GPU's tasks have the times at which the host sees them, and it does not look while it submits. So trains are longer there, tasks
-//! that ended during the submission do not count, and an idle GPU's delay is part of the launch.
+//! A GPU's task times are those that the host sees, which does not look while it submits. So trains are longer there,
+//! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
 //!
-//! Batch sizes take turns, up and down, so that a machine that warms up affects all of them. Values are medians, and deviations come
-//! from quartiles, so that a pause of the machine affects one task. The mean of a run includes such pauses: cells' medians are
+//! Batch sizes take turns, up and down, so that a machine that warms up affects all. Values are medians and deviations
+//! come from quartiles, so that a pause affects one task. The mean of a run includes pauses, so cells' medians are
 //! multiplied by [`Profile::mean_over_median`].
 
 mod report;
@@ -58,8 +56,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Starts the device. Batches of up to `largest` are made ready before. Steps of tasks of whole requests are logged where the
-    /// device can time them.
+    /// Prepares batches of up to `largest`. Logs steps of tasks of whole requests where the device can time them.
     fn start(&mut self, requests: &Requests, largest: u32) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
         let cells = 0..self.wanted.model.cell_types().len() as u16;
         let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
@@ -81,7 +78,7 @@ pub struct Settings {
     pub workers: usize,
     pub executor: &'static dyn Executor,
     pub gpu: GpuSettings,
-    /// The device model that chooses persistent kernels, if they are measured too.
+    /// Chooses persistent kernels, if they are measured too.
     pub persistent: Option<grnn::Device>,
 }
 
@@ -96,7 +93,7 @@ struct Profile {
     cells: ByCell,
     /// With members that change; empty for networks whose members always do.
     exchanged: ByCell,
-    /// Directly after another cell; empty for networks of one cell.
+    /// Directly after another cell.
     turns: ByCell,
     between: ByBatch,
     launches: BTreeMap<u32, Launch>,

@@ -17,14 +17,14 @@ use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE
 #[derive(Clone, Debug)]
 pub struct Made {
     pub csv: String,
-    /// The lines above its rows: the command, the machine, how well it interpolates.
+    /// The command, the machine, how well the table interpolates.
     pub notes: Vec<String>,
-    /// The measured times for a reader at a terminal.
+    /// For a reader at a terminal.
     pub shown: String,
 }
 
-/// Measures networks one after the other. Costs of tasks beside their cells are those of the first. `command` is the table's origin in
-/// its header. Calls `progress` [`Wanted::steps`] times for each network.
+/// Measures networks one after the other. Costs of tasks beside their cells are those of the first. Calls `progress`
+/// [`Wanted::steps`] times for each network.
 pub fn make(
     wanted: &[Wanted],
     settings: &Settings,
@@ -86,8 +86,8 @@ fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
     ]
 }
 
-/// The rows of a cost table: the cells, scaled from medians to means, then, with `overheads`, the costs of tasks beside them. `sized`
-/// tables have a column for inputs.
+/// The cells, scaled from medians to means, then, with `overheads`, the costs of tasks beside them. `sized` tables have
+/// a column for inputs.
 fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     let mut text = String::new();
     let mut rows = |name: &str, input: u32, ratio: f64, costs: &BTreeMap<u32, Cost>| {
@@ -137,7 +137,7 @@ fn persistent(profile: &Profile) -> impl Iterator<Item = (String, BTreeMap<u32, 
     })
 }
 
-/// With more cells than this, one line stands for all: a listed network can have many operators.
+/// With more cells, one line stands for all: listed networks have many operators.
 const MOST_LINES: usize = 16;
 
 /// Notes on a profile, a line each.

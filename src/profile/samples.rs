@@ -10,7 +10,7 @@ pub type Cost = (Nanos, f64);
 
 pub type ByBatch = BTreeMap<u32, Samples>;
 
-/// The samples of each cell, by its name and the size of its input (0 if it has none).
+/// By cell name and input size (0 if it has none).
 pub type ByCell = BTreeMap<(String, u32), ByBatch>;
 
 pub fn samples<'s>(all: &'s mut ByCell, cell: &str, input: u32, batch: u32) -> &'s mut Samples {
@@ -25,7 +25,7 @@ pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
     Curve::new(costs.iter().map(|(batch, (time, _))| (*batch, time.0)).collect()).ok()
 }
 
-/// How far the median of some steps is above that of others, with the standard deviation of the difference.
+/// The difference of the medians, with its standard deviation.
 pub fn longer(steps: &Samples, others: &Samples) -> Cost {
     (steps.median().saturating_since(others.median()), steps.deviation().hypot(others.deviation()))
 }
@@ -48,12 +48,12 @@ impl Samples {
         (self.median(), self.deviation())
     }
 
-    /// The median, the lower one of two in the middle; 0 without samples.
+    /// The lower one of two in the middle; 0 without samples.
     pub fn median(&self) -> Nanos {
         Nanos(self.quartile(2))
     }
 
-    /// The standard deviation in nanoseconds, from the distance of the quartiles, which is 1.349 of it in a normal distribution.
+    /// The standard deviation in nanoseconds, from the distance of the quartiles, 1.349 of it in a normal distribution.
     pub fn deviation(&self) -> f64 {
         const QUARTILES: f64 = 1.349;
         (self.quartile(3) - self.quartile(1)) as f64 / QUARTILES
@@ -66,11 +66,10 @@ impl Samples {
     }
 }
 
-/// How far the mean of tasks is above their median: the sum of all samples, divided by the sum if each sample were the median of
-/// its kind. Never below 1.
+/// The sum of all samples, divided by the sum if each were the median of its kind; at least 1.
 ///
-/// A machine runs other threads, and neighbours use its memory. Medians leave that out, but a run pays for it. All kinds share one
-/// ratio, because in the mean of a single kind one pause would look like a property of that kind.
+/// Medians leave out disturbances by other threads, but a run pays for them. All kinds share one ratio, because one
+/// pause would distort the mean of a single kind.
 pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64 {
     let (mut sum, mut typical) = (0, 0);
     for samples in kinds {
@@ -80,17 +79,17 @@ pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64
     if typical == 0 { 1.0 } else { (sum as f64 / typical as f64).max(1.0) }
 }
 
-/// The lengths of the tasks in persistent kernels, in steps: a short chunk and a sentence.
+/// The lengths of tasks in persistent kernels, in steps: a short chunk and a sentence.
 pub const STEPS: [u32; 2] = [4, 32];
 
-/// The times of tasks in persistent kernels for each length in [`STEPS`]. Two lengths separate the time of a step from that of the
-/// launch: gathering and scattering states, the product of all inputs, and the host's part.
+/// For each length in [`STEPS`]. Two lengths separate the time of a step from that of the launch, which includes
+/// gather, scatter and the product of all inputs.
 #[derive(Debug, Default)]
 pub struct Launches(pub [Samples; 2]);
 
 impl Launches {
-    /// The difference of the two lengths for each additional step. At most a step's share of the long task, so that the launch is
-    /// not negative.
+    /// The difference for each additional step. At most a step's share of the long task, so that the launch is not
+    /// negative.
     pub fn step(&self) -> Cost {
         let [short, long] = STEPS.map(u64::from);
         let [(time, deviation), (long_time, long_deviation)] = self.0.each_ref().map(Samples::cost);
@@ -109,7 +108,7 @@ impl Launches {
 /// The errors of a curve without one of its inner points, at that point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaveOneOut {
-    /// Batch and relative error, above 0 where the line is above the measured time.
+    /// Batch and relative error, positive where the line is above the measured time.
     pub errors: Vec<(u32, f64)>,
 }
 
@@ -175,7 +174,6 @@ mod tests {
         assert_eq!(LeaveOneOut::of(&points[..2]).mean(), None);
     }
 
-    /// Tasks of four steps and of 32 with these times.
     fn launches(short: &[u64], long: &[u64]) -> Launches {
         Launches([short, long].map(samples))
     }

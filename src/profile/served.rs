@@ -1,5 +1,4 @@
-//! Served requests: the real driver with a real policy, and the task rows of the run. Here with cellular batching, for the cells of
-//! trees and the time of a decision.
+//! Requests served by the real driver with cellular batching, for the cells of trees and the time of a decision.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +24,11 @@ use crate::workload::shape::Shape;
 pub struct Served {
     pub tasks: Vec<TaskRow>,
     pub decisions: Decisions,
-    /// The steps of tasks of whole requests, on devices that time them.
+    /// On devices that time the steps of tasks of whole requests.
     pub steps: BTreeMap<TaskId, Vec<StepTime>>,
 }
 
-/// Serves requests of these shapes, `clients` at a time.
+/// Serves `clients` requests at a time.
 pub fn serve(
     subject: &mut Subject<'_>,
     shapes: Vec<Shape>,
@@ -56,7 +55,7 @@ pub fn serve(
 }
 
 impl Served {
-    /// Each task in the order of submission, with the task before it on its worker.
+    /// In the order of submission, each with the task before it on its worker.
     pub fn in_turn(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
         let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
         self.tasks.iter().map(move |task| (last.insert(task.worker, task), task))
@@ -76,7 +75,7 @@ impl Launch {
     }
 }
 
-/// The batch sizes at which decisions are measured. Their times grow slowly with the batch.
+/// Their times grow slowly with the batch, so a few sizes suffice.
 pub fn launch_batches(settings: &Settings) -> Vec<u32> {
     let [smallest, largest] =
         [settings.batches.first(), settings.batches.last()].map(|size| size.copied().unwrap_or(1));
@@ -84,11 +83,11 @@ pub fn launch_batches(settings: &Settings) -> Vec<u32> {
     fours.filter(|batch| (smallest..largest).contains(batch)).chain([largest]).collect()
 }
 
-/// The members of all tasks that are decided upon at a batch size: more samples for small ones.
+/// The members of all tasks of a size: more samples for small ones.
 const DECIDED_MEMBERS: usize = 1024;
 
-/// Measures decisions of one task each, with all requests there from the start. A GPU's task starts, as the host sees it, when it is
-/// submitted, so that the launch is the time from finish to finish without the step: it includes the device's delay.
+/// Measures decisions of one task each, with all requests there from the start. The host sees a GPU's task start when
+/// it is submitted, so the launch is the time from finish to finish without the step.
 pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers) = (subject.wanted, subject.settings.workers);
     let members = batch as usize * workers;
@@ -127,30 +126,29 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     Ok(())
 }
 
-/// The nodes of each cell of trees that run at a batch size.
+/// Nodes of each cell of trees at a batch size.
 const NODES: usize = 2048;
 
-/// The first tasks of each cell, which run on cold caches.
+/// The first tasks run on cold caches.
 const WARM_UP: usize = 3;
 
-/// The tasks of a decision of the policy that is held to a size: two for a gap between them, and no more, so that cells take turns as
-/// they do when trees come one by one.
+/// Two for a gap between them, and no more, so that cells take turns as when trees arrive one by one.
 const HELD_TASKS: u32 = 2;
 
-/// The same on a GPU, where the host only sees the later tasks of a decision end.
+/// On a GPU the host only sees the later tasks of a decision end.
 const SEEN_TASKS: u32 = 5;
 
-/// Batches below this size occur near the roots of a few trees, where one internal cell follows another. A policy held to such a size
-/// would alternate between leaves and internal cells.
+/// Smaller batches occur near the roots of a few trees, where one internal cell follows another; a policy held to such
+/// a size would alternate between leaves and internal cells.
 const FEW: u32 = 16;
 
-/// A free policy makes tasks of other sizes too, so that it runs this many times the nodes.
+/// A free policy makes tasks of other sizes too, so it runs this many times the nodes.
 const FREE_NODES: usize = 4;
 
 const FREE_BATCH: u32 = 512;
 
-/// Measures the cells of trees at each batch size once, in runs of whole trees: the time of a node depends on where its children's
-/// states are.
+/// Measures the cells at each batch size once, in runs of whole trees: the time of a node depends on where its
+/// children's states are.
 pub fn measure_trees(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -198,11 +196,11 @@ pub fn measure_trees(
 
 fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, profile: &mut Profile) {
     let mut found: Vec<Ran> = runs.iter().flat_map(|run| of_cell(run, id)).collect();
-    // The batch size that was asked for, unless fewer nodes of the trees are ready together.
+    // The requested batch size, unless fewer nodes are ready together.
     let size = found.iter().map(|one| one.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
     found.retain(|one| one.batch == size);
     if seen {
-        // The first of a decision waits for the host, so that it does not tell the time after another cell.
+        // The first of a decision waits for the host.
         samples(&mut profile.cells, cell, 0, size).extend(as_seen(&found));
         return;
     }
@@ -210,13 +208,13 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     if !switched.is_empty() {
         samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(Ran::time));
     }
-    // Where a cell never follows its own kind, the time after another cell is its time.
+    // A cell that never follows its own kind.
     let own = if kept.is_empty() { switched } else { kept };
     samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(Ran::time));
 }
 
-/// The times of tasks that the host times: of each decision the mean of those that it saw begin, because a late look finds several
-/// done at once. If it never saw one begin, submitting them takes as long as running them: each takes its share of the decision's time.
+/// For tasks that the host times, the mean of those of a decision that it saw begin, because a late look finds several
+/// done at once. If it saw none begin, each takes its share of the decision's time.
 fn as_seen(found: &[Ran]) -> Vec<Nanos> {
     let decisions = || found.chunk_by(|a, b| a.decision == b.decision);
     let mean = |tasks: &[Ran]| {
@@ -232,7 +230,7 @@ fn as_seen(found: &[Ran]) -> Vec<Nanos> {
     decisions().map(share).collect()
 }
 
-/// The trees, over and over, until they have this many nodes of each cell.
+/// Repeats the trees until they have this many nodes of each cell.
 fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
     let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
     let mut left = vec![nodes; wanted.model.cell_types().len()];
@@ -260,9 +258,9 @@ struct Ran {
     decision: (WorkerId, Nanos),
     start: Nanos,
     finish: Nanos,
-    /// It ran directly after a task of another cell on its worker.
+    /// Directly after a task of another cell on its worker.
     switched: bool,
-    /// It began after the host's first look at the tasks of its decision. The start of earlier ones was not seen.
+    /// It began after the host's first look at its decision.
     watched: bool,
 }
 
@@ -272,7 +270,6 @@ impl Ran {
     }
 }
 
-/// The tasks of a cell, without the first ones.
 fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
     let mut first_looks: BTreeMap<(WorkerId, Nanos), Nanos> = BTreeMap::new();
     let mut found = Vec::new();
@@ -303,7 +300,7 @@ mod tests {
             switched: false,
             watched,
         };
-        // The host looks after the first and after the third task of a decision; of the next one it sees nothing begin.
+        // The host looks after the first and the third task of a decision.
         let decision = [(0, 40, false), (40, 64, true), (64, 64, true)].map(ran);
         let next = [(100, 190, false), (190, 190, false), (190, 190, false)].map(ran);
         assert_eq!(as_seen(&[decision, next].concat()), [Nanos(12)]);

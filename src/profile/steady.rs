@@ -1,6 +1,4 @@
-//! Steady steps: trains of tasks that run back to back on each worker.
-//!
-//! All tasks of a train are submitted at once, so that no task waits for the host.
+//! Trains of tasks that run back to back on each worker, submitted at once, so that no task waits for the host.
 
 use std::iter::repeat_n;
 use std::ops::Range;
@@ -17,24 +15,23 @@ use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape};
 use crate::workload::trace::Requests;
 
-/// The tasks of a train. The first and the last do not count.
+/// The first and the last do not count.
 const TRAIN: usize = 6;
 
-/// The same on a GPU, where tasks that end before the host's first look do not count either.
+/// On a GPU, tasks that end before the host's first look do not count either.
 const SEEN_TRAIN: usize = 32;
 
 const LAUNCH_TRAINS: u32 = 3;
 
-/// Small batches are noisier, so that they run until this many members have run, ...
+/// Small batches are noisier: they run until this many members have run, ...
 const ROWS: u32 = 256;
 /// ... but in no more trains than this.
 const MOST_TRAINS: u32 = 16;
 
-/// The tasks of a train of a listed network's operator.
 const SETS: usize = 8;
 
-/// Two sets of requests for each worker: one cell runs on either set, or two cells take turns, each on its own set. Requests of one
-/// node are always fresh.
+/// Two sets of requests for each worker: one cell runs on either, or two cells take turns, each on its own. Requests of
+/// one node are always fresh.
 pub struct Bench {
     cells: [String; 2],
     shapes: [Shape; 2],
@@ -65,7 +62,7 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
     }
 }
 
-/// Measures the cells of a bench at each batch size once, on fresh requests.
+/// Measures each batch size once, on fresh requests.
 pub fn measure(
     bench: &Bench,
     subject: &mut Subject<'_>,
@@ -107,7 +104,7 @@ pub fn measure(
     let turns = ids[0] != ids[1];
     run(settings.largest(), turns)?; // Warms up.
     for &batch in batches {
-        // A train in which two cells take turns has half as many samples of each.
+        // Two cells that take turns have half as many samples each.
         for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
             let train = run(batch, turns)?;
             if turns {
@@ -128,8 +125,8 @@ pub fn measure(
     Ok(())
 }
 
-/// Measures each operator of a listed network by itself, for devices that do not time the steps of a task. One set of requests passes
-/// all operators before, because a library loads its kernels at their first use.
+/// Measures each operator by itself, for devices that do not time the steps of a task. One set of requests passes
+/// before, because a library loads its kernels at their first use.
 pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
     let Some(network) = wanted.model.network() else { return Ok(()) };
@@ -149,8 +146,7 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
     Ok(())
 }
 
-/// Measures launches of persistent kernels: tasks of parts of chains in two lengths. The members of a train stay, because a launch
-/// gathers and scatters states in any case.
+/// Measures tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
 pub fn measure_persistent(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -162,7 +158,7 @@ pub fn measure_persistent(
     for cell in &wanted.cells {
         let id = id_of(&wanted.model, cell);
         let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
-        // Nothing is made ready before: there is a kernel for each batch size, and most sizes are not measured.
+        // There is a kernel for each batch size, and most sizes are not measured.
         let (mut supply, mut trains) = (Supply::of(&requests), Trains::start(subject, &requests, 0)?);
         let mut run = |length: usize, batch: u32, times: u32| {
             trains.run_back_to_back(length, |_, worker| {
@@ -187,7 +183,6 @@ pub fn measure_persistent(
     Ok(())
 }
 
-/// For each request, the next node that has not run.
 struct Supply(Vec<u32>);
 
 impl Supply {
@@ -226,7 +221,7 @@ impl<'e> Trains<'e> {
         Ok(Trains { backend, workers, submitted: 0, seen })
     }
 
-    /// Runs a train of `length` tasks on each worker; `task` gives the task at a place for a worker.
+    /// `task` gives the task at a place for a worker.
     fn run_back_to_back(
         &mut self,
         length: usize,
@@ -247,7 +242,7 @@ impl<'e> Trains<'e> {
             tasks[(done.task.0 - first) as usize % self.workers].push(done);
         }
         tasks.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
-        // A failed request computes nothing, so that its time would be wrong.
+        // A failed request computes nothing, so its time would be wrong.
         match requests.into_iter().find_map(|request| self.backend.failure(request)) {
             Some(reason) => Err(Error::failed(format!("a measured task failed: {reason}"))),
             None => Ok(Train { tasks, seen: self.seen }),
@@ -267,8 +262,8 @@ impl Train {
         self.durations_at(|_| true)
     }
 
-    /// The same for some places. On a GPU, the mean of each worker's tasks: a host that is held up sees several tasks end at once, but
-    /// their total time is right. Tasks that began before its first look do not count.
+    /// On a GPU, the mean of each worker's tasks, since a late host sees several end at once but their total is right.
+    /// Tasks that began before its first look do not count.
     fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Nanos> {
         let duration = |task: &Completion| task.finish - task.start;
         let of_worker = |tasks: &Vec<Completion>| -> Vec<Nanos> {
@@ -281,7 +276,7 @@ impl Train {
             let watched = inner.filter(|task| task.start > first_look);
             let (time, count) = watched.fold((0, 0), |(time, count), task| (time + duration(task).0, count + 1));
             vec![match time {
-                // All tasks ended while they were submitted: a task takes as long as its submission.
+                // All ended while they were submitted: a task takes as long as its submission.
                 0 => Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64),
                 _ => Nanos(time / count),
             }]
@@ -298,7 +293,7 @@ impl Train {
 mod tests {
     use super::*;
 
-    /// A train whose tasks the host sees end at these instants; the first is submitted at 100.
+    /// The first task is submitted at 100.
     fn train(seen: bool, ends: &[u64]) -> Train {
         let starts = std::iter::once(&100).chain(ends);
         let tasks = (0..).zip(starts.zip(ends)).map(|(task, (start, finish))| Completion {
@@ -322,7 +317,7 @@ mod tests {
 
     #[test]
     fn tasks_that_the_host_did_not_see_begin_do_not_count() {
-        // At its first look, at 140, three have ended and the fourth runs; then each takes 10 or 12.
+        // At the first look, at 140, three have ended and the fourth runs.
         let train = train(true, &[140, 140, 140, 143, 153, 165, 175, 187, 197]);
         assert_eq!(train.durations(), [Nanos(11)]);
         assert_eq!(turns(&train), [[Nanos(10)], [Nanos(12)]]);

@@ -13,7 +13,7 @@ use crate::scenario::Scenario;
 use crate::workload::model::Model;
 use crate::workload::shape::{Shape, Tree};
 
-/// A query of a listed network has many rows: times are nearly straight lines, and a batch takes seconds.
+/// Times are nearly straight lines, and a batch takes seconds.
 const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
 
 pub fn batches_of<'a>(executor: &dyn Executor, mut models: impl Iterator<Item = &'a Model>) -> &'static [u32] {
@@ -24,15 +24,14 @@ pub fn batches_of<'a>(executor: &dyn Executor, mut models: impl Iterator<Item = 
 pub struct Wanted {
     pub model: Model,
     pub spec: Spec,
-    /// The names of the cells to measure: all of the model's, or some.
     pub cells: Vec<String>,
-    /// The sizes of inputs in tokens, for cells whose time depends on them; otherwise empty.
+    /// In tokens, for cells whose time depends on them.
     pub inputs: Vec<u32>,
     pub trees: Vec<Shape>,
     trees_from: String,
 }
 
-/// The leaves of a tree where no dataset is given.
+/// Of a tree without a dataset.
 const LEAVES: u32 = 32;
 
 const TREES: usize = 200;
@@ -41,8 +40,8 @@ pub fn cells_of(model: &Model) -> Vec<String> {
     model.cell_types().into_iter().map(|cell| cell.name).collect()
 }
 
-/// The model to measure in place of a model: cells for different numbers of children share the weights of the cell for any number,
-/// and a cost table's rows for that cell hold for all of them.
+/// Cells for different numbers of children share weights and rows of the cost table, so the cell for any number is
+/// measured.
 pub fn measured(model: &Model) -> Model {
     match model {
         Model::ChildSumByArity(_) => Model::ChildSumTreeLstm,
@@ -51,7 +50,7 @@ pub fn measured(model: &Model) -> Model {
 }
 
 impl Wanted {
-    /// Some cells of a model, on complete binary trees.
+    /// On complete binary trees.
     pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> Wanted {
         let (trees, trees_from) = if model.takes_trees() {
             (vec![complete_tree(LEAVES)], format!("complete binary trees of {LEAVES} leaves"))
@@ -61,8 +60,9 @@ impl Wanted {
         Wanted { model, spec, cells, inputs: inputs.to_vec(), trees, trees_from }
     }
 
-    /// All cells of a scenario's model on trees from its dataset. Sizes of inputs that are not given double up to the longest
-    /// request. In a listed network they grow by a quarter, since the simulator takes a smaller input for the next size.
+    /// All cells of a scenario's model on trees from its dataset. Unless given, sizes of inputs double up to the
+    /// longest request; in a listed network they grow by a quarter, since the simulator takes a smaller input for the
+    /// next size.
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
         let model = measured(&scenario.workload.model);
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
@@ -92,7 +92,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// The sizes of inputs that are measured; 0 stands for a fixed size.
+    /// 0 stands for a fixed size.
     pub fn input_sizes(&self) -> &[u32] {
         if self.inputs.is_empty() { &[0] } else { &self.inputs }
     }
@@ -131,7 +131,7 @@ impl Wanted {
     }
 }
 
-/// A request with an input of this size; 0 stands for a fixed size.
+/// 0 stands for a fixed size.
 pub fn of_input(size: u32) -> Shape {
     if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
 }
@@ -148,7 +148,7 @@ fn mean_children(trees: &[Shape]) -> f64 {
     f64::from(nodes) / f64::from(parents.max(1))
 }
 
-/// A binary tree whose leaves, a power of two, are all equally deep. Node 1 is the root, and node `i / 2` the parent of node `i`.
+/// Node 1 is the root, and node `i / 2` the parent of node `i`. The number of leaves is a power of two.
 fn complete_tree(leaves: u32) -> Shape {
     let parents: Vec<u32> = (1..2 * leaves).map(|node| node / 2).collect();
     Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("the parent of a node has a smaller number")))

@@ -1,8 +1,6 @@
-//! Tasks of whole requests, served by the policies that submit them.
-//!
-//! A step of such a task is faster than a task of one step: there is no hand-over, and weights stay in the core's cache. So the worker
-//! times each step. Steps at which no request joins or ends are samples of the cell; the additional time of the others, and the time in
-//! no step, belong to the task.
+//! Tasks of whole requests. Their steps are faster than tasks of one step, as there is no hand-over and weights stay in
+//! the cache, so the worker times each step. Steps at which no request joins or ends are samples of the cell; the
+//! additional time of the others, and the time in no step, belong to the task.
 
 use std::collections::BTreeMap;
 
@@ -36,13 +34,13 @@ struct TaskTime {
     requests: u32,
     /// The time in no step.
     outside: Nanos,
-    /// The steps at which requests joined or ended: the cell, the batch and the time.
+    /// Where requests joined or ended: the cell, the batch and the time.
     others: Vec<(String, u32, Nanos)>,
 }
 
 #[derive(Debug, Default)]
 pub struct StepCosts {
-    /// After a step of the same cell, or, if there is none, of another.
+    /// After a step of the same cell or, if there is none, of another.
     pub own: BTreeMap<u32, Cost>,
     /// The additional time after another cell.
     pub switch: BTreeMap<u32, Cost>,
@@ -65,7 +63,7 @@ impl Whole {
         found
     }
 
-    /// The time of tasks beside their steps, by the number of requests.
+    /// By the number of requests.
     pub fn beside(&self) -> BTreeMap<u32, Samples> {
         let typical: BTreeMap<String, Option<Curve>> =
             self.steps().into_iter().map(|(cell, steps)| (cell, curve(&steps.own))).collect();
@@ -86,17 +84,16 @@ impl Whole {
     }
 }
 
-/// The length of chains: long enough that members stay most of the time.
+/// Of chains: long enough that members stay most of the time.
 const LENGTH: u32 = 16;
 
-/// The requests of all tasks at a batch size.
 const REQUESTS: usize = 64;
 
 /// A level of internal nodes is at least a third as wide as the leaves.
 const WIDTHS: f64 = 3.0;
 
-/// The numbers of requests at which tasks are measured; fewer for trees, of which many nodes are ready at a time. None if not all cells
-/// are wanted, and on GPUs, which do not time single steps.
+/// Fewer for trees, of which many nodes are ready at a time. None if not all cells are wanted, and on GPUs, which do
+/// not time single steps.
 pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
@@ -111,13 +108,13 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
             let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
             sizes.truncate(enough + 1);
         }
-        // Their tasks are single steps, measured elsewhere; listed networks have `measure_listed`.
+        // Measured elsewhere.
         Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => sizes.clear(),
     }
     sizes
 }
 
-/// Measures tasks of this many requests once under each policy.
+/// Once under each policy.
 pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
     let Subject { wanted, settings, .. } = *subject;
     let trees = wanted.model.takes_trees();
@@ -151,7 +148,7 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> R
     Ok(())
 }
 
-/// Lengths from 1 to twice [`LENGTH`] in a mixed order, each equally often.
+/// Lengths from 1 to twice [`LENGTH`] in a mixed order.
 fn mixed(place: u32, stride: u32) -> u32 {
     place * stride % (2 * LENGTH) + 1
 }
@@ -165,7 +162,7 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
         for step in steps {
             let name = &names[step.cell.index()];
             let switched = std::mem::replace(&mut before, step.cell) != step.cell;
-            // The members of a step of trees are never those of the step before.
+            // The members of trees always change.
             if !switched && !step.stayed && !trees {
                 others.push((name.clone(), step.batch, step.time));
             } else if let Some(batch) = nearest(step.batch, &settings.batches) {
@@ -181,8 +178,8 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
     }
 }
 
-/// The size that stands for a step of a near size, which is scaled: the sizes in trees are not chosen. Above `batches`, sizes go on in
-/// steps of an eighth.
+/// The size that stands for a step of a near size, which is scaled, as sizes in trees are not chosen. Above `batches`,
+/// sizes grow by an eighth.
 fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     const NEAR: u32 = 16;
     let largest = batches.last().copied()?;
@@ -193,8 +190,8 @@ fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
 
 const LISTED_REQUESTS: u32 = 16;
 
-/// Measures the operators of a listed network in tasks of whole requests, for each number of tokens and each batch size. The first
-/// step includes the gather; the scatter belongs to the task. On a GPU each operator is also measured by itself.
+/// Measures operators for each number of tokens and each batch size. The first step includes the gather; the scatter
+/// belongs to the task. On a GPU each operator is also measured by itself.
 pub fn measure_listed(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -232,7 +229,7 @@ fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, s
         let within = apart.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
         let outside = (task.finish - task.start).saturating_since(within);
         profile.whole.tasks.push(TaskTime { requests: batch, outside, others: Vec::new() });
-        // The policy submits to idle workers, so that the task was decided upon in between.
+        // The policy submits to idle workers, so the task was decided upon in between.
         profile.launches.entry(batch).or_default().times.add(task.start.saturating_since(before.finish));
     }
     profile.launches.entry(batch).or_default().add(served.decisions);
