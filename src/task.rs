@@ -10,7 +10,6 @@ use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId}
 pub struct Task<'a> {
     pub worker: WorkerId,
     pub stream: StreamId,
-    /// Run in this order.
     pub steps: &'a [Step],
     /// In the task log: nodes of a single step, or whole requests.
     pub batch: u32,
@@ -64,7 +63,6 @@ pub struct HostOverhead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FoldLoop<'a> {
     pub copies: &'a [Copies],
-    /// Calls of cells without rows.
     pub empty_calls: u64,
 }
 
@@ -158,7 +156,6 @@ impl Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     pub cell: CellId,
-    /// Nodes that run at once.
     pub batch: u32,
     pub times: u32,
     /// The padded input size, or 0.

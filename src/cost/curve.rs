@@ -65,7 +65,6 @@ impl Curve {
         batch(self.points.first())..=batch(self.points.last())
     }
 
-    /// Over batches up to `largest` and the largest point.
     pub fn best(&self, largest: u32) -> Best {
         // Times are rounded, so the best batch need not be a point: try all.
         let of = |batch: u32| {

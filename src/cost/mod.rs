@@ -55,7 +55,6 @@ impl Runs {
     }
 }
 
-/// A task's costs beside the runs of its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra<'a> {
     /// Of every task, by batch size.

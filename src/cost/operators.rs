@@ -119,7 +119,6 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // A product 2 x 3: 12 operations, 24 bytes of weights and 20 of vectors.
         let kind = Kind::Matmul { weight: "w".into() };
         let operator = Operator {
             name: "p".into(),

@@ -32,7 +32,6 @@ impl Persistent {
         matches!(self, Persistent::Measured { .. })
     }
 
-    /// With one step per launch.
     pub fn preferred(&self) -> u32 {
         preferred(|batch| self.runs(batch, 1))
     }

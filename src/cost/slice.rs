@@ -63,8 +63,6 @@ fn best(
     ranges.reverse();
     (least[operators].expect("there is a way"), ranges)
 }
-
-/// Stages begin at the first operator and at the first of each name.
 pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let place = |name: &&str| {
         network.operators().position(|operator| operator.name == **name).ok_or_else(|| {

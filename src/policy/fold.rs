@@ -115,7 +115,6 @@ impl FoldPolicy {
         if idle {
             hosts[worker.index()].free = overlapped.saturating_add(host.during);
         } else {
-            // The rest follows when the worker reaches the batch.
             hosts[worker.index()] = Host { free: overlapped, waiting: Some(host) };
         }
     }
@@ -171,7 +170,6 @@ impl Policy for FoldPolicy {
 
 struct Batch {
     levels: Levels,
-    /// By depth (level minus 1).
     copied: Counts,
     /// Depths of results that no node needs: they are copied to the end.
     roots: Vec<u32>,
@@ -267,7 +265,6 @@ mod tests {
 
     #[test]
     fn leaves_stand_together_and_shallow_arguments_are_handed_on() {
-        // ((a b) c): c is copied at level 2.
         let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 3, 1), (INTERNAL, 1, 2)]);
         assert_eq!(copies, [(0, 1), (1, 1), (0, 1)]);
@@ -285,10 +282,8 @@ mod tests {
 
     #[test]
     fn roots_are_handed_on_to_the_last_level_of_the_deepest_tree() {
-        // A leaf, (a b) and ((a b) c): three levels.
         let (steps, copies, empty) = loop_of(&[tree("0"), tree("3 3 0"), tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 6, 1), (INTERNAL, 2, 1), (INTERNAL, 1, 1)]);
-        // Level 2: the leaf's root and c. Level 3: the leaf's root and that of (a b).
         assert_eq!(copies, [(0, 1), (2, 2)]);
         assert_eq!(empty, 3);
     }

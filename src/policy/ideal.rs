@@ -59,7 +59,6 @@ struct IdealPolicy {
     /// Each graph's line. Looked up, never iterated.
     forms: HashMap<Form, usize>,
     lines: Vec<Line>,
-    /// Lines with requests, by their first arrival.
     heads: BTreeMap<u64, usize>,
     requests: Vec<RequestId>,
 }
@@ -110,7 +109,6 @@ impl Policy for IdealPolicy {
     }
 }
 
-/// Equality is node by node.
 struct Form(CellGraph);
 
 impl PartialEq for Form {

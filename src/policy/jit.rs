@@ -153,7 +153,6 @@ struct Scope {
 }
 
 impl Scope {
-    /// A task for each shape.
     fn submit_graphs(
         &mut self,
         taken: Taken<'_>,

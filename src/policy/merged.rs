@@ -177,7 +177,6 @@ impl Counts {
         self.change[end] -= 1;
     }
 
-    /// The count minus that of the depth before.
     pub fn change(&self, depth: u32) -> i64 {
         self.change.get(depth as usize).copied().unwrap_or(0)
     }
@@ -199,7 +198,6 @@ mod tests {
         levels.add(&CellGraph::chains([run(1, 1), run(0, 2)]));
         levels.add(&CellGraph::chains([run(1, 3), run(0, 1)]));
         let steps: Vec<(u16, u32, u32)> = levels.steps().iter().map(|s| (s.cell.0, s.batch, s.times)).collect();
-        // Depth 0: both in run 1. Depths 1 and 2: one in each. Depth 3: one.
         assert_eq!(steps, [(1, 2, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1)]);
         assert_eq!((levels.nodes(), levels.useful(), levels.depths()), (7, 7, 4));
     }

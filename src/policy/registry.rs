@@ -14,7 +14,6 @@ use super::Policy;
 use crate::cost::CostModel;
 use crate::workload::model::{CellType, Model};
 
-/// The run for which a policy is built.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub model: &'a Model,
@@ -44,7 +43,6 @@ impl Setup<'_> {
     }
 }
 
-/// Names of a kind in scenarios and the help.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyKind {
     pub name: &'static str,
@@ -95,9 +93,7 @@ pub trait Settings: fmt::Debug + Send + Sync {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Batches {
-    /// Nodes by cell type.
     Nodes(Vec<u32>),
-    /// Whole requests.
     Requests(u32),
 }
 
@@ -192,7 +188,7 @@ impl Registry {
         self.find(kind).map(|(_, entry)| entry.kind.about)
     }
 
-    /// Without the keys of all policies.
+    /// The keys that only this kind has.
     pub fn keys(&self, kind: &str) -> Option<&'static [&'static str]> {
         self.find(kind).map(|(_, entry)| entry.keys)
     }

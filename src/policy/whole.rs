@@ -19,7 +19,6 @@ pub struct Taken<'a> {
     pub worker: WorkerId,
     pub requests: &'a [RequestId],
     pub left: usize,
-    /// The most that could have been taken.
     pub max_batch: usize,
 }
 
@@ -91,7 +90,6 @@ impl Taken<'_> {
 #[derive(Debug, Default)]
 pub struct PaddedBatch {
     pub requests: Vec<RequestId>,
-    /// With any member's largest `times` and `input`.
     pub steps: Vec<Step>,
     useful_cells: u64,
 }
@@ -160,7 +158,6 @@ mod tests {
 
     #[test]
     fn cells_run_after_their_inputs() {
-        // Node 0 needs 1, 1 needs 2; 4 needs 0 and 3.
         let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
         let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap()));
         let steps: Vec<(u16, u32)> = one_by_one(&graph).iter().map(|step| (step.cell.0, step.times)).collect();

@@ -107,8 +107,6 @@ impl CellGraph {
             CellGraph::Graph(graph) => graph.len() as u64,
         }
     }
-
-    /// Nodes on the longest path.
     pub fn depth(&self) -> u32 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
@@ -289,13 +287,9 @@ impl Graph {
     pub fn cells(&self) -> &[CellId] {
         &self.cells
     }
-
-    /// Nodes that need this one, ascending.
     pub fn successors(&self, node: u32) -> &[u32] {
         self.edges.of(node)
     }
-
-    /// Nodes that this one needs, ascending.
     pub fn inputs(&self, node: u32) -> &[u32] {
         let inputs = self.inputs.get_or_init(|| {
             let mut edges: Vec<(u32, u32)> = (0..self.len() as u32)

@@ -31,8 +31,6 @@ enum Shapes {
     /// Leaf counts and weights; each draw grows a new tree.
     Treebank { leaves: Shares<u32>, trees: Box<Treebank> },
 }
-
-/// The shapes that a model takes determine the kind of file.
 enum Family {
     Lengths(fn(u32) -> Shape),
     Pairs,

@@ -39,7 +39,6 @@ pub struct Lengths {
     pub mean: f64,
     pub sd: f64,
     pub min: u32,
-    /// Nearest rank.
     pub p50: u32,
     pub p90: u32,
     pub p99: u32,
@@ -179,8 +178,6 @@ fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> 
     let variance = values.map(|value| (value - mean).powi(2)).sum::<f64>() / n;
     Some((mean, variance.sqrt()))
 }
-
-/// At most twenty equal ranges of a round width.
 fn histogram(lengths: &[u32]) -> Vec<Bin> {
     const MOST_BINS: u32 = 20;
     let Some(&longest) = lengths.last() else { return Vec::new() };

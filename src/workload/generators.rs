@@ -10,7 +10,6 @@ use super::shape::Tree;
 
 pub const NAMES: [&str; 6] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank", "graphs"];
 
-/// Shares need not sum to 1.
 pub type Shares<T> = Vec<(T, f64)>;
 
 /// No run draws enough requests to see smaller shares.
@@ -154,7 +153,6 @@ impl Treebank {
         shares
     }
 
-    /// In post-order.
     pub fn tree(&self, leaves: u32, rng: &mut Stream) -> Tree {
         binary_tree(leaves, &mut |span| self.left_part(span, rng))
     }

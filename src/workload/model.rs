@@ -47,14 +47,12 @@ pub struct CellType {
 pub const KNOWN: &str =
     "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE";
 
-/// A file follows.
 const GRAPH: &str = "graph:";
 
 /// A cell's name follows, or a file, which ends in [`LISTED`].
 const DNN: &str = "dnn:";
 const LISTED: &str = ".csv";
 
-/// Two digits in cell names.
 const MAX_ARITY: u8 = 99;
 
 impl Model {
@@ -154,7 +152,6 @@ impl Model {
         }
     }
 
-    /// As the user named it, and as found.
     pub fn file(&self) -> Option<(&str, &Path)> {
         match self {
             Model::Graph(graph) => Some((graph.given(), graph.path())),

@@ -125,7 +125,6 @@ impl Operator {
 }
 
 impl Model {
-    /// By cell id; inputs come first.
     pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
         built_in::operators(self, sizes)
     }

@@ -13,7 +13,6 @@ pub enum Shape {
         source: u32,
         target: u32,
     },
-    /// Shared by requests drawn from one dataset.
     Tree(Arc<Tree>),
     Tokens(u32),
     Fixed,
@@ -119,7 +118,6 @@ impl Tree {
                 root = Some(i + 1);
             }
         }
-        // 0 wraps to NO_PARENT.
         let parents: Box<[u32]> = one_based.iter().map(|p| p.wrapping_sub(1)).collect();
         if root.is_none() {
             return Err("no node has parent 0, so the parents form a cycle; a tree has one root".into());

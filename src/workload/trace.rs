@@ -15,7 +15,6 @@ use crate::units::{Nanos, RequestId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Not descending.
     pub arrivals: Arc<[Nanos]>,
     pub shapes: Arc<[Shape]>,
 }
@@ -109,7 +108,6 @@ struct Rows {
 }
 
 impl Rows {
-    /// Messages begin with the column.
     fn add(&mut self, row: &str) -> Result<(), String> {
         let id = self.arrivals.len();
         let mut fields = row.split(',');

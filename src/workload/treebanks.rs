@@ -117,7 +117,6 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl<'t> Reader<'t> {
-    /// A label if it is the first in its bracket.
     fn word(&mut self, word: &'t str) -> Result<()> {
         let open =
             self.open.last_mut().ok_or_else(|| Error::input(format!("\"{word}\" is outside of all brackets")))?;
@@ -178,7 +177,6 @@ fn conllu(text: &str) -> Result<Vec<Found>> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
     let mut first = None;
-    // Ends the last sentence if the file does not.
     for (number, line) in (1..).zip(text.lines().chain([""])) {
         if line.trim().is_empty() {
             let line = first.take().unwrap_or(number);
@@ -251,7 +249,6 @@ mod tests {
 
     #[test]
     fn conllu_gives_the_tree_of_the_heads() {
-        // A range and an empty node of the enhanced graph.
         let text = "# text = vámonos al mar\n\
             1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_\n\
             1\tvamos\tir\tVERB\t_\t_\t0\troot\t_\t_\n\

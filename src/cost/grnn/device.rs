@@ -81,7 +81,6 @@ pub struct Reductions {
 }
 
 impl Reductions {
-    /// Of `values` together; one costs `shuffles`.
     pub fn cost(&self, shuffles: f64, values: u32) -> f64 {
         match values < self.bound {
             true => shuffles * libm::pow(self.value, values.into()),
@@ -92,7 +91,6 @@ impl Reductions {
     }
 }
 
-/// Other keys belong to the roofline.
 #[derive(Deserialize)]
 struct File {
     name: String,
@@ -100,7 +98,6 @@ struct File {
     grnn: Option<Constants>,
 }
 
-/// The largest integer, far beyond any GPU.
 const MAX: u32 = 1 << 24;
 /// Batches up to 32 times this are tried.
 const MOST_MULTIPROCESSORS: u32 = 4096;

@@ -107,7 +107,6 @@ impl Space {
         groups * divisors(batch).count() as u64 * GROUP_SIZES.len() as u64
     }
 
-    /// In the order tile width, tile height, groups, group size.
     pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
         let heights = (1..=LARGEST_GROUP).filter(|height| sizes.batch.is_multiple_of(*height));
         let heights: Vec<u32> = heights.collect();
@@ -154,7 +153,6 @@ fn is_resident(mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
     u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes)) <= u64::from(device.multiprocessors)
 }
 
-/// In registers, on average over a group.
 pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
     let Sizes { rnn, hidden, .. } = *sizes;
     let of_gates = f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);

@@ -94,7 +94,7 @@ impl Kernels {
         }
     }
 
-    /// For at least this input, which takes the least time, in batches up to `largest`.
+    /// For inputs from `input` on (larger ones never take less time), in batches up to `largest`.
     pub fn best(&self, input: u32, largest: u32) -> Best {
         let of = |batch: u32| {
             let time = self.at(batch, input);

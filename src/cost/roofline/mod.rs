@@ -56,7 +56,6 @@ struct Unit {
     tiles: Vec<Tile>,
 }
 
-/// What a multiprocessor computes at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Tile {
@@ -174,7 +173,6 @@ impl Roofline {
         nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
     }
 
-    /// By the bandwidth, but at least one access.
     fn moving(&self, work: &Work, batch: u32) -> Nanos {
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)

@@ -56,7 +56,6 @@ fn time_is_waves_of_tiles_or_what_is_moved() {
     assert_eq!(device.busy(&Work { rows: 5, ..work }, 1), Nanos(160), "four tiles, two of them nearly empty");
     let own = Work { kind: Kind::BatchedMatmul, rows: 1, columns: 1, count: 3, ..work };
     assert_eq!([1, 2, 3].map(|batch| device.busy(&own, batch).0), [160, 240, 400], "3, 6 and 9 tiles");
-    // 40 weights once, 100 numbers per query, 4 bytes each.
     let wide = Work { elements: 100, ..work };
     assert_eq!([1, 2].map(|batch| device.busy(&wide, batch).0), [140, 240]);
     let memory = Work { kind: Kind::Memory, count: 0, rows: 0, inner: 0, columns: 0, elements: 3 };
@@ -167,7 +166,6 @@ proptest! {
         let time = device.busy(&work, batch);
         prop_assert!(time >= device.floor(&work, batch));
         prop_assert!(time <= device.busy(&work, batch + 1));
-        // At least a query's share without launches and weights.
         prop_assert!(time.0 as f64 / f64::from(batch) >= device.share_ns(&work) * (1.0 - 1e-9));
         let kernels = Kernels::new(Arc::new(device.clone()), vec![form]);
         prop_assert_eq!(kernels.at(batch, 0), device.launch() + time);

@@ -92,7 +92,6 @@ impl CostTable {
 
     /// Adds times by the roofline for cells without rows.
     pub fn or_computed(mut self, device: &Arc<Roofline>, model: &Model, sizes: &Sizes) -> Result<CostTable> {
-        // Operators of equal shape share times.
         let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
@@ -180,7 +179,6 @@ impl CostTable {
         let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
         let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
         let switches: Vec<CellCosts> = cells.iter().map(|cell| rows(cell, &switch).unwrap_or_else(nothing)).collect();
-        // Without rows of its own, a step of whole requests costs as anywhere.
         let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &CellCosts))| match (
             rows(cell, &whole),
             rows(cell, &whole_switch),

@@ -10,7 +10,6 @@ use crate::cost::{CostModel, Extra, MemberKind, Runs, operators};
 use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
 
-/// A cost table for one model on one device.
 #[derive(Clone, Debug)]
 pub struct TableModel {
     pub(super) batches: Vec<Vec<u32>>,
@@ -158,13 +157,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// From this size on; the last curve for larger inputs.
     fn from(&self, input: u32) -> &[(u32, Curve)] {
         let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
         &self.by_input[fitting..]
     }
 
-    /// Batches within every curve.
     pub fn measured(&self) -> RangeInclusive<u32> {
         let ranges = || self.by_input.iter().map(|(_, curve)| curve.measured());
         let smallest = ranges().map(|range| *range.start()).max().unwrap_or(0);
@@ -194,7 +191,6 @@ impl CellCosts {
         }
     }
 
-    /// May run padded to a larger input.
     pub fn best(&self, input: u32, largest: u32) -> Best {
         match self {
             CellCosts::Rows(rows) => {

@@ -102,7 +102,7 @@ impl RunSet {
         self.wheel.iter().filter_map(|slot| slot.first()).min_by_key(|running| running.released)
     }
 
-    /// With the tasks left, in no order.
+    /// In no order, each with the number of tasks left.
     fn iter(&self) -> impl Iterator<Item = (&Running, u32)> {
         self.wheel.iter().flatten().map(|running| (running, (running.end - self.step) as u32))
     }

@@ -13,7 +13,7 @@ use crate::units::{CellId, WorkerId};
 use crate::workload::model::CellType;
 use crate::workload::trace::Request;
 
-/// Under all policies that batch cell by cell.
+/// Shared by all policies that batch cell by cell.
 pub struct Core<R> {
     pub(super) rule: R,
     pub(super) requests: Requests,

@@ -54,7 +54,6 @@ impl Batch {
 }
 
 pub struct Extent {
-    /// Of the longest chain.
     pub steps: u32,
     pub input: u32,
     pub useful_cells: u64,

@@ -110,7 +110,6 @@ impl RequestState {
 }
 
 impl Requests {
-    /// Frees the subgraphs without inputs.
     pub fn arrive(&mut self, request: &Request<'_>) {
         let reused = self.vacant.pop();
         let key = reused.unwrap_or(self.states.len() as RequestKey);

@@ -10,13 +10,10 @@ pub trait SelectionRule {
     /// `cells` come by descending priority, then by name. `None` leaves the worker idle.
     fn choose<'a>(&mut self, cells: impl Iterator<Item = CellView<'a>>) -> Option<Choice>;
 }
-
-/// A cell type as a [`SelectionRule`] sees it, for one worker.
 #[derive(Clone, Copy)]
 pub struct CellView<'a> {
     pub cell: CellId,
     pub name: &'a str,
-    /// Nodes that the worker could run now.
     pub ready: usize,
     /// On all workers.
     pub running_tasks: u32,

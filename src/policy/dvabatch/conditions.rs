@@ -40,7 +40,6 @@ pub struct AfterStage<'a> {
 #[derive(Debug, Default)]
 pub struct Onward {
     pub exits: Vec<u32>,
-    /// Queries that skip stages but stay.
     pub skips: Vec<Skip>,
     /// **split**: the sizes of the parts, or empty.
     pub parts: Vec<u32>,
@@ -54,7 +53,7 @@ impl Onward {
     }
 }
 
-/// DVABatch, section 9.2.
+/// Skips the stages before `until` (DVABatch, section 9.2). To skip all others is to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skip {
     pub place: u32,

@@ -11,8 +11,6 @@ use crate::cost::timing::mean_demand;
 use crate::cost::{CostModel, MemberKind};
 use crate::task::{Part, Step};
 use crate::units::{CellId, Nanos, NodeId, Share};
-
-/// Each stage is a range of a request's nodes.
 #[derive(Clone, Debug)]
 pub enum Slicing {
     /// Cut every `steps` steps; a request leaves after the stage in which it ends.
@@ -56,7 +54,6 @@ impl Slicing {
         }
     }
 
-    /// In a request of `of` nodes.
     pub fn nodes(&self, stage: Stage, of: u32) -> Range<u32> {
         let (from, to) = match self {
             Slicing::Chain { steps, .. } => {

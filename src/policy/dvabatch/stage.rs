@@ -7,7 +7,6 @@ use std::mem;
 use super::Stage;
 use super::table::RowId;
 
-/// A set, as one stage's pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair(pub u8);
 
@@ -135,7 +134,7 @@ pub struct Item {
     pub row: RowId,
     pub start: u32,
     pub num: u32,
-    /// At the first stage chosen at the start.
+    /// Chosen at the start in the first stage.
     pub pair: Option<Pair>,
 }
 

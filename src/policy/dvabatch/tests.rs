@@ -173,7 +173,6 @@ fn the_example_of_figure_8() {
     assert_eq!(recorder.finish, [55, 55, 65, 65].map(Nanos));
 }
 
-/// Batches of two whose first queries skip the second stage.
 struct Skipping(u32);
 
 impl Conditions for Skipping {
@@ -206,7 +205,6 @@ fn who_skips_a_stage_stays_in_the_batch() {
     };
     assert_eq!(served(0, &[0, 0]), [64; 2]);
     assert_eq!(served(1, &[0, 0]), [58; 2]);
-    // It runs nothing.
     assert_eq!(served(2, &[0, 0]), [48; 2]);
     // Newcomers skip nothing. One batch fills the device: both run at half speed from 20 until the first two have
     // passed stage 2 at 44. The others have passed it at 80, and the four end together.

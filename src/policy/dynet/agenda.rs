@@ -95,11 +95,9 @@ enum What {
     Words,
     /// Input cells whose state came with one launch.
     Edges,
-    /// Nodes whose last input state came with one launch.
     Nodes,
 }
 
-/// Nodes or input cells that behave alike.
 struct Wave {
     class: u32,
     what: What,
@@ -284,7 +282,6 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let batch = self.batch;
         let Wave { class, what, .. } = self.waves[wave as usize];
         let nodes = match what {
-            // A cell without state yields its own at once.
             What::Words => (0..batch.nodes()).filter(|node| batch.class(*node) == class).collect(),
             What::Edges | What::Nodes => std::mem::take(&mut self.waves[wave as usize].nodes),
         };

@@ -9,7 +9,6 @@ use crate::workload::operator::Rows;
 #[derive(Debug, Default)]
 pub struct Batch {
     class: Vec<u32>,
-    /// By node, the number of input cells.
     inputs: Vec<u32>,
     /// Node `n`'s state is taken by `takers[ends[n - 1]..ends[n]]`.
     takers: Vec<u32>,

@@ -39,11 +39,9 @@ pub struct Class {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Only the word.
     Word,
     /// That of the copy's input cell.
     OneState,
-    /// Those of all input cells.
     AllStates,
 }
 
@@ -52,7 +50,6 @@ pub struct Cell {
     pub list: List,
     pub depths: Depths,
     pub needs: Vec<Needs>,
-    /// By operator, those that take its output.
     pub takers: Vec<Vec<u16>>,
 }
 

@@ -54,7 +54,6 @@ pub struct Parameters {
 }
 
 impl Process {
-    /// Parameters are [checked](Process::check).
     pub fn new(name: &str, parameters: &Parameters) -> Result<Process> {
         let needs = |key: &str| Error::input(format!("{name} needs {key}"));
         let Parameters { cv, ratio, low, high, from, to, steps } = *parameters;

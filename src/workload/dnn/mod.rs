@@ -17,7 +17,6 @@ pub struct Dnn {
     given: String,
     path: PathBuf,
     takes: Takes,
-    /// By name, and so by id.
     operators: Vec<Operator>,
     chain: Vec<CellId>,
 }
@@ -34,8 +33,6 @@ pub struct Operator {
     pub cell: CellId,
     pub form: Form,
 }
-
-/// The computation for one query, as a function of the tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Form {
     pub kind: Kind,
@@ -47,8 +44,6 @@ pub struct Form {
     /// Numbers read and written per query, without weights.
     pub elements: Size,
 }
-
-/// How an operator combines a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Products with weights, read once; rows are stacked: `[batch·rows, inner] × [inner, columns]`.
@@ -90,8 +85,6 @@ impl Form {
             elements: self.elements.at(tokens),
         }
     }
-
-    /// The same for all requests.
     pub fn is_constant(&self) -> bool {
         [&self.count, &self.rows, &self.inner, &self.columns, &self.elements].into_iter().all(Size::is_constant)
     }
@@ -141,8 +134,6 @@ impl Dnn {
     pub fn takes(&self) -> Takes {
         self.takes
     }
-
-    /// `None` for requests of fixed size.
     pub fn most_tokens(&self) -> Option<u32> {
         match self.takes {
             Takes::Tokens(most) => Some(most),
@@ -257,8 +248,6 @@ impl Size {
         });
         value.filter(|value| *value <= MAX_SIZE)
     }
-
-    /// At most [`MAX_SIZE`].
     pub fn at(&self, tokens: u32) -> u64 {
         self.checked_at(tokens).unwrap_or(MAX_SIZE)
     }

@@ -126,7 +126,6 @@ fn cells(entries: Vec<CellEntry>) -> Result<Vec<Cell>, String> {
     Ok(cells)
 }
 
-/// Cost tables and logs use them.
 fn cell_name(name: &str) -> Result<(), String> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match () {

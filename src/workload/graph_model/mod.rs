@@ -126,8 +126,6 @@ impl GraphModel {
             Unfolding::Graphs(graphs) => Some(graphs.iter().map(|given| given.weight).collect()),
         }
     }
-
-    /// `None` for a kind that the model does not take.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let unfolded = match (&self.unfolding, shape) {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,

@@ -70,8 +70,6 @@ impl Rule {
         let runs_are_families = self.families.windows(2).all(|pair| pair[0].cell != pair[1].cell);
         self.chain && runs_are_families && self.families[0].range.last() == Some(&length)
     }
-
-    /// `None` for another kind.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let (sizes, _) = self.sizes(shape)?;
         if !self.chain {
@@ -155,7 +153,6 @@ impl Rule {
 }
 
 impl Range {
-    /// Of the first index; `None` for families without.
     pub fn last(&self) -> Option<&Linear> {
         match self {
             Range::Indices(lasts) => lasts.first(),

@@ -7,7 +7,6 @@ fn model(text: &str) -> GraphModel {
     GraphModel::parse("m.json", Path::new("m.json"), text).unwrap()
 }
 
-/// With the cells a, b and c.
 fn ruled(shape: &str, nodes: &str) -> Result<GraphModel, String> {
     let text = format!(
         r#"{{"cells": [{{"name": "a"}}, {{"name": "b"}}, {{"name": "c"}}], "unfold": {{"shape": "{shape}", "nodes": [{nodes}]}}}}"#
@@ -80,7 +79,6 @@ fn trees_are_those_of_the_model_that_is_built_in() {
            {"name": "inner", "cell": "a", "over": {"v": "tree"}, "children": "1..", "needs": ["leaf[v.children]", "inner[v.children]"]}"#,
     )
     .unwrap();
-    // This tree's leaves are numbered first.
     let shape = "tree:5 5 6 6 7 7 0";
     let CellGraph::Graph(own) = unfold(&own, shape) else { panic!("a graph") };
     let built_in = crate::workload::model::Unfolder::new(&Model::TreeLstm).unfold(&shape.parse().unwrap()).unwrap();
@@ -211,7 +209,6 @@ fn given_graphs_are_taken_by_their_number() {
         "there is no graph 5; the file has 4"
     );
     assert!(explicit.unfold(&Shape::Chain(1)).is_none());
-    // All chains, in spite of the shortcut.
     let chains = model(
         r#"{"cells": [{"name": "a"}, {"name": "b"}], "graphs": [{"nodes": ["a", "b", "a"], "edges": [[1, 2], [2, 3], [1, 3]]}, {"nodes": ["b", "a", "a"], "edges": [[2, 3], [3, 1]]}]}"#,
     );

@@ -88,7 +88,6 @@ fn decoder(sizes: &Sizes) -> Vec<Operator> {
     list.done()
 }
 
-/// The reset gate precedes the recurrent product.
 fn gru(sizes: &Sizes) -> Vec<Operator> {
     let h = sizes.hidden;
     let shape = [h, sizes.embedding + h];
