@@ -1,9 +1,7 @@
-//! Bounds for all policies on a device: a floor for latency and a ceiling for throughput, from the cost table only.
-//!
-//! Both use every cell at its best batch size and ignore all overheads: gathering, launching, padding, switches, and the
-//! host. For the floor, each request runs its critical path alone on an idle device. For the ceiling, every batch has the
-//! size with the most cells per second, and workers are never idle. If a worker has several streams, a batch occupies only
-//! the part of the worker that it can use.
+//! Bounds for all policies on a device, from the cost table only: a floor for latency and a ceiling for throughput.
+//! Both use every cell at its best batch size and ignore all overheads. For the floor, each request runs its critical
+//! path alone. For the ceiling, workers are never idle; with several streams, a batch occupies only the part of a
+//! worker that it can use.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,19 +14,19 @@ use crate::units::{CellId, Nanos};
 use crate::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::workload::trace::Requests;
 
-/// The bounds of a scenario, the contents of `bounds.json`.
+/// The contents of `bounds.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     pub workers: usize,
-    /// The least latency of each request alone: the quantiles bound those of the measured latency.
+    /// Of each request alone: the quantiles bound those of the measured latency.
     pub floor: Times,
-    /// The most requests per second that the workers can serve; `None` if cells take no time.
+    /// In requests per second; `None` if cells take no time.
     pub ceiling_rps: Option<f64>,
 }
 
 impl Bounds {
     pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
-        // Requests that share a chain have the same bounds. The map is never iterated.
+        // Requests may share a chain. The map is never iterated.
         let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
         let mut of_each = |graph: &CellGraph| match graph {
             CellGraph::Chains(runs) if runs.is_shared() => {
@@ -44,10 +42,10 @@ impl Bounds {
     }
 }
 
-/// The least times of cells over one or more devices: policies may have their own costs, and the best device bounds all.
+/// The least times of cells over several devices: policies may have their own costs, and the best bounds all.
 pub struct Fastest<'a> {
     devices: Vec<&'a TableModel>,
-    /// The largest batch of each cell type. The sizes of the tables are tried in any case.
+    /// The largest batch of each cell type. The tables' sizes are tried in any case.
     largest: Vec<u32>,
     /// The most streams of a worker.
     streams: u16,
@@ -56,7 +54,7 @@ pub struct Fastest<'a> {
 }
 
 impl<'a> Fastest<'a> {
-    /// `largest` has the largest batch of each cell type, `streams` the most streams of a worker that a policy uses.
+    /// `streams` is the most streams of a worker that a policy uses.
     pub fn new(devices: impl IntoIterator<Item = &'a TableModel>, largest: Vec<u32>, streams: u16) -> Self {
         Fastest { devices: devices.into_iter().collect(), largest, streams, known: BTreeMap::new() }
     }
@@ -73,7 +71,7 @@ impl<'a> Fastest<'a> {
         })
     }
 
-    /// The least latency of a request: the cells on its critical path, each in its fastest batch.
+    /// The critical path, each cell in its fastest batch.
     pub fn path(&mut self, graph: &CellGraph) -> Nanos {
         match graph {
             CellGraph::Chains(runs) => {
@@ -100,7 +98,7 @@ impl<'a> Fastest<'a> {
         longest
     }
 
-    /// The least worker time of a request in nanoseconds: each cell's share of the batch with the most cells per second.
+    /// Each cell's share of the batch with the most cells per second, in nanoseconds.
     pub fn work(&mut self, graph: &CellGraph) -> f64 {
         match graph {
             CellGraph::Chains(runs) => {
@@ -111,9 +109,9 @@ impl<'a> Fastest<'a> {
     }
 }
 
-/// The least worker time of one member of a batch, on a worker with several streams. A batch of b members occupies its time
-/// multiplied by the fraction of the device that it can use: b over the preferred batch, at most 1, and at least 1 over the
-/// number of streams, because the other streams must use the rest.
+/// The least worker time of one member of a batch, on a worker with several streams. A batch of b members occupies its
+/// time multiplied by the fraction of the device that it can use: b over the preferred batch, at most 1, and at least 1
+/// over the number of streams, because the others must use the rest.
 fn beside_others(alone: &Best, preferred: u32, streams: u16) -> f64 {
     let below = alone.time.0 as f64 / f64::from(preferred);
     below.min(alone.share_ns).max(alone.share_ns / f64::from(streams))
@@ -138,7 +136,7 @@ mod tests {
 
     #[test]
     fn chains_take_the_shortest_step_and_the_fullest_batch() {
-        // The shortest step takes 10, at any batch up to 4; the best batch is 8, with 2 for each cell.
+        // The shortest step takes 10; the best batch is 8, with 2 for each cell.
         let rows = "lstm,4,10\nlstm,8,16\n";
         let of = bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 1);
         assert_eq!((of.floor.mean_ms, of.floor.max_ms), (Some(40e-6), Some(60e-6)));
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn trees_take_their_longest_way() {
-        // Two leaves under one cell, and that beside a third leaf: the critical path has a leaf and two inner cells.
+        // The critical path has a leaf and two inner cells.
         let of = bounds(&Model::TreeLstm, &["leaf,1,5\nleaf,2,6\ninternal,1,7\n"], &["tree:4 4 5 5 0"], 2, 1);
         assert_eq!(of.floor.max_ms, Some(19e-6));
         assert_eq!(of.ceiling_rps, Some(1e9 / (3.0 * 3.0 + 2.0 * 7.0)));
@@ -173,8 +171,7 @@ mod tests {
 
     #[test]
     fn streams_use_what_small_batches_leave() {
-        // Alone: 25 ns for each of eight. Batches of one take 100 ns and an eighth of the device; four streams of them leave
-        // half of it idle.
+        // Batches of one take 100 ns and an eighth of the device; four streams leave half of it idle.
         let alone = Best { time: Nanos(100), share_ns: 25.0 };
         assert_eq!([1, 2, 4].map(|streams| beside_others(&alone, 8, streams)), [25.0, 12.5, 12.5]);
         // A batch that fills the device gains nothing.

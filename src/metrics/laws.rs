@@ -1,4 +1,4 @@
-//! Laws that hold in every run under any policy. A record that breaks one is wrong.
+//! Laws that hold in every run under any policy.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,21 @@ use crate::units::{Nanos, StreamId, WorkerId};
 /// The number of requests in the system over the time of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Presence {
-    /// The integral of the number over time, in request-nanoseconds.
+    /// In request-nanoseconds.
     pub integral: u128,
-    /// From the first arrival until the last request has left, or the last task is done.
+    /// From the first arrival until the last request has left or the last task is done.
     pub span: Nanos,
     pub peak: u64,
 }
 
 impl Presence {
-    /// The mean number in the system; `None` for a run without duration.
+    /// `None` for a run without duration.
     pub fn mean(self) -> Option<f64> {
         (self.span > Nanos::ZERO).then(|| self.integral as f64 / self.span.0 as f64)
     }
 }
 
-/// Counts the requests in the system from event to event: up at an arrival, down when a request finishes, fails or is
-/// rejected. Latencies are not used. Requests that never leave stay until the end.
+/// Counts arrivals up and departures down, without the use of latencies. Requests that never leave stay until the end.
 pub fn presence(record: &Recorder) -> Presence {
     let instants = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter_map(happened).collect() };
     let mut arrivals = instants(&record.arrival);
@@ -40,7 +39,7 @@ pub fn presence(record: &Recorder) -> Presence {
     let (mut number, mut since) = (0u64, first);
     let (mut arrivals, mut departures) = (arrivals.into_iter().peekable(), departures.into_iter().peekable());
     loop {
-        // Arrivals go first, so that a request that takes no time does not leave before it arrives.
+        // Arrivals first: a request that takes no time does not leave before it arrives.
         let arrival = arrivals.next_if(|a| departures.peek().is_none_or(|d| a <= d));
         let arrives = arrival.is_some();
         let Some(at) = arrival.or_else(|| departures.next()) else { break };
@@ -53,11 +52,8 @@ pub fn presence(record: &Recorder) -> Presence {
     presence
 }
 
-/// Little's law, L = λW, exactly: over a run from empty to empty, the integral of the number in the system is the sum of the
-/// times that the requests spent in it.
-///
-/// # Errors
-/// Both numbers if they differ, or a request that never left or left before it arrived.
+/// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
+/// in it. Also fails for a request that never left or left before it arrived.
 pub fn littles_law(record: &Recorder) -> Result<(), String> {
     let left = record.left();
     let mut sum = 0u128;
@@ -77,7 +73,7 @@ pub fn littles_law(record: &Recorder) -> Result<(), String> {
     }
 }
 
-/// Causality: every request arrives, then starts, then finishes. The error names the first request that does not.
+/// Every request arrives, then starts, then finishes.
 pub fn causality(record: &Recorder) -> Result<(), String> {
     for (id, &finish) in record.finish.iter().enumerate().filter(|(_, finish)| happened(**finish).is_some()) {
         let (arrival, start) = (record.arrival[id], record.start[id]);
@@ -91,11 +87,8 @@ pub fn causality(record: &Recorder) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker's busy time is the time in which at least one of its tasks runs, and the tasks of a stream do not overlap. The
-/// record must have its tasks.
-///
-/// # Errors
-/// The first worker or stream that breaks the law, or tasks that are missing from the log.
+/// A worker is busy while at least one of its tasks runs, and the tasks of a stream do not overlap. The record must
+/// have kept its tasks.
 pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     if record.tasks.len() as u64 != record.task_count {
         return Err(format!("{} tasks ran, but the log has {}", record.task_count, record.tasks.len()));
@@ -104,7 +97,7 @@ pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     busy_is_covered(&record.busy, tasks)
 }
 
-/// As [`busy_is_covered_by_tasks`], for tasks given as worker, stream, start and finish.
+/// Tasks as worker, stream, start and finish.
 pub(crate) fn busy_is_covered(
     busy: &[Nanos],
     tasks: impl Iterator<Item = (WorkerId, StreamId, Nanos, Nanos)>,
@@ -145,7 +138,7 @@ mod tests {
 
     #[test]
     fn presence_by_hand() {
-        // One is there from 2 to 6, one from 4 to 10, and one from 5 until it is rejected at 8.
+        // Present from 2 to 6, from 4 to 10, and from 5 until rejected at 8.
         let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
         run.rejected(RequestId(2), Nanos(8));
         assert_eq!(presence(&run), Presence { integral: 4 + 6 + 3, span: Nanos(8), peak: 3 });

@@ -1,4 +1,4 @@
-//! The record of a run, and the metrics computed from it. docs/METRICS.md defines each metric by a formula.
+//! The record of a run and its metrics, defined in docs/METRICS.md.
 
 pub mod recorder;
 

@@ -1,5 +1,3 @@
-//! The record of a run: when each request arrived, started and finished, and each task.
-
 use std::iter::Sum;
 use std::time::Duration;
 
@@ -11,54 +9,53 @@ use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 pub struct Keep {
     /// A row for each task.
     pub tasks: bool,
-    /// The first task of each request, for the timeline's arrows.
+    /// For the timeline's arrows.
     pub first_tasks: bool,
-    /// The events that the driver handed to the policy at each instant, for a replay.
+    /// The events at each instant, for a replay.
     pub rounds: bool,
     /// Why each task was submitted, as text.
     pub reasons: bool,
 }
 
-/// The record of one run.
+/// The record of one run: when each request arrived, started and finished, and each task.
 ///
-/// Instants of requests are plain numbers rather than `Option`s, which would double the memory of a run of ten million
-/// requests; [`happened`] reads them.
+/// Instants are plain numbers, not `Option`s, which would double the memory of ten million requests; [`happened`] reads
+/// them.
 #[derive(Debug, Default)]
 pub struct Recorder {
     keep: Keep,
-    /// The model's cell types; steps with higher numbers are operators.
+    /// Steps with higher numbers are operators.
     cells: usize,
     this_round: Round,
-    /// For each worker, when it was busy since it last had no task: disjoint spans, ascending.
+    /// When each worker was busy since it last had no task: disjoint, ascending.
     spans: Vec<Vec<(Nanos, Nanos)>>,
-    /// When each request arrived; [`Nanos::MAX`] until then, as for `start` and `finish`.
+    /// [`Nanos::MAX`] until then, as for `start` and `finish`.
     pub arrival: Vec<Nanos>,
     /// When the request's first task started.
     pub start: Vec<Nanos>,
     pub finish: Vec<Nanos>,
     pub rejected: u64,
-    /// The rejected requests, in the order of their rejection.
+    /// In the order of rejection.
     pub rejections: Vec<(RequestId, Nanos)>,
-    /// The requests that left without a result and why, in the order in which they left.
+    /// The requests that left without a result and why, in that order.
     pub failures: Vec<(RequestId, Nanos, String)>,
-    /// How long after its arrival each request was handed to the policy, in the order of arrival, if rounds are kept.
+    /// From arrival to handover, in the order of arrival, if rounds are kept.
     pub lateness: Vec<Nanos>,
     pub rounds: Vec<Round>,
-    /// The completed tasks in the order in which the policy learned of them, if rounds are kept.
+    /// In the order in which the policy learned of them, if rounds are kept.
     pub delivered: Vec<TaskId>,
-    /// The tasks in the order of submission, if kept.
+    /// In the order of submission, if kept.
     pub tasks: Vec<TaskRow>,
-    /// Why each task was submitted, if kept and if the policy gives reasons.
+    /// If kept, and if the policy gives reasons.
     pub reasons: Vec<(TaskId, Reason)>,
-    /// The first task of each request, if kept; `None` until it starts.
+    /// If kept; `None` until the request starts.
     pub first_task: Vec<Option<TaskId>>,
     pub task_count: u64,
-    /// The sum of the batch sizes of all tasks.
     pub batch_sum: u64,
-    /// How often each cell type was executed at each batch size; operators follow after the cell types.
+    /// By cell type and batch size: the number of executions. Operators follow the cell types.
     pub batches: Vec<Vec<u64>>,
-    /// Executed cells including padding. A cell with an input of n tokens counts n times. Operators have no padding: their
-    /// tasks count the cells that they belong to.
+    /// Including padding. A cell with an input of n tokens counts n times. Operators have no padding: their tasks count
+    /// the cells that they belong to.
     pub executed_cells: u64,
     /// Executed cells without padding.
     pub useful_cells: u64,
@@ -66,11 +63,10 @@ pub struct Recorder {
     pub busy: Vec<Nanos>,
     /// When the last task finished.
     pub end: Nanos,
-    /// Measured on the host's clock, so never part of a result that must be reproducible.
+    /// Host time, so never part of a reproducible result.
     pub decisions: Decisions,
 }
 
-/// How long the policy's decisions took on the host's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decisions {
     /// Calls of the policy that submitted a task.
@@ -90,7 +86,7 @@ impl Sum for Decisions {
     }
 }
 
-/// The instant of an event of a [`Recorder`], if it has happened.
+/// The instant, if the event has happened.
 pub(crate) fn happened(at: Nanos) -> Option<Nanos> {
     (at != Nanos::MAX).then_some(at)
 }
@@ -115,7 +111,7 @@ impl Recorder {
         }
     }
 
-    /// When each request left the system, served or not; [`Nanos::MAX`] for those still in it.
+    /// Served or not; [`Nanos::MAX`] for requests still in the system.
     pub fn left(&self) -> Vec<Nanos> {
         let mut left = self.finish.clone();
         let unserved = self.rejections.iter().map(|(request, at)| (request, at));
@@ -140,7 +136,7 @@ impl Recorder {
         }
     }
 
-    /// Ends a round: the policy has been given all events of this instant.
+    /// The policy has been given all events of this instant.
     pub(crate) fn round(&mut self, now: Nanos) {
         let round = Round { now, ..std::mem::take(&mut self.this_round) };
         if self.keep.rounds {
@@ -195,7 +191,7 @@ impl Recorder {
         }
     }
 
-    /// Adds a task to its worker's busy time; tasks of other streams may have overlapped it.
+    /// Tasks of other streams may have overlapped it.
     fn was_busy(&mut self, worker: WorkerId, start: Nanos, finish: Nanos) {
         let (spans, busy) = (&mut self.spans[worker.index()], &mut self.busy[worker.index()]);
         let first = spans.partition_point(|span| span.1 < start);
@@ -205,7 +201,7 @@ impl Recorder {
             *busy += finish - start;
             return;
         }
-        // The task and all spans that it touches become one span.
+        // The task and all spans that it touches become one.
         let known: Nanos = spans[first..first + touched].iter().map(|span| span.1 - span.0).sum();
         let last = spans[first + touched - 1];
         let merged = (start.min(spans[first].0), finish.max(last.1));
@@ -214,12 +210,12 @@ impl Recorder {
         *busy += (merged.1 - merged.0) - known;
     }
 
-    /// Called when a worker has no unfinished task: all later tasks start after the earlier ones.
+    /// All later tasks of the worker start after the earlier ones.
     pub(crate) fn idles(&mut self, worker: WorkerId) {
         self.spans[worker.index()].clear();
     }
 
-    /// Must be called before the starts are updated: only a task that starts before all earlier ones is the first.
+    /// Call before the starts are updated: only a task that starts before all earlier ones is the first.
     fn keep_first_tasks(&mut self, completion: &Completion, task: &OpenTask) {
         for request in &task.requests {
             if completion.start < self.start[request.index()] {
@@ -259,7 +255,6 @@ mod tests {
     #[test]
     fn the_first_task_is_the_one_that_starts_first() {
         let mut record = Recorder::new(2, 2, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
-        // Two tasks of one request finish in the order opposite to that of their starts.
         for (task, worker, start, finish) in [(1, 1, 20, 30), (0, 0, 10, 40)] {
             let open = OpenTask {
                 worker: WorkerId(worker),
@@ -289,7 +284,6 @@ mod tests {
         };
         assert_eq!(busy(&[(1, 3), (3, 4), (6, 9)]), 6);
         assert_eq!(busy(&[(2, 5), (1, 7), (4, 9)]), 8);
-        // A span that covers others fills the gaps between them.
         assert_eq!(busy(&[(5, 6), (8, 9), (12, 12), (0, 10)]), 10);
         // Not in the order of the finishes.
         assert_eq!(busy(&[(10, 12), (3, 5), (4, 11)]), 9);

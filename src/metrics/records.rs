@@ -7,7 +7,7 @@ use rand_distr::{Distribution, Exp1};
 use super::recorder::{Keep, Recorder};
 use crate::units::Nanos;
 
-/// A record of requests given as arrival, start and finish, `u64::MAX` for never. The run ends at the last finish.
+/// Arrival, start and finish of each request, `u64::MAX` for never. The run ends at the last finish.
 pub(crate) fn record(rows: &[(u64, u64, u64)]) -> Recorder {
     let mut record = Recorder::new(rows.len(), 1, 1, Keep::default());
     for (i, &(arrival, start, finish)) in rows.iter().enumerate() {
@@ -21,13 +21,13 @@ pub(crate) fn record(rows: &[(u64, u64, u64)]) -> Recorder {
     record
 }
 
-/// Poisson arrivals at one server that serves each request in a microsecond, first come first served.
+/// Poisson arrivals at one server that takes a microsecond each, first come first served.
 pub(crate) fn queue(requests: usize, load: f64, seed: u64) -> Recorder {
     batch_server(requests, load, 1, |batch| 1000 * batch as u64, seed)
 }
 
-/// Poisson arrivals at one server that serves all waiting requests, up to a cap, as a batch, in a time that depends on their
-/// number. A load of 1 is the capacity with full batches.
+/// Poisson arrivals at one server that serves all waiting requests, up to a cap, as a batch. A load of 1 is the
+/// capacity with full batches.
 pub(crate) fn batch_server(requests: usize, load: f64, cap: usize, time: fn(usize) -> u64, seed: u64) -> Recorder {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mean_gap = time(cap) as f64 / cap as f64 / load;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A quantile in thousandths, so that ranks are computed in integers.
+/// In thousandths, so that ranks are computed in integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantile {
     per_mille: u16,
@@ -26,27 +26,26 @@ impl Quantile {
         Quantile { per_mille }
     }
 
-    /// The number of samples of which ten are expected above the quantile: 10 / (1 - q). With fewer, the result would depend
-    /// on the last few samples.
+    /// Ten samples are expected above the quantile: 10 / (1 - q). With fewer, the last few samples would decide.
     pub fn samples_needed(self) -> usize {
         10_000usize.div_ceil(usize::from(1000 - self.per_mille))
     }
 
-    /// The nearest rank, from 1: the smallest number of samples that is at least a fraction q of all.
+    /// From 1: the smallest number of samples that is at least a fraction q of all.
     fn rank(self, samples: usize) -> usize {
         ((samples as u128 * u128::from(self.per_mille)).div_ceil(1000)).max(1) as usize
     }
 }
 
-/// The exact quantiles of the samples by nearest rank: the smallest sample with at least a fraction q of all samples at or
-/// below it. `None` with fewer samples than [`Quantile::samples_needed`]. Reorders the samples.
+/// Exact quantiles by nearest rank: the smallest sample with at least a fraction q at or below it. `None` with fewer
+/// than [`Quantile::samples_needed`]. Reorders the samples.
 ///
 /// # Panics
 /// When the quantiles do not ascend.
 pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
     assert!(wanted.is_sorted(), "quantiles are asked for in ascending order");
     let n = samples.len();
-    // A selection leaves all higher quantiles above its rank, so each search is shorter than the one before.
+    // All higher quantiles stay above the selected rank.
     let mut below = 0;
     wanted.map(|quantile| {
         if n < quantile.samples_needed() {
@@ -59,17 +58,16 @@ pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> 
     })
 }
 
-/// The mean of whole numbers, which are summed exactly. `None` without samples.
+/// Sums exactly. `None` without samples.
 pub fn mean(samples: &[u64]) -> Option<f64> {
     let sum: u128 = samples.iter().map(|&x| u128::from(x)).sum();
     (!samples.is_empty()).then(|| sum as f64 / samples.len() as f64)
 }
 
-/// A mean and how far the true mean may lie from it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval around it.
+    /// Of the 95 % confidence interval.
     pub half_width: f64,
 }
 
@@ -79,7 +77,7 @@ impl Interval {
     }
 }
 
-/// The 95 % confidence interval of the mean of independent samples, by Student's t. `None` with fewer than two.
+/// The 95 % confidence interval of the mean, by Student's t. `None` with fewer than two samples.
 pub fn interval(samples: &[f64]) -> Option<Interval> {
     if samples.len() < 2 {
         return None;
@@ -91,16 +89,16 @@ pub fn interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { mean, half_width: freedom.inverse_cdf(0.975) * (variance / n).sqrt() })
 }
 
-/// The 95 % prediction interval of one more sample from the same distribution: the mean and the half-width
-/// t · s · √(1 + 1/n). `None` with fewer than two samples.
+/// The 95 % prediction interval of one more sample: the half-width is t · s · √(1 + 1/n). `None` with fewer than two
+/// samples.
 pub fn prediction(samples: &[f64]) -> Option<Interval> {
-    // The confidence interval of the mean has the half-width t · s · √(1/n).
+    // The mean's half-width is t · s · √(1/n).
     let wider = (samples.len() as f64 + 1.0).sqrt();
     interval(samples).map(|Interval { mean, half_width }| Interval { mean, half_width: half_width * wider })
 }
 
-/// The interval of the mean of `a - b`, sample by sample, for two systems on the same traces: noise that both share cancels
-/// out. `None` with fewer than two pairs.
+/// The interval of the mean of `a - b`, for two systems on the same traces, so shared noise cancels out. `None` with
+/// fewer than two pairs.
 ///
 /// # Panics
 /// When the numbers of samples differ.
@@ -119,7 +117,6 @@ mod tests {
 
     use super::*;
 
-    /// The definition: the smallest sample with at least a fraction q at or below it.
     fn naive(samples: &[u64], quantile: Quantile) -> u64 {
         let at_or_below = |x: u64| samples.iter().filter(|&&y| y <= x).count();
         let share = usize::from(quantile.per_mille);
@@ -166,9 +163,8 @@ mod tests {
 
     #[test]
     fn intervals_have_the_width_of_the_table() {
-        // t(0.975) for 1, 4, 9, 29 and 99 degrees of freedom, from a printed table.
+        // From a printed table for 1, 4, 9, 29 and 99 degrees of freedom.
         for (n, t) in [(2, 12.7062), (5, 2.7764), (10, 2.2622), (30, 2.0452), (100, 1.9842)] {
-            // Values of alternating sign around 3 with a known deviation.
             let samples: Vec<f64> = (0..n).map(|i| if i % 2 == 0 { 2.0 } else { 4.0 }).collect();
             let mean = samples.iter().sum::<f64>() / n as f64;
             let deviation = (samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt();
@@ -183,7 +179,7 @@ mod tests {
 
     #[test]
     fn one_more_sample_is_predicted() {
-        // Between two samples at distance 2 from each other: s = √2, t(0.975; 1) = 12.706.
+        // At distance 2: s = √2, t(0.975; 1) = 12.706.
         let Interval { mean, half_width } = prediction(&[1.0, 3.0]).unwrap();
         assert_eq!(mean, 2.0);
         assert!((half_width - 12.7062 * 2f64.sqrt() * 1.5f64.sqrt()).abs() < 1e-3, "{half_width}");
@@ -215,7 +211,7 @@ mod tests {
                 interval(&samples).unwrap().contains(3.0)
             })
             .count();
-        // The count is binomial: 3800 with a standard deviation of 13.8; the bounds are four of these.
+        // Binomial: 3800 with a standard deviation of 13.8; the bounds are four of these.
         assert!((3745..=3855).contains(&covered), "{covered} of {experiments} cover the mean");
     }
 }

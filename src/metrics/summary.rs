@@ -1,5 +1,3 @@
-//! The metrics of one run. docs/METRICS.md defines each by a formula.
-
 use serde::{Deserialize, Serialize};
 
 use super::recorder::{Recorder, happened};
@@ -10,10 +8,10 @@ use crate::units::{Nanos, Rate};
 /// How to measure a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measure {
-    /// The latency up to which a request counts for goodput.
+    /// For goodput.
     pub slo: Option<Nanos>,
     pub warmup: Warmup,
-    /// The rate that was asked for; without it, the rate at which requests arrived counts as offered.
+    /// The requested rate; without it, the arrival rate counts as offered.
     pub offered: Option<Rate>,
     /// Clients wait for their answers, so no load generator can be late.
     pub closed_loop: bool,
@@ -28,14 +26,14 @@ pub struct Summary {
     pub achieved: Option<Rate>,
     /// Completions per second in the window.
     pub throughput: Option<Rate>,
-    /// Completions per second in the window that met the SLO.
+    /// Per second, of requests that met the SLO.
     pub goodput: Option<Rate>,
     /// Requests that were served, including the warm-up.
     pub completed: u64,
-    /// Requests that arrived and neither finished nor were rejected.
+    /// Arrived, but neither finished nor rejected.
     pub failed: u64,
     pub rejected: u64,
-    /// Requests that are left out of the times below.
+    /// Left out of the times below.
     pub warmup: u64,
     /// Whether the latencies settle; `None` if the warm-up's rule does not examine it.
     pub steady: Option<bool>,
@@ -53,18 +51,17 @@ pub struct Summary {
     pub utilization: Option<f64>,
     /// The same for each worker.
     pub worker_utilization: Vec<f64>,
-    /// Whether more arrived than could be served; `None` where the run is too short to tell.
+    /// `None` where the run is too short to tell.
     pub saturated: Option<bool>,
-    /// The cell types that ran at batch sizes outside the cost table. The caller, who knows the table, fills it in; it stays
-    /// empty on a real device.
+    /// Filled in by the caller, who knows the cost table; empty on a real device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extrapolated: Vec<Extrapolation>,
-    /// How late the load generator was; `None` where the clock is virtual or clients wait for their answers.
+    /// `None` where the clock is virtual or clients wait for their answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
 }
 
-/// The distribution of a time over the measured requests that finished.
+/// Over the measured requests that finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// The number of requests.
@@ -79,7 +76,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// The distribution of times in nanoseconds, which are reordered.
+    /// Times in nanoseconds, which are reordered.
     pub(super) fn of(spans: &mut [u64]) -> Times {
         let millis = |ns: u64| Nanos(ns).as_millis_f64();
         let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles(spans, Quantile::REPORTED).map(|q| q.map(millis));
@@ -142,7 +139,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The fraction of the completions after the window's start that the window contains at least.
+/// The window contains at least this fraction of the completions after its start.
 const WINDOW_SHARE: (usize, usize) = (9, 10);
 
 /// Both ends are included.
@@ -155,9 +152,9 @@ struct Window {
 /// A record, with data that several metrics need.
 struct Run<'a> {
     record: &'a Recorder,
-    /// The requests that arrived, in the order of arrival.
+    /// In the order of arrival.
     order: Vec<u32>,
-    /// When each request left the system, served or not.
+    /// Served or not.
     left: Vec<Nanos>,
 }
 
@@ -165,7 +162,7 @@ impl<'a> Run<'a> {
     fn new(record: &'a Recorder) -> Self {
         let mut order: Vec<u32> =
             (0..record.arrival.len() as u32).filter(|&r| happened(record.arrival[r as usize]).is_some()).collect();
-        // The sort is stable, and linear for a trace that is already in order.
+        // Stable, and linear for a trace in order.
         order.sort_by_key(|&r| record.arrival[r as usize]);
         Run { record, order, left: record.left() }
     }
@@ -187,7 +184,7 @@ impl<'a> Run<'a> {
         self.record.finish[request].saturating_since(self.record.start[request]).0
     }
 
-    /// The number of requests that the rule leaves out, and whether the latencies settle.
+    /// Also whether the latencies settle.
     fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
         let all = self.order.len();
         match rule {
@@ -209,17 +206,16 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gaps between arrivals per second; `None` if the requests take no time to arrive.
+    /// Per second; `None` if all arrive at once.
     fn arrival_rate(&self, requests: &[u32]) -> Option<Rate> {
         let at = |request: &u32| self.record.arrival[*request as usize];
         let period = at(requests.last()?) - at(requests.first()?);
         (period > Nanos::ZERO).then(|| Rate((requests.len() - 1) as f64 / period.as_secs_f64()))
     }
 
-    /// The window in which completions are counted. It starts at the first measured arrival and ends at the last arrival, so
-    /// that stragglers after it don't count as idle capacity. But it lasts until nine tenths of the completions after its
-    /// start have happened, so that an overloaded run is measured while it works. If all requests arrive at once, the window
-    /// is the whole run, and throughput is requests over makespan.
+    /// The window in which completions are counted: from the first measured arrival to the last arrival, so that
+    /// stragglers don't count as idle capacity. It lasts until nine tenths of the completions after its start, so that
+    /// an overloaded run is measured while it works. If all requests arrive at once, it is the whole run.
     fn window(&self, measured: &[u32]) -> Option<Window> {
         let arrival = |request: &u32| self.record.arrival[*request as usize];
         let (from, last) = (arrival(measured.first()?), arrival(measured.last()?));
@@ -235,7 +231,7 @@ impl<'a> Run<'a> {
         Some(Window { from, to })
     }
 
-    /// Completions per second in the window, of requests that took at most `slo_ns`.
+    /// Per second, of requests that took at most `slo_ns`.
     fn completion_rate(&self, window: Window, slo_ns: u64) -> Option<Rate> {
         let inside = |finish: Nanos| happened(finish).is_some_and(|finish| (window.from..=window.to).contains(&finish));
         let counts = |&&r: &&u32| inside(self.record.finish[r as usize]) && self.latency(r as usize) <= slo_ns;
@@ -244,7 +240,7 @@ impl<'a> Run<'a> {
         (seconds > 0.0).then(|| Rate(completions as f64 / seconds))
     }
 
-    /// The busy fraction of all workers and of each, from the first arrival to the last event.
+    /// Of all workers and of each, from the first arrival to the last event.
     fn utilization(&self) -> (Option<f64>, Vec<f64>) {
         let arrival = |request: &u32| self.record.arrival[*request as usize];
         let Some((first, last)) = self.order.first().zip(self.order.last()) else { return (None, Vec::new()) };
@@ -276,7 +272,7 @@ mod tests {
 
     #[test]
     fn three_requests_by_hand() {
-        // Two run as one batch, the third alone; a fourth is padding in the second batch.
+        // Two run as one batch, the third alone; a fourth is padding.
         let mut run = record(&[(0, 2 * MS, 6 * MS), (MS, 2 * MS, 6 * MS), (4 * MS, 6 * MS, 9 * MS)]);
         run.busy[0] = Nanos(7 * MS);
         (run.task_count, run.batch_sum) = (2, 3);
@@ -284,7 +280,7 @@ mod tests {
         let measure = Measure { slo: Some(Nanos(5 * MS)), ..Measure::default() };
         let summary = summarize(&run, &measure);
         assert_near(rate(summary.offered), 500.0, 1e-12);
-        // All three completions are needed for nine tenths, the last at 9 ms.
+        // Nine tenths need all three, the last at 9 ms.
         assert_near(rate(summary.throughput), 3.0 / 0.009, 1e-12);
         assert_near(rate(summary.goodput), 2.0 / 0.009, 1e-12);
         assert_eq!((summary.completed, summary.failed, summary.rejected), (3, 0, 0));
@@ -362,7 +358,7 @@ mod tests {
 
     #[test]
     fn warmup_counts_requests_in_the_order_of_arrival() {
-        // The ids of a closed loop need not be in the order of arrival.
+        // Not in the order of arrival, as in a closed loop.
         let rows = [(20 * MS, 20 * MS, 21 * MS), (0, 0, 9 * MS), (10 * MS, 10 * MS, 12 * MS)];
         let summary = summarize(&record(&rows), &Measure { warmup: Warmup::Requests(1), ..Measure::default() });
         assert_eq!((summary.warmup, summary.latency.samples, summary.completed), (1, 2, 3));

@@ -1,5 +1,5 @@
-//! Whether the numbers of a run can be trusted: warm-up, saturation, lateness of the load generator, and batch sizes whose
-//! costs were not measured. docs/METRICS.md states the rules.
+//! Whether the numbers of a run can be trusted: warm-up, saturation, lateness, and extrapolated costs. docs/METRICS.md
+//! states the rules.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,7 @@ use super::recorder::{Recorder, happened};
 use super::stats::{Quantile, mean, quantiles};
 use crate::units::Nanos;
 
-/// The rule for the requests left out of the metrics, counted in the order of arrival.
+/// Requests are counted in the order of arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Warmup {
@@ -17,7 +17,7 @@ pub enum Warmup {
     None,
     /// As many as [`mser5`] finds for the latencies.
     Mser5,
-    /// This fraction of the requests that arrived, from 0 up to 1.
+    /// Of the requests that arrived, from 0 up to 1.
     Share(f64),
     /// This many requests.
     Requests(u32),
@@ -28,7 +28,7 @@ pub enum Warmup {
 pub enum Truncation {
     /// The series is steady after this many samples.
     Steady(usize),
-    /// Dropping more would have helped up to half of the series: it does not settle, and nothing should be dropped.
+    /// Dropping up to half would still have helped, so the series does not settle and nothing is dropped.
     NotSteady,
     /// There are too few samples to tell.
     TooFew,
@@ -39,11 +39,11 @@ const BATCH: usize = 5;
 /// The fewest points that the rule applies to.
 const FEWEST_BATCHES: usize = 10;
 
-/// MSER-5 (White, Cobb and Spratt 2000): averages batches of five samples and drops the batches whose removal minimises the
-/// standard error of the mean of the rest.
+/// MSER-5 (White, Cobb and Spratt 2000): drops the batches of five samples whose removal minimises the standard error
+/// of the mean of the rest.
 ///
-/// With batch means y and m batches, that is the d from 0 to m / 2 that minimises the sum of (y - mean)² over the batches
-/// after the first d, divided by (m - d)²; the smallest d of several.
+/// With batch means y and m batches, that is the smallest d from 0 to m / 2 that minimises the sum of (y - mean)² over
+/// the batches after the first d, divided by (m - d)².
 pub fn mser5(samples: &[f64]) -> Truncation {
     let batches: Vec<f64> = samples.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     if batches.len() < FEWEST_BATCHES {
@@ -51,7 +51,7 @@ pub fn mser5(samples: &[f64]) -> Truncation {
     }
     let last = batches.len() / 2;
     let mut best = (f64::INFINITY, last);
-    // From the end to the front, so that one running mean and sum of squares (Welford's) serves every d.
+    // From the end, so that one running mean and sum of squares (Welford's) serves every d.
     let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
     for (d, &y) in batches.iter().enumerate().rev() {
         count += 1.0;
@@ -67,25 +67,24 @@ pub fn mser5(samples: &[f64]) -> Truncation {
     if best.1 * 10 >= last * 9 { Truncation::NotSteady } else { Truncation::Steady(best.1 * BATCH) }
 }
 
-/// How many standard deviations of a random walk count as growth.
+/// Standard deviations of a random walk that count as growth.
 const SIGNIFICANCE: f64 = 3.0;
-/// A run may be called "not saturated" if it would show an overload of this fraction of the load more often than not.
+/// A "not saturated" run would show an overload of this fraction more often than not.
 const VISIBLE_OVERLOAD: f64 = 0.1;
 /// With fewer arrivals there is no verdict.
 const FEWEST_ARRIVALS: usize = 200;
-/// A quarter of the arrival period must last this many service times: the number in the system oscillates with the batches,
-/// and grows at the start of every run.
+/// A quarter of the arrival period must last this many service times: the number in the system oscillates with the
+/// batches, and grows at the start.
 const SERVICES_IN_A_QUARTER: u64 = 3;
-/// A wait of this many service times is longer than a wait for the next batch.
+/// Longer than a wait for the next batch, in service times.
 const SERVICES_IN_A_LONG_WAIT: u64 = 2;
-/// The first and the last of this many parts of the requests stand for the beginning and the end.
+/// The first and last part of this many stand for the beginning and the end.
 const PARTS: usize = 10;
 
 /// Whether the number in the system grew steadily while requests arrived; `None` where the run is too short to tell. A
-/// system that keeps up wanders at worst like a random walk, so the rule asks for growth that no such walk would show.
+/// system that keeps up wanders at worst like a random walk, so the rule asks for more growth than that.
 ///
-/// `order` has the requests that arrived, in the order of arrival. `left` is the time at which a request left the system,
-/// [`Nanos::MAX`] for never.
+/// `order` has the requests in the order of arrival; `left` is when each left, [`Nanos::MAX`] for never.
 pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> Nanos) -> Option<bool> {
     let arrival = |request: u32| record.arrival[request as usize].0;
     let (first, last) = (arrival(*order.first()?), arrival(*order.last()?));
@@ -95,7 +94,7 @@ pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> 
     }
     let part = order.len().div_ceil(PARTS);
     let service = median(record, &order[..part], |r| record.finish[r].saturating_since(record.start[r]))?;
-    // Even a short period shows a great overload: the last requests waited longer than the whole arrival period.
+    // A great overload shows even in a short period: the last waited longer than the whole of it.
     let last_wait =
         median(record, &order[order.len() - part..], |r| record.start[r].saturating_since(record.arrival[r]));
     if last_wait.is_some_and(|wait| wait > last - first && wait > SERVICES_IN_A_LONG_WAIT * service) {
@@ -121,7 +120,7 @@ pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> 
     if growth > chance && lasting { Some(true) } else { (chance <= VISIBLE_OVERLOAD * arrivals).then_some(false) }
 }
 
-/// The median of a time of these requests; `None` if fewer than half of them finished.
+/// `None` if fewer than half of the requests finished.
 fn median(record: &Recorder, requests: &[u32], span: impl Fn(usize) -> Nanos) -> Option<u64> {
     let finished = |r: &usize| happened(record.finish[*r]).is_some();
     let mut spans: Vec<u64> = requests.iter().map(|&r| r as usize).filter(finished).map(|r| span(r).0).collect();
@@ -132,7 +131,7 @@ fn median(record: &Recorder, requests: &[u32], span: impl Fn(usize) -> Nanos) ->
     Some(*spans.select_nth_unstable(middle).1)
 }
 
-/// The coefficient of variation of the gaps between arrivals.
+/// Of the gaps between arrivals.
 fn gap_variation(record: &Recorder, order: &[u32]) -> f64 {
     let gaps = || order.windows(2).map(|w| (record.arrival[w[1] as usize] - record.arrival[w[0] as usize]).0 as f64);
     let n = (order.len() - 1) as f64;
@@ -141,27 +140,27 @@ fn gap_variation(record: &Recorder, order: &[u32]) -> f64 {
     variance.sqrt() / mean
 }
 
-/// The mean lateness of a valid run is at most this fraction of its median latency.
+/// The mean lateness of a valid run, as a fraction of its median latency.
 pub const LATENESS_BOUND: f64 = 0.01;
 
 /// How late the load generator handed the measured requests to the policy.
 ///
-/// Latencies count from the arrival in the trace, so they include the lateness. But requests that wait for a late generator
-/// are handed over together, and the system then meets burstier arrivals than those of the trace.
+/// Latencies count from the arrival in the trace, so they include the lateness. But delayed requests are handed over
+/// together, in bursts that the trace does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     pub mean_us: f64,
     /// `None` with too few requests for a 99th percentile.
     pub p99_us: Option<f64>,
     pub max_us: f64,
-    /// The mean as a fraction of the median latency; `None` where there is no median.
+    /// The mean as a fraction of the median latency.
     pub share: Option<f64>,
-    /// Whether that fraction is at most [`LATENESS_BOUND`], so that the latencies are those of an open loop.
+    /// Whether `share` is at most [`LATENESS_BOUND`], so that the loop is open.
     pub valid: Option<bool>,
 }
 
 impl Lateness {
-    /// The lateness of requests, compared with their median latency; `None` without any request.
+    /// `None` without any request.
     pub fn of(spans: &[Nanos], median_ms: Option<f64>) -> Option<Lateness> {
         let micros = |ns: u64| ns as f64 / 1e3;
         let mut spans: Vec<u64> = spans.iter().map(|span| span.0).collect();
@@ -178,8 +177,7 @@ impl Lateness {
         })
     }
 
-    /// Over several runs: means of the means and of the percentiles, and the maximum of the maxima. Valid if all runs are,
-    /// invalid if one is.
+    /// Means of the means and percentiles, the maximum of the maxima. Valid if all runs are, invalid if one is.
     pub fn over(runs: &[Lateness]) -> Option<Lateness> {
         let count = runs.len() as f64;
         let average = |of: fn(&Lateness) -> Option<f64>| -> Option<f64> {
@@ -197,8 +195,8 @@ impl Lateness {
     }
 }
 
-/// How often one cell type was executed at batch sizes whose costs were not measured. Their times are guesses: constant
-/// below the smallest measured size, linear above the largest.
+/// Executions of a cell type at batch sizes whose costs were not measured. Their times are guesses: constant below the
+/// smallest measured size, linear above the largest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extrapolation {
     pub cell: String,
@@ -219,8 +217,7 @@ pub struct Extrapolation {
 }
 
 impl Extrapolation {
-    /// Sums up how often batches of each size were executed (`counts[size]`); `None` if all sizes are within the measured
-    /// ones.
+    /// `counts[size]` are executions; `None` if all sizes are within the measured ones.
     pub fn of(cell: &str, measured: &RangeInclusive<u32>, counts: &[u64]) -> Option<Extrapolation> {
         let (from, to) = (*measured.start(), *measured.end());
         let mut sum = Extrapolation { cell: cell.to_string(), from, to, ..Extrapolation::default() };
@@ -236,7 +233,6 @@ impl Extrapolation {
         (sum.below + sum.above > 0).then_some(sum)
     }
 
-    /// Adds the executions of another run on the same costs.
     pub fn add(&mut self, other: &Extrapolation) {
         self.batches += other.batches;
         self.below += other.below;
@@ -269,7 +265,6 @@ mod tests {
 
     #[test]
     fn a_transient_is_dropped_and_little_more() {
-        // The first 100 of 2000 samples stand 20 above the others.
         let series: Vec<f64> = noise(2000, 3).enumerate().map(|(i, x)| x + if i < 100 { 20.0 } else { 0.0 }).collect();
         let Truncation::Steady(dropped) = mser5(&series) else { panic!("the series settles") };
         assert!((100..=150).contains(&dropped), "{dropped}");
@@ -302,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_load_of_a_queue_decides() {
-        // Poisson arrivals at one server: load, requests, what should be said.
+        // Load, requests, expected.
         for (load, requests, expected) in [
             (0.5, 10_000, Some(false)),
             (0.9, 10_000, Some(false)),
@@ -340,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_trace_as_short_as_a_request_tells_nothing() {
-        // Each request is alone on a server of its own, but none is done before the last has come.
+        // Each request has its own server, but none is done before the last arrival.
         let rows: Vec<_> = (0..5000).map(|i| (i, i, i + 5000)).collect();
         assert_eq!(verdict(&record(&rows)), None);
         // The same with time enough to settle.

@@ -1,4 +1,4 @@
-//! The columns of the result files: names, units and values, in the order of the files.
+//! The columns of the result files, in order: names, units and values.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub const BATCHES: [&str; 3] = ["cell", "batch", "tasks"];
 /// The columns of `differences.csv`.
 pub const DIFFERENCES: [&str; 6] = ["policy", "against", "point", "figure", "difference", "difference_ci"];
 
-/// The unit of a number, which decides how many decimals files have.
+/// Decides the decimals in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Requests per second.
@@ -29,13 +29,12 @@ pub enum Unit {
     Micros,
     /// A number of requests.
     Count,
-    /// A fraction of 1, or a mean batch size.
     Ratio,
 }
 
 impl Unit {
-    /// A number as result files have it: milliseconds down to the nanosecond, rates to the thousandth, fractions to the
-    /// millionth, and counts without decimals unless they are a mean over replications.
+    /// Milliseconds down to the nanosecond, rates to the thousandth, fractions to the millionth, and counts without
+    /// decimals unless they are a mean.
     pub fn written(self, value: f64) -> String {
         match self {
             Unit::Millis | Unit::Ratio => format!("{value:.6}"),
@@ -45,7 +44,7 @@ impl Unit {
     }
 }
 
-/// The value of a column in one row. A missing value is an empty field in files and null in JSON.
+/// A missing value is an empty field in files and null in JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Text(String),
@@ -55,7 +54,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value as a field of a CSV file, with the decimals of its unit.
+    /// With the decimals of its unit.
     pub fn to_csv(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
@@ -67,7 +66,7 @@ impl Value {
         }
     }
 
-    /// The value with all its digits; a whole count has no decimal point.
+    /// With all digits; a whole count has no decimal point.
     pub fn to_json(&self) -> Json {
         match self {
             Value::Text(text) => text.as_str().into(),
@@ -79,7 +78,7 @@ impl Value {
     }
 }
 
-/// A column of a table with rows of type `T`: its name, in files and in JSON, and its value in a row.
+/// The name, in files and in JSON, and the value in a row of type `T`.
 pub struct Column<'c, T> {
     pub name: Cow<'static, str>,
     value: Box<dyn Fn(&T) -> Value + 'c>,
@@ -111,13 +110,12 @@ impl<'c, T> Column<'c, T> {
     }
 }
 
-/// A row as a JSON object with these columns as keys.
 pub fn to_object<'a, 'c: 'a, T: 'c>(columns: impl IntoIterator<Item = &'a Column<'c, T>>, row: &T) -> Json {
     let entries = columns.into_iter().map(|column| (column.name.to_string(), column.value(row).to_json()));
     entries.collect::<Map<_, _>>().into()
 }
 
-/// Declares the metrics, a line each: the variant, the column's name, its unit, and its value in a summary.
+/// One line for each metric: the variant, the column's name, its unit, and its value in a summary.
 macro_rules! metrics {
     ($($metric:ident $name:literal $unit:ident $of:expr;)*) => {
         /// A metric of a run. Its name is its column in `summary.csv` and its key in JSON.
@@ -181,7 +179,7 @@ impl Metric {
         self.definition().unit
     }
 
-    /// The value in one run; `None` where the run is too short to have one.
+    /// `None` where the run is too short.
     pub fn of(self, summary: &Summary) -> Option<f64> {
         (self.definition().of)(summary)
     }

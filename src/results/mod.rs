@@ -1,4 +1,4 @@
-//! The files and tables of results: one list of their columns, the writers, and the readers.
+//! The files and tables of results: their columns, writers and readers.
 
 pub mod columns;
 pub mod summary;

@@ -21,7 +21,6 @@ pub struct CsvRow<'a> {
     record: &'a StringRecord,
 }
 
-/// A CSV file that is read row by row.
 #[derive(Debug)]
 pub struct CsvFile {
     path: PathBuf,
@@ -50,7 +49,7 @@ impl CsvFile {
         Ok(CsvFile { path: path.to_path_buf(), names, reader, record: StringRecord::new() })
     }
 
-    /// Opens a file that a run may not have written; `None` if it is not there.
+    /// `None` if the file does not exist.
     pub fn open_if_there(path: &Path) -> Result<Option<CsvFile>> {
         if path.is_file() { CsvFile::open(path).map(Some) } else { Ok(None) }
     }
@@ -60,7 +59,7 @@ impl CsvFile {
         self.names.iter()
     }
 
-    /// The column of this name; the error lists the columns of the file.
+    /// The error lists the columns of the file.
     pub fn column(&self, name: &'static str) -> Result<CsvColumn> {
         column(&self.path, &self.names, name)
     }
@@ -74,7 +73,7 @@ impl CsvFile {
         Ok(columns)
     }
 
-    /// The next row; `None` after the last. A row must have as many fields as the header.
+    /// `None` after the last. A row must have as many fields as the header.
     pub fn read(&mut self) -> Result<Option<CsvRow<'_>>> {
         match self.reader.read_record(&mut self.record) {
             Ok(true) => Ok(Some(CsvRow { path: &self.path, record: &self.record })),
@@ -95,7 +94,7 @@ impl CsvTable {
         Ok(CsvTable { path: file.path, names: file.names, records })
     }
 
-    /// The column of this name; the error lists the columns of the file.
+    /// The error lists the columns of the file.
     pub fn column(&self, name: &'static str) -> Result<CsvColumn> {
         column(&self.path, &self.names, name)
     }
@@ -116,22 +115,22 @@ impl<'a> CsvRow<'a> {
         &self.record[column.index]
     }
 
-    /// The number in a column; `None` if the field is empty.
+    /// `None` if the field is empty.
     pub fn number(&self, column: CsvColumn) -> Result<Option<f64>> {
         self.parsed(column, "a number", |text| text.parse::<f64>().ok().filter(|value| value.is_finite()))
     }
 
-    /// The whole number in a column; `None` if the field is empty.
+    /// `None` if the field is empty.
     pub fn whole(&self, column: CsvColumn) -> Result<Option<u64>> {
         self.parsed(column, "a whole number", |text| text.parse::<u64>().ok())
     }
 
-    /// The whole number in a column; an empty field is an error.
+    /// An empty field is an error.
     pub fn needed(&self, column: CsvColumn) -> Result<u64> {
         self.whole(column)?.ok_or_else(|| self.error(column, "is empty; a whole number is needed"))
     }
 
-    /// An error about a field of this row, with file, line and column.
+    /// Names file, line and column.
     pub fn error(&self, column: CsvColumn, what: &str) -> Error {
         let line = self.record.position().map_or(0, csv::Position::line);
         Error::input(format!("{}: line {line}: {}: {what}", self.path.display(), column.name))

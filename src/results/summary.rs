@@ -1,4 +1,4 @@
-//! A row of `summary.csv`: the replications of one point, and the columns computed from them.
+//! A row of `summary.csv`: the replications of one point.
 
 use serde_json::{Value as Json, json};
 
@@ -16,16 +16,16 @@ pub struct SummaryRow {
     pub backend: String,
     /// The point's name: the rate, `trace`, `offline`, …
     pub point: String,
-    /// The summaries of the replications, in the order of their seeds.
+    /// In the order of their seeds.
     pub runs: Vec<Summary>,
 }
 
 /// A metric over the replications.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// The mean. `None` unless every replication has a value: a mean over the others would be biased.
+    /// `None` unless every replication has a value: a mean over the others would be biased.
     pub value: Option<f64>,
-    /// Half the width of the 95 % confidence interval; `None` with a single replication.
+    /// Of the 95 % confidence interval; `None` with a single replication.
     pub half_width: Option<f64>,
 }
 
@@ -38,8 +38,8 @@ impl SummaryRow {
         }
     }
 
-    /// By how much a metric exceeds that of another policy on the same traces, paired by replication. `None` with
-    /// fewer than two replications, or where one of them has no value.
+    /// The difference to another policy on the same traces, paired by replication. `None` with fewer than two
+    /// replications or a missing value.
     ///
     /// # Panics
     /// When the numbers of replications differ.
@@ -47,34 +47,34 @@ impl SummaryRow {
         paired_difference(&self.values(metric)?, &other.values(metric)?)
     }
 
-    /// Whether more arrived than could be served: yes if any replication says so, no if all say no.
+    /// Yes if any replication says so, no if all say no.
     pub fn saturated(&self) -> Option<bool> {
         let any = self.runs.iter().any(|run| run.saturated == Some(true));
         let none = !self.runs.is_empty() && self.runs.iter().all(|run| run.saturated == Some(false));
         if any { Some(true) } else { none.then_some(false) }
     }
 
-    /// The mean busy fraction of each worker; empty unless every replication has it.
+    /// Means; empty unless every replication has them.
     pub fn worker_utilization(&self) -> Vec<f64> {
         let workers = self.runs.iter().map(|run| run.worker_utilization.len()).min().unwrap_or(0);
         let mean = |w: usize| self.runs.iter().map(|run| run.worker_utilization[w]).sum::<f64>();
         (0..workers).map(|w| mean(w) / self.runs.len() as f64).collect()
     }
 
-    /// How late the load generator was over the replications; `None` unless all of them measured it.
+    /// `None` unless all replications measured it.
     pub fn lateness(&self) -> Option<Lateness> {
         let each: Option<Vec<Lateness>> = self.runs.iter().map(|run| run.lateness).collect();
         Lateness::over(&each?)
     }
 
-    /// The metric in each replication, if all have it.
+    /// `None` unless all replications have it.
     fn values(&self, metric: Metric) -> Option<Vec<f64>> {
         self.runs.iter().map(|run| metric.of(run)).collect()
     }
 }
 
-/// The columns of `summary.csv` in their order. Those about the load generator are there if any of these rows ran on a
-/// real clock, and those with half-widths if any has several replications.
+/// The columns about the load generator are there if any row ran on a real clock, half-widths if any has several
+/// replications.
 pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
     let mut columns = vec![
         Column::text("policy", |row: &SummaryRow| row.policy.clone()),
@@ -111,7 +111,7 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
 /// The columns that come first in JSON.
 const FIRST_IN_JSON: [&str; 5] = ["policy", "backend", "point", "replications", "saturated"];
 
-/// The results as one JSON object: the scenario's name and an object for each row, with the names of `summary.csv`.
+/// The scenario's name and an object for each row, with the names of `summary.csv`.
 pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
     let object = |row: &SummaryRow| {
         let mut columns = columns(std::slice::from_ref(row));
@@ -150,7 +150,7 @@ mod tests {
     fn several_have_the_interval_of_student() {
         let combined = row(&[run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(3.0))]);
         let throughput = combined.estimate(Metric::Throughput);
-        // t(0.975) is 4.3027 with two degrees of freedom, and the standard error of 9, 10, 11 is 1 / sqrt 3.
+        // t(0.975; 2) is 4.3027, and the standard error of 9, 10, 11 is 1 / sqrt 3.
         assert_eq!(throughput.value, Some(10.0));
         assert!((throughput.half_width.unwrap() - 4.302_653 / 3f64.sqrt()).abs() < 1e-6);
         assert_eq!(combined.estimate(Metric::P99), Estimate::default(), "one of the three lacks it");

@@ -6,12 +6,11 @@ use crate::metrics::stats::Quantile;
 
 /// Marks the throughput of a saturated row.
 const SATURATED: &str = "*";
-/// Marks the throughput of a row that is too short to tell.
+/// Throughput of a row that is too short to tell.
 const UNKNOWN: &str = "?";
-/// Marks the load of a row whose load generator was late.
+/// Load of a row whose load generator was late.
 const INVALID: &str = "!";
 
-/// The metrics of the table, with their two lines of heading.
 const COLUMNS: [(Metric, [&str; 2]); 9] = [
     (Metric::Throughput, ["throughput", "req/s"]),
     (Metric::Goodput, ["goodput", "req/s"]),
@@ -24,15 +23,14 @@ const COLUMNS: [(Metric, [&str; 2]); 9] = [
     (Metric::Utilization, ["busy", "%"]),
 ];
 
-/// The number of characters after which a policy's name is cut.
+/// In characters; longer names are cut.
 const NAME_WIDTH: usize = 20;
 
-/// A table of aligned columns. A quantile with too few samples shows how many it takes (`n<1000`), a figure that there
-/// is none of shows `-`, and a row that is saturated or not valid has a mark. Replicated figures show their 95 % half-widths as a share of the
-/// metric, all but the last three, which hardly vary.
+/// A quantile with too few samples shows the number that it needs (`n<1000`), a missing figure `-`, and a saturated or
+/// invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric, except the last three,
+/// which hardly vary.
 pub fn table(rows: &[SummaryRow]) -> String {
     let mut heading = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
-    // Goodput is a column where there is an objective.
     let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
     let columns: Vec<_> =
         COLUMNS.into_iter().filter(|(metric, _)| *metric != Metric::Goodput || with_goodput).collect();
@@ -60,7 +58,7 @@ pub fn table(rows: &[SummaryRow]) -> String {
     text
 }
 
-/// Whether saturation means anything for a row: not where all requests arrive at once.
+/// Saturation means nothing where all requests arrive at once.
 fn tells_of_saturation(row: &SummaryRow) -> bool {
     row.point != "offline"
 }
@@ -114,7 +112,7 @@ fn quantile(metric: Metric) -> Option<Quantile> {
     }
 }
 
-/// A number with four significant digits, or more if its whole part has more.
+/// Four significant digits, or more if the whole part has more.
 pub fn significant(value: f64) -> String {
     let decimals = decimals(value);
     format!("{value:.decimals$}")
@@ -130,7 +128,7 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// A half-width in percent of its value; empty where the value is zero.
+/// In percent; empty where the value is zero.
 fn relative(half_width: f64, value: f64) -> String {
     match 100.0 * half_width / value {
         percent if percent < 10.0 => format!("±{percent:.1}%"),
@@ -146,7 +144,7 @@ fn shortened(name: &str) -> String {
     name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
 }
 
-/// Lines of cells as a table: the first column to the left, the others to the right, with two spaces between.
+/// The first column is aligned left, the others right.
 pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |cell: &String| cell.chars().count();
     let columns = lines.first().map_or(0, Vec::len);

@@ -1,7 +1,6 @@
-//! The timeline of a run as a Chrome trace, the JSON format of Perfetto and chrome://tracing.
-//!
-//! It has a track for each stream of a worker, rows of waiting and computing requests, an arrow from each request to its
-//! first task, and counters. Times are microseconds with three decimals, which are exact nanoseconds.
+//! The timeline of a run as a Chrome trace, the JSON format of Perfetto and chrome://tracing: a track for each stream,
+//! rows of waiting and computing requests, an arrow from each request to its first task, and counters. Times are
+//! microseconds with three decimals, exact nanoseconds.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,11 +17,10 @@ use crate::metrics::recorder::{Recorder, happened};
 use crate::units::{Nanos, StreamId, WorkerId};
 use crate::workload::model::CellType;
 
-/// The processes of the trace, which group its tracks.
 const WORKERS: u32 = 1;
 const REQUESTS: u32 = 2;
 
-/// Writes `timeline.json`. Tasks and arrows are drawn if the record has kept tasks and first tasks.
+/// Draws tasks and arrows if the record has kept tasks and first tasks.
 pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
@@ -30,7 +28,7 @@ pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Res
         let tracks = tracks(record);
         let stays = stays(record);
         name_tracks(&mut events, record, &tracks, &stays)?;
-        // A viewer binds the end of an arrow to a slice that it has already read, so arrows follow the slices.
+        // A viewer binds an arrow's end to a slice that it has already read.
         draw_tasks(&mut events, record, &tracks, cells)?;
         draw_requests(&mut events, record, &tracks, &stays)?;
         draw_arrows(&mut events, record, &tracks, &stays)?;
@@ -39,7 +37,7 @@ pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Res
     })
 }
 
-/// The streams of the workers in order, each a track; a worker without tasks has its first stream.
+/// In order; a worker without tasks has its first stream.
 fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
     let mut tracks: Vec<_> = (0..record.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0))).collect();
     let mut ran: Vec<_> = record.tasks.iter().map(|task| (task.worker, task.stream)).collect();
@@ -51,19 +49,19 @@ fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
     tracks
 }
 
-/// A request's stay in the system, on a row of the timeline where it overlaps no other.
+/// On a row where it overlaps no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stay {
     request: usize,
     row: usize,
     arrival: Nanos,
     start: Option<Nanos>,
-    /// When it left; the end of the run if it never did.
+    /// The end of the run if it never left.
     end: Nanos,
     outcome: &'static str,
 }
 
-/// The stays in the order of arrival, each on the first free row: there are as many rows as requests at the peak.
+/// In the order of arrival, each on the first free row: as many rows as requests at the peak.
 fn stays(record: &Recorder) -> Vec<Stay> {
     let mut rejected = vec![None; record.arrival.len()];
     for &(request, at) in &record.rejections {
@@ -167,7 +165,7 @@ fn draw_requests(
     Ok(())
 }
 
-/// An arrow from the start of each request's computation to its first task, which starts at the same instant.
+/// Both ends are at the same instant.
 fn draw_arrows(
     events: &mut Events<'_>,
     record: &Recorder,
@@ -189,7 +187,7 @@ fn draw_arrows(
     Ok(())
 }
 
-/// The numbers of requests in the system and of waiting requests, at each instant at which one of them changes.
+/// Requests in the system and waiting requests, at each change.
 fn draw_counters(events: &mut Events<'_>, record: &Recorder, stays: &[Stay]) -> io::Result<()> {
     let mut changes: Vec<(Nanos, i64, i64)> = Vec::with_capacity(3 * stays.len());
     for stay in stays {
@@ -227,14 +225,14 @@ fn draw_counters(events: &mut Events<'_>, record: &Recorder, stays: &[Stay]) -> 
     Ok(())
 }
 
-/// The list of events being written, one on a line.
+/// One event on a line.
 struct Events<'a> {
     out: &'a mut dyn Write,
     first: bool,
 }
 
 impl Events<'_> {
-    /// Writes an event, given as the fields of its object.
+    /// `fields` are those of its object.
     fn push(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
         let comma = if self.first { "" } else { "," };
         self.first = false;
@@ -287,7 +285,7 @@ mod tests {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Requests that each run as a task of their own, on the first free stream of three, or never.
+    /// Each is a task of its own, on the first free stream of three, or never runs.
     fn run(requests: &[(u64, u64)]) -> Recorder {
         let mut run = Recorder::new(requests.len(), 2, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
         let mut free = [0u64; 3];
@@ -330,7 +328,7 @@ mod tests {
         (value.as_f64().unwrap() * 1000.0).round() as u64
     }
 
-    /// Checks the rules of viewers: slices of a track do not overlap, arrows have both ends in a slice, tracks have names.
+    /// Rules of viewers: slices of a track do not overlap, arrows have both ends in a slice, tracks have names.
     fn check(text: &str) {
         let trace: Value = serde_json::from_str(text).unwrap();
         let mut tracks: BTreeMap<(u64, u64), Vec<(u64, u64)>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Writers of the result files. Real and simulated runs write the same columns.
+//! Writers of the result files, the same for real and simulated runs.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,8 +12,7 @@ use crate::metrics::recorder::{Recorder, happened};
 use crate::units::{CellId, Nanos};
 use crate::workload::model::CellType;
 
-/// Writes `requests.csv`, a row for each request that arrived, in the order of their ids. A request that never finished
-/// has an empty start and an empty finish.
+/// `requests.csv`, by id. A request that never finished has an empty start and finish.
 pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
     write_whole(path, |out| requests(out, record))
 }
@@ -29,8 +28,7 @@ pub fn requests(out: &mut dyn Write, record: &Recorder) -> io::Result<()> {
     table.finish()
 }
 
-/// Writes `tasks.csv`, a row for each task of the record, in the order of submission. A task of several cells has their
-/// names joined by `+`.
+/// `tasks.csv`, in the order of submission. A task of several cells has their names joined by `+`.
 pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| tasks(out, record, cells))
 }
@@ -55,9 +53,9 @@ pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::
     table.finish()
 }
 
-/// Writes `rounds.csv`, a row for each call of the policy: its instant, the tasks that had completed since the call
-/// before (joined by `;`, in the order in which the policy learned of them), and the number of requests that had arrived.
-/// With the requests, this is all that a policy's decisions depend on.
+/// `rounds.csv`, a row for each call of the policy: its instant, the tasks completed since the call before (joined by
+/// `;`, in the order in which the policy learned of them), and the number of requests that had arrived. With the
+/// requests, this determines a policy's decisions.
 pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
     let mut delivered = record.delivered.iter();
     write_table(path, &ROUNDS, |table| {
@@ -74,7 +72,7 @@ pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
     })
 }
 
-/// Writes `failures.csv`, a row for each request that left without a result, in the order in which they left.
+/// `failures.csv`, in the order in which the requests left.
 pub fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
     write_table(path, &FAILURES, |table| {
         record
@@ -84,7 +82,7 @@ pub fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
     })
 }
 
-/// Writes `batches.csv`: how often each cell type was executed at each batch size.
+/// `batches.csv`: executions by cell type and batch size.
 pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     write_table(path, &BATCHES, |table| {
         for (cell, sizes) in cells.iter().zip(&record.batches) {
@@ -96,13 +94,12 @@ pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Resu
     })
 }
 
-/// The metrics by which policies are compared in pairs.
+/// Compared in pairs.
 const COMPARED: [Metric; 7] =
     [Metric::Throughput, Metric::Goodput, Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::QueueP99];
 
-/// Writes `differences.csv`: at each point, by how much every other policy exceeds the scenario's first, with the 95 %
-/// confidence interval of the paired differences over the replications. Writes no file without replications or without a
-/// second policy.
+/// `differences.csv`: at each point, by how much every other policy exceeds the scenario's first, with the 95 %
+/// confidence interval of the paired differences. Writes no file without replications or a second policy.
 pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     let first = |row: &SummaryRow| rows.iter().find(|other| other.point == row.point && other.policy == rows[0].policy);
     let pairs: Vec<(&SummaryRow, &SummaryRow)> = rows
@@ -127,12 +124,10 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     })
 }
 
-/// Writes `summary.csv`, a row for each policy and point.
 pub fn write_summary(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     write_columns(path, &summary::columns(rows), rows)
 }
 
-/// Writes rows as a CSV file with these columns.
 pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> Result<()> {
     write_table(path, &columns.iter().map(|column| column.name.as_ref()).collect::<Vec<_>>(), |table| {
         rows.iter().try_for_each(|row| {
@@ -142,7 +137,7 @@ pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> R
     })
 }
 
-/// Sets `joined` to the names of the cells, joined by `+`.
+/// Sets `joined` to the names, joined by `+`.
 pub(crate) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellType]) {
     joined.clear();
     for (i, cell) in cells.iter().enumerate() {
@@ -151,7 +146,7 @@ pub(crate) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellTyp
     }
 }
 
-/// A field of a row. It is empty for an instant of the record that never came.
+/// Empty for an instant that never came.
 enum Field<'a> {
     Number(u64),
     Time(Nanos),
@@ -194,8 +189,7 @@ impl<'w> Table<'w> {
         Ok(self.0.write_record(None::<&[u8]>)?)
     }
 
-    /// Writes digits into a buffer, from the last to the first: in a long log, the standard library's formatting would
-    /// take most of the time.
+    /// From the last digit to the first: in a long log, the standard library's formatting would take most of the time.
     fn number(&mut self, mut number: u64) -> io::Result<()> {
         let mut digits = [0; 20];
         let mut at = digits.len();
