@@ -47,7 +47,7 @@ fn submit(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Runs so many tasks of all requests; from task to task the members move up by `exchange` places.
+/// Runs this many tasks of all requests; from task to task the members move up by `exchange` places.
 fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32) -> Duration {
     let mut device = Idle::default();
     let batch = requests.len() as u32;

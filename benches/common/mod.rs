@@ -80,7 +80,7 @@ impl<'p> Case<'p> {
         self.drive(ready, &mut OpenLoop::new(&self.requests, arrivals))
     }
 
-    /// Serves the requests so that there are always so many in the system.
+    /// Serves the requests with a fixed number of them in the system.
     #[allow(dead_code)]
     pub fn run_with(&self, ready: Ready, in_system: u32) -> Recorder {
         let think = Think::Constant(Nanos::ZERO);

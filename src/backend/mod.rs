@@ -13,46 +13,44 @@ use crate::network::reference::Output;
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
-/// Workers that run the tasks of each stream in the order of submission.
-///
-/// A backend does not know why a batch was formed. Recording, jitter and faults are wrappers around a backend, not options of one.
+/// Workers that run the tasks of each stream in the order of submission. Recording, jitter and faults are wrappers
+/// around a backend, not options of one.
 pub trait Backend {
     /// The time since the start of the run.
     fn now(&self) -> Nanos;
 
-    /// Takes a task, which runs when the tasks before it on its stream are done. `members` is given if [`Backend::wants_members`].
+    /// Takes a task, which runs after the tasks before it on its stream. `members` is given if
+    /// [`Backend::wants_members`].
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>);
 
-    /// Waits for the next completion, but not beyond `until`. Completions are ordered by their finish, then by submission. `None`
-    /// means that `until` is reached or, without an `until`, that nothing is running. With an `until`, a backend on a real clock may
-    /// return `None` earlier, so that a user can stop the run.
+    /// Waits for the next completion until `until`. Completions are ordered by their finish, then by submission.
+    /// `None`: `until` is reached or, without an `until`, nothing is running. With an `until`, a real clock may return
+    /// `None` earlier, so that a user can stop the run.
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
 
-    /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch; a simulated device does not
-    /// need them.
+    /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch.
     fn wants_members(&self) -> bool {
         false
     }
 
-    /// The batch sizes at which the device runs a cell, ascending; empty if it runs all sizes. A batch of another size is
+    /// The batch sizes at which the device runs a cell, ascending; empty for all sizes. Other sizes are
     /// [padded](crate::task::Step::padded).
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }
 
-    /// The list of a completed task, whose memory the driver reuses for the members of the next task.
+    /// The list of a completed task, whose memory the driver reuses.
     fn spare(&mut self) -> Option<MemberList> {
         None
     }
 
-    /// Why a request that leaves has no result, if so: a failed computation, or a NaN or infinity. The tasks of such a request
-    /// complete like all others, so that a policy does not notice.
+    /// Why a request that leaves has no result: a failed computation, or a NaN or infinity. Its tasks complete like all
+    /// others, so a policy does not notice.
     fn failure(&mut self, _: RequestId) -> Option<String> {
         None
     }
 
-    /// The result of a request that has finished, on a backend that computes. One that keeps only the results of chosen
-    /// requests returns `None` for all others.
+    /// The result of a finished request, on a backend that computes. `None` if the backend keeps only chosen results.
     fn answer(&self, _: RequestId) -> Option<Answer> {
         None
     }
@@ -61,7 +59,7 @@ pub trait Backend {
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// The digest of all bits, which must be those of the CPU.
+    /// Of all bits, which must be the CPU's.
     Digest(u64),
     /// All numbers, which may differ from the CPU's by rounding.
     Output(Output),

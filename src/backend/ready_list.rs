@@ -1,8 +1,6 @@
-//! Tasks of whole requests: list scheduling of their nodes onto the task's steps.
-//!
-//! A step says how many nodes of a cell type run at once, not which. It takes the ready nodes of its type, by ascending depth, then in
-//! the order of the requests. So a policy that counts the nodes of each depth gets these batches: when all lower depths have run, the
-//! nodes of the next depth are ready.
+//! Tasks of whole requests: list scheduling of their nodes onto the task's steps. A step says how many nodes of a cell
+//! type run at once, not which: it takes the ready ones, by ascending depth, then by request. So a policy that counts
+//! the nodes of each depth gets these batches.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,13 +15,13 @@ pub struct ReadyList {
     /// The nodes that can run, by cell type.
     ready: Vec<BinaryHeap<Reverse<Ready>>>,
     places: Vec<(RequestId, u32)>,
-    /// For each request, where its nodes' counts begin in `missing`. Chains have none there.
+    /// Where each request's nodes begin in `missing`. Chains have none there.
     first: Vec<usize>,
     /// The inputs of each node that have not run.
     missing: Vec<u32>,
 }
 
-/// A node that can run. Nodes are taken in this order.
+/// Nodes are taken in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     depth: u32,

@@ -1,5 +1,4 @@
-//! What the backends on real devices share: where the nodes of a request are, what the parts of a task run, messages about
-//! a policy's mistakes, and how a driver waits.
+//! Shared by the backends on real devices: places of nodes, parts of tasks, a policy's mistakes, and waiting.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -9,21 +8,21 @@ use crate::task::{NodeRef, Part, Step};
 use crate::units::{CellId, NodeId};
 use crate::workload::cell_graph::CellGraph;
 
-/// The longest wait of a driver, after which it checks whether the user wants to stop.
+/// Then the driver checks whether the user wants to stop.
 pub const GLANCE: Duration = Duration::from_millis(50);
 
 /// A sleeping thread wakes up late by less than this: it sleeps that much shorter and spins for the rest.
 pub const OVERSLEEP: Duration = Duration::from_micros(200);
 
-/// How often a spinning thread looks between two reads of the clock.
+/// Between two reads of the clock, a spinning thread looks this often.
 pub const LOOKS: u32 = 32;
 
 /// Where a node is in its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace {
-    /// The last node that follows this one without a branch and with the same cell, from state to state.
+    /// The last node that follows without a branch and with the same cell.
     pub run_end: NodeId,
-    /// The number of tokens that the node reads, for cells whose input has a size; otherwise 0, for one token.
+    /// The tokens that the node reads, for cells whose input has a size; otherwise 0, for one token.
     pub input: u32,
 }
 
@@ -44,7 +43,7 @@ pub fn find_node(graph: &CellGraph, node: NodeId) -> Option<(CellId, NodePlace)>
     }
 }
 
-/// The place of a node that a policy runs as this cell type. If there is no such node, the policy is wrong.
+/// Fails if there is no such node, a mistake of the policy.
 pub fn node_of_cell(graph: &CellGraph, node: NodeId, cell: CellId, network: &Network) -> Result<NodePlace, String> {
     match find_node(graph, node) {
         Some((found, place)) if found == cell => Ok(place),
@@ -56,7 +55,6 @@ pub fn node_of_cell(graph: &CellGraph, node: NodeId, cell: CellId, network: &Net
     }
 }
 
-/// Checks that `node` is the next of a chain of which `done` nodes have run.
 pub fn in_order(node: u32, done: u32) -> Result<(), String> {
     match node.cmp(&done) {
         Ordering::Equal => Ok(()),
@@ -87,14 +85,13 @@ pub fn longest_part(parts: &[Part]) -> usize {
     parts.iter().map(part_length).max().unwrap_or(0)
 }
 
-/// Whether the steps have room for all parts and run as often as the longest part has nodes.
 pub fn parts_fit(parts: &[Part], steps: &[Step]) -> bool {
     let times: usize = steps.iter().map(|step| step.times as usize).sum();
     steps.iter().all(|step| parts.len() <= step.batch as usize) && times == longest_part(parts)
 }
 
-/// Puts the `place`-th node of each part into `nodes`, and returns the step that runs them: the one of the first node's cell. Steps
-/// say how each cell runs; the parts define the order.
+/// Puts the `place`-th node of each part into `nodes` and returns the step of the first node's cell. Steps say how each
+/// cell runs; the parts define the order.
 pub fn part_nodes(
     parts: &[Part],
     place: usize,

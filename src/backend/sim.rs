@@ -1,5 +1,5 @@
-//! The simulated backend: a virtual clock, and workers whose tasks take the time that the cost model predicts. No host time reaches
-//! the virtual clock, so that a run repeats to the byte.
+//! The simulated backend: a virtual clock, and workers whose tasks take the time that the cost model predicts. No host
+//! time enters, so a run repeats to the byte.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,7 +9,7 @@ use crate::cost::timing::{Start, Timing};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, Share, TaskId};
 
-/// The simulated device for a policy that submits to this many streams of each worker.
+/// For a policy that uses this many streams of each worker.
 pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Box<dyn Backend + 't> {
     match streams {
         0 | 1 => Box::new(Sim::new(workers, timing)),
@@ -17,14 +17,13 @@ pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Bo
     }
 }
 
-/// Simulated workers with one stream each. Only [`Timing::start`] puts gaps between a worker's tasks.
+/// Workers with one stream each. Only [`Timing::start`] puts gaps between a worker's tasks.
 pub struct Sim<T> {
     timing: T,
     now: Nanos,
     free_at: Vec<Nanos>,
     last: Vec<Option<CellId>>,
-    /// Running and queued tasks: when the driver is told, the finish, the task, the start. Sorted by these, so that tasks of one
-    /// instant are in the order of submission.
+    /// When the driver is told, the finish, the task, the start. Tasks of one instant are in the order of submission.
     running: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
 }
 
@@ -73,13 +72,13 @@ impl<T: Timing> Backend for Sim<T> {
 
 /// Simulated workers whose streams share a device.
 ///
-/// The tasks of a stream run one after the other, the first tasks of a worker's streams at the same time. Each has the time that it
-/// takes alone and a demand, the share of the device that it can use. While the sum of the demands of the running tasks fits, all run
-/// at full speed. Above that, all are slowed down by one factor, so that together they use exactly the whole device.
+/// The tasks of a stream run one after the other, the first tasks of a worker's streams at the same time. Each has the
+/// time that it takes alone and a demand, the share of the device that it can use. While the demands of the running
+/// tasks fit, all run at full speed; above that, one factor slows all down so that they use exactly the whole device.
 ///
-/// Since all tasks of a worker run at one speed, one virtual clock is enough: it runs at that speed, and a task ends when the clock has
-/// advanced by the task's time alone. All values are integers. Speeds are rounded down to 2^-32 of full speed, and a task ends at the
-/// first whole nanosecond at which its work is done, so that it gets at most one nanosecond's work too much.
+/// As all tasks of a worker run at one speed, one virtual clock at that speed is enough: a task ends when it has
+/// advanced by the task's time alone. Values are integers: speeds are rounded down to 2^-32 of full speed, and a task
+/// ends at the first whole nanosecond at which its work is done.
 pub struct SharedSim<T> {
     timing: T,
     now: Nanos,
@@ -88,16 +87,16 @@ pub struct SharedSim<T> {
     done: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
 }
 
-/// Work in 2^-32 of a nanosecond at full speed. All of time takes 96 bits.
+/// In 2^-32 of a nanosecond at full speed. All of time takes 96 bits.
 type Work = u128;
 
 struct Worker {
     streams: Vec<Stream>,
-    /// Streams whose first tasks do not run yet, by the instant at which these begin.
+    /// Streams whose first tasks wait for their start, by that instant.
     waiting: BinaryHeap<Reverse<(Nanos, usize)>>,
     /// Streams whose first tasks run, by the virtual clock at their end.
     running: BinaryHeap<Reverse<(Work, usize)>>,
-    /// The sum of the demands of the running tasks, in units of [`Share`].
+    /// Of the running tasks, in units of [`Share`].
     demands: u64,
     /// The virtual clock at the instant `read`.
     clock: Work,
@@ -108,7 +107,7 @@ struct Worker {
 
 #[derive(Default)]
 struct Stream {
-    /// The unfinished tasks. The first runs, or waits for its start.
+    /// The first runs, or waits for its start.
     tasks: VecDeque<Queued>,
     /// When the last completed task ended.
     free: Nanos,
@@ -118,14 +117,14 @@ struct Stream {
 struct Queued {
     id: TaskId,
     start: Start,
-    /// The start, once it is the first of its stream.
+    /// Once it is the first of its stream.
     began: Nanos,
     alone: Nanos,
     demand: Share,
     completion_delay: Nanos,
 }
 
-/// The speed of tasks with this sum of demands: full speed, or the speed at which they use the whole device.
+/// The share of full speed at which tasks with this sum of demands run.
 fn speed(demands: u64) -> Share {
     if demands <= Share::WHOLE.0 { Share::WHOLE } else { Share(((1u128 << 64) / u128::from(demands)) as u64) }
 }
@@ -136,7 +135,7 @@ impl<T: Timing> SharedSim<T> {
         SharedSim { timing, now: Nanos::ZERO, workers, done: BinaryHeap::new() }
     }
 
-    /// Advances through the instants at which a task begins or ends, up to `until` or the next report to the driver.
+    /// Up to `until` or the next report to the driver.
     fn advance(&mut self, until: Nanos) {
         loop {
             let told = self.done.peek().map_or(Nanos::MAX, |Reverse((told, ..))| *told);
@@ -175,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// Processes all starts and ends at this instant. All tasks end at the end of time.
+    /// All tasks end at the end of time.
     fn step(&mut self, at: Nanos, done: &mut BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>) {
         self.clock += Work::from(speed(self.demands).0) * Work::from(at.saturating_since(self.read).0);
         self.read = at;

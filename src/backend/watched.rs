@@ -1,11 +1,11 @@
-//! A wrapper that shows the tasks of a backend as they are submitted.
+//! A wrapper that shows a backend's tasks as they are submitted.
 
 use super::{Answer, Backend};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
 pub struct Watcher<'w> {
-    /// Whether to list the members too, which takes time in proportion to the batches.
+    /// Listing members takes time in proportion to the batches.
     pub members: bool,
     /// Called for each task at its submission.
     pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),

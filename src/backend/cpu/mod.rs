@@ -1,8 +1,6 @@
-//! The CPU backend: it computes networks in real time.
-//!
-//! A worker is a thread with a queue, or several threads that share its streams. Jobs and reports travel in queues without locks. The
-//! states of requests are in a table with a lock for each request, which is held only for copies. A thread keeps the rows of a batch in
-//! place while its members stay.
+//! The CPU backend: it computes networks in real time. A worker is a thread with a queue, or several threads that share
+//! its streams. Jobs and reports travel in lock-free queues. The states of requests are in a table with a lock for each
+//! request, held only for copies.
 
 mod queries;
 mod rows;
@@ -46,39 +44,37 @@ pub struct Cpu {
     /// The number of threads of a worker.
     lanes: usize,
     reports: Receiver<Report>,
-    /// Reports that were not passed on yet, by finish, then by submission.
+    /// Not passed on yet; by finish, then by submission.
     due: BinaryHeap<Reverse<(Nanos, TaskId, Nanos)>>,
     /// Lists of completed tasks, kept for their memory.
     spare: Vec<MemberList>,
-    /// Tasks that were submitted and whose completion was not passed on.
     unfinished: usize,
-    /// The driver has a core of its own, so that it may spin.
+    /// The driver has a core of its own.
     spins: bool,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     _pinned: Option<Pinned>,
 }
 
-/// The number of threads of a worker: one for each stream, but all workers' threads together at most one for each core.
+/// One for each stream, but all workers' threads together at most one for each core.
 pub fn lanes(workers: usize, streams: u16) -> usize {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     usize::from(streams).min(cores / workers.max(1)).max(1)
 }
 
 impl Cpu {
-    /// Starts the workers; the clock starts when they are ready. The calling thread is the driver's: if there are more cores than
-    /// workers, it keeps to one of them until the value is dropped.
+    /// Starts the workers; the clock starts when they are ready. If there are more cores than workers, the calling
+    /// thread, the driver's, keeps to one of them until the value is dropped.
     pub fn new(network: Arc<Network>, requests: &Requests, workers: usize) -> Result<Cpu> {
         Cpu::start(network, requests, [workers, 1], None)
     }
 
-    /// The same with `lanes` threads for each worker, among which its streams are distributed. Tasks on different threads run at the
-    /// same time.
+    /// With `lanes` threads for each worker, among which its streams are distributed.
     pub fn with_lanes(network: Arc<Network>, requests: &Requests, workers: usize, lanes: usize) -> Result<Cpu> {
         Cpu::start(network, requests, [workers, lanes.max(1)], None)
     }
 
-    /// The same with workers that send the time of each step of tasks of whole requests to `log`, in order.
+    /// Workers send the time of each step of tasks of whole requests to `log`, in order.
     pub fn logging(network: Arc<Network>, requests: &Requests, workers: usize, log: Sender<StepTime>) -> Result<Cpu> {
         Cpu::start(network, requests, [workers, 1], Some(log))
     }
@@ -117,8 +113,7 @@ impl Cpu {
             let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(threads::keep_to);
-                // The products of a worker run on its own thread. Without the pool they would run on others, with the same
-                // results.
+                // Without the pool, products would run on other threads than the worker's, with the same results.
                 let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
                 drop(setting_up);
                 worker.serve(&jobs, &reporter);
@@ -134,7 +129,7 @@ impl Cpu {
         Ok(cpu)
     }
 
-    /// The [digest](crate::network::reference::Output::digest) of a request's output, once it has finished.
+    /// The [digest](crate::network::reference::Output::digest) of a finished request's output.
     pub fn digest(&self, request: RequestId) -> Option<u64> {
         self.table.digest(request)
     }
@@ -159,8 +154,8 @@ impl Cpu {
         Some(Completion { task, start, finish })
     }
 
-    /// Waits for a report, but not beyond `deadline`. While nothing runs, the next event is at the deadline, so that even a driver with
-    /// a core of its own sleeps.
+    /// Waits for a report until `deadline`. While nothing runs, the next event is at the deadline, so even a driver
+    /// that may spin sleeps.
     fn await_report(&self, deadline: Option<Instant>) -> Option<Report> {
         if self.spins && self.unfinished > 0 {
             return threads::spin(&self.reports, deadline);

@@ -1,5 +1,5 @@
-//! The queries of a batch of a listed network. Their activations stay in place from operator to operator; they are gathered from the
-//! table, and written back, only when the members change or the task ends.
+//! The queries of a batch of a listed network. Their activations are gathered from the table and written back only when
+//! the members change or the task ends.
 
 use super::table::Table;
 use crate::network::Scratch;
@@ -9,7 +9,7 @@ use crate::units::NodeId;
 
 #[derive(Debug, Default)]
 pub struct Queries {
-    /// The last node of each query; `None` for padding.
+    /// `None` for padding.
     members: Vec<Option<NodeRef>>,
     /// The activations after these nodes.
     passed: Activations,
@@ -24,7 +24,7 @@ impl Queries {
         *self = Queries::default();
     }
 
-    /// Whether these nodes are the next ones of all queries, in this order, and of this step's cell.
+    /// Whether these nodes are the next of all queries, in this order, and of this step's cell.
     pub fn go_on_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
         let is_next = |(member, node): (&Option<NodeRef>, &NodeRef)| {
             member.is_some_and(|NodeRef { request, node: at }| *node == NodeRef { request, node: NodeId(at.0 + 1) })
@@ -35,7 +35,7 @@ impl Queries {
             && self.members.iter().zip(nodes).all(is_next)
     }
 
-    /// Runs these nodes as one batch, padded to the step's size. Returns whether the queries were in place.
+    /// Runs these nodes as one batch. Returns whether the queries were in place.
     pub fn run(
         &mut self,
         step: &Step,
@@ -57,7 +57,7 @@ impl Queries {
         stay
     }
 
-    /// Gathers the activations that these nodes read. If a node can't run, its request fails and its query is padding.
+    /// If a node can't run, its request fails and its query is padding.
     fn gather(&mut self, step: &Step, nodes: &[NodeRef], operators: &Operators, table: &Table) {
         self.members.clear();
         self.passed.clear();
@@ -79,7 +79,7 @@ impl Queries {
         self.passed.pad(size);
     }
 
-    /// Writes the activations to the table, unless they are there. The queries stay.
+    /// Writes the activations to the table, unless they are there.
     pub fn put(&mut self, table: &Table) {
         if !std::mem::take(&mut self.ahead) {
             return;

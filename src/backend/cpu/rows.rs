@@ -1,7 +1,5 @@
-//! The rows of a batch: the states that a cell reads and writes.
-//!
-//! While the members stay, the states that a step writes are those that the next step reads: nothing is copied, and two buffers are
-//! swapped. A state never changes after it was written, so that copies elsewhere do not matter.
+//! The rows of a batch: the states that a cell reads and writes. While the members stay, nothing is copied: two buffers
+//! are swapped. A state never changes after it was written, so copies elsewhere do not matter.
 
 use super::table::Table;
 use crate::network::{Batch, Network, Scratch};
@@ -13,7 +11,6 @@ pub struct Rows {
     cell: CellId,
     width: usize,
     rows: Vec<Row>,
-    /// The states that the rows read, row after row.
     taken: Vec<f32>,
     /// The end of each row's states, counted in states.
     taken_ends: Vec<u32>,
@@ -29,9 +26,9 @@ pub struct Rows {
 struct Row {
     /// The node that has run; `None` for padding.
     member: Option<NodeRef>,
-    /// The last node of this row: after it comes another cell, a branch or the end.
+    /// The last node before another cell, a branch or the end.
     run_end: NodeId,
-    /// The number of tokens that the node reads, for cells whose input has a size; otherwise 0.
+    /// The tokens that the node reads, for cells whose input has a size; otherwise 0.
     input: u32,
 }
 
@@ -84,7 +81,7 @@ impl Rows {
         self.rows.iter().filter(|row| row.next().is_some()).count()
     }
 
-    /// Advances each row to its next node, which reads the state that the row has written.
+    /// The next node reads the state that the row has written.
     pub fn go_on(&mut self) {
         std::mem::swap(&mut self.taken, &mut self.made);
         self.taken_ends.clear();
@@ -96,8 +93,8 @@ impl Rows {
         }
     }
 
-    /// Gathers the states that these nodes read, and adds padding up to `size` rows. If a node can't run, its request fails and its row is
-    /// padding.
+    /// Gathers the states that these nodes read, and pads to `size` rows. If a node can't run, its request fails and
+    /// its row is padding.
     pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table) {
         self.rows.clear();
         self.taken.clear();
@@ -127,7 +124,7 @@ impl Rows {
         self.token_ends.clear();
         for row in &self.rows {
             match row.member {
-                // The words of an input are counted from 0; other cells read the word of their node.
+                // Words of an input are counted from 0; other cells read their node's word.
                 Some(at) if row.input > 0 => self.tokens.extend((0..row.input).map(|i| network.token(at.request, i))),
                 Some(at) => self.tokens.push(network.token(at.request, at.node.0)),
                 None => self.tokens.push(0),
@@ -152,7 +149,6 @@ impl Rows {
         }
     }
 
-    /// Writes the new state of each row to the table. The rows stay.
     pub fn put_all(&mut self, table: &Table) {
         for row in 0..self.rows.len() {
             if let Some(member) = self.rows[row].member {
@@ -161,7 +157,7 @@ impl Rows {
         }
     }
 
-    /// Writes the states of rows without a next node to the table and turns the rows into padding; calls `ended` for each.
+    /// Writes the states of rows without a next node and turns these into padding; calls `ended` for each.
     pub fn put_ended(&mut self, table: &Table, ended: impl FnMut(NodeRef)) {
         self.dismiss(table, |row| row.next().is_none(), ended);
     }
@@ -188,7 +184,7 @@ impl Rows {
         self.words[row].clear();
     }
 
-    /// Removes padding down to `size` rows, if there is enough of it. The other rows keep their order.
+    /// Removes padding down to `size` rows, if possible, and keeps the order.
     pub fn close_up(&mut self, size: usize) {
         let mut surplus = self.rows.len().saturating_sub(size);
         let mut kept = 0;

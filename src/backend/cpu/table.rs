@@ -1,7 +1,5 @@
-//! The states of all requests.
-//!
-//! Workers gather the states of a batch from here and write new ones back. Each request has a lock, which is held for the copies of one
-//! node. A request ends here exactly once: with the digest of its output, or with the reason why it has none.
+//! The states of all requests. Each request has a lock, held for the copies of one node. It ends here exactly once:
+//! with the digest of its output, or with a reason for its failure.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -30,7 +28,7 @@ enum Slot {
     Failed(Option<Box<str>>),
 }
 
-/// A request whose nodes need only the node before.
+/// Each node needs only the node before.
 struct Chain {
     /// The number of nodes that have run.
     done: u32,
@@ -40,12 +38,12 @@ struct Chain {
 
 /// A request whose nodes are a general graph.
 struct Nodes {
-    /// Memory for states. It grows to the largest number that is needed at one time.
+    /// Grows to the largest number needed at one time.
     states: Vec<f32>,
     vacant: Vec<u32>,
     /// The place of each node's state, or why there is none.
     place: Box<[u32]>,
-    /// For each node, how many others still need its state. The state of a node that no other needs stays.
+    /// How many other nodes still need each state. A state that no other node needs stays.
     takers: Box<[u32]>,
     /// The number of nodes that have not run.
     left: u32,
@@ -72,13 +70,13 @@ impl Table {
         &self.graphs[request.index()]
     }
 
-    /// The place of a node that a policy runs as this cell type. If there is no such node, the policy is wrong.
+    /// Fails if the request has no such node of this cell type, a mistake of the policy.
     pub fn place(&self, at: NodeRef, cell: CellId) -> Result<NodePlace, String> {
         shared::node_of_cell(self.graph(at.request), at.node, cell, &self.network)
     }
 
-    /// Appends the states that a node needs, in the order of its inputs, and frees those that no other node needs. If the node can't run
-    /// yet or has run, the request fails. States of failed requests are zeros.
+    /// Appends the states that a node needs, in the order of its inputs, and frees those that no other node needs. If
+    /// the node can't run yet or has run, the request fails. States of failed requests are zeros.
     pub fn take(&self, at: NodeRef, states: &mut Vec<f32>) {
         let mut slot = self.slot(at.request);
         let before = states.len();
@@ -110,7 +108,7 @@ impl Table {
         }
     }
 
-    /// Stores the state after a node and the words since the last stored state. The last node completes the request.
+    /// Stores the state and the words since the last stored state. The last node completes the request.
     pub fn put(&self, at: NodeRef, cell: CellId, state: &[f32], words: &[u32]) {
         let mut slot = self.slot(at.request);
         if matches!(*slot, Slot::Done(_) | Slot::Failed(_)) {
@@ -144,7 +142,6 @@ impl Table {
         }
     }
 
-    /// The same for the activation of a listed network's query.
     pub fn put_activation(&self, at: NodeRef, activation: &[f32]) {
         if let Some((cell, _)) = shared::find_node(self.graph(at.request), at.node) {
             self.put(at, cell, activation, &[]);
@@ -155,7 +152,7 @@ impl Table {
         self.slot(request).fail(reason);
     }
 
-    /// Fails a request that has nodes left: its task has ended.
+    /// The task has ended, so a request with nodes left fails.
     pub fn expect_done(&self, request: RequestId) {
         let mut slot = self.slot(request);
         let nodes = self.graph(request).nodes();

@@ -1,6 +1,5 @@
-//! The threads of a run: which core each of them keeps to, and how one waits without sleeping.
-//!
-//! A thread that moves loses what its core has cached. Where the system refuses to pin, threads run anywhere.
+//! The threads of a run: the core that each keeps to, so that its cache stays warm, and waiting without sleep. Where
+//! the system refuses to pin, threads run anywhere.
 
 use std::hint::spin_loop;
 use std::num::NonZero;
@@ -13,8 +12,7 @@ use core_affinity::CoreId;
 use crate::backend::shared::LOOKS;
 use crate::clock;
 
-/// Spins until an item arrives, `until` is reached, or the queue is closed. Between reads of the clock the core is offered to other
-/// threads.
+/// Spins until an item arrives, `until` is reached, or the queue is closed, and offers the core to other threads.
 pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
     loop {
         for _ in 0..LOOKS {
@@ -33,24 +31,24 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
 
 pub struct Cores {
     free: std::vec::IntoIter<CoreId>,
-    /// There are more cores than workers, so that a waiting thread may spin.
+    /// More cores than workers, so a waiting thread may spin.
     pub spare: bool,
 }
 
 impl Cores {
-    /// The cores that the calling thread may use. With fewer cores than workers, no thread is pinned.
+    /// With fewer cores than workers, no thread is pinned.
     pub fn share(workers: usize) -> Cores {
         let mut cores = core_affinity::get_core_ids().unwrap_or_default();
         if cores.len() < workers {
             cores.clear();
         }
-        // A container's share of the machine's time may be less than its cores.
+        // A container's share of the machine may be less than its cores.
         let usable = available_parallelism().map_or(1, NonZero::get);
         Cores { free: cores.into_iter(), spare: usable > workers }
     }
 
-    /// Pins the calling thread, the driver's, while the value lives, if there is a core to spare. Call it after the start of the
-    /// workers, which would inherit the core.
+    /// Pins the calling thread, the driver's, if there is a core to spare. Call it after the start of the workers,
+    /// which would inherit the core.
     pub fn pin_driver(&mut self) -> Option<Pinned> {
         if self.spare { Pinned::to(self.free.next()?) } else { None }
     }
@@ -60,12 +58,11 @@ impl Cores {
     }
 }
 
-/// Keeps the calling thread on a core. Results do not depend on it.
 pub fn keep_to(core: CoreId) {
     let _ = core_affinity::set_for_current(core);
 }
 
-/// The calling thread keeps to one core until this is dropped.
+/// Unpins the thread when dropped.
 #[cfg(target_os = "linux")]
 pub struct Pinned {
     before: nix::sched::CpuSet,
@@ -91,7 +88,7 @@ impl Drop for Pinned {
 #[cfg(target_os = "linux")]
 const THIS_THREAD: nix::unistd::Pid = nix::unistd::Pid::from_raw(0);
 
-/// On other systems a pin could not be undone, because they do not say where a thread may run.
+/// Elsewhere a pin could not be undone, because the system does not say where a thread may run.
 #[cfg(not(target_os = "linux"))]
 pub struct Pinned {}
 

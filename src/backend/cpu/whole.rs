@@ -14,14 +14,14 @@ pub struct StepTime {
     pub cell: CellId,
     /// The number of rows, with padding.
     pub batch: u32,
-    /// From before the gather until the rows that have ended are in the table.
+    /// From before the gather until ended rows are in the table.
     pub time: Nanos,
     /// No row joined or ended at this step.
     pub stayed: bool,
 }
 
 impl Worker {
-    /// Runs all nodes of these requests. Requests with nodes that the steps do not reach fail.
+    /// Requests with nodes that the steps do not reach fail.
     pub fn run_whole(&mut self, task: TaskId, steps: &[Step], requests: &[RequestId]) {
         self.batches.iter_mut().for_each(Rows::clear);
         self.list.begin(requests, self.table.graphs());
@@ -45,8 +45,8 @@ impl Worker {
         self.batches.iter_mut().for_each(Rows::clear);
     }
 
-    /// Runs a step once. Rows stay in place as long as no node is ready to join them; those that have ended run on as padding while the
-    /// step is as large as before. Returns whether no row joined or ended.
+    /// Runs a step once. Rows stay in place as long as no node is ready to join; ended rows run on as padding while the
+    /// step keeps its size. Returns whether no row joined or ended.
     fn run_step(&mut self, step: &Step) -> bool {
         let size = step.batch as usize;
         if let Some(operators) = self.network.operators() {

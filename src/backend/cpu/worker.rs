@@ -21,8 +21,7 @@ use crate::network::{Network, Scratch};
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, TaskId, WorkerId};
 
-/// How long a worker that may spin does so before it sleeps. Waking up takes as long as many tasks, so this is longer than the gaps
-/// between requests at any measured load.
+/// Waking up takes as long as many tasks, so a worker spins longer than the gaps between requests at any measured load.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub struct Job {
@@ -49,13 +48,12 @@ pub struct Worker {
     pub(super) table: Arc<Table>,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) batches: Vec<Rows>,
-    /// The queries of a listed network, in place of rows.
     pub(super) queries: Queries,
     /// The cell type whose rows are newer than the table.
     ahead: Option<CellId>,
     pub(super) scratch: Scratch,
     pub(super) list: ReadyList,
-    /// The nodes of a step; kept for its memory.
+    /// Kept for its memory.
     pub(super) nodes: Vec<NodeRef>,
     /// Receives the times of steps of whole requests.
     pub(super) log: Option<Sender<StepTime>>,
@@ -80,12 +78,12 @@ impl Worker {
         }
     }
 
-    /// Sets whether this is the only worker, so that no other needs the states that it holds.
+    /// The only worker may hold states back, as no other needs them.
     pub fn alone(self, alone: bool) -> Worker {
         Worker { alone, ..self }
     }
 
-    /// Sets whether its thread has a core of its own, so that it may spin for its next job.
+    /// With a core of its own, it may spin for its next job.
     pub fn spinning(self, spins: bool) -> Worker {
         Worker { spins, ..self }
     }
@@ -119,7 +117,7 @@ impl Worker {
         spun.or_else(|| jobs.recv().ok())
     }
 
-    /// Runs a job. Its rows may then be newer than the table.
+    /// Its rows may then be newer than the table.
     pub fn run(&mut self, job: &Job) {
         match (&job.members, &job.steps[..]) {
             (MemberList::Requests(requests), steps) => {
@@ -136,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// Runs parts of chains, node by node. Rows of parts that have ended stay as padding.
+    /// Runs parts of chains. Rows of ended parts stay as padding.
     fn run_parts(&mut self, steps: &[Step], list: &[Part]) {
         let mut nodes = Vec::with_capacity(list.len());
         for place in 0..shared::longest_part(list) {
@@ -167,8 +165,8 @@ impl Worker {
         self.ahead = Some(step.cell);
     }
 
-    /// Writes newer states to the table, unless the next job continues with exactly these rows. Without a next job, the only worker
-    /// waits for one if no request ends.
+    /// Writes newer states to the table, unless the next job continues with exactly these rows. Without a next job, the
+    /// only worker waits for one if no request ends.
     pub fn settle(&mut self, next: Option<&Job>) {
         if let Some(operators) = self.network.operators() {
             let stay = match next {

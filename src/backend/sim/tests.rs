@@ -1,4 +1,4 @@
-//! The shared device: by hand, by its laws, and against a naive one and the one with single streams.
+//! The shared device: by hand, by its laws, against a naive one, and against single streams.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ struct Job {
     stream: u16,
     /// From the submission to the earliest start.
     lag: u64,
-    /// From the end of the task before it to its start.
+    /// From the end of the task before it.
     gap: u64,
     alone: u64,
     demand: Share,
@@ -28,18 +28,16 @@ struct Job {
 const HALF: Share = Share(Share::WHOLE.0 / 2);
 
 impl Job {
-    /// A job that begins at its submission, on the first worker.
+    /// On the first worker, without a gap.
     fn new(submit: u64, stream: u16, alone: u64, demand: Share) -> Job {
         Job { submit, worker: 0, stream, lag: 0, gap: 0, alone, demand, notice: 0 }
     }
 
-    /// The work of the task in the units of the device.
     fn work(&self) -> u128 {
         u128::from(self.alone) << 32
     }
 }
 
-/// Returns the times of jobs, which are submitted in this order.
 struct Script<'j> {
     jobs: std::slice::Iter<'j, Job>,
     present: Option<Job>,
@@ -82,7 +80,6 @@ fn task_on(worker: u16, stream: u16) -> Task<'static> {
     Task { stream: StreamId(stream), ..Task::whole_requests(WorkerId(worker), &STEP, &[], 1) }
 }
 
-/// The reports to the driver, with their instants, when jobs are submitted at their times.
 fn told(jobs: &[Job]) -> Vec<(Nanos, Completion)> {
     let mut backend = SharedSim::new(2, 4, Script::new(jobs));
     let mut told = Vec::new();
@@ -99,7 +96,6 @@ fn told(jobs: &[Job]) -> Vec<(Nanos, Completion)> {
     told
 }
 
-/// Task, start and finish in the order of the reports.
 fn rows(jobs: &[Job]) -> Vec<(u64, u64, u64)> {
     told(jobs).into_iter().map(|(_, done)| (done.task.0, done.start.0, done.finish.0)).collect()
 }
@@ -116,7 +112,7 @@ fn two_tasks_that_fill_the_device_take_twice_as_long() {
     let pair = |demand| rows(&[Job::new(5, 0, 40, demand), Job::new(5, 1, 40, demand)]);
     assert_eq!(pair(Share::WHOLE), [(0, 5, 85), (1, 5, 85)]);
     assert_eq!(pair(HALF), [(0, 5, 45), (1, 5, 45)]);
-    // On one stream they run in sequence, on two workers at the same time.
+    // In sequence on one stream, at the same time on two workers.
     assert_eq!(rows(&[Job::new(5, 2, 40, Share::WHOLE); 2]), [(0, 5, 45), (1, 45, 85)]);
     let apart = [Job::new(5, 0, 40, Share::WHOLE), Job { worker: 1, ..Job::new(5, 0, 40, Share::WHOLE) }];
     assert_eq!(rows(&apart), [(0, 5, 45), (1, 5, 45)]);
@@ -130,8 +126,8 @@ fn three_tasks_and_one_after_them_by_hand() {
         Job::new(50, 2, 30, Share::WHOLE),
         Job::new(50, 2, 8, HALF),
     ];
-    // Until 50 the first two fit; 50 and 30 are left. Then the demands are twice the device, and all run at half speed: 30 take until
-    // 110. Then the last two fit again, and the first has 20 left.
+    // Until 50 the first two fit. Then the demands are twice the device, and 30 ns take until 110. Then the last two
+    // fit again, and the first has 20 left.
     assert_eq!(rows(&jobs), [(1, 20, 110), (2, 50, 110), (3, 110, 118), (0, 0, 130)]);
 }
 
@@ -146,7 +142,7 @@ fn speeds_are_rounded_down_and_finishes_up() {
 
 #[test]
 fn no_time_is_no_time_and_ends_are_the_end() {
-    // A task without work ends when it begins, also between others, and the next one begins then.
+    // A task without work ends when it begins.
     let none = |submit, stream| Job::new(submit, stream, 0, Share::WHOLE);
     let jobs = [Job::new(0, 0, 10, Share::WHOLE), none(3, 1), none(3, 1), Job::new(3, 1, 1, Share::WHOLE)];
     assert_eq!(rows(&jobs), [(1, 3, 3), (2, 3, 3), (3, 3, 5), (0, 0, 11)]);
@@ -182,7 +178,7 @@ fn a_stream_that_was_not_asked_for_is_a_mistake() {
     told(&[Job::new(0, 4, 1, HALF)]);
 }
 
-/// A reference that advances by single nanoseconds with the remaining work of each task.
+/// Advances by single nanoseconds.
 fn naive(jobs: &[Job]) -> Vec<(u64, u64)> {
     let mut spans = vec![(0, 0); jobs.len()];
     for worker in 0..2 {
@@ -243,7 +239,6 @@ fn jobs() -> impl Strategy<Value = Vec<Job>> {
     })
 }
 
-/// Checks the laws of the device on these runs of jobs.
 fn laws(jobs: &[Job], spans: &[(u64, u64)]) -> Result<(), String> {
     for worker in 0..2 {
         let of_worker: Vec<usize> = (0..jobs.len()).filter(|id| jobs[*id].worker == worker).collect();
@@ -336,7 +331,7 @@ fn script() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(prop_oneof![submit, wait], 0..60)
 }
 
-/// Two cells with all kinds of costs; a batch of one fills an eighth of the device.
+/// A batch of one fills an eighth of the device.
 fn device() -> TableModel {
     let rows = "cell,batch,ns\nencoder,1,10\nencoder,8,11\nencoder.switch,1,7\ndecoder,1,20\ndecoder,8,30\ndecoder.switch,1,3\n\
                 encoder.whole,1,9\nwhole,1,2\ntask,1,4\ngather,1,5\ngather,8,12\nlaunch,1,6\n";
@@ -344,7 +339,6 @@ fn device() -> TableModel {
     table.device(&Model::Seq2Seq.cell_types(), Overhead::default()).unwrap()
 }
 
-/// The result of each wait, and of waiting until nothing runs.
 fn played(backend: &mut dyn Backend, script: &[Action]) -> Vec<(Nanos, Option<Completion>)> {
     let mut seen = Vec::new();
     let mut tasks = 0;

@@ -12,7 +12,7 @@ use crate::workload::model::Model;
 /// The example network, whose operators depend on the tokens.
 pub const EXAMPLE: &str = include_str!("../../../scenarios/networks/example.csv");
 
-/// An operator at several places, some of them adjacent, so that a stage may have it more than once.
+/// An operator at several places, some adjacent, so that a stage may repeat it.
 pub const REPEATED: &str = "shape,fixed\nname,kind,count,rows,inner,columns,elements\na,matmul,2,3,5,7,1\nb,memory,,,,,40\n\
                             a,matmul,2,3,5,7,1\na,matmul,2,3,5,7,1\nc,matmul,,9,20,6,1\nb,memory,,,,,40\n";
 

@@ -1,4 +1,4 @@
-//! Tasks that no correct policy submits: the request fails with a reason. One body for all real backends.
+//! Tasks that no correct policy submits: the request fails with a reason.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::workload::trace::Requests;
 /// The steps of a task and its members.
 pub type ByHand = (Vec<Step>, MemberList);
 
-/// Runs tasks one after the other, asserts that request 0 has no output, and returns the reasons of the requests' failures.
+/// Runs tasks in order, asserts that request 0 has no output, and returns the reasons of failures.
 pub type Run<'a> = &'a dyn Fn(&Arc<Network>, &Requests, &[ByHand]) -> Vec<Option<String>>;
 
 const NOT_ONE_BATCH: &str = "the policy's task lists nodes, but its steps are not one batch that holds them";

@@ -1,4 +1,4 @@
-//! Requests with a panic, a NaN or an infinity fail with the reason; all others finish.
+//! A computation that panics, or results in NaN or infinity, fails with its reason; all others finish.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::workload::random::{self, Stream};
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// Does what it says on a row whose first word is a multiple of 16.
+/// On rows whose first word is a multiple of 16.
 #[derive(Debug)]
 enum Trouble {
     Panic,
@@ -70,7 +70,6 @@ fn serve_chains(
     serve(network, &Setup { model: &model, cells: &cells, workers: 2, costs: None }, requests, policy, rng)
 }
 
-/// Whether a node of a chain takes a word that is trouble.
 fn is_trouble(network: &Network, request: RequestId, graph: &CellGraph) -> bool {
     (0..graph.nodes() as u32).any(|node| network.token(request, node).is_multiple_of(16))
 }

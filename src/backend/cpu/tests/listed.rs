@@ -1,4 +1,4 @@
-//! Networks that a file lists, and parts of requests: the same bits under every policy, on one thread and on several.
+//! Listed networks and parts of requests: the same bits under every policy, on one thread and on several.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -138,7 +138,7 @@ fn queries_stay_from_operator_to_operator() {
         worker.settle((node < last).then_some(&next));
         assert_eq!(table.is_fresh(RequestId(0)), node < last, "node {node}");
     }
-    // Another takes the place of one: what both have come to is in the table then.
+    // The first member's replacement puts the results of both into the table.
     let jobs = [job(&[2], 0), job(&[2], 1)];
     worker.run(&jobs[0]);
     worker.settle(Some(&job(&[2, 0], 1)));
@@ -153,7 +153,7 @@ fn queries_stay_from_operator_to_operator() {
     }
 }
 
-/// Waits until as many of it run at the same time as there are to be, or gives up.
+/// Waits until enough run at the same time, or gives up.
 #[derive(Debug)]
 struct Meeting {
     there: AtomicUsize,

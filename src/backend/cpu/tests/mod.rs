@@ -1,4 +1,4 @@
-//! Under any policy, requests have the results of single runs; a fault fails exactly the requests that it touches.
+//! Under any policy, requests have the results that they have alone.
 
 mod failures;
 mod listed;
@@ -32,7 +32,7 @@ use crate::workload::random::{self, Stream};
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// Serves the requests, which arrive a few microseconds after one another, and gives the digest of each.
+/// Requests arrive a few microseconds apart. Returns their digests.
 fn serve(
     network: &Arc<Network>,
     setup: &Setup<'_>,
@@ -40,7 +40,7 @@ fn serve(
     policy: &dyn Settings,
     rng: &mut Stream,
 ) -> (Vec<Option<u64>>, Recorder) {
-    // Threads side by side also where there are fewer cores.
+    // Several threads even where there are fewer cores.
     let lanes = usize::from(policy.streams(setup)).min(3);
     let mut policy = policy.build(setup).expect("settings that fit");
     let mut at = Nanos::ZERO;
@@ -60,7 +60,7 @@ fn serve(
     (digests, recorder)
 }
 
-/// A random policy. Policies that pad take only sequences.
+/// A policy that pads takes only sequences.
 fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
     match rng.random_range(0..if sequences { 9 } else { 7 }) {

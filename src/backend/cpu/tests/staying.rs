@@ -14,7 +14,7 @@ use crate::task::{MemberList, NodeRef, Step};
 use crate::units::{CellId, NodeId, RequestId, TaskId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-/// A worker without a thread, and the table of requests of one graph.
+/// A worker without a thread.
 struct Bench {
     network: Arc<Network>,
     table: Arc<Table>,
@@ -31,7 +31,6 @@ impl Bench {
         Bench { network, table, worker, graph }
     }
 
-    /// Runs a job; another may follow in the queue.
     fn run(&mut self, job: &Job, next: Option<&Job>) {
         self.worker.run(job);
         self.worker.settle(next);
@@ -44,7 +43,6 @@ impl Bench {
     }
 }
 
-/// A batch of one node of each of these requests.
 fn job(cell: u16, nodes: &[(u32, u32)]) -> Job {
     let nodes: Vec<NodeRef> =
         nodes.iter().map(|(request, node)| NodeRef { request: RequestId(*request), node: NodeId(*node) }).collect();
@@ -83,7 +81,7 @@ fn rows_stay_over_an_idle_time() {
     let mut bench = Bench::new(2, CellGraph::chain(CellId(0), 4));
     let both = |node| job(0, &[(0, node), (1, node)]);
     bench.run(&both(0), None);
-    // Other workers may need the states, so that they are in the table; but they are not read from there.
+    // The states are in the table for other workers, but are not read from there.
     assert!(!bench.table.is_fresh(RequestId(0)));
     for request in [0, 1] {
         let at = NodeRef { request: RequestId(request), node: NodeId(0) };
@@ -154,7 +152,7 @@ fn the_rows_of_whole_requests_stay_until_each_has_ended() {
     let mut bench = Bench::new(4, CellGraph::chain(CellId(0), 4));
     let requests: Vec<RequestId> = [2, 0, 3, 1].map(RequestId).into();
     let step = |batch, times| Step { cell: CellId(0), batch, times, input: 0 };
-    // As wide as the requests are many, padded beyond their end; then two at a time.
+    // As wide as the number of requests, padded beyond their end; then two at a time.
     for (members, steps) in [(&requests[..3], smallvec![step(3, 6)]), (&requests[3..], smallvec![step(2, 4)])] {
         let members = MemberList::Requests(members.to_vec());
         bench.run(&Job { id: TaskId(0), steps, members }, None);

@@ -1,4 +1,4 @@
-//! A network of whole numbers that detects any confusion of states, and a reference that runs a single request.
+//! A network of whole numbers that detects any confusion of states, and its reference.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::workload::trace::Requests;
 
 pub const WIDTH: usize = 5;
 
-/// Hashes a row's words and states, in their order, to whole numbers that a float32 represents.
+/// Hashes a row's words and states, in order, to numbers that a float32 represents.
 #[derive(Debug)]
 pub struct Mix {
     pub salt: u32,
@@ -46,7 +46,7 @@ impl Cell for Mix {
     }
 }
 
-/// A network of three such cells. The first writes words.
+/// The first of the three cells writes words.
 pub fn network() -> Arc<Network> {
     let cell = |salt| Box::new(Mix { salt, writes: salt == 0 }) as Box<dyn Cell>;
     of_cells((0..3).map(cell).collect())
@@ -59,9 +59,8 @@ pub fn of_cells(cells: Vec<Box<dyn Cell>>) -> Arc<Network> {
     Arc::new(Network::of_cells(&Model::Dnn("toy".into()), &spec, cells, WIDTH))
 }
 
-/// The digest of a single request, run node by node.
 pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
-    // Each node with its cell, the size of its input and the nodes that it needs, by ascending depth.
+    // Each node with its cell, input size and needed nodes, by ascending depth.
     let nodes: Vec<(u32, CellId, u32, Vec<u32>)> = match graph {
         CellGraph::Chains(runs) => {
             let cells = runs.iter().flat_map(|run| (0..run.length).map(|_| (run.cell, run.input)));
@@ -175,7 +174,7 @@ impl Kind {
                 let nodes = length + 3;
                 let cells = (0..nodes).map(|_| CellId(rng.random_range(0..3))).collect();
                 let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b)));
-                // Edges lead from even to odd numbers, so that numbers are not in the order of the depths.
+                // From even to odd numbers, so that numbers are not in the order of depths.
                 let rank = |node: u32| (node % 2, node);
                 let edges: Vec<(u32, u32)> =
                     pairs.filter(|(a, b)| rank(*a) < rank(*b) && rng.random_bool(0.3)).collect();
