@@ -24,6 +24,7 @@ pub trait CostModel: Send + Sync {
         Runs::repeated(self.cell(step), step)
     }
 
+    /// One cost of a task beside the runs of its cells.
     fn extra(&self, _: Extra<'_>) -> Nanos {
         Nanos::ZERO
     }

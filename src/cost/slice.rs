@@ -63,6 +63,7 @@ fn best(
     ranges.reverse();
     (least[operators].expect("there is a way"), ranges)
 }
+
 pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let place = |name: &&str| {
         network.operators().position(|operator| operator.name == **name).ok_or_else(|| {

@@ -18,6 +18,7 @@ pub trait Timing {
         Share::WHOLE
     }
 
+    /// Ascending batch sizes of the cell; empty if the device runs any.
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
     }

@@ -47,6 +47,7 @@ impl Setup<'_> {
 pub struct PolicyKind {
     pub name: &'static str,
     pub alias: Option<&'static str>,
+    /// One line for the help.
     pub about: &'static str,
 }
 
@@ -63,6 +64,7 @@ impl PolicyKind {
 /// `costs` and `overhead` belong to every policy. All methods but `describe` and `build` may assume settings that
 /// `build` accepts.
 pub trait Settings: fmt::Debug + Send + Sync {
+    /// The names of the kind in scenarios and the help.
     fn describe(&self) -> PolicyKind;
 
     /// Builds a fresh policy, or refuses settings that do not fit the run. A message that begins with a key and a colon

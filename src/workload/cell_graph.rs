@@ -107,6 +107,7 @@ impl CellGraph {
             CellGraph::Graph(graph) => graph.len() as u64,
         }
     }
+
     pub fn depth(&self) -> u32 {
         match self {
             CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
@@ -287,9 +288,11 @@ impl Graph {
     pub fn cells(&self) -> &[CellId] {
         &self.cells
     }
+
     pub fn successors(&self, node: u32) -> &[u32] {
         self.edges.of(node)
     }
+
     pub fn inputs(&self, node: u32) -> &[u32] {
         let inputs = self.inputs.get_or_init(|| {
             let mut edges: Vec<(u32, u32)> = (0..self.len() as u32)

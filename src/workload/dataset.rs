@@ -31,6 +31,7 @@ enum Shapes {
     /// Leaf counts and weights; each draw grows a new tree.
     Treebank { leaves: Shares<u32>, trees: Box<Treebank> },
 }
+
 enum Family {
     Lengths(fn(u32) -> Shape),
     Pairs,

@@ -178,6 +178,7 @@ fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> 
     let variance = values.map(|value| (value - mean).powi(2)).sum::<f64>() / n;
     Some((mean, variance.sqrt()))
 }
+
 fn histogram(lengths: &[u32]) -> Vec<Bin> {
     const MOST_BINS: u32 = 20;
     let Some(&longest) = lengths.last() else { return Vec::new() };

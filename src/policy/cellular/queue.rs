@@ -20,8 +20,10 @@ pub trait ReadyQueue {
     /// Whose node the worker would take first.
     fn head(&self, worker: WorkerId) -> Option<RequestKey>;
 
+    /// Takes the nodes of the next task from the front.
     fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet;
 
+    /// The work of the taken task.
     fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent;
 
     /// Visits the task's members in the order of release.

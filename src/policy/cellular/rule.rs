@@ -10,6 +10,7 @@ pub trait SelectionRule {
     /// `cells` come by descending priority, then by name. `None` leaves the worker idle.
     fn choose<'a>(&mut self, cells: impl Iterator<Item = CellView<'a>>) -> Option<Choice>;
 }
+
 #[derive(Clone, Copy)]
 pub struct CellView<'a> {
     pub cell: CellId,

@@ -39,6 +39,7 @@ pub struct AfterStage<'a> {
 /// The default is unchanged.
 #[derive(Debug, Default)]
 pub struct Onward {
+    /// Places in the row of queries that leave early.
     pub exits: Vec<u32>,
     pub skips: Vec<Skip>,
     /// **split**: the sizes of the parts, or empty.

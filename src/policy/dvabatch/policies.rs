@@ -12,7 +12,7 @@ pub struct ByInput {
     pub sized: bool,
     /// Pad to the end of the line's range, at most to this; `None`: to the longest query.
     pub padded: Option<u32>,
-    /// In a batch, and in all of the worker's batches.
+    /// Queries in a batch, and in all of the worker's batches.
     pub max_batch: u32,
     pub window: Nanos,
     pub room: Room,

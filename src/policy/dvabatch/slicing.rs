@@ -11,6 +11,7 @@ use crate::cost::timing::mean_demand;
 use crate::cost::{CostModel, MemberKind};
 use crate::task::{Part, Step};
 use crate::units::{CellId, Nanos, NodeId, Share};
+
 #[derive(Clone, Debug)]
 pub enum Slicing {
     /// Cut every `steps` steps; a request leaves after the stage in which it ends.

@@ -114,6 +114,7 @@ fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32
     }
     Ok(counts.into_iter().map(|(length, count)| (shape(length), count as f64)).collect())
 }
+
 fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
     let first = text.lines().next().unwrap_or("");
     if is_header(first, &["length", "count"]) || is_header(first, &["src_len", "tgt_len", "count"]) {

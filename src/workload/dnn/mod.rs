@@ -33,6 +33,7 @@ pub struct Operator {
     pub cell: CellId,
     pub form: Form,
 }
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Form {
     pub kind: Kind,
@@ -44,6 +45,7 @@ pub struct Form {
     /// Numbers read and written per query, without weights.
     pub elements: Size,
 }
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Products with weights, read once; rows are stacked: `[batch·rows, inner] × [inner, columns]`.
@@ -85,6 +87,7 @@ impl Form {
             elements: self.elements.at(tokens),
         }
     }
+
     pub fn is_constant(&self) -> bool {
         [&self.count, &self.rows, &self.inner, &self.columns, &self.elements].into_iter().all(Size::is_constant)
     }
@@ -134,6 +137,7 @@ impl Dnn {
     pub fn takes(&self) -> Takes {
         self.takes
     }
+
     pub fn most_tokens(&self) -> Option<u32> {
         match self.takes {
             Takes::Tokens(most) => Some(most),
@@ -248,6 +252,7 @@ impl Size {
         });
         value.filter(|value| *value <= MAX_SIZE)
     }
+
     pub fn at(&self, tokens: u32) -> u64 {
         self.checked_at(tokens).unwrap_or(MAX_SIZE)
     }

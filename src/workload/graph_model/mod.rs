@@ -126,6 +126,7 @@ impl GraphModel {
             Unfolding::Graphs(graphs) => Some(graphs.iter().map(|given| given.weight).collect()),
         }
     }
+
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let unfolded = match (&self.unfolding, shape) {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,

@@ -70,6 +70,7 @@ impl Rule {
         let runs_are_families = self.families.windows(2).all(|pair| pair[0].cell != pair[1].cell);
         self.chain && runs_are_families && self.families[0].range.last() == Some(&length)
     }
+
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let (sizes, _) = self.sizes(shape)?;
         if !self.chain {
