@@ -17,7 +17,6 @@ pub const OVERSLEEP: Duration = Duration::from_micros(200);
 /// Between two reads of the clock, a spinning thread looks this often.
 pub const LOOKS: u32 = 32;
 
-/// Where a node is in its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace {
     /// The last node that follows without a branch and with the same cell.

@@ -31,16 +31,13 @@ pub enum Device {
     Simulated(&'static dyn Simulator, Vec<TableModel>),
     /// An executor with the network loaded. One run at a time holds it.
     Real {
-        /// The network, as the CPU computes it.
         network: Arc<Network>,
-        /// The network on the executor.
         loaded: Mutex<Box<dyn Loaded>>,
         verify: Verify,
         keeps_chosen_only: bool,
     },
 }
 
-/// The outcome of a run.
 pub struct RunOutput {
     pub record: Recorder,
     /// The user stopped it before its end.
@@ -234,7 +231,6 @@ fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
     ))
 }
 
-/// Loads the network that a scenario describes.
 fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>> {
     let (model, device, file) = (&scenario.workload.model, &scenario.device, scenario.file.display());
     executor.check(model, &device.gpu).within(&file)?;
@@ -309,7 +305,6 @@ fn nodes(batches: Batches, requests: &Requests, cells: usize) -> Vec<u32> {
     }
 }
 
-/// The nodes of each cell type.
 fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
     let mut counts = vec![0u32; cells];
     let mut add = |cell: CellId, nodes: u32| counts[cell.index()] = counts[cell.index()].saturating_add(nodes);

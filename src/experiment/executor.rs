@@ -72,7 +72,6 @@ pub struct Abilities {
     pub host_observed_times: bool,
 }
 
-/// A network that an executor has loaded.
 pub trait Loaded: Send {
     /// The network on the CPU, the reference for verification.
     fn network(&self) -> &Arc<Network>;
@@ -109,10 +108,8 @@ pub trait Simulator: fmt::Debug + Sync {
 
 /// What a simulator needs for one run.
 pub struct Simulation {
-    /// The number of workers.
     pub workers: usize,
     pub streams: u16,
-    /// The costs of the policy's tasks.
     pub costs: TableModel,
     /// A random stream of this replication, for this device only.
     pub random: Stream,
@@ -141,10 +138,8 @@ pub enum Verify {
 const MAX_WAITING: u32 = 1_000_000;
 
 impl Target {
-    /// The standard simulator.
     pub const SIM: Target = Target::Simulated(&Sim);
 
-    /// The name in results.
     pub fn name(self) -> &'static str {
         match self {
             Target::Simulated(simulator) => simulator.name(),
@@ -175,19 +170,16 @@ pub struct Executors {
 }
 
 impl Executors {
-    /// `sim`, `cpu` and `cuda`.
     pub fn standard() -> Executors {
         Executors::default().with_simulator(&Sim).with(&Cpu).with(&Cuda)
     }
 
-    /// Adds an executor.
     #[must_use]
     pub fn with(mut self, executor: &'static dyn Executor) -> Executors {
         self.executors.push(executor);
         self
     }
 
-    /// Adds a simulator.
     #[must_use]
     pub fn with_simulator(mut self, simulator: &'static dyn Simulator) -> Executors {
         self.simulators.push(simulator);

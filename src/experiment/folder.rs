@@ -20,7 +20,6 @@ use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
 const OF_THE_RUN: [&str; 6] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json"];
-/// The logs of a point.
 const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "rounds.csv", "timeline.json"];
 /// By the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
@@ -37,7 +36,6 @@ pub struct Folder {
     fingerprints: Vec<String>,
 }
 
-/// The file of a finished run.
 #[derive(Serialize, Deserialize)]
 struct Point {
     fingerprint: String,
@@ -197,7 +195,6 @@ impl Folder {
         write_json(&self.path.join("host.json"), &host)
     }
 
-    /// `None` for a run that was taken over.
     fn host_row(&self, run: &Run, finished: &PointResult) -> Option<Value> {
         let Host { wall, decisions, verified, failures: _ } = finished.host.as_ref()?;
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);

@@ -48,7 +48,6 @@ pub struct Prepared {
     workers: usize,
 }
 
-/// The arrivals of one run.
 pub enum Arrivals {
     Open(Arc<[Nanos]>),
     /// From clients that wait for their answers.
@@ -162,7 +161,6 @@ impl<'s> Inputs<'s> {
         })
     }
 
-    /// An empty record of a run.
     pub fn recorder(&self, requests: usize, keep: Keep) -> Recorder {
         Recorder::new(requests, self.workers(), self.cells.len(), keep)
     }
@@ -185,7 +183,6 @@ impl<'s> Inputs<'s> {
             || matches!(self.largest_batches(policy), Some(Batches::Requests(_)))
     }
 
-    /// How a run under a load is summarised.
     pub fn measure(&self, load: LoadPoint) -> Measure {
         let settles = matches!(load, LoadPoint::Rate(_) | LoadPoint::Clients(_));
         Measure {
@@ -212,7 +209,6 @@ impl<'s> Inputs<'s> {
         Setup { model: &workload.model, cells: &self.cells, workers: device.workers, costs: None }
     }
 
-    /// Builds a fresh policy of the scenario.
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
         let policy = self.estimates[index].build(&*entry.settings, self.bare_setup()).map_err(|error| {

@@ -16,14 +16,12 @@ use crate::metrics::summary::{Measure, summarize};
 use crate::scenario::{ArrivalSpec, LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 
-/// The objective of the search.
 #[derive(Clone, Copy, Debug)]
 pub struct Objective {
     pub slo: Nanos,
     pub quantile: Quantile,
     /// The largest relative difference between the rate that holds and the rate that does not.
     pub tolerance: f64,
-    /// Independent searches of each policy.
     pub replications: u32,
 }
 
@@ -184,7 +182,6 @@ fn search(mut holds: impl FnMut(f64) -> Result<bool>, first: f64, tolerance: f64
     Ok(Found::Knee(low))
 }
 
-/// The windows to try by default.
 pub const WINDOWS: [Nanos; 7] = [
     Nanos(1_000_000),
     Nanos(2_000_000),

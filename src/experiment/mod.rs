@@ -33,7 +33,6 @@ use crate::results::write;
 use crate::scenario::{LoadPoint, Scenario};
 use crate::units::RequestId;
 
-/// How to run a scenario.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub target: Target,
@@ -44,11 +43,9 @@ pub struct Options {
     pub resume: bool,
 }
 
-/// The outcome of running a scenario.
 #[derive(Debug)]
 pub struct Report {
     pub folder: Folder,
-    /// One row for each finished point.
     pub rows: Vec<SummaryRow>,
     pub figures: Vec<std::path::PathBuf>,
     pub undrawn: Vec<String>,
@@ -63,7 +60,6 @@ pub struct Report {
     pub failures: Vec<Failure>,
 }
 
-/// A request that failed in a real run.
 #[derive(Clone, Debug)]
 pub struct Failure {
     pub run: Run,
@@ -111,7 +107,6 @@ impl Report {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// The index of the policy in the scenario.
     pub policy: usize,
     pub load: LoadPoint,
     pub replication: u32,

@@ -19,7 +19,6 @@ use crate::results::{timeline, write};
 use crate::scenario::Output;
 use crate::units::RequestId;
 
-/// The result of a run.
 #[derive(Clone, Debug)]
 pub(super) struct PointResult {
     pub summary: Summary,
@@ -34,7 +33,6 @@ pub(super) struct Host {
     pub wall: Duration,
     pub decisions: Decisions,
     pub verified: Verified,
-    /// The first requests that failed, and why.
     pub failures: Vec<(RequestId, String)>,
 }
 

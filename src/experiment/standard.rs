@@ -61,7 +61,6 @@ impl Simulator for Sim {
     }
 }
 
-/// This machine's processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu;
 
@@ -126,7 +125,6 @@ impl Loaded for OnCpu {
     }
 }
 
-/// This machine's GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Cuda;
 
@@ -178,7 +176,6 @@ struct OnGpus {
     gpus: Gpus,
     workers: usize,
     precision: Precision,
-    /// The device whose model chooses persistent kernels.
     persistent: Option<String>,
 }
 

@@ -32,7 +32,6 @@ use crate::network::reference::{Followed, Output};
 /// The safety factor on the expected error.
 const MARGIN: f64 = 8.0;
 
-/// The unit roundoff of float32.
 const FLOAT32: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// The error of a gate's functions, in roundoffs of float32.
@@ -46,7 +45,6 @@ pub struct Tolerance {
     step: f64,
 }
 
-/// The largest difference found.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Largest {
     /// Relative to the root mean square of the expected values.

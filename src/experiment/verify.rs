@@ -18,7 +18,6 @@ use crate::workload::cell_graph::CellGraph;
 use crate::workload::random::Stream;
 use crate::workload::trace::Requests;
 
-/// The size of a sample.
 const SAMPLE: usize = 32;
 
 pub type Answered = (RequestId, Option<Answer>);

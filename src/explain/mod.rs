@@ -31,7 +31,6 @@ pub enum Subject {
     Task(TaskId),
 }
 
-/// A task as the policy submitted it.
 #[derive(Clone, Debug)]
 pub struct Formed {
     pub task: TaskId,
@@ -81,7 +80,6 @@ impl Formed {
     }
 }
 
-/// A repeated run.
 pub struct Again {
     pub policy: String,
     pub point: String,
@@ -201,7 +199,6 @@ fn simulated<'r>(
     }
 }
 
-/// Replays a recorded run.
 fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Inputs<'r>, Recorder)> {
     let inputs = Inputs::new(&results.scenario)?;
     let recording = Recording::read(&point.folder, inputs.cells())?;

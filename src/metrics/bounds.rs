@@ -140,7 +140,6 @@ mod tests {
         let rows = "lstm,4,10\nlstm,8,16\n";
         let of = bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 1);
         assert_eq!((of.floor.mean_ms, of.floor.max_ms), (Some(40e-6), Some(60e-6)));
-        // Eight cells of 2 for two requests.
         assert_eq!(of.ceiling_rps, Some(2.0 * 1e9 / 16.0));
         assert_eq!(bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 3).ceiling_rps, Some(6.0 * 1e9 / 16.0));
         // Beyond the table a cell takes 1.5 more, and at 16 it is 28 / 16.
@@ -174,7 +173,6 @@ mod tests {
         // Batches of one take 100 ns and an eighth of the device; four streams leave half of it idle.
         let alone = Best { time: Nanos(100), share_ns: 25.0 };
         assert_eq!([1, 2, 4].map(|streams| beside_others(&alone, 8, streams)), [25.0, 12.5, 12.5]);
-        // A batch that fills the device gains nothing.
         assert_eq!(beside_others(&alone, 1, 4), 25.0);
     }
 }

@@ -31,7 +31,6 @@ pub struct Recorder {
     spans: Vec<Vec<(Nanos, Nanos)>>,
     /// [`Nanos::MAX`] until then, as for `start` and `finish`.
     pub arrival: Vec<Nanos>,
-    /// When the request's first task started.
     pub start: Vec<Nanos>,
     pub finish: Vec<Nanos>,
     pub rejected: u64,
@@ -61,7 +60,6 @@ pub struct Recorder {
     pub useful_cells: u64,
     /// How long at least one task of each worker was running.
     pub busy: Vec<Nanos>,
-    /// When the last task finished.
     pub end: Nanos,
     /// Host time, so never part of a reproducible result.
     pub decisions: Decisions,
@@ -71,7 +69,6 @@ pub struct Recorder {
 pub struct Decisions {
     /// Calls of the policy that submitted a task.
     pub calls: u64,
-    /// Tasks submitted by these calls.
     pub tasks: u64,
     pub time: Duration,
 }

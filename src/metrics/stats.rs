@@ -45,7 +45,6 @@ impl Quantile {
 pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
     assert!(wanted.is_sorted(), "quantiles are asked for in ascending order");
     let n = samples.len();
-    // All higher quantiles stay above the selected rank.
     let mut below = 0;
     wanted.map(|quantile| {
         if n < quantile.samples_needed() {

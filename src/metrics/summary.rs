@@ -5,7 +5,6 @@ use super::stats::{Quantile, mean, quantiles};
 use super::validity::{Extrapolation, Lateness, Truncation, Warmup, mser5, saturated};
 use crate::units::{Nanos, Rate};
 
-/// How to measure a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measure {
     /// For goodput.
@@ -49,7 +48,6 @@ pub struct Summary {
     pub padding: Option<f64>,
     /// The fraction of the run's time in which the workers were busy.
     pub utilization: Option<f64>,
-    /// The same for each worker.
     pub worker_utilization: Vec<f64>,
     /// `None` where the run is too short to tell.
     pub saturated: Option<bool>,
@@ -64,7 +62,6 @@ pub struct Summary {
 /// Over the measured requests that finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// The number of requests.
     pub samples: u64,
     pub mean_ms: Option<f64>,
     pub p50_ms: Option<f64>,

@@ -19,7 +19,6 @@ pub enum Warmup {
     Mser5,
     /// Of the requests that arrived, from 0 up to 1.
     Share(f64),
-    /// This many requests.
     Requests(u32),
 }
 
@@ -200,17 +199,11 @@ impl Lateness {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extrapolation {
     pub cell: String,
-    /// The smallest measured batch size.
     pub from: u32,
-    /// The largest measured batch size.
     pub to: u32,
-    /// All executed batches.
     pub batches: u64,
-    /// Batches smaller than any measured one.
     pub below: u64,
-    /// Batches larger than any measured one.
     pub above: u64,
-    /// All executed cells.
     pub cells: u64,
     /// Cells in batches outside the measured sizes.
     pub cells_beyond: u64,
@@ -297,7 +290,6 @@ mod tests {
 
     #[test]
     fn the_load_of_a_queue_decides() {
-        // Load, requests, expected.
         for (load, requests, expected) in [
             (0.5, 10_000, Some(false)),
             (0.9, 10_000, Some(false)),

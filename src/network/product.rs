@@ -1,5 +1,3 @@
-//! The matrix product.
-
 use std::fmt;
 use std::ops::Range;
 

@@ -15,7 +15,6 @@ use crate::workload::random;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// The name in the file, such as `lstm.weight_ih`.
     pub name: String,
     /// A row for each output, as in PyTorch.
     pub shape: Vec<usize>,

@@ -140,7 +140,6 @@ fn persistent(profile: &Profile) -> impl Iterator<Item = (String, BTreeMap<u32, 
 /// With more cells, one line stands for all: listed networks have many operators.
 const MOST_LINES: usize = 16;
 
-/// Notes on a profile, a line each.
 fn about(profile: &Profile) -> Vec<String> {
     let errors = profile.cells.iter().filter_map(|((cell, input), batches)| {
         let errors = leave_one_out(&costs(batches));
@@ -190,7 +189,6 @@ fn about(profile: &Profile) -> Vec<String> {
     lines
 }
 
-/// A table for a reader at a terminal.
 fn times(profile: &Profile) -> String {
     let heading = ["cell", "batch", "us", "spread", "us a member", "left out"].map(String::from).to_vec();
     let mut lines = vec![heading];

@@ -113,7 +113,6 @@ pub struct LeaveOneOut {
 }
 
 impl LeaveOneOut {
-    /// Points by ascending batch.
     pub fn of(points: &[(u32, Nanos)]) -> LeaveOneOut {
         let inner = 1..points.len().saturating_sub(1);
         let error = |left_out: usize| {

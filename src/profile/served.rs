@@ -254,7 +254,6 @@ fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
 #[derive(Clone, Copy)]
 struct Ran {
     batch: u32,
-    /// Its worker, and when it was submitted.
     decision: (WorkerId, Nanos),
     start: Nanos,
     finish: Nanos,

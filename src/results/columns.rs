@@ -7,27 +7,19 @@ use serde_json::{Map, Value as Json};
 use crate::metrics::summary::Summary;
 use crate::units::Rate;
 
-/// The columns of `requests.csv`.
 pub const REQUESTS: [&str; 4] = ["id", "arrival_ns", "start_ns", "finish_ns"];
-/// The columns of `tasks.csv`.
 pub const TASKS: [&str; 8] = ["task", "worker", "stream", "cell", "batch", "submit_ns", "start_ns", "finish_ns"];
-/// The columns of `rounds.csv`.
 pub const ROUNDS: [&str; 3] = ["now_ns", "completed", "arrived"];
-/// The columns of `failures.csv`.
 pub const FAILURES: [&str; 3] = ["id", "at_ns", "reason"];
-/// The columns of `batches.csv`.
 pub const BATCHES: [&str; 3] = ["cell", "batch", "tasks"];
-/// The columns of `differences.csv`.
 pub const DIFFERENCES: [&str; 6] = ["policy", "against", "point", "figure", "difference", "difference_ci"];
 
 /// Decides the decimals in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Requests per second.
     PerSecond,
     Millis,
     Micros,
-    /// A number of requests.
     Count,
     Ratio,
 }

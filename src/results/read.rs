@@ -7,14 +7,12 @@ use csv::StringRecord;
 
 use crate::error::{Error, Result};
 
-/// A column of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvColumn {
     index: usize,
     name: &'static str,
 }
 
-/// One row of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvRow<'a> {
     path: &'a Path,
@@ -38,7 +36,6 @@ pub struct CsvTable {
 }
 
 impl CsvFile {
-    /// Opens a file and reads its header.
     pub fn open(path: &Path) -> Result<CsvFile> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         let mut reader = csv::Reader::from_reader(file);
@@ -54,7 +51,6 @@ impl CsvFile {
         if path.is_file() { CsvFile::open(path).map(Some) } else { Ok(None) }
     }
 
-    /// The names of all columns.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter()
     }
@@ -64,7 +60,6 @@ impl CsvFile {
         column(&self.path, &self.names, name)
     }
 
-    /// The columns of these names.
     pub fn columns<const N: usize>(&self, names: [&'static str; N]) -> Result<[CsvColumn; N]> {
         let mut columns = [CsvColumn { index: 0, name: "" }; N];
         for (column, name) in columns.iter_mut().zip(names) {
@@ -84,7 +79,6 @@ impl CsvFile {
 }
 
 impl CsvTable {
-    /// Reads a whole file.
     pub fn read(path: &Path) -> Result<CsvTable> {
         let mut file = CsvFile::open(path)?;
         let mut records = Vec::new();
@@ -99,7 +93,6 @@ impl CsvTable {
         column(&self.path, &self.names, name)
     }
 
-    /// All rows in their order.
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.records.iter().map(|record| CsvRow { path: &self.path, record })
     }
@@ -110,7 +103,6 @@ impl CsvTable {
 }
 
 impl<'a> CsvRow<'a> {
-    /// The field of a column.
     pub fn text(&self, column: CsvColumn) -> &'a str {
         &self.record[column.index]
     }

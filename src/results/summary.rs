@@ -7,12 +7,9 @@ use crate::metrics::stats::{Interval, interval, paired_difference};
 use crate::metrics::summary::Summary;
 use crate::metrics::validity::Lateness;
 
-/// One policy at one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SummaryRow {
-    /// The policy's label.
     pub policy: String,
-    /// The backend's name.
     pub backend: String,
     /// The point's name: the rate, `trace`, `offline`, …
     pub point: String,
@@ -20,7 +17,6 @@ pub struct SummaryRow {
     pub runs: Vec<Summary>,
 }
 
-/// A metric over the replications.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// `None` unless every replication has a value: a mean over the others would be biased.

@@ -253,7 +253,6 @@ impl Events<'_> {
     }
 }
 
-/// A time as microseconds, exactly.
 struct Micros(Nanos);
 
 impl fmt::Display for Micros {
@@ -323,7 +322,6 @@ mod tests {
         run
     }
 
-    /// Nanoseconds of a time in microseconds.
     fn ns(value: &Value) -> u64 {
         (value.as_f64().unwrap() * 1000.0).round() as u64
     }

@@ -17,7 +17,6 @@ pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
     write_whole(path, |out| requests(out, record))
 }
 
-/// The contents of `requests.csv`.
 pub fn requests(out: &mut dyn Write, record: &Recorder) -> io::Result<()> {
     let mut table = Table::new(out, &REQUESTS)?;
     for (id, &arrival) in record.arrival.iter().enumerate().filter(|(_, arrival)| happened(**arrival).is_some()) {
@@ -33,7 +32,6 @@ pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result
     write_whole(path, |out| tasks(out, record, cells))
 }
 
-/// The contents of `tasks.csv`.
 pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::Result<()> {
     let mut table = Table::new(out, &TASKS)?;
     let mut names = String::new();
@@ -94,7 +92,6 @@ pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Resu
     })
 }
 
-/// Compared in pairs.
 const COMPARED: [Metric; 7] =
     [Metric::Throughput, Metric::Goodput, Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::QueueP99];
 
@@ -153,7 +150,6 @@ enum Field<'a> {
     Text(&'a str),
 }
 
-/// A CSV file that is being written.
 struct Table<'a>(csv::Writer<&'a mut dyn Write>);
 
 fn write_table(

@@ -42,7 +42,6 @@ pub(super) const OVERHEAD: &[&str] = &["task_ns", "gather_ns", "launch_ns"];
 pub(super) const METRICS: &[&str] = &["slo", "quantile", "warmup"];
 pub(super) const OUTPUT: &[&str] = &["requests", "tasks", "timeline", "plots", "plot_point", "title"];
 pub(super) const POLICY: &[&str] = &["kind", "label", "costs", "overhead"];
-/// The arrival processes and the keys of each.
 pub(super) const PROCESSES: &[(&str, &[&str])] = &[
     ("poisson", &["process", "rates"]),
     ("uniform", &["process", "rates"]),
@@ -93,7 +92,6 @@ pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario>
     })
 }
 
-/// A text that can name a folder.
 fn folder_safe(field: &Field<'_>) -> Result<String> {
     let text = field.text()?;
     if text.contains(['/', '\\']) || text == "." || text == ".." {
@@ -373,7 +371,6 @@ struct PolicyReader<'a> {
     sizes: Sizes,
     device: &'a Device,
     overhead: Overhead,
-    /// The folders of the policies read so far.
     folders: BTreeMap<String, usize>,
 }
 
@@ -431,7 +428,6 @@ fn key_at(table: &DeTable<'_>, place: &Span) -> Option<String> {
     })
 }
 
-/// The place of a dotted key's value.
 fn span_of(table: &DeTable<'_>, key: &str) -> Option<Span> {
     let (first, deeper) = key.split_once('.').map_or((key, None), |(first, deeper)| (first, Some(deeper)));
     let value = table.get(first)?;

@@ -65,7 +65,6 @@ impl CostEstimates {
         Setup { costs: self.0.as_ref().ok().and_then(Option::as_ref), ..setup }
     }
 
-    /// Builds a policy that knows these costs.
     pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> std::result::Result<Box<dyn Policy>, String> {
         settings.build(&self.within(setup)).map_err(|problem| match &self.0 {
             Ok(_) => problem,

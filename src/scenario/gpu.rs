@@ -1,5 +1,3 @@
-//! The keys of `[device]` for GPUs.
-
 use crate::gpu_settings::{LaunchBy, Precision, Settings, Signal};
 
 pub type Named<T> = (&'static str, T);

@@ -25,7 +25,6 @@ use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 
-/// A checked scenario, ready to run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Names the folder of its results.
@@ -48,9 +47,7 @@ pub struct Workload {
     pub model: Model,
     /// The width of the layers. Only real backends use this and the next three.
     pub hidden: u32,
-    /// The width of the word vectors.
     pub embedding: u32,
-    /// The number of words.
     pub vocabulary: u32,
     /// A safetensors file; without it, weights are drawn from the seed.
     pub weights: Option<Input>,
@@ -63,13 +60,11 @@ impl Workload {
     }
 }
 
-/// The source of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     Drawn {
         /// A file of shapes, or a generator such as `constant:24`.
         dataset: Input,
-        /// The number of requests.
         requests: u32,
         /// Longer shapes are skipped.
         max_length: Option<u32>,
@@ -83,7 +78,6 @@ pub enum Load {
     },
 }
 
-/// The arrivals of drawn requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrivalSpec {
     Open {
@@ -93,7 +87,6 @@ pub enum ArrivalSpec {
     },
     /// Clients that send a request, wait for the answer, think, and repeat.
     Closed {
-        /// The numbers of clients to run with.
         clients: Vec<u32>,
         /// The time between an answer and the next request.
         think: Think,
@@ -105,7 +98,6 @@ pub enum ArrivalSpec {
 pub enum LoadPoint {
     /// Requests at this rate: `1000`.
     Rate(Rate),
-    /// The arrivals of a trace: `trace`.
     Trace,
     /// Rates that change step by step: `stepping`.
     Stepping,
@@ -150,10 +142,8 @@ pub struct Device {
     pub gpu: GpuSettings,
 }
 
-/// How results are summarised.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
-    /// The latency objective.
     pub slo: Option<Nanos>,
     /// The quantile of requests that must meet it.
     pub quantile: Quantile,
@@ -161,7 +151,6 @@ pub struct Metrics {
     pub warmup: Warmup,
 }
 
-/// A quantile of the summaries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     name: &'static str,
@@ -220,12 +209,10 @@ impl fmt::Display for Warmup {
     }
 }
 
-/// The files besides the summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
     pub requests: bool,
     pub tasks: bool,
-    /// A timeline for trace viewers.
     pub timeline: bool,
     pub plots: Vec<plot::Kind>,
     /// The point (see [`Scenario::points`]) of figures that show only one.

@@ -16,11 +16,9 @@ pub(super) struct Section<'s> {
     /// In messages: `device.`, `policy[1] (padded): `.
     prefix: String,
     pub span: Span,
-    /// The keys that have not been taken.
     pub entries: DeTable<'s>,
 }
 
-/// A value of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Field<'s> {
     source: &'s Source,

@@ -22,11 +22,9 @@ pub(super) struct Source {
     kept_in: Option<PathBuf>,
 }
 
-/// One `--set key.path=value`.
 #[derive(Debug)]
 struct Override {
     written: String,
-    /// Its offset in the document.
     offset: usize,
     path: Vec<String>,
     /// The start of the value in `written`.

@@ -38,7 +38,6 @@ const SAME: [&str; 15] = [
     "/scenario/arrivals/think_dist",
 ];
 
-/// Two results folders, compared.
 #[derive(Debug)]
 pub struct Comparison {
     /// The reference.
@@ -47,16 +46,12 @@ pub struct Comparison {
     /// The common points, in the order of A.
     pub places: Vec<Place>,
     pub rows: Vec<Row>,
-    /// Remarks for the reader.
     pub notes: Vec<String>,
 }
 
-/// The quantity that a row compares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// A column of the summary.
     Metric(Metric),
-    /// The batch sizes of this cell type.
     Batches(String),
 }
 
@@ -70,7 +65,6 @@ impl Compared {
     }
 }
 
-/// One quantity at one point.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub place: Place,

@@ -58,11 +58,9 @@ impl Term {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pub real: Times,
-    /// Simulated with all terms recorded.
     pub recorded: Times,
     /// With one term by the model, in the order of [`Term::ALL`].
     pub replaced: [Times; Term::ALL.len()],
-    /// Simulated with all terms by the model.
     pub model: Times,
 }
 
@@ -371,7 +369,6 @@ mod tests {
     use crate::units::TaskId;
     use crate::workload::model::Model;
 
-    /// A task of one step.
     fn with_task<T>(batch: u32, times: u32, work: impl FnOnce(&Task<'_>) -> T) -> T {
         let steps = [Step { cell: CellId(0), batch, times, input: 0 }];
         work(&Task { batch, ..Task::whole_requests(WorkerId(0), &steps, &[], 0) })

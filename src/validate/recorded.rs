@@ -14,13 +14,10 @@ use crate::workload::model::CellType;
 pub struct Recording {
     /// The events before each decision; instants never decrease.
     pub rounds: Vec<Round>,
-    /// The completed tasks of all rounds, in order.
     pub delivered: Vec<TaskId>,
     /// By number; `None` for a task that still ran at an interruption.
     pub tasks: Vec<Option<TaskRow>>,
-    /// Why requests failed.
     pub failures: BTreeMap<RequestId, String>,
-    /// Whether the run was complete.
     pub finished: bool,
 }
 

@@ -18,13 +18,11 @@ use crate::units::RequestId;
 use crate::validate::replayed::{Difference, Replayed};
 use crate::workload::model::CellType;
 
-/// The outcome of a replay.
 #[derive(Debug)]
 pub struct Replay {
     /// Replayed, and recorded.
     pub rounds: (usize, usize),
     pub tasks: u64,
-    /// Whether the recorded run was complete.
     pub finished: bool,
     /// `None` if the logs are equal, byte for byte.
     pub difference: Option<String>,
@@ -83,7 +81,6 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
         .next()
 }
 
-/// The first line of a log that differs.
 fn other_bytes(
     point: &Point,
     record: &Recorder,

@@ -20,7 +20,6 @@ pub struct Replayed<'r> {
     begun: usize,
     /// The remaining completions of the current round.
     left: u32,
-    /// The current round is over.
     told: bool,
     /// For each submitted task, whether it runs.
     running: Vec<bool>,
@@ -29,7 +28,6 @@ pub struct Replayed<'r> {
     beyond: Option<Difference>,
 }
 
-/// The first decision that differs from the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub round: usize,
@@ -40,7 +38,6 @@ pub struct Difference {
     pub decided: Option<Decided>,
 }
 
-/// A task as decided in the replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// With the submission for start and finish.

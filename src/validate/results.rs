@@ -14,7 +14,6 @@ use crate::scenario::{Load, Scenario};
 
 const RUN: &str = "run.json";
 
-/// Runs whose results lie in a folder.
 #[derive(Debug)]
 pub struct Results {
     /// The scenario, with the seed of the runs.
@@ -25,12 +24,10 @@ pub struct Results {
     pub points: Vec<Point>,
 }
 
-/// One point of a results folder.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The first replication, whose logs are kept.
     pub run: Run,
-    /// The folder with its logs.
     pub folder: PathBuf,
 }
 
@@ -63,7 +60,6 @@ impl Results {
     }
 }
 
-/// The scenario that `run.json` keeps, and the backend.
 fn restored(file: &Path, registry: &Registry) -> Result<(Scenario, String)> {
     let text = fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))?;
     let run: Value = serde_json::from_str(&text).map_err(Error::input).within(file.display())?;

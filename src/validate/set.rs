@@ -30,11 +30,9 @@ use crate::workload::arrivals::Process;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub out: PathBuf,
-    /// The target of the real runs.
     pub target: Target,
     /// The loads, in percent of a policy's capacity.
     pub loads: Vec<u32>,
-    /// Real runs of each point.
     pub repeats: u32,
     pub seconds: f64,
 }
@@ -44,9 +42,7 @@ pub struct Plan {
 pub struct Part {
     /// With only this policy.
     pub scenario: Scenario,
-    /// The simulated capacity of the policy.
     pub capacity: Rate,
-    /// The rate at each load of the plan.
     pub rates: Vec<Rate>,
 }
 
@@ -56,7 +52,6 @@ pub struct Line {
     pub scenario: String,
     pub policy: String,
     pub load: u32,
-    /// The load as a rate.
     pub rate: Rate,
     /// Mean latency, 99th percentile of latency, and throughput.
     pub figures: Vec<Row>,
@@ -83,7 +78,6 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     arrive(&mut scenario.clone(), ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })
 }
 
-/// The parts of a scenario with these costs.
 pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
     let costs = Input::from(costs.to_string_lossy().as_ref());
     let one = |policy: usize| {

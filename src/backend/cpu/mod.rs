@@ -41,7 +41,6 @@ pub struct Cpu {
     table: Arc<Table>,
     /// A queue for each thread, worker by worker.
     jobs: Vec<Sender<Job>>,
-    /// The number of threads of a worker.
     lanes: usize,
     reports: Receiver<Report>,
     /// Not passed on yet; by finish, then by submission.

@@ -11,9 +11,7 @@ use crate::units::NodeId;
 pub struct Queries {
     /// `None` for padding.
     members: Vec<Option<NodeRef>>,
-    /// The activations after these nodes.
     passed: Activations,
-    /// Memory for the next activations.
     next: Activations,
     /// The activations are newer than the table.
     ahead: bool,

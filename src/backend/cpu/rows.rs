@@ -63,7 +63,6 @@ impl Rows {
         self.words.iter_mut().for_each(Vec::clear);
     }
 
-    /// The number of rows, with padding.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

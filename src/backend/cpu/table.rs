@@ -13,7 +13,6 @@ use crate::workload::cell_graph::{CellGraph, Graph};
 pub struct Table {
     graphs: Arc<[CellGraph]>,
     network: Arc<Network>,
-    /// The width of a state.
     width: usize,
     slots: Box<[Mutex<Slot>]>,
 }
@@ -22,7 +21,6 @@ enum Slot {
     Fresh,
     Chain(Box<Chain>),
     Graph(Box<Nodes>),
-    /// The digest of its output.
     Done(u64),
     /// Why it has none, until this was asked.
     Failed(Option<Box<str>>),
@@ -30,7 +28,6 @@ enum Slot {
 
 /// Each node needs only the node before.
 struct Chain {
-    /// The number of nodes that have run.
     done: u32,
     state: Vec<f32>,
     words: Vec<u32>,
@@ -45,7 +42,6 @@ struct Nodes {
     place: Box<[u32]>,
     /// How many other nodes still need each state. A state that no other node needs stays.
     takers: Box<[u32]>,
-    /// The number of nodes that have not run.
     left: u32,
     words: Vec<(u32, u32)>,
 }
@@ -165,7 +161,6 @@ impl Table {
         slot.fail(shared::left_over(left, nodes));
     }
 
-    /// Why a request failed; returned once.
     pub fn failure(&self, request: RequestId) -> Option<String> {
         match &mut *self.slot(request) {
             Slot::Failed(reason) => reason.take().map(String::from),

@@ -100,7 +100,6 @@ fn rows(jobs: &[Job]) -> Vec<(u64, u64, u64)> {
     told(jobs).into_iter().map(|(_, done)| (done.task.0, done.start.0, done.finish.0)).collect()
 }
 
-/// Start and finish of each job.
 fn spans(jobs: &[Job]) -> Vec<(u64, u64)> {
     let mut rows = rows(jobs);
     rows.sort_unstable();
@@ -309,7 +308,6 @@ fn a_law_that_is_broken_is_found() {
     assert!(broken(2, (spans[2].0 - 1, spans[2].1)), "the order");
 }
 
-/// An action on a backend.
 #[derive(Clone, Debug)]
 enum Action {
     Wait(Option<u64>),

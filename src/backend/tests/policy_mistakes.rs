@@ -11,7 +11,6 @@ use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-/// The steps of a task and its members.
 pub type ByHand = (Vec<Step>, MemberList);
 
 /// Runs tasks in order, asserts that request 0 has no output, and returns the reasons of failures.

@@ -1,5 +1,3 @@
-//! The cells of the built-in models.
-
 mod chain;
 mod dense;
 pub mod seq2seq;
@@ -50,7 +48,6 @@ pub fn state(model: &Model, spec: &Spec) -> usize {
     }
 }
 
-/// A vector for each word.
 #[derive(Debug)]
 pub struct Embedding {
     rows: Vec<f32>,

@@ -13,7 +13,6 @@ use crate::network::{Batch, Cell, Scratch, Spec, first};
 /// The word that the first decoder step reads.
 pub const START: u32 = 0;
 
-/// A step over a word of the source.
 #[derive(Debug)]
 pub struct Encoder {
     embedding: Embedding,

@@ -69,7 +69,6 @@ fn run_gates(
     }
 }
 
-/// A node with children in a binary tree.
 #[derive(Debug)]
 pub struct Internal {
     /// \[left h|right h\] to the gates i, o, u and the two forget gates.

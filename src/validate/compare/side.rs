@@ -13,7 +13,6 @@ use crate::metrics::summary::Summary;
 use crate::results::columns::BATCHES;
 use crate::results::read::{CsvFile, CsvTable};
 
-/// A results folder.
 #[derive(Debug)]
 pub struct Side {
     path: PathBuf,
@@ -21,20 +20,15 @@ pub struct Side {
     places: Vec<Place>,
 }
 
-/// One point of one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The policy's label.
     pub policy: String,
-    /// The point's name.
     pub point: String,
 }
 
-/// The number of batches by size.
 pub type BatchCounts = BTreeMap<u64, u64>;
 
 impl Side {
-    /// Opens a folder with `summary.csv` and `run.json`.
     pub fn open(path: &Path) -> Result<Side> {
         let file = path.join("summary.csv");
         if !file.is_file() {
@@ -56,12 +50,10 @@ impl Side {
         &self.path
     }
 
-    /// The scenario's name.
     pub fn scenario(&self) -> &str {
         self.setting("/scenario/name").as_str().unwrap_or_default()
     }
 
-    /// The name of the backend.
     pub fn backend(&self) -> &str {
         self.setting("/backend").as_str().unwrap_or_default()
     }

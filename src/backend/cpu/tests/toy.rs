@@ -19,7 +19,6 @@ pub const WIDTH: usize = 5;
 #[derive(Debug)]
 pub struct Mix {
     pub salt: u32,
-    /// It writes words.
     pub writes: bool,
 }
 
@@ -103,11 +102,9 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Chains of one cell type.
     Chains,
     /// Runs of one cell type, then of another.
     Pairs,
-    /// One cell whose input has a size.
     Sized,
     /// Leaves under internal nodes.
     Trees,
