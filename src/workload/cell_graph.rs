@@ -19,7 +19,7 @@ use crate::units::CellId;
 
 #[derive(Clone, Debug)]
 pub enum CellGraph {
-    /// Sequences of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
+    /// Runs of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
     Chains(Runs),
     Graph(Arc<Graph>),
 }
@@ -216,20 +216,7 @@ impl Graph {
     /// is internal.
     pub fn from_tree(tree: &Tree, leaf: CellId, internal: CellId) -> Graph {
         assert_ne!(leaf, internal, "leaves and internal nodes are cells of two types");
-        let children = tree.child_counts();
-        let cells: Box<[CellId]> = children.iter().map(|&c| if c == 0 { leaf } else { internal }).collect();
-        let mut inner = None;
-        let mut count = 0;
-        let mut number = || {
-            count += 1;
-            count - 1
-        };
-        let subgraph_of = cells
-            .iter()
-            .map(|&cell| if cell == internal { *inner.get_or_insert_with(&mut number) } else { number() })
-            .collect();
-        let depths = heights(tree, &children);
-        Graph::assemble(cells, Edges::Parents(tree.parents().into()), subgraph_of, depths)
+        Graph::from_tree_by_children(tree, |children| if children == 0 { leaf } else { internal })
     }
 
     /// Cells depend on the number of children. Connected nodes of one type are a subgraph; contracting them leaves a

@@ -1,6 +1,7 @@
 //! Models: their cells, and how a request's shape unfolds to a graph of cells.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::mem::{Discriminant, discriminant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -203,73 +204,61 @@ impl Model {
 }
 
 /// Requests that share a tree share its graph.
+/// Unfolds shapes to cell graphs; requests of equal size, or with the same tree, share one graph.
 #[derive(Debug)]
 pub struct Unfolder<'a> {
     model: &'a Model,
-    // Looked up, never iterated.
-    trees: HashMap<*const Tree, Arc<Graph>>,
-    /// For models from files: by kind and sizes, or the tree's address.
+    /// By the kind of the shape and its sizes, or the address of its tree. Never iterated, so the order does not matter.
     unfolded: HashMap<(Discriminant<Shape>, (usize, usize)), CellGraph>,
 }
 
 impl<'a> Unfolder<'a> {
     pub fn new(model: &'a Model) -> Self {
-        Unfolder { model, trees: HashMap::new(), unfolded: HashMap::new() }
+        Unfolder { model, unfolded: HashMap::new() }
     }
 
+    /// The cell graph of one request. Fails for a kind of shape that the model does not take.
     pub fn unfold(&mut self, shape: &Shape) -> Result<CellGraph, String> {
-        match (self.model, shape) {
+        let model = self.model;
+        let taken = |graph: Option<Result<CellGraph, String>>| graph.unwrap_or_else(|| Err(not_taken(model, shape)));
+        match (model, shape) {
             (Model::Lstm | Model::Gru, Shape::Chain(n) | Shape::Tokens(n)) => Ok(CellGraph::chain(CellId(0), *n)),
             (Model::Seq2Seq, Shape::Seq2Seq { source, target }) => Ok(CellGraph::chains([
                 Run { cell: CellId(1), length: *source, input: 0 },
                 Run { cell: CellId(0), length: *target, input: 0 },
             ])),
             (Model::TreeLstm | Model::ChildSumTreeLstm, Shape::Tree(tree)) => {
-                Ok(self.of_tree(tree, |tree| Graph::from_tree(tree, CellId(1), CellId(0))))
+                self.once(shape, || Ok(CellGraph::Graph(Graph::from_tree(tree, CellId(1), CellId(0)).into())))
             }
-            (Model::ChildSumByArity(most), Shape::Tree(tree)) => {
-                self.model.check_tree(tree)?;
+            (Model::ChildSumByArity(most), Shape::Tree(tree)) => self.once(shape, || {
+                model.check_tree(tree)?;
                 let cell = |children| CellId(if children == 0 { u16::from(*most) } else { children as u16 - 1 });
-                Ok(self.of_tree(tree, |tree| Graph::from_tree_by_children(tree, cell)))
-            }
+                Ok(CellGraph::Graph(Graph::from_tree_by_children(tree, cell).into()))
+            }),
             (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([Run { cell: CellId(0), length: 1, input: *n }])),
             (Model::Dnn(_), Shape::Fixed) => Ok(CellGraph::chain(CellId(0), 1)),
-            (Model::Graph(graph), shape) => self.of_graph_model(graph, shape),
-            (Model::Network(network), Shape::Tokens(_) | Shape::Fixed) => {
-                let key = (discriminant(shape), (shape.length() as usize, 0));
-                if let Some(known) = self.unfolded.get(&key) {
-                    return Ok(known.clone());
-                }
-                let unfolded = network.unfold(shape).unwrap_or_else(|| Err(not_taken(self.model, shape)))?;
-                self.unfolded.insert(key, unfolded.clone());
-                Ok(unfolded)
+            // A chain by a rule is faster to make than to look up.
+            (Model::Graph(graph), Shape::Chain(_) | Shape::Tokens(_) | Shape::Seq2Seq { .. }) if graph.is_chain() => {
+                taken(graph.unfold(shape))
             }
-            (model, shape) => Err(not_taken(model, shape)),
+            (Model::Graph(graph), _) => self.once(shape, || taken(graph.unfold(shape))),
+            (Model::Network(network), _) => self.once(shape, || taken(network.unfold(shape))),
+            _ => Err(not_taken(model, shape)),
         }
     }
 
-    /// A chain is faster to make than to look up.
-    fn of_graph_model(&mut self, model: &GraphModel, shape: &Shape) -> Result<CellGraph, String> {
-        let unfold = || model.unfold(shape).unwrap_or_else(|| Err(not_taken(self.model, shape)));
+    /// The graph of a shape, made when the shape first occurs.
+    fn once(&mut self, shape: &Shape, make: impl FnOnce() -> Result<CellGraph, String>) -> Result<CellGraph, String> {
         let sizes = match shape {
-            Shape::Chain(_) | Shape::Tokens(_) | Shape::Seq2Seq { .. } if model.is_chain() => return unfold(),
             Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => (*n as usize, 0),
             Shape::Seq2Seq { source, target } => (*source as usize, *target as usize),
             Shape::Tree(tree) => (Arc::as_ptr(tree) as usize, 0),
-            Shape::Fixed => return unfold(),
+            Shape::Fixed => (0, 0),
         };
-        let key = (discriminant(shape), sizes);
-        if let Some(known) = self.unfolded.get(&key) {
-            return Ok(known.clone());
+        match self.unfolded.entry((discriminant(shape), sizes)) {
+            Entry::Occupied(known) => Ok(known.get().clone()),
+            Entry::Vacant(new) => Ok(new.insert(make()?).clone()),
         }
-        let unfolded = unfold()?;
-        self.unfolded.insert(key, unfolded.clone());
-        Ok(unfolded)
-    }
-
-    fn of_tree(&mut self, tree: &Arc<Tree>, make: impl FnOnce(&Tree) -> Graph) -> CellGraph {
-        let graph = self.trees.entry(Arc::as_ptr(tree)).or_insert_with(|| Arc::new(make(tree)));
-        CellGraph::Graph(Arc::clone(graph))
     }
 }
 
