@@ -1,25 +1,22 @@
-//! Axes: where values lie, and which of them are labelled.
+//! Axes: the places of values, and the labelled ones.
 
-/// How values are spread along an axis.
+/// How values are spread along an axis; bins have one width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     Linear,
     Log,
-    /// The values are the numbers of bins of one width.
     Bins,
 }
 
-/// A tick of an axis; a minor tick has no label.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     pub value: f64,
     pub label: Option<String>,
 }
 
-/// An axis with its range, its ticks and its label.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// The quantity and its unit.
+    /// With the unit.
     pub label: String,
     pub spread: Spread,
     pub low: f64,
@@ -29,27 +26,27 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear axis from `low` to exactly `high`, with about `room` labels at most.
+    /// From `low` to exactly `high`, with at most about `room` labels.
     pub fn linear(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
         let step = round_up((high - low) / room.max(1) as f64, &[1.0, 2.0, 5.0]);
-        // With slack for rounding, so that an end that is a multiple of the step gets its tick.
+        // Slack for rounding: an end that is a multiple of the step gets its tick.
         let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
         let ticks =
             (first..=last).map(|i| i as f64 * step).map(|value| Tick { value, label: Some(number(value)) }).collect();
         Axis { label: label.into(), spread: Spread::Linear, low, high, ticks }
     }
 
-    /// A linear axis whose end is rounded up to a tick.
+    /// The end is rounded up to a tick.
     pub fn linear_to_tick(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
         let step = round_up((high - low) / room.max(1) as f64, &[1.0, 2.0, 5.0]);
         Axis::linear(label, low, (high / step - 1e-9).ceil() * step, room)
     }
 
-    /// A logarithmic axis around `low` and `high`, both positive. Its lower end is rounded down to a 1, 2 or 5, its upper end up to the
-    /// next digit. On an axis of `length`, of which a label takes `extent`, it labels each 1, 2 and 5 if they fit, otherwise the powers
-    /// of ten or some of them.
+    /// A logarithmic axis around two positive values. The lower end is rounded down to a 1, 2 or 5, the upper end up
+    /// to the next digit. Labels take `extent` of `length`: each 1, 2 and 5 if they fit, otherwise powers of ten or
+    /// some of them.
     pub fn log(label: impl Into<String>, low: f64, high: f64, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
         let low = round_down(low, &[1.0, 2.0, 5.0]);
         let high = round_up(high.max(low * 2.0), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
@@ -78,7 +75,6 @@ impl Axis {
         axis
     }
 
-    /// The labels of its ticks.
     pub fn labels(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.ticks.iter().filter_map(|tick| tick.label.as_deref())
     }
@@ -96,8 +92,8 @@ impl Axis {
         ends.windows(2).all(|pair| pair[0].1 <= pair[1].0)
     }
 
-    /// The place of a value: 0 is the beginning of the axis, 1 its end. On a logarithmic axis, 0 and negative values lie far before
-    /// the beginning.
+    /// The place of a value: 0 is the beginning of the axis, 1 its end. On a logarithmic axis, 0 and negative values
+    /// lie far before it.
     pub fn place(&self, value: f64) -> f64 {
         match self.spread {
             Spread::Linear | Spread::Bins => (value - self.low) / (self.high - self.low),
@@ -106,24 +102,23 @@ impl Axis {
     }
 }
 
-/// The exponent of the power of ten at or below a value.
+/// Of the power of ten at or below a value.
 fn exponent(value: f64) -> i32 {
     (value.log10() + 1e-9).floor() as i32
 }
 
-/// The value rounded up to one of these digits times a power of ten.
 fn round_up(value: f64, digits: &[f64]) -> f64 {
     let scale = 10f64.powi(exponent(value));
     digits.iter().find(|digit| value / scale <= *digit * (1.0 + 1e-9)).unwrap_or(&10.0) * scale
 }
 
-/// The value rounded down to one of these digits, of which 1 is the first, times a power of ten.
+/// Rounded down to one of these digits (1 first) times a power of ten.
 fn round_down(value: f64, digits: &[f64]) -> f64 {
     let scale = 10f64.powi(exponent(value));
     digits.iter().rfind(|digit| value / scale >= *digit * (1.0 - 1e-9)).unwrap_or(&1.0) * scale
 }
 
-/// A number as text: `0.05`, `250`, `20,000`, with at most nine decimals.
+/// `0.05`, `250`, `20,000`: at most nine decimals.
 pub fn number(value: f64) -> String {
     let text = format!("{:.9}", value.abs());
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));

@@ -1,4 +1,4 @@
-//! Groups of bars, in a panel for each part of a figure.
+//! Groups of bars, in one or more panels.
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
@@ -17,26 +17,20 @@ pub const BARS: Kind = Kind {
     drawn: by_load,
 };
 
-/// The height of one of several panels, and of a single one.
 const HEIGHT: f64 = 120.0;
 const ALONE: f64 = 210.0;
 
-/// The data of a figure of bars.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
     pub title: Option<String>,
-    /// What the groups differ in, such as "Load".
+    /// The difference between groups, such as "Load".
     pub across: String,
-    /// The quantity that bars show, with its unit.
     pub value: String,
-    /// The label of whiskers, if there are any.
     pub whiskers: Option<String>,
-    /// The names of the bars of a group.
     pub series: Vec<String>,
     pub fields: Vec<Field>,
 }
 
-/// The groups of a panel.
 #[derive(Clone, Debug, Default)]
 pub struct Field {
     pub name: String,
@@ -46,25 +40,23 @@ pub struct Field {
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     pub name: String,
-    /// A bar for each series; `None` without a value.
+    /// One for each series; `None` without a value.
     pub bars: Vec<Option<Bar>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bar {
     pub value: f64,
-    /// The end of its whisker.
     pub upto: Option<f64>,
 }
 
 impl Bars {
-    /// Draws the bars in the styles of series 0, 1 and so on.
+    /// In the styles of series 0, 1 and so on.
     pub fn drawn(&self) -> Canvas {
         let styles: Vec<Style> = (0..self.series.len()).map(Style::of).collect();
         self.drawn_in(&styles)
     }
 
-    /// Draws the bars of each series in its style.
     pub fn drawn_in(&self, styles: &[Style]) -> Canvas {
         let entry = |(label, style): (&String, &Style)| Entry::new(label, Key::Bar(*style));
         let mut legend: Vec<Entry> = self.series.iter().zip(styles).map(entry).collect();
@@ -95,11 +87,10 @@ impl Bars {
         canvas
     }
 
-    /// The heading and the axes of a panel.
     fn axes(&self, field: &Field) -> (String, Axis, Axis) {
         let all = field.groups.iter().flat_map(|group| group.bars.iter().flatten());
         let highest = all.map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
-        // Labels that are too wide for every group stand below every second or third, counted from the last.
+        // Labels too wide for every group: every second or third has one, counted from the last.
         let widest = field.groups.iter().map(|group| text_width(&group.name, SMALL)).fold(0.0, f64::max) + 6.0;
         let count = field.groups.len();
         let stride = if self.fields.len() > 1 { 1 } else { (widest * count as f64 / 390.0).ceil().max(1.0) as usize };
@@ -147,7 +138,6 @@ fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     Ok(bars.drawn())
 }
 
-/// A group for each point of a folder, with a bar for each policy.
 fn groups(series: &[&Series<'_>], policies: &[String]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for s in series {

@@ -1,4 +1,4 @@
-//! Share of the executed cells by the size of their batch.
+//! Share of the executed cells by batch size.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,9 @@ use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 pub const BATCH_HISTOGRAM: Kind =
     Kind { name: "batch-histogram", about: "share of the executed cells by batch size", drawn: histogram };
 
-/// For each batch size, the number of cells that were executed in batches of that size.
 type Cells = BTreeMap<u64, u64>;
 
-/// Up to this number of sizes, each has its own bars; otherwise a bin ends at each power of two.
+/// With more sizes, a bin ends at each power of two.
 const MOST_SIZES: usize = 10;
 
 fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
@@ -65,7 +64,7 @@ fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {
     }
 }
 
-/// The largest batch size of each bin: the sizes themselves if they are few, otherwise powers of two.
+/// The largest size of each bin.
 fn bin_ends(mut sizes: Vec<u64>) -> Vec<u64> {
     sizes.sort_unstable();
     sizes.dedup();
@@ -76,7 +75,6 @@ fn bin_ends(mut sizes: Vec<u64>) -> Vec<u64> {
     (first.trailing_zeros()..=last.trailing_zeros()).map(|power| 1 << power).collect()
 }
 
-/// The share of the cells in each bin, in percent.
 fn shares(cells: &Cells, ends: &[u64]) -> Vec<f64> {
     let all: u64 = cells.values().sum();
     let mut binned = vec![0; ends.len()];

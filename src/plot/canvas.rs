@@ -1,11 +1,10 @@
-//! A drawing as a list of marks in units. Lines are clipped and dashed here, so that every picture format shows the same.
+//! A drawing as a list of marks in units. Lines are clipped and dashed here, so every picture format shows the same.
 
 use super::style::{PAPER, Rgb, Style};
 
-/// Units from the left and from the top.
+/// From the left and from the top, in units.
 pub type Point = (f64, f64);
 
-/// An axis-parallel rectangle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rect {
     pub left: f64,
@@ -23,19 +22,18 @@ impl Rect {
         self.bottom - self.top
     }
 
-    /// Whether the point is inside or on the border, within a hundredth of a unit.
+    /// Inside or on the border, within a hundredth of a unit.
     pub fn holds(&self, (x, y): Point) -> bool {
         const SLACK: f64 = 0.01;
         x >= self.left - SLACK && x <= self.right + SLACK && y >= self.top - SLACK && y <= self.bottom + SLACK
     }
 }
 
-/// How a line is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Stroke {
     pub color: Rgb,
     pub width: f64,
-    /// Dashes and gaps in units; empty for a solid line.
+    /// Dashes and gaps; empty for a solid line.
     pub dash: &'static [f64],
 }
 
@@ -45,7 +43,6 @@ impl Stroke {
     }
 }
 
-/// Which part of a text is at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
@@ -53,31 +50,26 @@ pub enum Align {
     Right,
 }
 
-/// A text on one line.
 #[derive(Clone, Debug)]
 pub struct Text {
     pub words: String,
-    /// A point on its baseline.
+    /// On the baseline.
     pub at: Point,
-    /// The size of an em in units.
+    /// Of an em, in units.
     pub size: f64,
     pub align: Align,
-    /// Whether it runs from bottom to top.
+    /// From bottom to top.
     pub upright: bool,
     pub color: Rgb,
 }
 
-/// An element of a drawing.
 #[derive(Clone, Debug)]
 pub enum Mark {
-    /// A solid line through points, with its colour and width.
     Line(Vec<Point>, Rgb, f64),
-    /// A filled polygon.
     Area(Vec<Point>, Rgb),
     Text(Text),
 }
 
-/// A drawing.
 #[derive(Clone, Debug)]
 pub struct Canvas {
     pub width: f64,
@@ -91,30 +83,26 @@ impl Canvas {
         Canvas { width, height, marks: Vec::new() }
     }
 
-    /// Draws a line through points.
     pub fn line(&mut self, points: &[Point], stroke: Stroke) {
         for piece in dashed(points, stroke.dash) {
             self.marks.push(Mark::Line(piece, stroke.color, stroke.width));
         }
     }
 
-    /// Draws the part of a line that is in a rectangle.
     pub fn line_within(&mut self, area: &Rect, points: &[Point], stroke: Stroke) {
         for piece in clipped(points, area) {
             self.line(&piece, stroke);
         }
     }
 
-    /// Fills a rectangle.
     pub fn fill(&mut self, rect: &Rect, color: Rgb) {
         let Rect { left, top, right, bottom } = *rect;
         self.marks.push(Mark::Area(vec![(left, top), (right, top), (right, bottom), (left, bottom)], color));
     }
 
-    /// Draws the border of a rectangle.
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
         let Rect { left, top, right, bottom } = *rect;
-        // Half a width more at both ends closes the corners.
+        // Half a width at both ends closes the corners.
         let half = stroke.width / 2.0;
         for y in [top, bottom] {
             self.line(&[(left - half, y), (right + half, y)], stroke);
@@ -124,8 +112,8 @@ impl Canvas {
         }
     }
 
-    /// Draws a marker with a thin border of paper that sets it off from the marks below. `grown` is added to its radius; a hollow
-    /// marker has paper inside.
+    /// A thin border of paper sets the marker off from the marks below. `grown` is added to its radius; hollow: paper
+    /// inside.
     pub fn marker(&mut self, at: Point, style: &Style, grown: f64, hollow: bool) {
         let radius = 4.6 + grown;
         let mut shape = |radius: f64, color: Rgb| {
@@ -139,22 +127,20 @@ impl Canvas {
         }
     }
 
-    /// Writes a text on one line.
     pub fn text(&mut self, words: impl Into<String>, at: Point, size: f64, align: Align, color: Rgb) {
         self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: false, color }));
     }
 
-    /// Writes a text from bottom to top, with its middle at the point.
+    /// From bottom to top, with its middle at the point.
     pub fn upright_text(&mut self, words: impl Into<String>, at: Point, size: f64, color: Rgb) {
         let align = Align::Center;
         self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: true, color }));
     }
 }
 
-/// How far the middle of a digit is above the baseline, as a share of the text size.
+/// The middle of a digit above the baseline, as a share of the text size.
 pub const HALF_DIGIT: f64 = 0.365;
 
-/// The visible pieces of a dashed line.
 fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     if pattern.is_empty() {
         return vec![points.to_vec()];
@@ -189,7 +175,6 @@ fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     pieces
 }
 
-/// The pieces of a line that are in a rectangle.
 fn clipped(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
     let mut pieces: Vec<Vec<Point>> = Vec::new();
     let mut open = false;
@@ -207,7 +192,7 @@ fn clipped(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
     pieces
 }
 
-/// The part of a segment that is in a rectangle, by Liang and Barsky's parametric clipping.
+/// By Liang and Barsky's parametric clipping.
 fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)> {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let (mut enter, mut leave) = (0.0f64, 1.0f64);

@@ -1,5 +1,4 @@
-//! Cumulative distributions: of queueing time, computation time and latency over the requests of one point, and the drawing of any
-//! distributions.
+//! Cumulative distributions of queueing time, computation time and latency at one point, and their drawing.
 
 use std::path::{Path, PathBuf};
 
@@ -39,14 +38,12 @@ pub const LATENCY_CDF: Kind = Kind {
 
 const LATENCY: Span = Span { name: "Latency", from: Event::Arrival, to: Event::Finish };
 
-/// A part of a request's time, between two of its events.
 struct Span {
     name: &'static str,
     from: Event,
     to: Event,
 }
 
-/// An event of a request, as a column of its log.
 #[derive(Clone, Copy)]
 enum Event {
     Arrival,
@@ -54,19 +51,17 @@ enum Event {
     Finish,
 }
 
-/// The shares at which a curve has markers, so that it can be recognised without colour.
+/// The shares with markers, so that a curve can be recognised without colour.
 const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 
-/// A distribution to draw.
 pub struct Line {
     pub label: String,
     pub style: Style,
-    /// Whether its markers are hollow.
     pub hollow: bool,
     pub cdf: Cdf,
 }
 
-/// Draws distributions: the share at or below each value, or with `tail` the share above it.
+/// With `tail`, the share above each value.
 pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[Line], tail: bool) -> Canvas {
     let (mut canvas, panel) = figure(title, legend, x, y);
     for Line { style, cdf, .. } in lines {
@@ -79,7 +74,7 @@ pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[L
         canvas.line_within(&panel.area, &points, stroke);
     }
     panel.axes(&mut canvas);
-    // The hollow markers are drawn first and larger, so that they show as rings around full ones at the same point.
+    // Hollow ones first and larger: rings around full ones at the same point.
     let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
     for Line { style, hollow, cdf, .. } in hollow.into_iter().chain(full) {
         for share in MARKED {
@@ -97,7 +92,6 @@ fn times(span: &Span, inputs: &Inputs, options: &Options) -> Drawing {
     let point = point(&series, options)?;
     let mut lines = Vec::new();
     for s in series {
-        // With several folders, not each has every point.
         if s.row_at(&point)?.is_some() {
             let cdf = distribution(&s, &point, span)?;
             lines.push(Line { label: s.label.clone(), style: s.style, hollow: false, cdf });
@@ -118,13 +112,12 @@ fn times(span: &Span, inputs: &Inputs, options: &Options) -> Drawing {
     Ok(drawn(options.title.as_deref(), &legend, x, y, &lines, options.tail))
 }
 
-/// The axis of distributions.
 pub fn shares() -> Axis {
     Axis::linear("Share of requests", 0.0, 1.0, 5)
 }
 
-/// The ends of a logarithmic axis of times; `None` if all times are 0. It begins where the first curve rises, but at most five decades
-/// below the largest time of the fastest policy: starting from the slowest policy could cut off the fastest.
+/// The ends of a logarithmic axis; `None` if all times are 0. It begins where the first curve rises, at most five
+/// decades below the largest time of the fastest policy: the slowest policy's could cut off the fastest.
 fn ends(lines: &[Line]) -> Option<(f64, f64)> {
     let largest = || lines.iter().map(|line| line.cdf.largest());
     let most = largest().fold(0.0, f64::max);
@@ -133,7 +126,7 @@ fn ends(lines: &[Line]) -> Option<(f64, f64)> {
     (most > 0.0).then(|| (starts.fold(most, f64::min).max(fastest / 1e5), most))
 }
 
-/// The distribution in milliseconds over the finished requests after the warm-up.
+/// In milliseconds, of the finished requests after the warm-up.
 fn distribution(series: &Series<'_>, point: &str, span: &Span) -> Result<Cdf, Undrawn> {
     let (path, mut rows) = series.requests(point)?;
     let columns = [rows.column("arrival_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?];
@@ -158,12 +151,10 @@ fn distribution(series: &Series<'_>, point: &str, span: &Span) -> Result<Cdf, Un
     Cdf::of(times).ok_or_else(|| nothing(format!("{}: no request finished after the warm-up", path.display())))
 }
 
-/// Draws the latencies of a point in two results folders over each other, writes the pictures and returns the files: a colour for
-/// each policy, solid lines with full markers for the first folder, dashed lines with hollow markers for the second. Returns no files
-/// if the request logs are missing or empty.
+/// Draws the latencies of a point in two results folders over each other (the first solid, the second dashed with
+/// hollow markers) and returns the files; none without request logs.
 ///
-/// # Panics
-/// Unless the inputs are two results folders.
+/// Panics unless the inputs are two results folders.
 pub fn draw_compared(inputs: &Inputs, point: &str, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
     const SECOND: &[f64] = &[6.0, 3.5];
     let [first, second] = inputs.folders() else { panic!("two results folders are compared") };
@@ -203,22 +194,21 @@ pub fn draw_compared(inputs: &Inputs, point: &str, options: &Options, stem: &Pat
     write(&canvas, &options.formats, stem)
 }
 
-/// The distribution of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cdf {
-    /// The values, ascending, each with the number of samples at or below it.
+    /// Values, ascending, with the number of samples at or below each.
     steps: Vec<(f64, u64)>,
     count: u64,
 }
 
 impl Cdf {
-    /// The distribution of some samples; `None` if there are none.
+    /// `None` without samples.
     pub fn of(mut samples: Vec<f64>) -> Option<Cdf> {
         samples.sort_by(f64::total_cmp);
         Cdf::weighted(samples.into_iter().map(|value| (value, 1)))
     }
 
-    /// The distribution of ascending values, each with its count; `None` if all counts are 0.
+    /// Of ascending values with their counts; `None` if all counts are 0.
     pub fn weighted(ascending: impl IntoIterator<Item = (f64, u64)>) -> Option<Cdf> {
         let mut cdf = Cdf { steps: Vec::new(), count: 0 };
         for (value, times) in ascending.into_iter().filter(|(_, times)| *times > 0) {
@@ -231,12 +221,11 @@ impl Cdf {
         (cdf.count > 0).then_some(cdf)
     }
 
-    /// The number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The first percentile of the samples above 0; `None` if there are none.
+    /// The first percentile of the samples above 0.
     pub fn low_end(&self) -> Option<f64> {
         let zeros = self.steps.first().map_or(0, |&(value, below)| if value > 0.0 { 0 } else { below });
         let rank = zeros + (self.count - zeros).div_ceil(100);
@@ -244,19 +233,18 @@ impl Cdf {
         self.steps.get(place).map(|(value, _)| *value).filter(|value| *value > 0.0)
     }
 
-    /// The largest sample.
     pub fn largest(&self) -> f64 {
         self.steps.last().map_or(0.0, |(value, _)| *value)
     }
 
-    /// The smallest sample such that at least this share of the samples is at or below it.
+    /// The smallest sample with at least this share of the samples at or below it.
     pub fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.count as f64).ceil();
         let place = self.steps.partition_point(|(_, below)| (*below as f64) < rank);
         self.steps.get(place).map_or(self.largest(), |(value, _)| *value)
     }
 
-    /// The corners of the staircase of the share at or below each value.
+    /// The corners of the staircase.
     pub fn rising(&self) -> impl Iterator<Item = (f64, f64)> {
         let mut before = 0.0;
         self.steps.iter().flat_map(move |&(value, below)| {
@@ -266,18 +254,18 @@ impl Cdf {
         })
     }
 
-    /// The corners of the staircase of the share above each value. It ends at the largest sample, with the share of samples of that
+    /// The same for the share above each value. It ends at the largest sample, with the share of samples of that
     /// value.
     pub fn falling(&self) -> impl Iterator<Item = (f64, f64)> {
         self.rising().take(2 * self.steps.len() - 1).map(|(value, share)| (value, 1.0 - share))
     }
 }
 
-/// A line with few points that is nowhere farther than an eighth of a unit, a sixteenth of a point in print, from the line through
-/// all points (Ramer, Douglas and Peucker's algorithm). Visible steps stay steps; invisible ones become a slope.
+/// A line with few points, nowhere farther than an eighth of a unit (a sixteenth of a point in print) from the given
+/// one (Ramer, Douglas and Peucker's algorithm). Visible steps stay steps.
 fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
     const TOLERANCE: f64 = 0.125;
-    // Most points of a long log coincide, so they need not be kept.
+    // Most points of a long log coincide.
     const SAME: f64 = 0.01;
     let mut kept: Vec<Point> = Vec::new();
     let mut dropped = None;
@@ -310,7 +298,6 @@ fn simplified_slice(points: &[Point], tolerance: f64) -> Vec<Point> {
     points.iter().zip(kept).filter_map(|(point, kept)| kept.then_some(*point)).collect()
 }
 
-/// The distance of a point from a segment.
 fn distance(point: Point, from: Point, to: Point) -> f64 {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let squared = dx * dx + dy * dy;

@@ -1,4 +1,4 @@
-//! Numbers of each run as curves: latency against delivered throughput, and latency, throughput and goodput against the offered rate.
+//! Curves: latency against delivered throughput; latency, throughput and goodput against the offered rate.
 
 use super::axis::{Axis, number};
 use super::canvas::{Canvas, Stroke};
@@ -56,16 +56,16 @@ pub const GOODPUT: Kind = Kind {
     },
 };
 
-/// The width of lines and whiskers of saturated runs, whose latency shows only how long the runs were.
+/// Of saturated runs, whose latency shows only how long they were.
 const SATURATED_LINE: f64 = 0.8;
 
-/// With more policies than this, whiskers would hide the lines.
+/// More would hide the lines.
 const MOST_WITH_WHISKERS: usize = 4;
 
-/// A ceiling above this multiple of the highest throughput is not drawn, only named in the legend.
+/// A ceiling above this multiple of the highest throughput is only named in the legend.
 const FAR: f64 = 2.5;
 
-/// A percentile of latency: its name, its column in the summary and its field in the bounds.
+/// Its name, column in the summary, and field in the bounds.
 struct Percentile {
     name: &'static str,
     column: &'static str,
@@ -76,14 +76,13 @@ const P50: Percentile = Percentile { name: "p50", column: "p50_ms", of: |times| 
 const P90: Percentile = Percentile { name: "p90", column: "p90_ms", of: |times| times.p90_ms };
 const P99: Percentile = Percentile { name: "p99", column: "p99_ms", of: |times| times.p99_ms };
 
-/// The runs of each series, as curves of one column of the summary against another.
 struct Runs<'i> {
     series: Vec<Series<'i>>,
     curves: Vec<Curve>,
 }
 
 impl<'i> Runs<'i> {
-    /// `hint` says what else is needed if no run has both columns.
+    /// `hint`: the way out if no run has both columns.
     fn read(
         inputs: &'i Inputs,
         options: &Options,
@@ -122,10 +121,9 @@ impl<'i> Runs<'i> {
     }
 }
 
-/// A straight reference line between two pairs of values.
 type Rule = [(f64, f64); 2];
 
-/// Draws curves over reference lines and whiskers. `samples` are the legend's entries for these two.
+/// `samples` are the legend's entries for rules and whiskers.
 fn drawn(
     runs: &Runs<'_>,
     options: &Options,
@@ -149,7 +147,7 @@ fn drawn(
     canvas
 }
 
-/// Requests per second against the offered rate, with the line on which both are equal.
+/// With the line where both are equal.
 fn served(runs: Runs<'_>, options: &Options, label: &str, of_all: &str) -> Drawing {
     let best = runs.dots().map(|dot| dot.y).fold(0.0, f64::max);
     let (x, y) = (runs.rate_axis(), Axis::linear_to_tick(label, 0.0, best, 5));
@@ -172,7 +170,7 @@ fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
     Ok(drawn(&runs, options, [x, y], [vec![], entry.into_iter().collect()], &lines, &[], SATURATED_LINE))
 }
 
-/// A percentile of latency against throughput. For simulated runs, also the bounds that no policy can beat.
+/// Simulated runs also have the bounds that no policy can beat.
 fn against_throughput(percentile: &Percentile, inputs: &Inputs, options: &Options) -> Drawing {
     let runs = Runs::read(inputs, options, "throughput_rps", percentile.column, "")?;
     let with_whiskers = percentile.name == P90.name && options.bars.unwrap_or(runs.series.len() <= MOST_WITH_WHISKERS);
@@ -201,7 +199,7 @@ fn against_throughput(percentile: &Percentile, inputs: &Inputs, options: &Option
     Ok(drawn(&runs, options, [x, y], [samples, rules], &lines, &whiskers, SATURATED_LINE))
 }
 
-/// The floors in ms and the ceilings in requests per second. Equal bounds of several scenarios appear once.
+/// Floors in ms and ceilings in requests/s, equal ones of several scenarios once.
 fn bounds<'a>(percentile: &Percentile, folders: impl Iterator<Item = &'a Folder>) -> Result<(Vec<f64>, Vec<f64>)> {
     let (mut floors, mut ceilings) = (Vec::new(), Vec::new());
     let add = |values: &mut Vec<f64>, value: Option<f64>| {
@@ -216,13 +214,12 @@ fn bounds<'a>(percentile: &Percentile, folders: impl Iterator<Item = &'a Folder>
     Ok((floors, ceilings))
 }
 
-/// A time in ms with two decimals, or with three significant digits if it is below 1.
+/// Two decimals, below 1 ms three significant digits.
 fn short(ms: f64) -> f64 {
     let scale = if ms >= 1.0 { 100.0 } else { 10f64.powi(2 - ms.log10().floor() as i32) };
     (ms * scale).round() / scale
 }
 
-/// The whisker of a run, from its median to its 99th percentile.
 struct Whisker {
     series: usize,
     throughput: f64,
@@ -244,12 +241,12 @@ fn whiskers(series: &[Series<'_>]) -> Result<Vec<Whisker>> {
     Ok(whiskers)
 }
 
-/// Draws whiskers. Whiskers of several policies that would hide each other stand side by side.
+/// Whiskers of several policies that would hide each other stand side by side.
 fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, series: &[Series<'_>], whiskers: &[Whisker]) {
-    /// Whiskers closer than this would touch.
+    /// Closer ones would touch.
     const WIDTH: f64 = 6.0;
     const STEP: f64 = 3.6;
-    /// The most width that whiskers side by side take.
+    /// Of whiskers side by side together.
     const SPAN: f64 = 14.0;
     let hides = |a: &Whisker, b: &Whisker| {
         let apart = (panel.at(a.throughput, a.low).0 - panel.at(b.throughput, b.low).0).abs();
@@ -266,8 +263,8 @@ fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, series: &[Series<'_>], whis
     }
 }
 
-/// An axis for latencies in ms that holds every run that was not saturated. The latency of a saturated run shows only how long the
-/// run was, so it stretches the axis only a little.
+/// In ms. It holds every run that was not saturated; saturated ones, whose latency shows only how long they were,
+/// stretch it only a little.
 fn latency_axis(
     label: &str,
     low: impl Iterator<Item = f64>,
@@ -285,7 +282,7 @@ fn latency_axis(
     };
     match linear {
         true => Axis::linear_to_tick(label, 0.0, high, 5),
-        // Starts below the lowest value, so that its marker does not overlap the axis.
+        // Below the lowest value, whose marker must not overlap the axis.
         false => log_y(label, low * 0.93, high),
     }
 }

@@ -1,5 +1,4 @@
-//! The schedule: when each request waited and was computed, and the batches that each worker ran. The panels of all policies share
-//! a time axis.
+//! The schedule: when each request waited and was computed, and each worker's batches. All panels share a time axis.
 
 use super::axis::{Axis, Spread};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
@@ -15,14 +14,13 @@ use crate::error::Result;
 pub const GANTT: Kind =
     Kind { name: "gantt", about: "the schedule: a row for each request and each worker", drawn: schedules };
 
-/// The most requests of a panel.
+/// In a panel.
 const MOST_REQUESTS: usize = 60;
 
 const PANEL_GAP: f64 = 12.0;
-/// The strength of the colour of waiting.
 const WAITING: f64 = 0.28;
 
-/// A request of the log, in ns.
+/// In ns.
 struct Request {
     id: String,
     arrival: u64,
@@ -30,7 +28,7 @@ struct Request {
     finish: Option<u64>,
 }
 
-/// A task of the log, in ns.
+/// In ns.
 struct Task {
     lane: (u64, u64),
     batch: u64,
@@ -38,22 +36,21 @@ struct Task {
     finish: u64,
 }
 
-/// How the tasks of all lanes show the sizes of their batches.
+/// How lanes show batch sizes.
 #[derive(Clone, Copy)]
 enum Lanes {
-    /// As numbers in boxes.
+    /// Numbers in boxes.
     Boxes,
-    /// As heights, scaled to the largest batch of the figure, if numbers do not fit.
+    /// If numbers do not fit: heights, scaled to the figure's largest batch.
     Bars { largest: u64 },
 }
 
-/// The schedule of a policy.
 struct Schedule {
     label: String,
     color: Rgb,
     requests: Vec<Request>,
     tasks: Vec<Task>,
-    /// The worker and stream of each lane, ascending.
+    /// Worker and stream, ascending.
     lanes: Vec<(u64, u64)>,
 }
 
@@ -110,7 +107,7 @@ fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
     canvas
 }
 
-/// The largest unit in which the end is at least 1, in ns, and its name.
+/// The largest unit in which the end is at least 1, in ns.
 fn time_unit(end: u64) -> (f64, &'static str) {
     match end {
         0..1_000 => (1.0, "ns"),
@@ -133,7 +130,7 @@ impl Schedule {
         self.requests.len() as f64 * self.row() + lanes.height(self.lanes.len())
     }
 
-    /// The space that the labels on the left need.
+    /// On the left.
     fn label_width(&self, lanes: Lanes) -> f64 {
         let ids = self.requests.iter().map(|request| text_width(&request.id, SMALL));
         let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + lanes.scale_width());
@@ -144,7 +141,7 @@ impl Schedule {
         self.tasks.iter().map(|task| task.batch)
     }
 
-    /// Whether at least half of the boxes of each lane are wide enough for their numbers, at this width of a nanosecond.
+    /// Whether at least half of each lane's boxes are wide enough, at this width of a nanosecond.
     fn numbers_fit(&self, per_ns: f64) -> bool {
         self.lanes.iter().all(|&lane| {
             let of_lane = || self.tasks.iter().filter(|task| task.lane == lane);
@@ -202,7 +199,7 @@ impl Schedule {
 }
 
 impl Lanes {
-    /// The height of a box, or of the bar of the largest batch.
+    /// Of a box, or of the bar of the largest batch.
     fn tallest(self) -> f64 {
         match self {
             Lanes::Boxes => 19.0,
@@ -210,7 +207,7 @@ impl Lanes {
         }
     }
 
-    /// How far below the rows a lane begins. Between bars, the ends of two scales fit.
+    /// Between bars, the ends of two scales fit.
     fn below_rows(self, lane: usize) -> f64 {
         match self {
             Lanes::Boxes => 6.0 + lane as f64 * (self.tallest() + 2.0),
@@ -218,7 +215,6 @@ impl Lanes {
         }
     }
 
-    /// The space that lanes take below the rows.
     fn height(self, lanes: usize) -> f64 {
         match (lanes.checked_sub(1), self) {
             (None, _) => 0.0,
@@ -227,7 +223,7 @@ impl Lanes {
         }
     }
 
-    /// The space on the left of a lane for the ends of its scale.
+    /// On the left of a lane, for the ends of its scale.
     fn scale_width(self) -> f64 {
         match self {
             Lanes::Boxes => 0.0,
@@ -235,7 +231,7 @@ impl Lanes {
         }
     }
 
-    /// Draws the tasks of a lane, given by left end, right end and batch size.
+    /// Tasks: left end, right end, batch size.
     fn draw(self, canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)]) {
         let Rect { top, bottom, .. } = *area;
         match self {
@@ -262,7 +258,7 @@ impl Lanes {
                         canvas.line(&[(right, upper), (right, bottom)], Stroke::solid(PAPER, 0.8));
                     }
                     if fits(batch, body.width()) {
-                        // Inside the bar, or above a bar that is too low.
+                        // Above a bar that is too low.
                         let baseline = if bottom - upper > SMALL { upper + SMALL - 1.0 } else { upper - 2.5 };
                         canvas.text(batch.to_string(), ((left + right) / 2.0, baseline), SMALL, Align::Center, INK);
                     }
@@ -278,7 +274,6 @@ impl Lanes {
     }
 }
 
-/// Whether a number fits into a width.
 fn fits(batch: u64, width: f64) -> bool {
     text_width(&batch.to_string(), SMALL) <= width - 2.0
 }
@@ -288,7 +283,7 @@ fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Sched
     let tasks = tasks(series, point)?;
     let mut schedule =
         Schedule { label: series.label.clone(), color: series.style.color, requests, tasks, lanes: Vec::new() };
-    // Later tasks belong to requests that are not shown.
+    // Later tasks belong to requests not shown.
     let end = schedule.end();
     schedule.tasks.retain(|task| task.start < end);
     schedule.lanes = schedule.tasks.iter().map(|task| task.lane).collect();
@@ -323,7 +318,7 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Ve
     }
 }
 
-/// The tasks; none if they were not logged.
+/// None if not logged.
 fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
     let Some(mut rows) = series.open_log(point, "tasks.csv")? else {
         return Ok(Vec::new());
@@ -332,7 +327,7 @@ fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
     let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);
     let mut tasks = Vec::new();
     while let Some(row) = rows.read()? {
-        // A task still running at the end of the run has no times.
+        // A task still running at the end has no times.
         if let (Some(start), Some(finish)) = (row.whole(start)?, row.whole(finish)?) {
             let lane = (row.needed(worker)?, row.needed(stream)?);
             tasks.push(Task { lane, batch: row.needed(batch)?, start, finish });
@@ -346,7 +341,7 @@ mod tests {
     use super::*;
     use crate::plot::canvas::Mark;
 
-    /// The heights of the bars, and the texts, of tasks of this duration.
+    /// Of tasks of this duration.
     fn drawn_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
         let task = |i: u64, batch| Task { lane: (0, 0), batch, start: i * ns, finish: (i + 1) * ns };
         let requests = vec![Request { id: "r".into(), arrival: 0, start: Some(0), finish: Some(1000) }];

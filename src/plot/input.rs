@@ -1,4 +1,4 @@
-//! The inputs of figures: results folders and single files, and the policies and points chosen from them.
+//! The inputs of figures (results folders and single files), and the policies and points chosen from them.
 
 use std::path::{Path, PathBuf};
 
@@ -18,24 +18,22 @@ pub struct Inputs {
     files: Vec<PathBuf>,
 }
 
-/// The results of one scenario.
 #[derive(Debug)]
 pub struct Folder {
     pub path: PathBuf,
-    /// The last part of the path, which is the scenario's name; more parts if several folders have the same name.
+    /// The scenario's name: the last part of the path, or more if several folders have that name.
     pub name: String,
     full: PathBuf,
     summary: CsvTable,
-    /// The policies in the order of the summary, each with its rows.
+    /// In the order of the summary, with their rows.
     policies: Vec<(String, Vec<usize>)>,
 }
 
-/// One line of a figure: a policy's rows in the summary of one folder.
+/// A policy's rows in one folder's summary.
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
-    /// The entry in the legend.
     pub label: String,
-    /// The same in every figure of the same inputs, whatever policies are chosen.
+    /// The same in every figure of these inputs, whatever policies are chosen.
     pub style: Style,
     folder: &'a Folder,
     policy: &'a str,
@@ -43,7 +41,7 @@ pub struct Series<'a> {
 }
 
 impl Inputs {
-    /// Opens results folders, and files of lengths or traces.
+    /// Results folders, and files of lengths or traces.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Inputs> {
         let mut inputs = Inputs { folders: Vec::new(), files: Vec::new() };
         for path in paths.iter().map(AsRef::as_ref) {
@@ -63,7 +61,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// Extends equal names of folders by as many parts of their paths as make them different.
+    /// Extends equal names by as many parts of the paths as make them different.
     fn tell_apart(&mut self) {
         let name = |folder: &Folder, parts: usize| {
             let all: Vec<_> = folder.full.iter().map(|part| part.to_string_lossy()).collect();
@@ -84,19 +82,18 @@ impl Inputs {
         &self.folders
     }
 
-    /// The inputs that are not results folders.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
 
-    /// The names of policies, folders and files that appear in legends.
+    /// All that appear in legends.
     pub fn names(&self) -> Vec<String> {
         let policies = self.folders.iter().flat_map(|folder| folder.policies.iter().map(|(policy, _)| policy.clone()));
         let folders = self.folders.iter().map(|folder| folder.name.clone());
         policies.chain(folders).chain(self.files.iter().map(|file| stem(file))).collect()
     }
 
-    /// The results folder, if it is the only input.
+    /// If it is the only input.
     pub fn only_folder(&self) -> Option<&Path> {
         match (self.folders.as_slice(), self.files.as_slice()) {
             ([folder], []) => Some(&folder.path),
@@ -104,7 +101,7 @@ impl Inputs {
         }
     }
 
-    /// The chosen policies, in the order of the summaries. An unknown policy is an error.
+    /// The chosen policies, in the summaries' order.
     pub fn series(&self, options: &Options) -> Result<Vec<Series<'_>>, Undrawn> {
         if self.folders.is_empty() {
             return Err(nothing("this kind of figure needs a results folder, the one with summary.csv"));
@@ -138,14 +135,13 @@ impl Inputs {
     }
 }
 
-/// The policies that the user chose; `None` for all of them.
 fn chosen_policies(asked: &[String], known: &[&str]) -> Result<Option<Vec<String>>> {
     if asked.is_empty() {
         return Ok(None);
     }
     let mut chosen = Vec::new();
     for text in asked {
-        // A label may contain a comma, so the whole text is tried first.
+        // A label may contain a comma, so the whole text comes first.
         let parts: Vec<&str> = match known.contains(&text.as_str()) {
             true => vec![text],
             false => text.split(',').map(str::trim).collect(),
@@ -161,8 +157,7 @@ fn chosen_policies(asked: &[String], known: &[&str]) -> Result<Option<Vec<String
     Ok(Some(chosen))
 }
 
-/// The point at which the requests of several policies are compared: the user's choice, otherwise the highest rate at which
-/// no policy is saturated.
+/// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy.
 pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     let mut known = Vec::new();
     for s in series {
@@ -199,8 +194,7 @@ pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     Ok(best.map_or(known[0], |(_, point)| point).to_string())
 }
 
-/// The part of an axis label that names the point: its rate or its number of clients. It is empty for a trace, and where the
-/// title already names the load.
+/// The part of an axis label with the point's rate or clients. Empty for a trace, and where the title names the load.
 pub fn at_point(point: &str, options: &Options) -> String {
     let (before, load) = match (point.parse::<f64>(), point.strip_prefix("clients-")) {
         (Ok(rate), _) => ("at", format!("{} requests/s", number(rate))),
@@ -213,7 +207,7 @@ pub fn at_point(point: &str, options: &Options) -> String {
     }
 }
 
-/// Whether a title names a load, with or without commas between the thousands, but not as the end of a larger number.
+/// With or without commas between thousands, but not as the end of a larger number.
 fn says(title: &str, load: &str) -> bool {
     [load.to_string(), load.replace(',', "")].iter().any(|load| {
         title
@@ -222,7 +216,7 @@ fn says(title: &str, load: &str) -> bool {
     })
 }
 
-/// A file's name without its extension.
+/// Without the extension.
 pub fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
@@ -247,13 +241,13 @@ impl Folder {
                 None => policies.push((policy.to_string(), vec![index])),
             }
         }
-        // `.` and `..` have no name of their own.
+        // `.` and `..` have no name.
         let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
         let name = full.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
         Ok(Folder { path: path.to_path_buf(), full, name, summary, policies })
     }
 
-    /// The bounds of these runs; `None` for runs on a real device.
+    /// `None` for runs on a real device.
     pub fn bounds(&self) -> Result<Option<Bounds>> {
         let path = self.path.join("bounds.json");
         let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
@@ -261,7 +255,6 @@ impl Folder {
         parsed.map(Some).map_err(|cause| Error::input(format!("{}: {cause}; run the scenario again", path.display())))
     }
 
-    /// The model in `run.json`; `None` without that file.
     pub fn model(&self) -> Option<Model> {
         let text = std::fs::read_to_string(self.path.join("run.json")).ok()?;
         let run: serde_json::Value = serde_json::from_str(&text).ok()?;
@@ -269,7 +262,7 @@ impl Folder {
     }
 }
 
-/// A hint for a user who named the parent folder of results.
+/// For a user who named the parent folder of results.
 fn scenarios_below(path: &Path) -> String {
     let mut below: Vec<String> = std::fs::read_dir(path)
         .into_iter()
@@ -296,7 +289,7 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl<'a> Series<'a> {
-    /// The policy's label, of which [`Series::label`] may be an extension.
+    /// [`Series::label`] may extend it.
     pub fn policy(&self) -> &'a str {
         self.policy
     }
@@ -310,8 +303,7 @@ impl<'a> Series<'a> {
         self.rows.iter().map(|&index| folder.summary.row(index))
     }
 
-    /// The rows by rate. Rows without a rate come last, in the order of the summary, and so do closed loops, whose rate depends
-    /// on the system.
+    /// Rows without a rate come last, in the summary's order, as do closed loops, whose rate depends on the system.
     pub fn rows_by_rate(&self) -> Result<Vec<CsvRow<'a>>> {
         let point = self.folder.summary.column("point").ok();
         let mut rows = Vec::new();
@@ -324,12 +316,12 @@ impl<'a> Series<'a> {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// The number in a column of a row; `None` if the field is empty, such as a quantile of too few samples.
+    /// `None` if the field is empty, such as a quantile of too few samples.
     pub fn number(&self, row: CsvRow<'_>, name: &'static str) -> Result<Option<f64>> {
         row.number(self.folder.summary.column(name)?)
     }
 
-    /// Whether the run was saturated. Summaries without this column: whether it delivered less than 95 % of the offered rate.
+    /// Summaries without the column: less than 95 % of the offered rate was delivered.
     pub fn saturated(&self, row: CsvRow<'_>) -> Result<bool> {
         if let Ok(column) = self.folder.summary.column("saturated") {
             return match row.text(column) {
@@ -351,7 +343,7 @@ impl<'a> Series<'a> {
         Ok(self.rows().find(|row| row.text(column) == point))
     }
 
-    /// The number of requests that the summary of a point leaves out as warm-up.
+    /// Requests that the summary leaves out.
     pub fn warmup(&self, point: &str) -> Result<u64> {
         match (self.row_at(point)?, self.folder.summary.column("warmup")) {
             (Some(row), Ok(column)) => Ok(row.number(column)?.map_or(0, |requests| requests.round() as u64)),
@@ -363,7 +355,7 @@ impl<'a> Series<'a> {
         self.folder.path.join(folder_name(self.policy)).join(point).join(file)
     }
 
-    /// The request log of a point and its path; [`Undrawn::Nothing`] if it was not written.
+    /// [`Undrawn::Nothing`] if it was not written.
     pub fn requests(&self, point: &str) -> Result<(PathBuf, CsvFile), Undrawn> {
         let path = self.log(point, "requests.csv");
         match self.open_log(point, "requests.csv")? {
@@ -375,7 +367,6 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// A log of a point, if it was written.
     pub fn open_log(&self, point: &str, file: &'static str) -> Result<Option<CsvFile>> {
         CsvFile::open_if_there(&self.log(point, file))
     }

@@ -17,22 +17,20 @@ pub const LATENCY_STEPS: Kind = Kind {
 };
 
 const HEIGHT: f64 = 90.0;
-/// Latency is averaged over this number of groups of consecutive requests.
+/// Groups of consecutive requests over which latency is averaged.
 const GROUPS: usize = 150;
-/// The rate is averaged over this number of groups.
+/// The same for the rate.
 const STEPS: usize = 15;
-/// Latency is drawn up to this multiple of the SLO: beyond it, the queue grows for as long as the load lasts.
+/// Multiple of the SLO at which the latency axis ends: beyond it, the queue grows as long as the load lasts.
 const MOST: f64 = 5.0;
 
-/// A run of a policy.
 struct Course {
-    /// The number of the last request of each group, and their mean latency in ms.
+    /// The last request of each group, and the group's mean in ms.
     latency: Vec<(f64, f64)>,
-    /// The rate of arrivals, as a line of steps.
+    /// Arrivals, as a line of steps.
     load: Vec<(f64, f64)>,
 }
 
-/// A panel: its heading, and the runs with the numbers of their policies.
 type Panel = (String, Vec<(usize, Course)>);
 
 fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
@@ -79,7 +77,6 @@ fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     Ok(canvas)
 }
 
-/// The heading and the axes of a panel.
 fn axes((name, curves): &Panel, options: &Options) -> (String, Axis, Axis) {
     let all = || curves.iter().flat_map(|(_, course)| &course.latency);
     let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
@@ -91,7 +88,7 @@ fn axes((name, curves): &Panel, options: &Options) -> (String, Axis, Axis) {
     (name.clone(), x, Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0))
 }
 
-/// The course of a run under the stepping load; `None` without a request log.
+/// `None` without a request log.
 fn course(series: &Series<'_>) -> Result<Option<Course>> {
     let Some(mut log) = series.open_log("stepping", "requests.csv")? else { return Ok(None) };
     let (arrival, finish) = (log.column("arrival_ns")?, log.column("finish_ns")?);

@@ -1,4 +1,4 @@
-//! The title and the legend above the plot areas of a figure, and the samples in a legend: bars, whiskers, markers.
+//! A figure's title and legend, and the samples in it.
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
@@ -6,7 +6,6 @@ use super::panel::{Curve, Dot, LINE, PADDING};
 use super::render::{fitted, text_width};
 use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
 
-/// The width of whiskers.
 pub const WHISKER: f64 = 1.4;
 pub const CAP: f64 = 3.0;
 
@@ -16,22 +15,19 @@ const LEGEND_ROW: f64 = 21.0;
 const LEGEND_GAP: f64 = 18.0;
 const KEY_GAP: f64 = 6.0;
 
-/// The sample in front of a legend's label.
+/// The sample before a label.
 #[derive(Clone, Copy, Debug)]
 pub enum Key {
-    /// A line with its marker.
     Line(Style),
-    /// A line in ink without a marker, with these dashes and gaps.
+    /// In ink without a marker, with these dashes.
     Stroke(&'static [f64]),
     Bar(Style),
     Area(Rgb),
-    /// A reference line.
     Rule,
     UprightRule,
     Whisker,
-    /// A hollow marker.
     Hollow,
-    /// A hollow marker with an arrow above it.
+    /// With an arrow above it.
     Above,
 }
 
@@ -45,7 +41,6 @@ impl Key {
     }
 }
 
-/// An entry of a legend.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub label: String,
@@ -58,7 +53,7 @@ impl Entry {
     }
 }
 
-/// Legend entries for hollow markers and for markers with an arrow, if the curves have any.
+/// For hollow markers and markers with an arrow, if the curves have any.
 pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
     let any = |says: &dyn Fn(&Dot) -> bool| curves.iter().flat_map(|curve| &curve.dots).any(says);
     let saturated = any(&|dot| dot.saturated).then(|| Entry::new("saturated", Key::Hollow));
@@ -66,16 +61,14 @@ pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
     saturated.into_iter().chain(above).collect()
 }
 
-/// The width of title and legend.
 const HEADER_WIDTH: f64 = WIDTH - 2.0 * PADDING;
 
-/// The height of title and legend.
 pub fn header_height(title: Option<&str>, legend: &[Entry]) -> f64 {
     let rows = legend_places(legend).last().map_or(0, |place| place.row + 1);
     title.map_or(0.0, |_| LARGE + 9.0) + rows as f64 * LEGEND_ROW
 }
 
-/// Draws the title, centred, and below it the legend on the rows that it needs.
+/// The title, centred, above the legend's rows.
 pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
     let mut top = PADDING;
     if let Some(title) = title {
@@ -94,7 +87,7 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
     }
 }
 
-/// The place of a legend entry, from the left of its row.
+/// From the left of its row.
 #[derive(Debug)]
 struct Place {
     row: usize,
@@ -148,7 +141,6 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
     }
 }
 
-/// Draws the arrow above the marker of a point that lies above the axis.
 pub fn arrow_above(canvas: &mut Canvas, (x, y): Point, color: Rgb) {
     const HEAD: f64 = 2.8;
     let (from, tip) = (y - 6.2, y - 13.0);
@@ -156,7 +148,6 @@ pub fn arrow_above(canvas: &mut Canvas, (x, y): Point, color: Rgb) {
     canvas.line(&[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)], Stroke::solid(color, WHISKER));
 }
 
-/// Draws a bar with its hatch.
 pub fn bar(canvas: &mut Canvas, rect: &Rect, style: &Style) {
     const SPACING: f64 = 4.5;
     if style.hatch == Hatch::Plain {

@@ -1,4 +1,4 @@
-//! Distribution of request lengths, from the histogram of a results folder, another histogram or a trace.
+//! Distribution of request lengths, from a results folder, a histogram or a trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,18 +22,15 @@ pub const LENGTH_CDF: Kind = Kind {
     drawn: |inputs, options| lengths(inputs, options),
 };
 
-/// The number of requests of each length.
 type Histogram = BTreeMap<u64, u64>;
 
-/// One curve: a histogram and the unit of its lengths.
 struct Part {
-    /// Empty where the source has only one part.
     name: &'static str,
     unit: &'static str,
     histogram: Histogram,
 }
 
-/// The unit of a histogram that does not state the shapes of its requests.
+/// If a histogram does not state its requests' shapes.
 const UNKNOWN: &str = "steps, nodes or tokens";
 
 fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
@@ -83,7 +80,7 @@ fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     Ok(drawn(options.title.as_deref(), &legend, x, shares(), &lines, false))
 }
 
-/// The histograms of a results folder, whose unit follows from the model of the run.
+/// Their unit follows from the run's model.
 fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
     let unit = match folder.model() {
         Some(Model::Lstm | Model::Gru | Model::Seq2Seq) => "steps",
@@ -94,7 +91,7 @@ fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
     Ok(parts(path)?.into_iter().map(|part| Part { unit, ..part }).collect())
 }
 
-/// The histograms of a file: one without a name, or those of sources and targets.
+/// One without a name, or sources and targets.
 fn parts(path: &Path) -> Result<Vec<Part>> {
     let mut rows = CsvFile::open(path)?;
     let has = |name: &str, rows: &CsvFile| rows.names().any(|known| known == name);
@@ -139,7 +136,7 @@ fn trace_parts(rows: &mut CsvFile) -> Result<Vec<Part>> {
             *targets.entry(u64::from(target)).or_default() += 1;
         }
     }
-    // Every model takes one kind of shape, so a trace with several units can't be run.
+    // A model takes one kind of shape, so a trace with several units can't be run.
     let unit = if units.len() == 1 { units.pop_first().unwrap_or(UNKNOWN) } else { UNKNOWN };
     let part = |name, histogram| Part { name, unit, histogram };
     Ok(match targets.is_empty() {

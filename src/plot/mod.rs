@@ -1,7 +1,7 @@
 //! Figures, drawn from result files only.
 //!
-//! A figure is a list of marks ([`canvas`]), drawn by the function of its [`Kind`] and rendered to SVG and PNG ([`render`]). To add a
-//! kind, write a file with a constant [`Kind`] and name it in [`KINDS`].
+//! A figure is a list of marks ([`canvas`]), drawn by the function of its [`Kind`] and rendered to SVG and PNG
+//! ([`render`]). A new kind is a file with a constant [`Kind`], named in [`KINDS`].
 
 pub mod axis;
 pub mod canvas;
@@ -34,7 +34,7 @@ pub use cdf::draw_compared as draw_compared_cdf;
 pub use input::Inputs;
 pub use latency_steps::LATENCY_STEPS;
 
-/// The kinds of figures, in the order in which they are drawn if none is chosen.
+/// In the order in which they are drawn if none is chosen.
 pub const KINDS: &[Kind] = &[
     curves::LATENCY_THROUGHPUT,
     curves::P50_THROUGHPUT,
@@ -52,12 +52,10 @@ pub const KINDS: &[Kind] = &[
     gantt::GANTT,
 ];
 
-/// A kind of figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Its name on the command line and in scenarios, and the stem of its files.
+    /// On the command line, in scenarios and of its files.
     pub name: &'static str,
-    /// What it shows, in one line.
     pub about: &'static str,
     drawn: fn(&Inputs, &Options) -> Drawing,
 }
@@ -91,33 +89,30 @@ impl<'de> Deserialize<'de> for Kind {
     }
 }
 
-/// A picture format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Svg,
-    /// Three pixels a unit, for slides and web pages.
+    /// Three pixels a unit.
     Png,
 }
 
-/// The options of a figure.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub title: Option<String>,
     pub formats: Vec<Format>,
-    /// Labels of the policies to show; all if empty. One text may hold several labels with commas between them.
+    /// Labels to show, several in one text with commas between them; all if empty.
     pub policies: Vec<String>,
-    /// The point whose requests are shown, by the name of its folder: a rate, or `trace`. Default: the highest rate that
-    /// saturates no policy.
+    /// The point shown, by its folder's name. Default: the highest rate that saturates no policy.
     pub point: Option<String>,
-    /// The latency objective: a line in `latency-rate`.
+    /// A line in `latency-rate`.
     pub slo: Option<Nanos>,
-    /// Whether `latency-throughput` has whiskers from the median to the 99th percentile. Default: with at most four policies.
+    /// Whiskers from the median to the 99th percentile in `latency-throughput`. Default: with at most four policies.
     pub bars: Option<bool>,
-    /// Whether latency has a linear axis.
+    /// A linear axis for latency.
     pub linear: bool,
-    /// Whether CDFs show the share above, on a logarithmic axis, instead of the share at or below.
+    /// CDFs show the share above, on a logarithmic axis.
     pub tail: bool,
-    /// How many requests of a schedule are drawn.
+    /// Requests of a schedule.
     pub first: Option<usize>,
 }
 
@@ -137,8 +132,8 @@ impl Default for Options {
     }
 }
 
-/// The letters of the title, the policies and the inputs' names that the figures' font lacks, each once. A PNG has boxes in their
-/// place; an SVG depends on its viewer.
+/// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG has boxes in their place;
+/// an SVG depends on its viewer.
 pub fn missing_letters(inputs: &Inputs, options: &Options) -> String {
     let mut missing = String::new();
     for letter in options.title.iter().chain(&inputs.names()).flat_map(|text| text.chars()) {
@@ -149,12 +144,11 @@ pub fn missing_letters(inputs: &Inputs, options: &Options) -> String {
     missing
 }
 
-/// Why there is no drawing.
 #[derive(Debug)]
 pub enum Undrawn {
-    /// The inputs are well-formed but lack the data of this kind: the reason and, if there is one, the way out.
+    /// Well-formed inputs lack the data: the reason and, if there is one, the way out.
     Nothing(String),
-    /// The inputs are broken, or the user chose a policy or a point that they lack.
+    /// Broken inputs, or an unknown policy or point.
     Broken(Error),
 }
 
@@ -164,14 +158,13 @@ impl From<Error> for Undrawn {
     }
 }
 
-/// A reason why there is nothing to draw.
 fn nothing(why: impl Into<String>) -> Undrawn {
     Undrawn::Nothing(why.into())
 }
 
 type Drawing = Result<Canvas, Undrawn>;
 
-/// Draws one figure and writes it as [`write()`] does. It is an error if the inputs lack the data.
+/// As [`write()`]; inputs without the data are an error.
 pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
     match (kind.drawn)(inputs, options) {
         Ok(canvas) => write(&canvas, &options.formats, stem),
@@ -180,8 +173,7 @@ pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Resu
     }
 }
 
-/// Draws every kind of figure that the inputs have the data for, as `FOLDER/KIND.svg` and `.png`, and returns the files. If there is
-/// none, the error has the reason for each kind.
+/// Every kind that has data, as `FOLDER/KIND.svg` and `.png`. If none has, the error gives the reason for each.
 pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut drawn = Vec::new();
     let mut reasons = String::new();
@@ -195,7 +187,7 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     if drawn.is_empty() {
         return Err(Error::input(format!("there is nothing to draw{reasons}")));
     }
-    // Written after all are drawn, so that an error leaves no partial set of figures.
+    // After all are drawn: an error leaves no partial set.
     let mut files = Vec::new();
     for (name, canvas) in drawn {
         files.extend(write(&canvas, &options.formats, &folder.join(name))?);
@@ -203,7 +195,7 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     Ok(files)
 }
 
-/// Writes a drawing as `STEM.svg` and `STEM.png`, or in the given formats, and returns the files.
+/// As `STEM.svg` and `STEM.png`, or in the given formats.
 pub fn write(canvas: &Canvas, formats: &[Format], stem: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for format in formats {
@@ -211,7 +203,7 @@ pub fn write(canvas: &Canvas, formats: &[Format], stem: &Path) -> Result<Vec<Pat
             Format::Svg => ("svg", render::svg(canvas)?.into_bytes()),
             Format::Png => ("png", render::png(canvas)?),
         };
-        // Appended, because a stem may contain a dot.
+        // A stem may contain a dot.
         let mut path = stem.as_os_str().to_owned();
         path.push(format!(".{extension}"));
         let path = PathBuf::from(path);

@@ -6,45 +6,39 @@ use super::legend::{CAP, Entry, Key, RULE, arrow_above, header, header_height};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
 
-/// The space between the border of a figure and its content.
+/// Between a figure's border and its content.
 pub const PADDING: f64 = 8.0;
-/// The width of the lines of series.
 pub const LINE: f64 = 2.2;
-/// The height of a single plot area, and of a heading above an area.
 const HEIGHT: f64 = 250.0;
 pub const HEADING: f64 = 24.0;
-/// The space for the ticks of a horizontal axis and their labels below its plot area.
+/// Ticks and labels of a horizontal axis.
 pub const TICKS_HEIGHT: f64 = 7.0 + SMALL;
-/// The space for a horizontal axis below its plot area.
+/// A whole horizontal axis.
 pub const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
-/// The space on the left of the tick labels of a vertical axis, for its label.
+/// The label of a vertical axis.
 pub const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
-/// The space between plot areas.
 const GAP: f64 = 14.0;
 
-/// A marker closer than this to another hides it.
+/// A closer marker hides another.
 const HIDING: f64 = 4.0;
-/// How much the radius of a marker grows for each marker that would hide it, for at most [`MOST_RINGS`] of them.
+/// Growth of a marker's radius for each marker that would hide it, at most [`MOST_RINGS`].
 pub const RING: f64 = 1.9;
 const MOST_RINGS: usize = 2;
 
-/// A point of a curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Dot {
     pub x: f64,
     pub y: f64,
-    /// Whether its run was saturated; its marker is then hollow.
+    /// Then its marker is hollow.
     pub saturated: bool,
 }
 
-/// A line with a marker at each of its points.
 #[derive(Clone, Debug)]
 pub struct Curve {
     pub style: Style,
     pub dots: Vec<Dot>,
 }
 
-/// A plot area and its axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
     pub area: Rect,
@@ -52,29 +46,26 @@ pub struct Panel {
     pub y: Axis,
 }
 
-/// What stands around the plot areas of a figure.
+/// Around the plot areas.
 pub struct Frame<'a> {
     pub title: Option<&'a str>,
     pub legend: &'a [Entry],
-    /// The height of each area.
     pub height: f64,
-    /// The label of second vertical axes on the right, whose ticks the figure draws.
+    /// Of second vertical axes, whose ticks the figure draws.
     pub right: Option<&'a str>,
 }
 
-/// The tick labels of second vertical axes need this space.
+/// Of second vertical axes.
 const RIGHT_TICKS: f64 = 48.0;
 
-/// A figure with one plot area, below its title and its legend. The caller draws the axes last, with [`Panel::axes`], over what
-/// touches them.
+/// One plot area below title and legend. The caller draws [`Panel::axes`] last, over what touches them.
 pub fn figure(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis) -> (Canvas, Panel) {
     let frame = Frame { title, legend, height: HEIGHT, right: None };
     let (canvas, mut panels) = lay_out(&frame, vec![(String::new(), x, y)]);
     (canvas, panels.remove(0))
 }
 
-/// Lays out plot areas, each with its heading and axes, in two columns if the horizontal labels fit. All areas have the axis labels
-/// of the first.
+/// Two columns if the horizontal labels fit. All areas have the axis labels of the first.
 pub fn lay_out(frame: &Frame<'_>, contents: Vec<(String, Axis, Axis)>) -> (Canvas, Vec<Panel>) {
     let largest = |of: fn(&(String, Axis, Axis)) -> f64| contents.iter().map(of).fold(0.0, f64::max);
     let left = 7.0 + largest(|(_, _, y)| y.labels().map(|label| text_width(label, SMALL)).fold(0.0, f64::max));
@@ -119,17 +110,17 @@ pub fn lay_out(frame: &Frame<'_>, contents: Vec<(String, Axis, Axis)>) -> (Canva
     (canvas, panels)
 }
 
-/// How far the last label of a horizontal axis may reach beyond its right end.
+/// Reach of a horizontal axis's last label beyond the right end.
 pub fn overhang(x: &Axis) -> f64 {
     let half = x.labels().next_back().map_or(0.0, |label| text_width(label, SMALL) / 2.0);
     match x.spread {
-        // The label of the last bin stands half a bin before the end.
+        // The last bin's label stands half a bin before the end.
         Spread::Bins => (half - 190.0 / (x.high - x.low)).max(0.0),
         Spread::Linear | Spread::Log => half.max(4.0),
     }
 }
 
-/// Writes the label of the horizontal axis below an area, moved if it would stick out of the figure.
+/// Moved if it would stick out of the figure.
 pub fn x_label(canvas: &mut Canvas, label: &str, area: &Rect) {
     let half = text_width(label, MEDIUM) / 2.0;
     let middle = (area.left + area.right) / 2.0;
@@ -137,30 +128,26 @@ pub fn x_label(canvas: &mut Canvas, label: &str, area: &Rect) {
     canvas.text(label, (middle, area.bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM), MEDIUM, Align::Center, INK);
 }
 
-/// How many labels as wide as this value's fit below a plot area.
+/// Labels as wide as this value's that fit below an area.
 pub fn room_for(value: f64) -> usize {
     (380.0 / (text_width(&number(value.round()), SMALL) + 14.0)) as usize
 }
 
-/// A logarithmic horizontal axis.
 pub fn log_x(label: impl Into<String>, low: f64, high: f64) -> Axis {
     Axis::log(label, low, high, 380.0, |label| text_width(label, SMALL) + 10.0)
 }
 
-/// A logarithmic vertical axis.
 pub fn log_y(label: impl Into<String>, low: f64, high: f64) -> Axis {
     Axis::log(label, low, high, HEIGHT, |_| SMALL + 3.0)
 }
 
 impl Panel {
-    /// The point of a pair of values.
     pub fn at(&self, x: f64, y: f64) -> Point {
-        // Clamped, so that clipping at the border stays exact.
+        // So that clipping at the border stays exact.
         let (across, up) = (self.x.place(x).clamp(-100.0, 100.0), self.y.place(y).clamp(-100.0, 100.0));
         (self.area.left + across * self.area.width(), self.area.bottom - up * self.area.height())
     }
 
-    /// Draws a thin line at each labelled tick.
     pub fn grid(&self, canvas: &mut Canvas) {
         let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
@@ -174,7 +161,6 @@ impl Panel {
         }
     }
 
-    /// Draws both axes with their ticks.
     pub fn axes(&self, canvas: &mut Canvas) {
         self.x_axis(canvas);
         let Rect { left, top, bottom, .. } = self.area;
@@ -190,7 +176,6 @@ impl Panel {
         }
     }
 
-    /// Draws the horizontal axis with its ticks.
     pub fn x_axis(&self, canvas: &mut Canvas) {
         let Rect { left, right, bottom, .. } = self.area;
         let stroke = Stroke::solid(INK, 1.2);
@@ -205,15 +190,14 @@ impl Panel {
         }
     }
 
-    /// Draws the part of a line through pairs of values that is in the area.
     pub fn line(&self, canvas: &mut Canvas, values: &[(f64, f64)], stroke: Stroke) {
         let points: Vec<Point> = values.iter().map(|&(x, y)| self.at(x, y)).collect();
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// Draws curves: first the lines, then the markers, hollow where a run was saturated. A point above the area is drawn on the upper
-    /// border with an arrow, so that its horizontal value can still be read; the line ends there. Lines between saturated runs
-    /// have the width `between_saturated`. A marker that a later curve's would hide is larger and shows as a ring around it.
+    /// First the lines, then the markers, hollow where a run was saturated. A point above the area has an arrow on
+    /// the upper border, so that its horizontal value can be read; the line ends there. `between_saturated`: the
+    /// width of lines between saturated runs. A marker that a later curve's would hide is a larger ring.
     pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve], between_saturated: f64) {
         let top = self.y.high;
         for Curve { style, dots } in curves {
@@ -238,7 +222,7 @@ impl Panel {
         }
     }
 
-    /// Draws a whisker from one value to another, `beside` units beside `x`, with those caps that are in the area.
+    /// `beside` units beside `x`, with the caps that are in the area.
     pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), stroke: Stroke) {
         let shifted = |(x, y): Point| (x + beside, y);
         let (lower, upper) = (shifted(self.at(x, low)), shifted(self.at(x, high)));
@@ -250,19 +234,18 @@ impl Panel {
         }
     }
 
-    /// Draws a reference line.
     pub fn rule(&self, canvas: &mut Canvas, values: &[(f64, f64)]) {
         self.line(canvas, values, RULE);
     }
 }
 
-/// The pieces of a curve's line below `top`, each with whether its runs were saturated.
+/// Below `top`, each with whether its runs were saturated.
 fn pieces(dots: &[Dot], top: f64) -> Vec<(bool, Vec<(f64, f64)>)> {
     let mut pieces: Vec<(bool, Vec<(f64, f64)>)> = Vec::new();
     for pair in dots.windows(2) {
         let (from, to) = (pair[0], pair[1]);
         if from.y > top && to.y > top {
-            // A line between two points above the area would show a latency that is not theirs.
+            // It would show a latency that is not theirs.
             continue;
         }
         let saturated = from.saturated && to.saturated;

@@ -1,4 +1,5 @@
-//! A drawing as SVG text or PNG bytes, and the widths of texts. The same drawing gives the same bytes: no font of the system is used.
+//! A drawing as SVG or PNG, and the widths of texts. No font of the system is used, so a drawing always gives the
+//! same bytes.
 
 use std::sync::LazyLock;
 
@@ -11,20 +12,19 @@ use super::canvas::{Align, Canvas, Mark, Point, Text};
 use super::style::{PAPER, Rgb, WIDTH};
 use crate::error::{Error, Result};
 
-/// The embedded font and the fonts that an SVG viewer without it falls back to; Verdana has the same widths.
+/// The embedded font and fallbacks of SVG viewers; Verdana has the same widths.
 const FAMILIES: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
 
 static FONT: LazyLock<FontRef<'static>> =
     LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).expect("the embedded font can be read"));
 
-/// Pixels of an SVG for one unit. plotters rounds coordinates to pixels, so the SVG is drawn ten times larger than its stated size.
+/// For one unit. plotters rounds coordinates to pixels, so the SVG is drawn ten times larger than its stated size.
 const SVG_PIXELS: f64 = 10.0;
-/// Pixels of a PNG for one unit: 430 to the inch in a column of 8.5 cm.
+/// For one unit: 430 to the inch in a column of 8.5 cm.
 const PNG_PIXELS: usize = 3;
-/// A pixel of a PNG is the mean of this many by this many drawn pixels, because plotters does not smooth edges.
+/// plotters does not smooth edges, so a PNG pixel is the mean of this many by this many.
 const OVERSAMPLING: usize = 2;
 
-/// The drawing as an SVG document.
 pub fn svg(canvas: &Canvas) -> Result<String> {
     let (width, height) = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
@@ -34,7 +34,6 @@ pub fn svg(canvas: &Canvas) -> Result<String> {
     Ok(document.replacen(&drawn, &shown, 1))
 }
 
-/// The drawing as a PNG file.
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let unit = (PNG_PIXELS * OVERSAMPLING) as f64;
     let (width, height) = pixels(canvas, unit);
@@ -73,9 +72,9 @@ fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Best);
-    // Flat areas and sharp letters compress best without a filter.
+    // Best for flat areas and sharp letters.
     encoder.set_filter(png::FilterType::NoFilter);
-    // At its natural size, the picture is as wide as a column.
+    // Its natural width is a column.
     let per_metre = (WIDTH * PNG_PIXELS as f64 / 0.085).round() as u32;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: per_metre, yppu: per_metre, unit: png::Unit::Meter }));
     let mut writer = encoder.write_header()?;
@@ -84,7 +83,7 @@ fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec
     Ok(file)
 }
 
-/// Paints the marks with `unit` pixels for one unit. Texts are painted by a function of the format.
+/// `unit`: pixels for one unit. Texts are painted by a function of the format.
 fn paint<B: DrawingBackend>(
     canvas: &Canvas,
     painter: &mut B,
@@ -115,9 +114,8 @@ fn paint<B: DrawingBackend>(
     painter.present().map_err(failed)
 }
 
-/// Writes a text that the SVG viewer sets.
 fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()> {
-    // plotters' font size, and its distance from the point to the baseline, both for one em.
+    // plotters' font size and its distance from the point to the baseline, for one em.
     const SIZE: f64 = 1.24;
     const RISE: f64 = 0.76;
     let font = FontDesc::new(FontFamily::Name(FAMILIES), text.size * unit * SIZE, FontStyle::Normal);
@@ -136,7 +134,7 @@ fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()
     painter.draw_text(&text.words, &style, at).map_err(failed)
 }
 
-/// Paints a text in pixels. The texts of plotters lack the space on the left of each letter.
+/// In pixels. plotters' own texts lack the space on the left of each letter.
 fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64) -> Result<()> {
     let (width, height) = painter.get_size();
     let color = rgb(text.color);
@@ -157,17 +155,15 @@ fn rgb((red, green, blue): Rgb) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// Whether the font has the letter.
 pub fn has(letter: char) -> bool {
     FONT.glyph_id(letter).0 != 0
 }
 
-/// The width of a text of this size, in units.
 pub fn text_width(words: &str, size: f64) -> f64 {
     f64::from(placed(words, size as f32).1)
 }
 
-/// The text, shortened with an ellipsis if it does not fit.
+/// Shortened with an ellipsis if too wide.
 pub fn fitted(words: &str, size: f64, width: f64) -> String {
     if text_width(words, size) <= width {
         return words.to_string();
@@ -182,7 +178,7 @@ pub fn fitted(words: &str, size: f64, width: f64) -> String {
     String::new()
 }
 
-/// Calls `cover` with each pixel that a text covers and the covered share of it.
+/// Calls `cover` with each pixel of a text and its covered share.
 fn rasterize(text: &Text, pixels_per_unit: f64, mut cover: impl FnMut(i32, i32, f32)) {
     let (glyphs, width) = placed(&text.words, (text.size * pixels_per_unit) as f32);
     let (x, y) = (text.at.0 * pixels_per_unit, text.at.1 * pixels_per_unit);
@@ -204,9 +200,9 @@ fn rasterize(text: &Text, pixels_per_unit: f64, mut cover: impl FnMut(i32, i32, 
     }
 }
 
-/// The glyphs of a text that starts at the origin, and its width.
+/// From the origin, and the width.
 fn placed(words: &str, size: f32) -> (Vec<Glyph>, f32) {
-    // ab_glyph's scale is the height from the deepest to the highest letter, not the em.
+    // ab_glyph's scale is the height from the deepest to the highest letter.
     let em = FONT.units_per_em().unwrap_or(FONT.height_unscaled());
     let scale = PxScale::from(size * FONT.height_unscaled() / em);
     let font = FONT.as_scaled(scale);

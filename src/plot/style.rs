@@ -1,36 +1,32 @@
-//! Colours, dashes, markers and sizes. Series differ in all of these at once, so that a figure can be read by colour-blind readers
-//! and in black and white.
+//! Colours, dashes, markers and sizes. Series differ in all of them, for colour-blind readers and black and white.
 
-/// Red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
-/// The width of every figure in units. A unit prints as 1/480 of a column: half a point in a column of 8.5 cm.
+/// Of every figure, in units. A unit prints as 1/480 of a column: half a point in a column of 8.5 cm.
 pub const WIDTH: f64 = 480.0;
-/// The text size of tick labels and legends: 7.5 points in print.
+/// Ticks and legends: 7.5 points in print.
 pub const SMALL: f64 = 15.0;
-/// The text size of axis labels.
+/// Axis labels.
 pub const MEDIUM: f64 = 16.0;
-/// The text size of titles.
 pub const LARGE: f64 = 17.0;
 
 pub const INK: Rgb = (30, 30, 30);
-/// Reference lines, such as an SLO.
+/// Such as an SLO.
 pub const REFERENCE: Rgb = (110, 110, 110);
 pub const GRID: Rgb = (222, 222, 222);
 pub const PAPER: Rgb = (255, 255, 255);
 
-/// The palette of Okabe and Ito, without the yellow that is too faint for a line on white.
+/// Okabe and Ito's palette, without the yellow, too faint on white.
 const COLORS: [Rgb; 7] =
     [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
 
-/// Lengths of dashes and gaps in units; the first is a solid line.
+/// In units; the first is solid.
 const DASHES: [&[f64]; 5] = [&[], &[9.0, 4.0], &[2.5, 2.5], &[10.0, 3.0, 2.5, 3.0], &[5.0, 2.5]];
 
-/// The dash of reference lines.
 pub const REFERENCE_DASH: &[f64] = &[4.0, 3.0];
 
-/// A marker: a regular polygon with the direction of its first corner in degrees (the vertical axis points down, so 270 is the
-/// top) and a scale that makes all shapes look equally large.
+/// A regular polygon: the direction of its first corner in degrees (the vertical axis points down, so 270 is the
+/// top), and a scale that makes all shapes look equally large.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Marker {
     corners: u32,
@@ -54,34 +50,27 @@ const MARKERS: [Marker; 8] = [
     marker(3, 0.0, 1.4),
 ];
 
-/// The strokes in a bar.
+/// Strokes in a bar: none, from the lower left, from the upper left, horizontal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
-    /// A filled area.
     Plain,
-    /// From the lower left to the upper right.
     Rising,
-    /// From the upper left to the lower right.
     Falling,
-    /// Horizontal.
     Level,
 }
 
 const HATCHES: [Hatch; 4] = [Hatch::Plain, Hatch::Rising, Hatch::Falling, Hatch::Level];
 
-/// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
     pub color: Rgb,
-    /// Dashes and gaps of its line; empty for a solid line.
     pub dash: &'static [f64],
     pub marker: Marker,
-    /// The strokes in its bars.
     pub hatch: Hatch,
 }
 
 impl Style {
-    /// The style of the series with this number. The first 280 differ from one another.
+    /// The first 280 styles differ.
     pub fn of(series: usize) -> Style {
         Style {
             color: COLORS[series % COLORS.len()],
@@ -92,14 +81,14 @@ impl Style {
     }
 }
 
-/// A colour mixed with paper: 0 gives the paper, 1 the colour.
+/// Mixed with paper: 0 gives the paper, 1 the colour.
 pub fn tint(color: Rgb, strength: f64) -> Rgb {
     let mix = |c: u8| (255.0 - (255.0 - f64::from(c)) * strength).round() as u8;
     (mix(color.0), mix(color.1), mix(color.2))
 }
 
 impl Marker {
-    /// The outline around the origin.
+    /// Around the origin.
     pub fn outline(self, radius: f64) -> impl Iterator<Item = (f64, f64)> {
         (0..self.corners).map(move |i| {
             let angle = (self.first_degrees + 360.0 * f64::from(i) / f64::from(self.corners)).to_radians();

@@ -7,7 +7,7 @@ use super::*;
 const HEADER: &str =
     "policy,backend,offered_rps,throughput_rps,goodput_rps,mean_ms,p50_ms,p90_ms,p99_ms,point,saturated,warmup";
 
-/// Two policies at two rates, one of which saturates the second policy, whose median is missing there.
+/// Two policies at two rates; the second is saturated once and lacks its median there.
 fn results() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let summary = [
@@ -50,7 +50,6 @@ fn svg_options() -> Options {
     Options { formats: vec![Format::Svg], ..Options::default() }
 }
 
-/// The SVG of a figure.
 fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
     let folder = tempfile::tempdir().unwrap();
     let files = draw(
@@ -77,12 +76,12 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
         files.iter().map(|file| (name(file), fs::read(file).unwrap())).collect::<Vec<_>>()
     };
     let both = drawn(&[Format::Svg, Format::Png]);
-    // That one needs a load that rises step by step.
+    // It needs a stepping load.
     let kinds = KINDS.iter().filter(|kind| kind.name != "latency-steps");
     let names: Vec<String> =
         kinds.flat_map(|Kind { name, .. }| [format!("{name}.svg"), format!("{name}.png")]).collect();
     assert_eq!(both.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
-    // That a drawing gives the same PNG twice is tested where PNGs are made; here, that a figure gives the same drawing.
+    // Whether a drawing gives the same PNG twice is tested where PNGs are made.
     let again = drawn(&[Format::Svg]);
     assert!(both.into_iter().filter(|(name, _)| name.ends_with("svg")).eq(again));
 }
@@ -99,7 +98,7 @@ fn a_rising_load_is_drawn_beside_latencies() {
         let requests: String = (0..60).map(request).collect();
         fs::write(logs.join("requests.csv"), format!("id,arrival_ns,start_ns,finish_ns\n{requests}")).unwrap();
     }
-    // One a millisecond, each of which takes four.
+    // One arrives each millisecond and takes four.
     let text = drawn().unwrap();
     for label in ["Latency (ms)", "Load (requests/s)", "1,000", "60"] {
         assert!(text.lines().any(|line| line.trim() == label), "{label}: {text}");
