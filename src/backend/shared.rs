@@ -1,4 +1,4 @@
-//! Shared by the backends on real devices: places of nodes, parts of tasks, a policy's mistakes, and waiting.
+//! Shared by the backends on real devices.
 
 use std::cmp::Ordering;
 use std::time::Duration;

@@ -23,7 +23,7 @@ pub struct Sim<T> {
     now: Nanos,
     free_at: Vec<Nanos>,
     last: Vec<Option<CellId>>,
-    /// When the driver is told, the finish, the task, the start. Tasks of one instant are in the order of submission.
+    /// When the driver is told, the finish, the task, the start.
     running: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
 }
 
@@ -72,13 +72,13 @@ impl<T: Timing> Backend for Sim<T> {
 
 /// Simulated workers whose streams share a device.
 ///
-/// The tasks of a stream run one after the other, the first tasks of a worker's streams at the same time. Each has the
-/// time that it takes alone and a demand, the share of the device that it can use. While the demands of the running
-/// tasks fit, all run at full speed; above that, one factor slows all down so that they use exactly the whole device.
+/// The first tasks of a worker's streams run at the same time. Each has the time that it takes alone and a demand, the
+/// share of the device that it can use. While the demands fit, all run at full speed; above that, one factor slows all
+/// down so that they use exactly the whole device.
 ///
 /// As all tasks of a worker run at one speed, one virtual clock at that speed is enough: a task ends when it has
-/// advanced by the task's time alone. Values are integers: speeds are rounded down to 2^-32 of full speed, and a task
-/// ends at the first whole nanosecond at which its work is done.
+/// advanced by the task's time alone. Speeds are rounded down to 2^-32 of full speed, and a task ends at the first
+/// whole nanosecond at which its work is done.
 pub struct SharedSim<T> {
     timing: T,
     now: Nanos,

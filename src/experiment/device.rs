@@ -47,7 +47,7 @@ pub struct RunOutput {
     requests: Arc<Requests>,
 }
 
-/// Reads a scenario's inputs and prepares its device, so that mistakes show before the first run.
+/// Reads the inputs and prepares the device, so that mistakes show before the first run.
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
     let device = Device::new(scenario, target)?;
     let inputs = Inputs::new(scenario)?;
@@ -169,7 +169,7 @@ impl Device {
         }
     }
 
-    /// Bounds for all policies, on the requests of the first replication; `None` on a real device.
+    /// On the requests of the first replication; `None` on a real device.
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
         let Device::Simulated(_, costs) = self else { return Ok(None) };
         let cells = inputs.cells().len();
@@ -187,7 +187,7 @@ impl Device {
         Ok(Some(Bounds::of(&requests, &mut Fastest::new(costs, largest, streams), inputs.workers())))
     }
 
-    /// The cell types that ran at batch sizes missing from the policy's cost table; empty on a real device.
+    /// Cell types that ran at batch sizes outside the cost table; empty on a real device.
     pub fn extrapolated(&self, inputs: &Inputs<'_>, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
         let Some(costs) = self.costs(run.policy) else { return Vec::new() };
         let measured = match inputs.runs_several_steps(run.policy) {

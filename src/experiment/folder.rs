@@ -1,4 +1,4 @@
-//! The folder of a scenario's results: its files, the record that reproduces the run, and the state of each run.
+//! The folder of a scenario's results: its files, and the record that reproduces the run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ struct Point {
 }
 
 impl Folder {
-    /// Removes partial files and, unless runs are resumed, earlier results; writes the record that reproduces the runs.
+    /// Removes partial files and, unless runs are resumed, earlier results.
     pub fn open(workload: &Inputs<'_>, device: &Device, options: &Options, runs: &[Run]) -> Result<Folder> {
         let scenario = workload.scenario();
         let path = options.out.join(folder_name(&scenario.name));
@@ -180,7 +180,7 @@ impl Folder {
         write_json(path, &Point { fingerprint, summary: summary.clone() })
     }
 
-    /// Host measurements are the only file in which two simulated runs of one seed differ.
+    /// The only file in which two simulated runs of one seed differ.
     pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<PointResult>], wall: Duration) -> Result<()> {
         let runs: Vec<Value> =
             runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
@@ -260,8 +260,7 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
-/// out, so that either can grow when a sweep is resumed; so are costs and overheads in real runs, which do not use
-/// them.
+/// out, so that either can grow when a sweep is resumed; so are costs in real runs.
 fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.resolved_json();
     let root = common.as_object_mut().expect("a scenario is a table");

@@ -53,10 +53,8 @@ impl Knee {
 const LOWEST: f64 = 1e-3;
 const HIGHEST: f64 = 1e9;
 
-/// Finds the knee of every policy.
-///
 /// Each replication brackets its knee by doubling and halving from the scenario's first rate, then bisects on a
-/// logarithmic scale. Requests and relative gaps are the same at every rate. A rate at which the system falls behind
+/// logarithmic scale, with the same requests and relative gaps at every rate. A rate at which the system falls behind
 /// does not hold.
 pub fn find(
     scenario: &Scenario,

@@ -162,7 +162,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
 }
 
 /// Neighbouring simulated runs share their requests. In real runs, policies take turns under each load, so that slow
-/// drifts of the machine affect all of them.
+/// drifts affect all.
 fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
     let loads = scenario.points();
     let policies = 0..scenario.policies.len();

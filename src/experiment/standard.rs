@@ -27,15 +27,14 @@ pub(super) const VALIDATION_SET: [&str; 3] =
 const CUDA_VALIDATION_SET: [&str; 3] =
     ["scenarios/validate/gpu/chains.toml", "scenarios/validate/gpu/seq2seq.toml", "scenarios/validate/gpu/trees.toml"];
 
-/// The CPU's product kernel takes six rows at a time, so times climb in stairs. Every size is measured up to 24, both
-/// sides of each stair up to 64; above, a stair is a few percent.
+/// The CPU's product kernel takes six rows at a time, so times climb in stairs. Both sides of each stair are measured
+/// up to 64; above, a stair is a few percent.
 pub(super) const BATCHES: [u32; 53] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 30, 31, 33, 36, 37,
     39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
 ];
 
-/// A GPU's library chooses tiles of 16 to 256 rows, so times jump after multiples of these. Both sides of each jump are
-/// measured, and sizes between them.
+/// A GPU's library chooses tiles of 16 to 256 rows. Both sides of each jump are measured, and sizes between them.
 const CUDA_BATCHES: [u32; 62] = [
     1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65, 72, 80, 88, 96, 97,
     104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240, 256, 257, 272, 288, 304, 320, 321, 352,

@@ -118,8 +118,8 @@ impl Tolerance {
         self.step * f64::from(depth.max(1)).sqrt()
     }
 
-    /// Compares a request's result with the CPU's, which follows the same words. The request is `depth` steps deep;
-    /// states have `width` numbers. `largest` records the difference in any case.
+    /// The request is `depth` steps deep and follows the same words; states have `width` numbers. `largest` records the
+    /// difference in any case.
     pub fn check(
         &self,
         found: &Output,

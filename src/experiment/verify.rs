@@ -63,8 +63,7 @@ pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<Requ
 /// 2 GiB of host memory.
 const MOST_KEPT: u64 = 1 << 29;
 
-/// The first of these requests whose results a device can keep at once, at least one. Listed networks keep all
-/// activations.
+/// As many as a device can keep, at least one. Listed networks keep all activations.
 pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> Vec<RequestId> {
     let Some(operators) = network.operators() else { return all };
     let mut numbers = 0;
@@ -77,7 +76,7 @@ pub fn kept(network: &Network, requests: &Requests, mut all: Vec<RequestId>) -> 
     all
 }
 
-/// Runs each request alone and compares. The error names the first wrong or missing result.
+/// The error names the first wrong or missing result.
 pub fn compare(
     network: &Network,
     requests: &Requests,

@@ -1,6 +1,5 @@
-//! Why a request took as long as it did, and why a task was formed as it was. The logs record events, not reasons, but
-//! a simulation repeats to the byte and a real run can be replayed. So the run is repeated and its tasks are inspected
-//! as they are formed.
+//! Why a request took as long as it did, and why a task was formed as it was. The logs record no reasons, so the run is
+//! repeated (a real run is replayed) and its tasks are inspected as they are formed.
 
 pub mod request;
 pub mod task;
@@ -93,8 +92,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// Repeats the run of a point. Fails if a real run has no recording, if the results differ from the logs, or if the
-    /// subject does not exist.
+    /// Fails if a real run has no recording, if the results differ from the logs, or if the subject does not exist.
     pub fn run(results: &Results, point: &Point, subject: Subject, executors: &Executors) -> Result<Again> {
         let mut formed = Vec::new();
         let cells = results.scenario.workload.model.cell_types().len();

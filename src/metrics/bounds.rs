@@ -1,7 +1,6 @@
-//! Bounds for all policies on a device, from the cost table only: a floor for latency and a ceiling for throughput.
-//! Both use every cell at its best batch size and ignore all overheads. For the floor, each request runs its critical
-//! path alone. For the ceiling, workers are never idle; with several streams, a batch occupies only the part of a
-//! worker that it can use.
+//! Bounds for all policies on a device, from the cost table only. Every cell has its best batch size, and overheads are
+//! ignored. For the latency floor, each request runs its critical path alone; for the throughput ceiling, workers are
+//! never idle.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -42,7 +41,7 @@ impl Bounds {
     }
 }
 
-/// The least times of cells over several devices: policies may have their own costs, and the best bounds all.
+/// Policies may have their own costs, and the best of all bounds them.
 pub struct Fastest<'a> {
     devices: Vec<&'a TableModel>,
     /// The largest batch of each cell type. The tables' sizes are tried in any case.
@@ -111,7 +110,7 @@ impl<'a> Fastest<'a> {
 
 /// The least worker time of one member of a batch, on a worker with several streams. A batch of b members occupies its
 /// time multiplied by the fraction of the device that it can use: b over the preferred batch, at most 1, and at least 1
-/// over the number of streams, because the others must use the rest.
+/// over the number of streams.
 fn beside_others(alone: &Best, preferred: u32, streams: u16) -> f64 {
     let below = alone.time.0 as f64 / f64::from(preferred);
     below.min(alone.share_ns).max(alone.share_ns / f64::from(streams))

@@ -22,7 +22,7 @@ impl Presence {
     }
 }
 
-/// Counts arrivals up and departures down, without the use of latencies. Requests that never leave stay until the end.
+/// From arrivals and departures only. Requests that never leave stay until the end.
 pub fn presence(record: &Recorder) -> Presence {
     let instants = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter_map(happened).collect() };
     let mut arrivals = instants(&record.arrival);
@@ -53,7 +53,7 @@ pub fn presence(record: &Recorder) -> Presence {
 }
 
 /// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
-/// in it. Also fails for a request that never left or left before it arrived.
+/// in it. Also fails for a request that never left.
 pub fn littles_law(record: &Recorder) -> Result<(), String> {
     let left = record.left();
     let mut sum = 0u128;
@@ -87,8 +87,8 @@ pub fn causality(record: &Recorder) -> Result<(), String> {
     Ok(())
 }
 
-/// A worker is busy while at least one of its tasks runs, and the tasks of a stream do not overlap. The record must
-/// have kept its tasks.
+/// A worker is busy while at least one of its tasks runs; the tasks of a stream do not overlap. Needs a record with
+/// tasks.
 pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     if record.tasks.len() as u64 != record.task_count {
         return Err(format!("{} tasks ran, but the log has {}", record.task_count, record.tasks.len()));

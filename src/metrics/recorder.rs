@@ -17,10 +17,8 @@ pub struct Keep {
     pub reasons: bool,
 }
 
-/// The record of one run: when each request arrived, started and finished, and each task.
-///
-/// Instants are plain numbers, not `Option`s, which would double the memory of ten million requests; [`happened`] reads
-/// them.
+/// The record of one run. Instants are plain numbers, not `Option`s, which would double the memory of ten million
+/// requests; [`happened`] reads them.
 #[derive(Debug, Default)]
 pub struct Recorder {
     keep: Keep,
@@ -53,8 +51,8 @@ pub struct Recorder {
     pub batch_sum: u64,
     /// By cell type and batch size: the number of executions. Operators follow the cell types.
     pub batches: Vec<Vec<u64>>,
-    /// Including padding. A cell with an input of n tokens counts n times. Operators have no padding: their tasks count
-    /// the cells that they belong to.
+    /// Including padding. A cell with an input of n tokens counts n times; operators count the cells that they belong
+    /// to.
     pub executed_cells: u64,
     /// Executed cells without padding.
     pub useful_cells: u64,
@@ -212,7 +210,7 @@ impl Recorder {
         self.spans[worker.index()].clear();
     }
 
-    /// Call before the starts are updated: only a task that starts before all earlier ones is the first.
+    /// Call before the starts are updated.
     fn keep_first_tasks(&mut self, completion: &Completion, task: &OpenTask) {
         for request in &task.requests {
             if completion.start < self.start[request.index()] {

@@ -26,8 +26,7 @@ pub(crate) fn queue(requests: usize, load: f64, seed: u64) -> Recorder {
     batch_server(requests, load, 1, |batch| 1000 * batch as u64, seed)
 }
 
-/// Poisson arrivals at one server that serves all waiting requests, up to a cap, as a batch. A load of 1 is the
-/// capacity with full batches.
+/// The server takes all waiting requests, up to a cap, as a batch. A load of 1 is the capacity with full batches.
 pub(crate) fn batch_server(requests: usize, load: f64, cap: usize, time: fn(usize) -> u64, seed: u64) -> Recorder {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mean_gap = time(cap) as f64 / cap as f64 / load;

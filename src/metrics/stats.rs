@@ -26,7 +26,7 @@ impl Quantile {
         Quantile { per_mille }
     }
 
-    /// Ten samples are expected above the quantile: 10 / (1 - q). With fewer, the last few samples would decide.
+    /// Ten expected above the quantile: 10 / (1 - q).
     pub fn samples_needed(self) -> usize {
         10_000usize.div_ceil(usize::from(1000 - self.per_mille))
     }
@@ -37,8 +37,7 @@ impl Quantile {
     }
 }
 
-/// Exact quantiles by nearest rank: the smallest sample with at least a fraction q at or below it. `None` with fewer
-/// than [`Quantile::samples_needed`]. Reorders the samples.
+/// Exact quantiles by nearest rank. `None` with fewer than [`Quantile::samples_needed`]. Reorders the samples.
 ///
 /// # Panics
 /// When the quantiles do not ascend.
@@ -76,7 +75,7 @@ impl Interval {
     }
 }
 
-/// The 95 % confidence interval of the mean, by Student's t. `None` with fewer than two samples.
+/// 95 % confidence, by Student's t. `None` with fewer than two samples.
 pub fn interval(samples: &[f64]) -> Option<Interval> {
     if samples.len() < 2 {
         return None;
@@ -88,16 +87,14 @@ pub fn interval(samples: &[f64]) -> Option<Interval> {
     Some(Interval { mean, half_width: freedom.inverse_cdf(0.975) * (variance / n).sqrt() })
 }
 
-/// The 95 % prediction interval of one more sample: the half-width is t · s · √(1 + 1/n). `None` with fewer than two
-/// samples.
+/// The 95 % interval of one more sample: mean ± t · s · √(1 + 1/n). `None` with fewer than two samples.
 pub fn prediction(samples: &[f64]) -> Option<Interval> {
     // The mean's half-width is t · s · √(1/n).
     let wider = (samples.len() as f64 + 1.0).sqrt();
     interval(samples).map(|Interval { mean, half_width }| Interval { mean, half_width: half_width * wider })
 }
 
-/// The interval of the mean of `a - b`, for two systems on the same traces, so shared noise cancels out. `None` with
-/// fewer than two pairs.
+/// The interval of the mean of `a - b`: noise that both share cancels out. `None` with fewer than two pairs.
 ///
 /// # Panics
 /// When the numbers of samples differ.

@@ -211,8 +211,8 @@ impl<'a> Run<'a> {
     }
 
     /// The window in which completions are counted: from the first measured arrival to the last arrival, so that
-    /// stragglers don't count as idle capacity. It lasts until nine tenths of the completions after its start, so that
-    /// an overloaded run is measured while it works. If all requests arrive at once, it is the whole run.
+    /// stragglers don't count as idle capacity, but until nine tenths of the completions after its start, so that an
+    /// overloaded run is measured while it works. If all requests arrive at once, it is the whole run.
     fn window(&self, measured: &[u32]) -> Option<Window> {
         let arrival = |request: &u32| self.record.arrival[*request as usize];
         let (from, last) = (arrival(measured.first()?), arrival(measured.last()?));

@@ -1,5 +1,4 @@
-//! Whether the numbers of a run can be trusted: warm-up, saturation, lateness, and extrapolated costs. docs/METRICS.md
-//! states the rules.
+//! Whether the numbers of a run can be trusted. docs/METRICS.md states the rules.
 
 use std::ops::RangeInclusive;
 
@@ -27,7 +26,7 @@ pub enum Warmup {
 pub enum Truncation {
     /// The series is steady after this many samples.
     Steady(usize),
-    /// Dropping up to half would still have helped, so the series does not settle and nothing is dropped.
+    /// Dropping up to half would still have helped, so nothing is dropped.
     NotSteady,
     /// There are too few samples to tell.
     TooFew,
@@ -39,10 +38,8 @@ const BATCH: usize = 5;
 const FEWEST_BATCHES: usize = 10;
 
 /// MSER-5 (White, Cobb and Spratt 2000): drops the batches of five samples whose removal minimises the standard error
-/// of the mean of the rest.
-///
-/// With batch means y and m batches, that is the smallest d from 0 to m / 2 that minimises the sum of (y - mean)² over
-/// the batches after the first d, divided by (m - d)².
+/// of the mean of the rest: the smallest d up to m / 2 that minimises the sum of (y - mean)² over the m batch means
+/// after the first d, divided by (m - d)².
 pub fn mser5(samples: &[f64]) -> Truncation {
     let batches: Vec<f64> = samples.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
     if batches.len() < FEWEST_BATCHES {
@@ -72,16 +69,16 @@ const SIGNIFICANCE: f64 = 3.0;
 const VISIBLE_OVERLOAD: f64 = 0.1;
 /// With fewer arrivals there is no verdict.
 const FEWEST_ARRIVALS: usize = 200;
-/// A quarter of the arrival period must last this many service times: the number in the system oscillates with the
-/// batches, and grows at the start.
+/// A quarter of the arrival period must last this many service times, as the number in the system oscillates with the
+/// batches and grows at the start.
 const SERVICES_IN_A_QUARTER: u64 = 3;
 /// Longer than a wait for the next batch, in service times.
 const SERVICES_IN_A_LONG_WAIT: u64 = 2;
 /// The first and last part of this many stand for the beginning and the end.
 const PARTS: usize = 10;
 
-/// Whether the number in the system grew steadily while requests arrived; `None` where the run is too short to tell. A
-/// system that keeps up wanders at worst like a random walk, so the rule asks for more growth than that.
+/// Whether the number in the system grew steadily while requests arrived, more than a random walk would; `None` where
+/// the run is too short to tell.
 ///
 /// `order` has the requests in the order of arrival; `left` is when each left, [`Nanos::MAX`] for never.
 pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> Nanos) -> Option<bool> {
@@ -142,10 +139,8 @@ fn gap_variation(record: &Recorder, order: &[u32]) -> f64 {
 /// The mean lateness of a valid run, as a fraction of its median latency.
 pub const LATENESS_BOUND: f64 = 0.01;
 
-/// How late the load generator handed the measured requests to the policy.
-///
-/// Latencies count from the arrival in the trace, so they include the lateness. But delayed requests are handed over
-/// together, in bursts that the trace does not have.
+/// How late the load generator handed the measured requests to the policy. Latencies include the lateness, but delayed
+/// requests are handed over together, in bursts that the trace does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     pub mean_us: f64,
@@ -194,8 +189,8 @@ impl Lateness {
     }
 }
 
-/// Executions of a cell type at batch sizes whose costs were not measured. Their times are guesses: constant below the
-/// smallest measured size, linear above the largest.
+/// Executions of a cell type outside the measured batch sizes, where costs are guesses: constant below the smallest
+/// size, linear above the largest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extrapolation {
     pub cell: String,

@@ -1,5 +1,5 @@
-//! One pass over the elements of rows, such as the gates of a cell, in vectors of the machine's width. The tail is a
-//! vector padded with zeros, so an element's bits depend on neither its place nor its neighbours.
+//! One pass over the elements of rows in vectors of the machine's width. The tail is a vector padded with zeros, so an
+//! element's bits depend on neither its place nor its neighbours.
 
 use rten_simd::ops::{BitOps, FloatOps, IntOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};

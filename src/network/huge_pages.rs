@@ -1,4 +1,4 @@
-//! Huge pages for weights. With pages of 4 KiB, a pass over tens of megabytes spends much of its time on address
+//! Huge pages for weights: with 4 KiB pages, a pass over tens of megabytes spends much of its time on address
 //! translation.
 
 use std::cell::RefCell;
@@ -29,8 +29,7 @@ impl Alloc for HugePages {
 }
 
 impl HugePages {
-    /// Asks the system to move all allocations to huge pages, once they are filled. It may refuse (Linux before 6.1, no
-    /// pages left).
+    /// Asks the system to move all allocations, once they are filled; it may refuse.
     ///
     /// Asking before would leave out the ends of each allocation: only fully mapped pages can become a huge one.
     pub fn move_there(self) {

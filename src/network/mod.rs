@@ -1,8 +1,8 @@
 //! Networks that the CPU computes, in float32.
 //!
-//! A [`Cell`] computes the states of many nodes at once, from earlier states and the nodes' tokens. It knows nothing of
-//! requests. The bits of a row do not depend on the other rows, so a batched request can be compared with the same
-//! request run alone. Listed networks have [`Operators`] in place of cells, with the same property.
+//! A [`Cell`] computes the states of many nodes at once and knows nothing of requests. The bits of a row do not depend
+//! on the other rows, so a batched request can be compared with the same request run alone. Listed networks have
+//! [`Operators`] in place of cells.
 
 pub mod cells;
 mod elementwise;
@@ -43,7 +43,7 @@ pub struct Spec {
 /// Wider layers take tens of gigabytes.
 const MAX_WIDTH: u32 = 1 << 16;
 
-/// A state holds a word as a float32, which represents all integers up to here.
+/// Words are stored as float32, which represents all integers up to here.
 const MAX_VOCABULARY: u32 = 1 << 24;
 
 impl Spec {
@@ -92,17 +92,16 @@ pub struct Network {
 
 /// A cell type with its weights.
 pub trait Cell: Send + Sync + std::fmt::Debug {
-    /// Writes the new state of each row, [`Network::state`] numbers wide, to `out`.
-    ///
-    /// A row's bits depend only on this row. `scratch` belongs to the calling thread; its contents do not matter.
+    /// Writes the new state of each row, [`Network::state`] numbers wide, to `out`. A row's bits depend only on this
+    /// row. `scratch` belongs to the calling thread.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch);
 
     fn word(&self, _state: &[f32]) -> Option<u32> {
         None
     }
 
-    /// Replaces the word in a state. Returns how far its score is below the best, as a multiple of the root mean square
-    /// of all scores; infinity if there is no such word.
+    /// Replaces the word in a state. Returns how far its score is below the best, in root mean squares of all scores;
+    /// infinity if there is no such word.
     fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
         f64::INFINITY
     }
@@ -165,7 +164,6 @@ fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
 }
 
 impl Network {
-    /// Fails for sizes out of range ([`Spec::check`]), too little memory, or weights that do not fit.
     pub fn new(model: &Model, spec: &Spec) -> Result<Network> {
         spec.check(model)?;
         if let Some(listed) = model.network() {
@@ -212,7 +210,7 @@ impl Network {
         self.state
     }
 
-    /// Whether the network can compute this graph: a binary tree-LSTM has weights for only two children.
+    /// A binary tree-LSTM has weights for only two children.
     pub fn check(&self, graph: &CellGraph) -> Result<()> {
         let CellGraph::Graph(graph) = graph else { return Ok(()) };
         let too_many = |node: &u32| graph.inputs(*node).len() > cells::tree::CHILDREN;
@@ -229,8 +227,8 @@ impl Network {
         }
     }
 
-    /// The word at a place of a request. Traces have no words, so this mixes the seed, the request and the place, the
-    /// same on every platform. The place is the node's number; tokens of a request of one cell are counted from 0.
+    /// The word at a place of a request: a mix of the seed, the request and the place, the same on every platform. The
+    /// place is the node's number, or counts the tokens of a request of one cell.
     pub fn token(&self, request: RequestId, place: u32) -> u32 {
         let mixed = mix(self.spec.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
         // The high half of a product spreads 32 random bits evenly.

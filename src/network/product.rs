@@ -7,18 +7,16 @@ use rten_tensor::NdTensorView;
 use super::first;
 use super::huge_pages::HugePages;
 
-/// About this many columns: a panel's result for some hundred rows stays in a core's cache. Tests cut small networks
-/// too.
+/// A panel's result for some hundred rows stays in a core's cache. Tests cut small networks too.
 const COLUMNS: usize = if cfg!(test) { 64 } else { 512 };
 
 /// A panel's units are a multiple of this, to fill the kernel's tiles.
 const STEP: usize = 32;
 
-/// Weights packed once for the kernel, multiplied with batches of rows from the left.
+/// Weights packed once, multiplied with batches of rows from the left.
 ///
-/// A panel has all gates of some units, so that its result is enough to compute these units. A row of the result has
-/// the same bits in every batch: with packed weights the kernel sums in one order (with unpacked weights, a batch of
-/// one row would differ).
+/// A panel has all gates of some units, enough to compute them. A row of the result has the same bits in every batch,
+/// since with packed weights the kernel sums in one order.
 pub struct Product {
     inputs: usize,
     panels: Vec<Panel>,
@@ -101,7 +99,7 @@ impl Panel {
 }
 
 /// Multiplies two matrices that are used once. With two rows or more, an element's bits do not depend on its neighbours
-/// or on zeros at the end of the inner dimension: the kernel sums blocks of a fixed depth in order.
+/// or on zeros at the end of the inner dimension, since the kernel sums blocks of a fixed depth in order.
 pub fn multiply<'a>(
     left: Rows<'_>,
     inputs: usize,

@@ -1,5 +1,5 @@
-//! Reference outputs: a request run alone, node after node. Batched CPU runs must equal it bit for bit. Another
-//! device's words are followed, because either of two words with nearly the same score may be its best.
+//! Reference outputs: a request run alone, node after node. Batched CPU runs must equal it bit for bit; another
+//! device's words are followed, because either of two words with nearly equal scores may be its best.
 
 use super::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
@@ -25,8 +25,7 @@ impl Output {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Followed {
     pub output: Output,
-    /// For each given word, how far its score is below the best of its step, as a multiple of the scores' root mean
-    /// square.
+    /// How far each given word's score is below the best of its step, in root mean squares of the scores.
     pub shortfalls: Vec<f64>,
 }
 
@@ -36,8 +35,7 @@ impl Network {
         self.follow(request, graph, &[]).output
     }
 
-    /// Cells are given the next of `words` in place of their own, until these end, so that another device's words are
-    /// judged after the same words.
+    /// Cells are given the next of `words` in place of their own, until these end.
     pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
         if let Some(operators) = self.operators() {
             let output = Output { state: operators.alone(request, graph), words: Vec::new() };

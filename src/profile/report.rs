@@ -86,8 +86,8 @@ fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
     ]
 }
 
-/// The cells, scaled from medians to means, then, with `overheads`, the costs of tasks beside them. `sized` tables have
-/// a column for inputs.
+/// Medians are scaled to means. `overheads` adds the costs of tasks beside cells; `sized` tables have a column for
+/// inputs.
 fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
     let mut text = String::new();
     let mut rows = |name: &str, input: u32, ratio: f64, costs: &BTreeMap<u32, Cost>| {

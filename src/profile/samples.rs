@@ -53,7 +53,7 @@ impl Samples {
         Nanos(self.quartile(2))
     }
 
-    /// The standard deviation in nanoseconds, from the distance of the quartiles, 1.349 of it in a normal distribution.
+    /// In nanoseconds, from the distance of the quartiles, 1.349 of it in a normal distribution.
     pub fn deviation(&self) -> f64 {
         const QUARTILES: f64 = 1.349;
         (self.quartile(3) - self.quartile(1)) as f64 / QUARTILES
@@ -68,8 +68,8 @@ impl Samples {
 
 /// The sum of all samples, divided by the sum if each were the median of its kind; at least 1.
 ///
-/// Medians leave out disturbances by other threads, but a run pays for them. All kinds share one ratio, because one
-/// pause would distort the mean of a single kind.
+/// A run pays for disturbances that medians leave out. All kinds share one ratio, because one pause would distort the
+/// mean of a single kind.
 pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64 {
     let (mut sum, mut typical) = (0, 0);
     for samples in kinds {
@@ -79,17 +79,15 @@ pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64
     if typical == 0 { 1.0 } else { (sum as f64 / typical as f64).max(1.0) }
 }
 
-/// The lengths of tasks in persistent kernels, in steps: a short chunk and a sentence.
+/// In steps: a short chunk and a sentence.
 pub const STEPS: [u32; 2] = [4, 32];
 
-/// For each length in [`STEPS`]. Two lengths separate the time of a step from that of the launch, which includes
-/// gather, scatter and the product of all inputs.
+/// Two lengths separate the time of a step from that of the launch (gather, scatter, the product of all inputs).
 #[derive(Debug, Default)]
 pub struct Launches(pub [Samples; 2]);
 
 impl Launches {
-    /// The difference for each additional step. At most a step's share of the long task, so that the launch is not
-    /// negative.
+    /// At most a step's share of the long task, so that the launch is not negative.
     pub fn step(&self) -> Cost {
         let [short, long] = STEPS.map(u64::from);
         let [(time, deviation), (long_time, long_deviation)] = self.0.each_ref().map(Samples::cost);
@@ -189,7 +187,6 @@ mod tests {
 
     #[test]
     fn neither_a_step_nor_a_launch_is_negative() {
-        // A short task that is faster than its share, as the host may see it.
         let [quick, slow] = [launches(&[10], &[3_200]), launches(&[500], &[400])];
         assert_eq!((quick.step().0, quick.launch().0), (Nanos(100), Nanos::ZERO));
         assert_eq!((slow.step().0, slow.launch().0), (Nanos::ZERO, Nanos(500)));

@@ -86,8 +86,8 @@ pub fn launch_batches(settings: &Settings) -> Vec<u32> {
 /// The members of all tasks of a size: more samples for small ones.
 const DECIDED_MEMBERS: usize = 1024;
 
-/// Measures decisions of one task each, with all requests there from the start. The host sees a GPU's task start when
-/// it is submitted, so the launch is the time from finish to finish without the step.
+/// Decisions of one task each, with all requests there from the start. A GPU's launch is the time from finish to finish
+/// without the step.
 pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers) = (subject.wanted, subject.settings.workers);
     let members = batch as usize * workers;
@@ -132,14 +132,14 @@ const NODES: usize = 2048;
 /// The first tasks run on cold caches.
 const WARM_UP: usize = 3;
 
-/// Two for a gap between them, and no more, so that cells take turns as when trees arrive one by one.
+/// Two for a gap between them, and no more, so that cells take turns as in service.
 const HELD_TASKS: u32 = 2;
 
 /// On a GPU the host only sees the later tasks of a decision end.
 const SEEN_TASKS: u32 = 5;
 
-/// Smaller batches occur near the roots of a few trees, where one internal cell follows another; a policy held to such
-/// a size would alternate between leaves and internal cells.
+/// Smaller batches occur near the roots of a few trees; a policy held to such a size would alternate between leaves and
+/// internal cells.
 const FEW: u32 = 16;
 
 /// A free policy makes tasks of other sizes too, so it runs this many times the nodes.
@@ -147,8 +147,7 @@ const FREE_NODES: usize = 4;
 
 const FREE_BATCH: u32 = 512;
 
-/// Measures the cells at each batch size once, in runs of whole trees: the time of a node depends on where its
-/// children's states are.
+/// In runs of whole trees, as the time of a node depends on where its children's states are.
 pub fn measure_trees(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -213,8 +212,8 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(Ran::time));
 }
 
-/// For tasks that the host times, the mean of those of a decision that it saw begin, because a late look finds several
-/// done at once. If it saw none begin, each takes its share of the decision's time.
+/// The mean of a decision's tasks that the host saw begin, because a late look finds several done at once; if it saw
+/// none, each takes its share of the decision's time.
 fn as_seen(found: &[Ran]) -> Vec<Nanos> {
     let decisions = || found.chunk_by(|a, b| a.decision == b.decision);
     let mean = |tasks: &[Ran]| {

@@ -30,8 +30,7 @@ const MOST_TRAINS: u32 = 16;
 
 const SETS: usize = 8;
 
-/// Two sets of requests for each worker: one cell runs on either, or two cells take turns, each on its own. Requests of
-/// one node are always fresh.
+/// Two sets of requests for each worker: one cell runs on either, or two cells take turns.
 pub struct Bench {
     cells: [String; 2],
     shapes: [Shape; 2],
@@ -125,8 +124,8 @@ pub fn measure(
     Ok(())
 }
 
-/// Measures each operator by itself, for devices that do not time the steps of a task. One set of requests passes
-/// before, because a library loads its kernels at their first use.
+/// For devices that do not time the steps of a task. One set of requests passes before, because a library loads its
+/// kernels at their first use.
 pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
     let Some(network) = wanted.model.network() else { return Ok(()) };
@@ -146,7 +145,7 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
     Ok(())
 }
 
-/// Measures tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
+/// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
 pub fn measure_persistent(
     subject: &mut Subject<'_>,
     batches: &[u32],
@@ -262,8 +261,8 @@ impl Train {
         self.durations_at(|_| true)
     }
 
-    /// On a GPU, the mean of each worker's tasks, since a late host sees several end at once but their total is right.
-    /// Tasks that began before its first look do not count.
+    /// On a GPU, the mean of each worker's tasks, since a late host sees several end at once. Tasks that began before
+    /// its first look do not count.
     fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Nanos> {
         let duration = |task: &Completion| task.finish - task.start;
         let of_worker = |tasks: &Vec<Completion>| -> Vec<Nanos> {

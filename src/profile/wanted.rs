@@ -40,8 +40,7 @@ pub fn cells_of(model: &Model) -> Vec<String> {
     model.cell_types().into_iter().map(|cell| cell.name).collect()
 }
 
-/// Cells for different numbers of children share weights and rows of the cost table, so the cell for any number is
-/// measured.
+/// The cell for any number of children stands for those of each number.
 pub fn measured(model: &Model) -> Model {
     match model {
         Model::ChildSumByArity(_) => Model::ChildSumTreeLstm,
@@ -60,9 +59,8 @@ impl Wanted {
         Wanted { model, spec, cells, inputs: inputs.to_vec(), trees, trees_from }
     }
 
-    /// All cells of a scenario's model on trees from its dataset. Unless given, sizes of inputs double up to the
-    /// longest request; in a listed network they grow by a quarter, since the simulator takes a smaller input for the
-    /// next size.
+    /// On trees from the scenario's dataset. Unless given, sizes of inputs double up to the longest request; in a
+    /// listed network they grow by a quarter, since the simulator rounds inputs up.
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
         let model = measured(&scenario.workload.model);
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);

@@ -1,6 +1,6 @@
-//! Tasks of whole requests. Their steps are faster than tasks of one step, as there is no hand-over and weights stay in
-//! the cache, so the worker times each step. Steps at which no request joins or ends are samples of the cell; the
-//! additional time of the others, and the time in no step, belong to the task.
+//! Tasks of whole requests. Their steps are faster than tasks of one step (no hand-over, weights in the cache), so the
+//! worker times each step. Steps at which no request joins or ends are samples of the cell; the additional time of
+//! others, and the time in no step, belong to the task.
 
 use std::collections::BTreeMap;
 
@@ -178,8 +178,7 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
     }
 }
 
-/// The size that stands for a step of a near size, which is scaled, as sizes in trees are not chosen. Above `batches`,
-/// sizes grow by an eighth.
+/// The near size whose scaled time stands for this one. Above `batches`, sizes grow by an eighth.
 fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
     const NEAR: u32 = 16;
     let largest = batches.last().copied()?;
@@ -190,8 +189,8 @@ fn nearest(size: u32, batches: &[u32]) -> Option<u32> {
 
 const LISTED_REQUESTS: u32 = 16;
 
-/// Measures operators for each number of tokens and each batch size. The first step includes the gather; the scatter
-/// belongs to the task. On a GPU each operator is also measured by itself.
+/// The first step includes the gather; the scatter belongs to the task. On a GPU each operator is also measured by
+/// itself.
 pub fn measure_listed(
     subject: &mut Subject<'_>,
     batches: &[u32],

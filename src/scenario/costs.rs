@@ -16,8 +16,8 @@ use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
-/// From up to three sources: a cost table; for cells without rows, a device's data sheet; and persistent kernels, by
-/// the table's rows or the device's model. `None` without a source.
+/// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
+/// device's model. `None` without a source.
 pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
     let mut table = costs.map(CostTable::read).transpose()?;
     if let Some(file) = &device.roofline {

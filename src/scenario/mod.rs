@@ -274,9 +274,8 @@ impl Scenario {
     /// Reads and checks a scenario, and builds each policy once to see that it fits the model.
     ///
     /// Each override is `key.path=value`, as for `--set`: `device.workers=2`, or by index, label or kind
-    /// `policy.BatchMaker.max_batch=64`. Quote a label that contains a dot or an equals sign. Missing keys are created,
-    /// a value that is not valid TOML is a text, and the last override wins. Errors read `FILE:LINE: key: problem;
-    /// permitted values`.
+    /// `policy.BatchMaker.max_batch=64`. Quote labels with dots or equals signs. Missing keys are created, and the last
+    /// override wins. Errors read `FILE:LINE: key: problem; permitted values`.
     pub fn load(path: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Scenario::parse(text, path, overrides, registry)
@@ -287,8 +286,7 @@ impl Scenario {
         check::scenario(&source::Source::new(file, text, overrides)?, registry)
     }
 
-    /// The scenario whose [`Scenario::resolved_json`] is kept in `kept_in`. Its files are looked for in the current
-    /// folder and beside `file`, the original scenario.
+    /// Files are looked for in the current folder and beside `file`, the original scenario; `kept_in` keeps the JSON.
     pub fn restore(resolved: &serde_json::Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
         resolved::restore(resolved, file, kept_in, registry)
     }

@@ -1,5 +1,5 @@
-//! The text of a scenario: the file and the `--set` overrides as one document. Offsets of overrides follow those of the
-//! file, so one number identifies the place of a key or value.
+//! The text of a scenario: the file and the `--set` overrides as one document, in which an offset identifies the place
+//! of a key or value.
 
 use std::fmt::Display;
 use std::ops::Range;

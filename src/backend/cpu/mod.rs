@@ -62,8 +62,8 @@ pub fn lanes(workers: usize, streams: u16) -> usize {
 }
 
 impl Cpu {
-    /// Starts the workers; the clock starts when they are ready. If there are more cores than workers, the calling
-    /// thread, the driver's, keeps to one of them until the value is dropped.
+    /// Starts the workers, then the clock. If there are more cores than workers, the calling thread, the driver's,
+    /// keeps to one of them until the value is dropped.
     pub fn new(network: Arc<Network>, requests: &Requests, workers: usize) -> Result<Cpu> {
         Cpu::start(network, requests, [workers, 1], None)
     }
@@ -153,8 +153,7 @@ impl Cpu {
         Some(Completion { task, start, finish })
     }
 
-    /// Waits for a report until `deadline`. While nothing runs, the next event is at the deadline, so even a driver
-    /// that may spin sleeps.
+    /// While nothing runs, the next event is at the deadline, so even a driver that may spin sleeps.
     fn await_report(&self, deadline: Option<Instant>) -> Option<Report> {
         if self.spins && self.unfinished > 0 {
             return threads::spin(&self.reports, deadline);

@@ -72,7 +72,7 @@ impl Table {
     }
 
     /// Appends the states that a node needs, in the order of its inputs, and frees those that no other node needs. If
-    /// the node can't run yet or has run, the request fails. States of failed requests are zeros.
+    /// the node can't run yet or has run, the request fails, and its states are zeros.
     pub fn take(&self, at: NodeRef, states: &mut Vec<f32>) {
         let mut slot = self.slot(at.request);
         let before = states.len();

@@ -1,5 +1,5 @@
-//! The threads of a run: the core that each keeps to, so that its cache stays warm, and waiting without sleep. Where
-//! the system refuses to pin, threads run anywhere.
+//! The threads of a run: each keeps to a core, so that its cache stays warm. Where the system refuses to pin, threads
+//! run anywhere.
 
 use std::hint::spin_loop;
 use std::num::NonZero;

@@ -99,8 +99,8 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
     }
 }
 
-/// A node near the end of each. A decoder with random weights soon repeats one word, where one step more or less makes
-/// no difference.
+/// Model, shape, and a node near the end. A decoder with random weights soon repeats one word, where one step more or
+/// less makes no difference.
 const CASES: [(&str, &str, Option<u32>); 11] = [
     ("lstm", "chain:1", None),
     ("lstm", "chain:24", Some(23)),
@@ -216,7 +216,6 @@ fn a_word_must_be_among_the_best() {
     let (_, case) = cases().find(|(_, case)| case.name == "seq2seq of seq2seq:20>30").unwrap();
     let right = case.network.alone(RequestId(0), &case.graph);
     for place in [0, 13, 29] {
-        // After the wrong word the state follows it correctly, so only the word is wrong.
         let mut words = right.words[..=place].to_vec();
         words[place] = (words[place] + 1) % 300;
         let followed = case.network.follow(RequestId(0), &case.graph, &words);

@@ -52,7 +52,7 @@ impl Layer {
         }
     }
 
-    /// `x` gives a row's input vector. Of the state's `width` numbers, only \[h|c\] at the beginning is written.
+    /// `x` gives a row's input vector. Only \[h|c\] at the beginning of a state is written.
     pub(super) fn run<'a>(
         &self,
         batch: &Batch<'_>,
@@ -104,8 +104,7 @@ impl Formula<9, 2> for LstmGates {
     }
 }
 
-/// The canonical GRU (GRNN, figure 6). The reset gate comes before the recurrent product, so there are two products in
-/// sequence.
+/// The canonical GRU (GRNN, figure 6): the reset gate comes before the recurrent product.
 #[derive(Debug)]
 pub struct Gru {
     embedding: Embedding,

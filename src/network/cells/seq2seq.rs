@@ -1,5 +1,5 @@
 //! Translation (BatchMaker, figure 12): encoder steps over the source, then decoder steps, each of which writes the
-//! word that the next reads. The state is \[h|c|word\].
+//! word that the next reads. State: \[h|c|word\].
 
 use rten_simd::ops::{BitOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
@@ -67,7 +67,7 @@ impl Cell for Decoder {
         let read = |row| batch.state(row, 0, width).and_then(|state| self.word(state)).unwrap_or(START);
         self.layer.run(batch, width, |row| self.embedding.row(read(row)), out, scratch);
 
-        // If all scores are NaN so is the word, so that the check for NaN and infinity finds this state.
+        // If all scores are NaN so is the word, which the check for NaN and infinity finds.
         let largest = first(&mut scratch.more, batch.rows);
         largest.fill(f32::NEG_INFINITY);
         out.chunks_exact_mut(width).for_each(|state| state[width - 1] = f32::NAN);
@@ -106,7 +106,7 @@ impl Cell for Decoder {
     }
 }
 
-/// The largest sum of a score and its bias, in a tie the first. NaN and minus infinity are skipped.
+/// In a tie the first. NaN and minus infinity are skipped.
 struct Largest<'a> {
     scores: &'a [f32],
     bias: &'a [f32],

@@ -193,7 +193,6 @@ impl Cell for ChildSum {
         let operand = Rows { data: operand, stride: inputs, count: batch.rows };
         let children = Rows { data: batch.states, stride: state, count: batch.states.len() / state };
 
-        // First the part of the children's c that the forget gates keep, in the output.
         for (of_word, of_child) in self.forget_word.panels().iter().zip(self.forget_child.panels()) {
             let (units, wide, bias) = (of_word.units(), of_word.units().len(), &self.forget_bias[of_word.units()]);
             let of_word = of_word.multiply(operand, &mut scratch.product);

@@ -1,6 +1,5 @@
-//! The activations of a batch: a row of numbers for each query, whose length depends on its tokens.
-
-/// Each query has a slot that begins with its own numbers; the rest is the result of padding.
+/// A row of numbers for each query, whose length depends on its tokens. Each slot begins with the query's own numbers;
+/// the rest is the result of padding.
 #[derive(Debug, Default)]
 pub struct Activations {
     numbers: Vec<f32>,

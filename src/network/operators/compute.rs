@@ -1,5 +1,5 @@
 //! The kinds of operators, on a batch. The bits of a query depend on neither the batch nor its padding: zeros are added
-//! after the query's own numbers and change nothing.
+//! last and change nothing.
 
 use rten_simd::Isa;
 use rten_simd::ops::{BitOps, NumOps};
@@ -10,7 +10,7 @@ use crate::network::product::{Product, Rows, multiply};
 use crate::network::{Scratch, first};
 use crate::workload::dnn::{Form, Kind, Work};
 
-/// A factor before the hyperbolic tangent, so that numbers neither fade nor saturate over a hundred operators.
+/// So that numbers neither fade nor saturate over a hundred operators.
 const GAIN: f32 = 5.0 / 3.0;
 
 /// Rows of a product. More would only take more memory.
@@ -38,7 +38,7 @@ impl Formula<1, 1> for Squash {
     }
 }
 
-/// The factor of the sums before the hyperbolic tangent. Numbers between -1 and 1 have a mean square of a third.
+/// Numbers between -1 and 1 have a mean square of a third.
 pub fn slope(work: &Work) -> f32 {
     match work.kind {
         Kind::Memory => GAIN,
@@ -67,7 +67,7 @@ fn half(work: &Work) -> usize {
     work.elements.div_ceil(2).max(1) as usize
 }
 
-/// The rows of all queries times the weights of each group. A row has the inputs of all groups, and so has its result.
+/// A row has the inputs of all groups, and so has its result.
 pub fn matmul(
     form: &Form,
     padded: &Work,
@@ -119,7 +119,7 @@ fn gathered<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &
     into
 }
 
-/// For each product of a query: first come all left matrices, then the right ones, both padded with zeros.
+/// First come a query's left matrices, then the right ones, all padded with zeros.
 pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
     // The library computes a product of one row with other bits.
     let (rows, inner, columns) = (padded.rows.max(2) as usize, padded.inner as usize, padded.columns as usize);

@@ -1,8 +1,6 @@
-//! Listed networks, whose operators a file lists (`docs/NETWORKS.md`).
-//!
-//! The file defines the sizes of an operator's matrices, not the origin of their values. So an operator reads the
-//! query's activation cyclically until its matrices are full, and its result is the next activation. The first reads
-//! numbers drawn from the seed and the request.
+//! Listed networks, whose operators a file lists (`docs/NETWORKS.md`). The file defines the sizes of matrices, not
+//! their values: an operator reads the query's activation cyclically until its matrices are full, and its result is the
+//! next activation. The first reads numbers drawn from the seed and the request.
 
 mod activations;
 mod compute;
@@ -114,8 +112,8 @@ impl Operators {
         self.network.operators().map(move |operator| writes(&operator.form.at(tokens)))
     }
 
-    /// Follows another device's activations, `found`, in the order of the operators: runs each operator on the device's
-    /// activation before it, and passes both results to `judge`. The error is the first of `judge`, or other lengths.
+    /// Runs each operator on another device's activation before it (`found`, in the order of the operators), and passes
+    /// both results to `judge`.
     pub fn follow(
         &self,
         request: RequestId,

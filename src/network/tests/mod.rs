@@ -199,7 +199,6 @@ struct ExpectedRequest {
 fn requests_have_the_outputs_of_pytorch() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pytorch");
     for model in MODELS {
-        // Cells for different numbers of children share the weights of the cell for any number.
         let answers = if model.starts_with("childsum") { "childsum-tree-lstm" } else { model };
         let file = folder.join(format!("{}.json", answers.replace(':', "-")));
         let expected: Expected = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
