@@ -72,6 +72,7 @@ pub struct Abilities {
     pub host_observed_times: bool,
 }
 
+/// A network that an executor has loaded.
 pub trait Loaded: Send {
     /// The network on the CPU, the reference for verification.
     fn network(&self) -> &Arc<Network>;

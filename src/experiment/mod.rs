@@ -105,6 +105,7 @@ impl Report {
     }
 }
 
+/// One run: a policy under a load, with its own random streams.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     pub policy: usize,

@@ -197,7 +197,9 @@ pub struct Extrapolation {
     pub from: u32,
     pub to: u32,
     pub batches: u64,
+    /// Batches smaller than any measured one.
     pub below: u64,
+    /// Batches larger than any measured one.
     pub above: u64,
     pub cells: u64,
     /// Cells in batches outside the measured sizes.

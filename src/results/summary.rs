@@ -7,6 +7,7 @@ use crate::metrics::stats::{Interval, interval, paired_difference};
 use crate::metrics::summary::Summary;
 use crate::metrics::validity::Lateness;
 
+/// One policy at one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SummaryRow {
     pub policy: String,
@@ -17,6 +18,7 @@ pub struct SummaryRow {
     pub runs: Vec<Summary>,
 }
 
+/// A metric over the replications.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// `None` unless every replication has a value: a mean over the others would be biased.

@@ -25,6 +25,7 @@ use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 
+/// A checked scenario, ready to run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Names the folder of its results.
@@ -144,6 +145,7 @@ pub struct Device {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
+    /// The latency objective.
     pub slo: Option<Nanos>,
     /// The quantile of requests that must meet it.
     pub quantile: Quantile,
@@ -213,6 +215,7 @@ impl fmt::Display for Warmup {
 pub struct Output {
     pub requests: bool,
     pub tasks: bool,
+    /// A timeline for trace viewers.
     pub timeline: bool,
     pub plots: Vec<plot::Kind>,
     /// The point (see [`Scenario::points`]) of figures that show only one.
