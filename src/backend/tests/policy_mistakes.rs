@@ -46,10 +46,11 @@ pub fn nodes_out_of_order(run: Run<'_>) {
             vec![(vec![step(0, 1, 2)], whole())],
             "the steps of the policy's task ended while 1 of 3 nodes had not run",
         ),
+        // Three encoders and a decoder, for which no node is ready.
         (
-            chain,
-            vec![(vec![step(0, 1, 2), step(1, 1, 1)], whole())],
-            "the steps of the policy's task ended while 1 of 3 nodes had not run",
+            ("seq2seq", "seq2seq:3>1"),
+            vec![(vec![step(1, 1, 2), step(0, 1, 1)], whole())],
+            "the steps of the policy's task ended while 2 of 4 nodes had not run",
         ),
         (tree, vec![(one(), nodes(&[2]))], "the policy ran node 2 before node 0, whose state it needs"),
         (tree, vec![(leaf(), nodes(&[1])), (leaf(), nodes(&[1]))], "the policy ran node 1 twice"),
