@@ -15,7 +15,7 @@ const OURS: &str = "BatchMaker";
 const WIDE: &str = "BatchMaker-512,256";
 const EVEN: &str = "BatchMaker-256,256";
 
-/// The claims on the example of Figure 5 and on single steps of a V100.
+/// Figure 5's example and single steps of a V100.
 const DEVICE: &[(&str, Check)] = &[
     ("bm-fig5-graph", |found| {
         let mut ends = finish_steps(found, "Graph batching")?;
@@ -38,7 +38,7 @@ const DEVICE: &[(&str, Check)] = &[
     ("bm-v100-64-real", |found| Ok(Verdict::near(step_us(found, OURS, 64)?, 250.0, "µs", true))),
 ];
 
-/// The claims on the LSTM (sections 7.2 and 7.3).
+/// LSTM (sections 7.2 and 7.3).
 const LSTM: &[(&str, Check)] = &[
     ("bm-lstm-lat-flat", |found| {
         let (lowest, highest) = flat_p90(found)?;
@@ -123,7 +123,7 @@ const LSTM: &[(&str, Check)] = &[
     }),
 ];
 
-/// The claims on Seq2Seq on several GPUs (section 7.4).
+/// Seq2Seq on several GPUs (section 7.4).
 const SEQ2SEQ: &[(&str, Check)] = &[
     ("bm-s2s-2gpu", |found| {
         let ours = found.peak("fig13a", WIDE)?;
@@ -160,7 +160,7 @@ const SEQ2SEQ: &[(&str, Check)] = &[
     }),
 ];
 
-/// The claims on the TreeLSTM (section 7.5).
+/// TreeLSTM (section 7.5).
 const TREES: &[(&str, Check)] = &[
     ("bm-tree-1k", |found| {
         let [ours, dynet] = tree_p90(found)?;
@@ -199,41 +199,40 @@ fn baselines<'a>(found: &'a Findings, figure: &str) -> Result<[Series<'a>; 2]> {
     Ok([found.series(figure, "MXNet")?, found.series(figure, "TensorFlow")?])
 }
 
-/// The highest throughput of either baseline at any load.
+/// Of either baseline at any load.
 fn best_peak(found: &Findings, figure: &str) -> Result<f64> {
     Ok(baselines(found, figure)?.iter().map(Series::peak).fold(0.0, f64::max))
 }
 
-/// Values with this many decimals, with commas between them.
 fn listed(values: &[f64], decimals: usize) -> String {
     values.iter().map(|value| format!("{value:.decimals$}")).collect::<Vec<_>>().join(", ")
 }
 
-/// BatchMaker's lowest and highest 90th percentile up to 8,000 req/s.
+/// BatchMaker's lowest and highest up to 8,000 req/s.
 fn flat_p90(found: &Findings) -> Result<(f64, f64)> {
     let p90 = found.series("fig7a", OURS)?.points(Metric::P90);
     let below = p90.filter(|(rate, _)| *rate <= 8_000.0).map(|(_, p90)| p90);
     Ok(below.fold((f64::INFINITY, 0.0), |(low, high), p90| (low.min(p90), high.max(p90))))
 }
 
-/// The shorter of the baselines' 99th percentiles of queueing at 5,000 req/s.
+/// The shorter of the baselines' 99th percentiles at 5,000 req/s.
 fn least_queue(found: &Findings) -> Result<f64> {
     let queue = |policy| found.at("fig9", policy, "5000", Metric::QueueP99);
     Ok(queue("MXNet")?.min(queue("TensorFlow")?))
 }
 
-/// The 90th percentiles of BatchMaker and DyNet for trees at 1,000 req/s.
+/// BatchMaker's and DyNet's at 1,000 req/s.
 fn tree_p90(found: &Findings) -> Result<[f64; 2]> {
     let p90 = |policy| found.at("fig14", policy, "1000", Metric::P90);
     Ok([p90(OURS)?, p90("DyNet")?])
 }
 
-/// The time of a step at a batch size in microseconds: the median latency of as many clients in a closed loop.
+/// The median latency of `batch` clients in a closed loop, in microseconds.
 fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
     Ok(1e3 * found.at("fig3", policy, &format!("clients-{batch}"), Metric::P50)?)
 }
 
-/// The times at which the requests of Figure 5 finish, ascending, in steps of a millisecond.
+/// Of Figure 5's requests, ascending, in steps of a millisecond.
 fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
     let mut rows = CsvFile::open(&found.folder("fig5")?.join(policy).join("trace").join("requests.csv"))?;
     let finish = rows.column("finish_ns")?;
@@ -245,7 +244,7 @@ fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
     Ok(steps)
 }
 
-/// The share of decoder cells in the time of all cells that a run executed, by the cost table.
+/// Of decoder cells in the time of all executed cells, by the cost table.
 fn decoding_share(found: &Findings, figure: &str, policy: &str, point: &str) -> Result<f64> {
     let scenario = found.scenario(figure)?;
     let table = scenario.device.costs.as_ref().ok_or_else(|| Error::input(format!("{figure}: no cost table")))?;

@@ -11,29 +11,27 @@ use crate::results::columns::Metric;
 use crate::results::summary::SummaryRow;
 use crate::scenario::Scenario;
 
-/// The results of one paper, by the names of its exhibits.
+/// Of one paper, by exhibit.
 #[derive(Debug, Default)]
 pub struct Findings {
     runs: BTreeMap<String, (Scenario, Report)>,
-    /// `None` if the trees are not at hand.
+    /// `None` without the trees.
     launches: BTreeMap<String, Option<Launches>>,
     studies: BTreeMap<String, Study>,
     measured: Option<Measured>,
 }
 
-/// The points of a policy in a scenario.
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
     rows: Vec<&'a SummaryRow>,
 }
 
 impl Findings {
-    /// Adds the results of an exhibit's scenario.
     pub fn add(&mut self, exhibit: &str, scenario: Scenario, report: Report) {
         self.runs.insert(exhibit.to_string(), (scenario, report));
     }
 
-    /// Adds a count of launches, or `None` if the trees are not at hand.
+    /// `None` without the trees.
     pub fn add_launches(&mut self, exhibit: &str, launches: Option<Launches>) {
         self.launches.insert(exhibit.to_string(), launches);
     }
@@ -42,7 +40,6 @@ impl Findings {
         self.studies.insert(exhibit.to_string(), study);
     }
 
-    /// Adds times that were measured on a GPU.
     pub fn add_measured(&mut self, measured: Measured) {
         self.measured = Some(measured);
     }
@@ -51,32 +48,27 @@ impl Findings {
         self.measured.as_ref()
     }
 
-    /// Whether an exhibit has been run, counted or studied.
     pub fn has(&self, exhibit: &str) -> bool {
         self.runs.contains_key(exhibit) || self.launches.contains_key(exhibit) || self.studies.contains_key(exhibit)
     }
 
-    /// The study of an exhibit.
     pub fn study(&self, exhibit: &str) -> Result<&Study> {
         self.studied(exhibit).ok_or_else(|| Error::input(format!("{exhibit}: no results")))
     }
 
-    /// The study of an exhibit, if it has one.
     pub fn studied(&self, exhibit: &str) -> Option<&Study> {
         self.studies.get(exhibit)
     }
 
-    /// The launches, if the trees were at hand.
+    /// If the trees were at hand.
     pub fn launches(&self, exhibit: &str) -> Option<&Launches> {
         self.launches.get(exhibit)?.as_ref()
     }
 
-    /// The report of an exhibit's scenario, if it has been run.
     pub fn report(&self, exhibit: &str) -> Option<&Report> {
         self.runs.get(exhibit).map(|(_, report)| report)
     }
 
-    /// The points of a policy.
     pub fn series(&self, exhibit: &str, policy: &str) -> Result<Series<'_>> {
         let rows = self.report(exhibit).into_iter().flat_map(|report| &report.rows);
         let rows: Vec<&SummaryRow> = rows.filter(|row| row.policy == policy).collect();
@@ -86,22 +78,18 @@ impl Findings {
         }
     }
 
-    /// The highest throughput of a policy; see [`Series::peak`].
     pub fn peak(&self, exhibit: &str, policy: &str) -> Result<f64> {
         Ok(self.series(exhibit, policy)?.peak())
     }
 
-    /// The value of a policy at a point; see [`Series::at`].
     pub fn at(&self, exhibit: &str, policy: &str, point: &str, metric: Metric) -> Result<f64> {
         self.series(exhibit, policy)?.at(point, metric)
     }
 
-    /// The folder of an exhibit's results.
     pub fn folder(&self, exhibit: &str) -> Result<&Path> {
         self.run(exhibit).map(|(_, report)| report.folder.path())
     }
 
-    /// The scenario of an exhibit.
     pub fn scenario(&self, exhibit: &str) -> Result<&Scenario> {
         self.run(exhibit).map(|(scenario, _)| scenario)
     }
@@ -112,32 +100,31 @@ impl Findings {
 }
 
 impl<'a> Series<'a> {
-    /// The offered rate and the value of each point that has both.
+    /// Offered rate and value of each point that has both.
     pub fn points(&self, metric: Metric) -> impl Iterator<Item = (f64, f64)> + use<'a> {
         let rows = self.rows.clone().into_iter();
         rows.filter_map(move |row| Some((row.estimate(Metric::Offered).value?, row.estimate(metric).value?)))
     }
 
-    /// The value at the point of this name.
     pub fn at(&self, point: &str, metric: Metric) -> Result<f64> {
         let row = self.rows.iter().find(|row| row.point == point);
         row.and_then(|row| row.estimate(metric).value)
             .ok_or_else(|| Error::input(format!("no {} at the point {point}", metric.name())))
     }
 
-    /// The highest throughput of any point. The scenarios reach far enough beyond saturation that it hardly rises further.
+    /// The highest throughput. The scenarios reach far enough beyond saturation that it hardly rises further.
     pub fn peak(&self) -> f64 {
         self.points(Metric::Throughput).map(|(_, value)| value).fold(0.0, f64::max)
     }
 
-    /// The highest throughput of a point whose 90th percentile of latency is at most `p90_ms`.
+    /// Of points whose 90th percentile of latency is at most `p90_ms`.
     pub fn peak_within(&self, p90_ms: f64) -> f64 {
         let rows = self.rows.iter().filter(|row| row.estimate(Metric::P90).value.is_some_and(|v| v <= p90_ms));
         rows.filter_map(|row| row.estimate(Metric::Throughput).value).fold(0.0, f64::max)
     }
 
-    /// The offered rate at which the 90th percentile of latency exceeds `p90_ms`, interpolated between the last point below and the
-    /// first above on a logarithmic scale of latency.
+    /// The offered rate at which the 90th percentile exceeds `p90_ms`, interpolated on a logarithmic scale of
+    /// latency.
     pub fn rate_at_p90(&self, p90_ms: f64) -> Option<f64> {
         let points: Vec<(f64, f64)> = self.points(Metric::P90).collect();
         let above = points.iter().position(|(_, p90)| *p90 > p90_ms)?;
@@ -146,8 +133,8 @@ impl<'a> Series<'a> {
         Some(before + (rate - before) * (p90_ms / low).ln() / (p90 / low).ln())
     }
 
-    /// The smallest and the largest percentage by which a value is below that of the other series, at all rates up to `highest`.
-    /// Negative if it is above.
+    /// The smallest and largest percentage by which a value is below the other series', at rates up to `highest`;
+    /// negative if above.
     pub fn cuts(&self, metric: Metric, others: &[Series<'_>], highest: f64) -> (f64, f64) {
         let ours: Vec<(f64, f64)> = self.points(metric).filter(|(rate, _)| *rate <= highest).collect();
         let theirs = others.iter().flat_map(|other| ours.iter().zip(other.points(metric)));

@@ -1,4 +1,4 @@
-//! Studies: exhibits that need a search first, or runs of a scenario with several settings.
+//! Studies: exhibits that need a search first, or several settings of a scenario.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,21 +18,15 @@ use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 
-/// The results of a study.
 #[derive(Clone, Debug, Default)]
 pub struct Study {
-    /// The drawings of bars, with the numbers.
     pub bars: Vec<Bars>,
-    /// The files of all pictures.
     pub pictures: Vec<PathBuf>,
-    /// The file of the numbers.
     pub numbers: Option<PathBuf>,
-    /// Remarks for the reader, possibly empty.
     pub note: String,
 }
 
 impl Study {
-    /// The value of a bar.
     pub fn value(&self, drawing: usize, panel: &str, group: &str, series: &str) -> Result<f64> {
         let missing = || Error::failed(format!("no bar {series} of {group} in {panel}"));
         let bars = self.bars.get(drawing).ok_or_else(missing)?;
@@ -42,7 +36,6 @@ impl Study {
         group.bars.get(place).copied().flatten().map(|bar| bar.value).ok_or_else(missing)
     }
 
-    /// Draws the bars and writes the numbers into a folder.
     pub fn write(&mut self, folder: &Path) -> Result<()> {
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
@@ -55,14 +48,12 @@ impl Study {
         Ok(())
     }
 
-    /// The numbers as text.
     pub fn table(&self) -> String {
         let tables = self.bars.iter().map(|bars| format!("{}\n{}", bars.value, aligned(&lines(bars))));
         let tables: Vec<String> = tables.chain((!self.note.is_empty()).then(|| self.note.clone())).collect();
         tables.join("\n")
     }
 
-    /// The numbers as JSON.
     pub fn to_json(&self) -> Value {
         let bars = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
         let groups = bars.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
@@ -83,7 +74,6 @@ impl Study {
             .collect()
     }
 
-    /// The numbers as CSV.
     pub fn csv(&self) -> String {
         let line = |line: Vec<String>| line.join(",") + "\n";
         let head = ["figure", "panel", "group", "series", "value", "p99"].map(String::from).to_vec();
@@ -111,7 +101,7 @@ impl Study {
     }
 }
 
-/// The bars without series that have no values. Tables have an empty column for them, pictures don't.
+/// Tables have an empty column for series without values, pictures don't.
 fn with_values(bars: &Bars) -> Bars {
     let groups = || bars.fields.iter().flat_map(|field| &field.groups);
     let has = |place: &usize| groups().any(|group| group.bars.get(*place).is_some_and(Option::is_some));
@@ -124,7 +114,6 @@ fn with_values(bars: &Bars) -> Bars {
     bars
 }
 
-/// The heading and a line for each group.
 fn lines(bars: &Bars) -> Vec<Vec<String>> {
     let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
     for field in &bars.fields {
@@ -143,25 +132,22 @@ fn lines(bars: &Bars) -> Vec<Vec<String>> {
     lines
 }
 
-/// Reads and runs the scenarios of a paper.
 pub struct Lab<'a> {
-    /// Reads a scenario of the paper by the name of its file, with overrides.
+    /// Reads a scenario by the name of its file, with overrides.
     pub load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
-    /// The folder of the paper's results.
     pub out: PathBuf,
     /// Times that were measured on a GPU.
     pub measured: Option<&'a Measured>,
     /// Set on Ctrl-C.
     pub stop: &'a AtomicBool,
-    /// Called as work is done.
     pub progress: &'a (dyn Fn() + Sync),
-    /// The best window of each network's DelayBatch and its peak with that window, searched for once.
+    /// The best window of each network's DelayBatch and the peak with it, searched for once.
     tuned: Mutex<BTreeMap<String, (Nanos, f64)>>,
 }
 
 /// The relative tolerance of searches.
 const TOLERANCE: f64 = 0.01;
-/// Runs of each point with a given rate.
+/// Of each point with a given rate.
 const REPLICATIONS: u32 = 3;
 
 impl<'a> Lab<'a> {
@@ -175,7 +161,6 @@ impl<'a> Lab<'a> {
         Lab { load, out, measured, stop, progress, tuned: Mutex::default() }
     }
 
-    /// Reads a scenario with overrides.
     pub fn scenario(&self, name: &str, sets: &[String]) -> Result<Scenario> {
         (self.load)(name, sets)
     }
@@ -187,7 +172,7 @@ impl<'a> Lab<'a> {
         Ok(Objective { slo, quantile, tolerance: TOLERANCE, replications: 1 })
     }
 
-    /// The peak of each policy of a scenario: the highest rate at which the 99th percentile is within the SLO; 0 if there is none.
+    /// The highest rate of each policy at which the 99th percentile is within the SLO; 0 if there is none.
     pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
         let knees = knee::find(scenario, &Lab::objective(scenario)?, self.stop, &|| ())?;
         (self.progress)();
@@ -209,8 +194,7 @@ impl<'a> Lab<'a> {
         Ok(best)
     }
 
-    /// Runs a scenario into the folder of an exhibit; with given rates three times, since means of single runs near the peak differ by
-    /// a tenth.
+    /// Given rates run three times, since means of single runs near the peak differ by a tenth.
     pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<Report> {
         let out = self.out.join(exhibit);
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));

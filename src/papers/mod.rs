@@ -1,8 +1,8 @@
 //! The papers' figures and claims.
 //!
-//! An [`Exhibit`] is a figure or a table of a paper, and a [`Claim`] a value that its text states. Both are data, in a TOML file for
-//! each paper. The check of a claim reads this project's results of the exhibits and tells how far apart both values are; a claim
-//! that does not hold is shown with its reason. No cost table is fitted to make a claim hold: a claim that a row of a table was made
+//! An [`Exhibit`] is a figure or table of a paper, a [`Claim`] a value that its text states; both are data in a TOML
+//! file for each paper. A claim's check compares the paper's value with this project's results; a claim that does not
+//! hold is shown with its reason. No cost table is fitted to make a claim hold: a claim that a table's row was made
 //! from is [derived](verdict::Word::Derived) and not counted.
 
 mod batchmaker;
@@ -48,11 +48,10 @@ struct Contents {
     claims: Vec<Claim>,
 }
 
-/// A paper's name, the text of its file and the checks of its claims.
+/// A paper's name, file and checks.
 type Parts = (&'static str, &'static str, &'static [&'static [(&'static str, Check)]]);
 
 impl Paper {
-    /// All papers, in the order in which they are shown.
     pub const ALL: [Paper; 5] = [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch, Paper::Grnn];
 
     fn parts(self) -> Parts {
@@ -75,27 +74,25 @@ impl Paper {
         &ALL[self as usize]
     }
 
-    /// Its name on the command line, and that of the folder of its scenarios.
+    /// On the command line, and of its scenarios' folder.
     pub fn name(self) -> &'static str {
         self.parts().0
     }
 
-    /// Its title, venue and year.
+    /// With venue and year.
     pub fn title(self) -> &'static str {
         &self.contents().title
     }
 
-    /// Its exhibits, in the paper's order.
+    /// In the paper's order.
     pub fn exhibits(self) -> &'static [Exhibit] {
         &self.contents().exhibits
     }
 
-    /// Its claims.
     pub fn claims(self) -> &'static [Claim] {
         &self.contents().claims
     }
 
-    /// The paper of this name.
     pub fn named(name: &str) -> Option<Paper> {
         Paper::ALL.into_iter().find(|paper| paper.name() == name)
     }
@@ -105,32 +102,28 @@ impl Paper {
     }
 }
 
-/// A figure or a table of a paper.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exhibit {
-    /// Its name on the command line, such as `fig7a`.
+    /// On the command line, such as `fig7a`.
     pub name: String,
-    /// Its name in the paper, such as `Figure 7a`.
+    /// In the paper, such as `Figure 7a`.
     pub place: String,
-    /// A description.
     pub shows: String,
     pub made: Made,
 }
 
-/// How an exhibit is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Made {
-    /// The scenario `scenarios/PAPER/NAME.toml` is run and drawn.
+    /// `scenarios/PAPER/NAME.toml` is run and drawn.
     Scenario,
-    /// By runs of several scenarios, with searches before them, or by a model without runs.
+    /// Several runs after searches, or a model without runs.
     Study,
-    /// By counting launches on the trees of SICK's test split, which users have to get themselves.
+    /// Launches are counted on the trees of SICK's test split, which users have to get themselves.
     Count,
 }
 
-/// Carries out the study of an exhibit, draws it and writes its numbers.
 pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<lab::Study> {
     let mut study = match paper {
         Paper::Grnn => grnn::carry_out(&exhibit.name, lab),
@@ -144,22 +137,21 @@ pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The rules determine the value exactly.
+    /// The rules determine the value.
     Exact,
     /// A simulation on a stated cost table.
     Sim,
-    /// An input of the cost table, which the results must reproduce.
+    /// An input of the cost table, which results must reproduce.
     Input,
-    /// Only the order of magnitude can be compared.
+    /// Only orders of magnitude can be compared.
     Magnitude,
-    /// A measurement of a processor.
+    /// Measured on a processor.
     Cpu,
-    /// A measurement of a GPU.
+    /// Measured on a GPU.
     Cuda,
 }
 
 impl Kind {
-    /// Its name in documents.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Exact => "exact",
@@ -176,15 +168,15 @@ impl Kind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The short name, such as `bm-lstm-peak`.
+    /// Such as `bm-lstm-peak`.
     pub id: String,
     pub kind: Kind,
-    /// The section, figure or table of the paper that states it.
+    /// Section, figure or table.
     pub place: String,
     pub what: String,
-    /// The paper's value with its unit.
+    /// With its unit.
     pub paper: String,
-    /// The exhibits whose results the check reads. The claim is shown with the first of them.
+    /// Those that the check reads. The claim is shown with the first.
     pub exhibits: Vec<String>,
     /// Why the values differ; empty if they don't.
     #[serde(default)]
@@ -193,10 +185,9 @@ pub struct Claim {
     reason_of: Option<String>,
 }
 
-/// Compares this project's value of a claim with the paper's.
+/// Our value of a claim against the paper's.
 pub type Check = fn(&Findings) -> Result<Verdict>;
 
-/// A claim and the verdict of its check.
 #[derive(Clone, Debug)]
 pub struct Checked {
     pub paper: Paper,
@@ -205,7 +196,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Why the claim does not hold; `None` if it does.
+    /// Why the claim does not hold, if so.
     pub fn reason(&self) -> Option<&'static str> {
         let other = |id: &String| self.paper.claims().iter().find(|claim| claim.id == *id);
         let explained = self.claim.reason_of.as_ref().and_then(other).unwrap_or(self.claim);
@@ -214,7 +205,7 @@ impl Checked {
     }
 }
 
-/// Checks the claims of a paper whose exhibits all have results.
+/// The claims whose exhibits all have results.
 pub fn check(paper: Paper, findings: &Findings) -> Result<Vec<Checked>> {
     let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.has(exhibit));
     let checked = paper.claims().iter().filter(ready).map(|claim| {

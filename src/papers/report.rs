@@ -1,11 +1,11 @@
-//! The claims with their verdicts as text, as JSON, and on a page (one HTML file that loads nothing else) beside all exhibits.
+//! The claims' verdicts as text, as JSON, and on a page (one HTML file that loads nothing else) with all exhibits.
 
 use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
 use super::{Checked, Exhibit, Kind, Paper, Word};
 
-/// The claims as text: a block each, with the reason if a claim does not hold.
+/// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
     let mut text = String::new();
     for one in checked {
@@ -19,7 +19,7 @@ pub fn table(checked: &[Checked]) -> String {
     text + &summary(checked)
 }
 
-/// The number of claims by verdict, and how many of the simulated ones hold.
+/// By verdict, and how many of the simulated ones hold.
 pub fn summary(checked: &[Checked]) -> String {
     let count = |word: Word| checked.iter().filter(|one| one.verdict.word == word).count();
     let words = Word::ALL.into_iter().filter(|word| count(*word) > 0);
@@ -43,7 +43,6 @@ pub fn summary(checked: &[Checked]) -> String {
     text
 }
 
-/// The claims as JSON, in the papers' order.
 pub fn to_json(checked: &[Checked]) -> Value {
     let one = |one: &Checked| {
         let Checked { paper, claim, verdict } = one;
@@ -63,20 +62,18 @@ pub fn to_json(checked: &[Checked]) -> Value {
     checked.iter().map(one).collect()
 }
 
-/// An exhibit on the page.
 #[derive(Clone, Debug)]
 pub struct Shown {
     pub paper: Paper,
     pub exhibit: &'static Exhibit,
-    /// Its pictures, as SVG documents.
     pub pictures: Vec<String>,
-    /// Shown below the pictures: a table, a note, or why there is no picture.
+    /// Below the pictures: a table, a note, or why there is no picture.
     pub text: Option<String>,
-    /// The file of its numbers, relative to the page.
+    /// Relative to the page.
     pub numbers: Option<String>,
 }
 
-/// The whole page, with the claims of its papers.
+/// With the claims of its papers.
 pub fn html(shown: &[Shown], checked: &[Checked]) -> String {
     let papers: Vec<Paper> =
         Paper::ALL.into_iter().filter(|paper| shown.iter().any(|one| one.paper == *paper)).collect();
@@ -97,7 +94,7 @@ pub fn html(shown: &[Shown], checked: &[Checked]) -> String {
     include_str!("page.html").replace("{totals}", &totals(&papers, checked)).replace("{papers}", &sections)
 }
 
-/// The number of claims by paper and verdict, and the totals.
+/// By paper and verdict.
 fn totals(papers: &[Paper], checked: &[Checked]) -> String {
     let heads: String = Word::ALL.map(|word| format!("<th>{}</th>", chip(word))).concat();
     let mut text = format!("<table class=\"totals\">\n<tr><th>paper</th><th>claims</th>{heads}</tr>\n");
@@ -165,12 +162,10 @@ fn claims(checked: &[&Checked]) -> String {
     text + "</table></div>\n"
 }
 
-/// The word of a verdict as a coloured label.
 fn chip(word: Word) -> String {
     format!("<span class=\"chip {0}\">{0}</span>", word.name())
 }
 
-/// Text with HTML's special characters escaped.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

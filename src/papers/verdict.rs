@@ -1,29 +1,28 @@
 //! The verdict on a claim.
 
-/// The relative difference at which values still agree: the paper's values are read off plots, and only a few step times of its
-/// testbed are known.
+/// The relative difference at which values agree: the paper's are read off plots, and few step times of its testbed
+/// are known.
 pub const TOLERANCE: f64 = 0.15;
 
-/// The factor by which magnitudes may differ: half an order.
+/// Between magnitudes: half an order.
 const MAGNITUDE: f64 = 3.162_277_660_168_379_5;
 
-/// The word for a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
-    /// An exact value equals the paper's, a number is within [`TOLERANCE`], a ranking is the paper's, a magnitude within half an order.
+    /// Equal to an exact value, within [`TOLERANCE`], the paper's ranking, or within half an order of magnitude.
     Holds,
-    /// The paper's conclusion holds, but the number is not within the tolerance.
+    /// The conclusion holds, the number is outside the tolerance.
     Direction,
-    /// The paper's conclusion does not hold.
+    /// The conclusion does not hold.
     Off,
     /// A row of the cost table was made from the paper's value, so the check confirms nothing.
     Derived,
-    /// Not measured: it needs data that is not at hand, or a real machine.
+    /// It needs data that is not at hand, or a real machine.
     NotRun,
 }
 
 impl Word {
-    /// In the order in which they are counted.
+    /// In the order of their counts.
     pub const ALL: [Word; 5] = [Word::Holds, Word::Direction, Word::Off, Word::Derived, Word::NotRun];
 
     pub fn name(self) -> &'static str {
@@ -37,51 +36,47 @@ impl Word {
     }
 }
 
-/// The result of a check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// This project's value, with its unit.
+    /// With its unit.
     pub ours: String,
-    /// The difference of our value from the paper's in percent; of several values, the largest. `None` if the paper gives no number or
-    /// nothing was measured.
+    /// From the paper's value in percent; the largest of several. `None` if the paper gives no number or nothing was
+    /// measured.
     pub gap: Option<f64>,
     pub word: Word,
-    /// The reason, if it depends on the check.
+    /// If it depends on the check.
     pub reason: Option<&'static str>,
 }
 
 impl Verdict {
-    /// Compares a number with the paper's. `direction`: whether the paper's conclusion from its number also follows from ours.
+    /// `direction`: whether the paper's conclusion also follows from our number.
     pub(super) fn near(ours: f64, paper: f64, unit: &str, direction: bool) -> Verdict {
         Verdict::ends(shown(ours, unit), &[(ours, paper)], direction)
     }
 
-    /// Compares a number with a range; inside the range there is no gap.
+    /// No gap inside the range.
     pub(super) fn inside(ours: f64, (low, high): (f64, f64), unit: &str, direction: bool) -> Verdict {
         Verdict::ends(shown(ours, unit), &[(ours, ours.clamp(low, high))], direction)
     }
 
-    /// Compares both ends of a range with the paper's.
     pub(super) fn range(ours: (f64, f64), paper: (f64, f64), unit: &str, direction: bool) -> Verdict {
         let text = format!("{:.1} to {:.1} {unit}", ours.0, ours.1);
         Verdict::ends(text, &[(ours.0, paper.0), (ours.1, paper.1)], direction)
     }
 
-    /// Compares each of several numbers with the paper's.
     pub(super) fn several(ours: &[f64], paper: &[f64], unit: &str, direction: bool) -> Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{}", (value * 10.0).round() / 10.0)).collect();
         let pairs: Vec<(f64, f64)> = ours.iter().copied().zip(paper.iter().copied()).collect();
         Verdict::ends(format!("{} {unit}", list.join("; ")).trim_end().into(), &pairs, direction)
     }
 
-    /// Compares a number with a lower bound.
     pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
         let word = if ours > bound { Word::Holds } else { Word::Off };
         let gap = if ours > bound { 0.0 } else { 100.0 * (ours / bound - 1.0) };
         Verdict { ours: shown(ours, unit), gap: Some(gap), word, reason: None }
     }
 
-    /// Compares values that must equal the paper's.
+    /// Values that must equal the paper's.
     pub(super) fn exact(ours: &[f64], paper: &[f64], unit: &str) -> Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{value}")).collect();
         let pairs = ours.iter().zip(paper).map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
@@ -90,35 +85,31 @@ impl Verdict {
         Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word, reason: None }
     }
 
-    /// Compares orders of magnitude.
     pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
         let factor = (ours / paper).max(paper / ours);
         let word = if factor <= MAGNITUDE { Word::Holds } else { Word::Off };
         Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word, reason: None }
     }
 
-    /// Whether a ranking is the paper's, with the numbers that show it.
+    /// With the numbers that show it.
     pub(super) fn order(holds: bool, figures: String) -> Verdict {
         Verdict { ours: figures, gap: None, word: if holds { Word::Holds } else { Word::Off }, reason: None }
     }
 
-    /// A claim that was not measured, and why.
     pub(super) fn not_run(reason: &'static str) -> Verdict {
         Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun, reason: Some(reason) }
     }
 
-    /// Marks a claim that a row of the cost table was made from.
+    /// A row of the cost table was made from this claim.
     pub(super) fn derived(self) -> Verdict {
         Verdict { word: Word::Derived, ..self }
     }
 
-    /// Appends text to the value.
     pub(super) fn with(mut self, more: &str) -> Verdict {
         self.ours.push_str(more);
         self
     }
 
-    /// The gap as text.
     pub fn gap_text(&self) -> String {
         match (self.gap, self.word) {
             (Some(gap), _) if gap.abs() < 0.05 => "0 %".into(),
@@ -129,7 +120,7 @@ impl Verdict {
 
     fn ends(ours: String, pairs: &[(f64, f64)], direction: bool) -> Verdict {
         let gap = pairs.iter().map(|(ours, paper)| 100.0 * (ours / paper - 1.0)).fold(0.0, further);
-        // With slack for rounding at the very end.
+        // Slack for rounding at the very end.
         let word = match (gap.abs() <= 100.0 * TOLERANCE + 1e-9, direction) {
             (true, true) => Word::Holds,
             (false, true) => Word::Direction,
@@ -139,12 +130,11 @@ impl Verdict {
     }
 }
 
-/// The number further from 0.
 fn further(a: f64, b: f64) -> f64 {
     if b.abs() > a.abs() { b } else { a }
 }
 
-/// A value with its unit, with about three significant digits and a comma between thousands.
+/// About three significant digits, a comma between thousands.
 pub(super) fn shown(value: f64, unit: &str) -> String {
     let digits = match value.abs() {
         v if v >= 1_000.0 => 0,
@@ -154,7 +144,6 @@ pub(super) fn shown(value: f64, unit: &str) -> String {
     format!("{} {unit}", grouped(&format!("{value:.digits$}"))).trim_end().to_string()
 }
 
-/// A number with a comma between thousands.
 fn grouped(number: &str) -> String {
     let (whole, rest) = number.find('.').map_or((number, ""), |point| number.split_at(point));
     let first = whole.find(|c: char| c.is_ascii_digit()).unwrap_or(0);

@@ -14,7 +14,6 @@ use crate::error::Result;
 pub const GANTT: Kind =
     Kind { name: "gantt", about: "the schedule: a row for each request and each worker", drawn: schedules };
 
-/// In a panel.
 const MOST_REQUESTS: usize = 60;
 
 const PANEL_GAP: f64 = 12.0;
@@ -130,7 +129,6 @@ impl Schedule {
         self.requests.len() as f64 * self.row() + lanes.height(self.lanes.len())
     }
 
-    /// On the left.
     fn label_width(&self, lanes: Lanes) -> f64 {
         let ids = self.requests.iter().map(|request| text_width(&request.id, SMALL));
         let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + lanes.scale_width());

@@ -216,7 +216,6 @@ fn says(title: &str, load: &str) -> bool {
     })
 }
 
-/// Without the extension.
 pub fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }

@@ -13,7 +13,6 @@ const HEIGHT: f64 = 250.0;
 pub const HEADING: f64 = 24.0;
 /// Ticks and labels of a horizontal axis.
 pub const TICKS_HEIGHT: f64 = 7.0 + SMALL;
-/// A whole horizontal axis.
 pub const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
 /// The label of a vertical axis.
 pub const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
@@ -46,7 +45,6 @@ pub struct Panel {
     pub y: Axis,
 }
 
-/// Around the plot areas.
 pub struct Frame<'a> {
     pub title: Option<&'a str>,
     pub legend: &'a [Entry],

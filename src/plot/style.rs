@@ -6,7 +6,6 @@ pub type Rgb = (u8, u8, u8);
 pub const WIDTH: f64 = 480.0;
 /// Ticks and legends: 7.5 points in print.
 pub const SMALL: f64 = 15.0;
-/// Axis labels.
 pub const MEDIUM: f64 = 16.0;
 pub const LARGE: f64 = 17.0;
 

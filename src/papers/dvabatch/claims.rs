@@ -52,7 +52,7 @@ pub const CHECKS: &[(&str, Check)] = &[
         for (_, network) in NETWORKS {
             let means = by_number(found, "fig19", 0, network, &PAIRS)?;
             best.push(f64::from(fewest(&PAIRS, &means, 0.01)));
-            // The second pair helps, and no further pair does.
+            // The second pair helps, further ones do not.
             direction &= means[1] < means[0] && means[2..].iter().all(|mean| *mean > 0.97 * means[1]);
         }
         Ok(Verdict::several(&best, &[2.0; 6], "pairs", direction))
@@ -75,7 +75,7 @@ fn case(found: &Findings, case: &str, with: f64, without: f64) -> Result<Verdict
     Ok(Verdict::exact(&ours, &[without, with], "T"))
 }
 
-/// The percentages by which DVABatch cuts the latency of another policy at each load, as means over the networks.
+/// By which DVABatch cuts another policy's latency at each load, in percent, as means over the networks.
 fn cuts(found: &Findings, figure: &str, other: &str, paper: [f64; 3]) -> Result<Verdict> {
     let mut means = Vec::new();
     for (load, _) in LOADS {
@@ -90,19 +90,18 @@ fn mean_of_networks(value: impl Fn(&str) -> Result<f64>) -> Result<f64> {
     Ok(all.iter().sum::<f64>() / all.len() as f64)
 }
 
-/// The ratio of DVABatch's peak to DelayBatch's.
 fn gain(found: &Findings, network: &str) -> Result<f64> {
     let study = found.study("fig15")?;
     Ok(study.value(0, network, "", DVA)? / study.value(0, network, "", DELAY)?)
 }
 
-/// DVABatch's values of a network at each of these numbers of pairs or stages.
+/// DVABatch's values at each number of pairs or stages.
 fn by_number(found: &Findings, figure: &str, drawing: usize, network: &str, numbers: &[u32]) -> Result<Vec<f64>> {
     let study = found.study(figure)?;
     numbers.iter().map(|number| study.value(drawing, network, &number.to_string(), DVA)).collect()
 }
 
-/// The smallest number whose value exceeds the lowest by at most this share.
+/// The smallest number whose value exceeds the lowest by at most `share`.
 fn fewest(numbers: &[u32], values: &[f64], share: f64) -> u32 {
     let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let good = numbers.iter().zip(values).find(|(_, value)| **value <= lowest * (1.0 + share));

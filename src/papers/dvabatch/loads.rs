@@ -11,19 +11,18 @@ fn bar(value: f64) -> Option<Bar> {
     Some(Bar { value, upto: None })
 }
 
-/// DVABatch without stretch and early exits.
+/// Without stretch and early exits.
 pub const SPLIT: &str = "DVABatch-split";
 
-/// The numbers of buffer pairs of figure 19.
+/// Buffer pairs of figure 19.
 pub const PAIRS: [u32; 5] = [1, 2, 3, 4, 5];
 
-/// An override that sets the rates to these shares of a peak.
 pub fn rates(peak: f64, shares: &[f64]) -> String {
     let rates: Vec<String> = shares.iter().map(|share| format!("{:.3}", share * peak)).collect();
     format!("arrivals.rates=[{}]", rates.join(","))
 }
 
-/// Runs a network at the three loads, with its scenario changed by `more`. A group for each load.
+/// A network at the three loads, its scenario changed by `more`; a group for each load.
 fn at_loads(
     exhibit: &str,
     lab: &Lab<'_>,
@@ -99,7 +98,7 @@ fn latencies(title: &str, policies: &[&str], fields: Vec<Field>) -> Study {
     Study { bars: vec![bars], ..Study::default() }
 }
 
-/// The network's DVABatch with other settings.
+/// Other settings of the network's DVABatch.
 pub fn variant(lab: &Lab<'_>, name: &str, sets: &[String], label: &str) -> Result<PolicyEntry> {
     let scenario = lab.scenario(name, sets)?;
     let entry = scenario.policies.into_iter().find(|entry| entry.label == DVA);
@@ -107,7 +106,7 @@ pub fn variant(lab: &Lab<'_>, name: &str, sets: &[String], label: &str) -> Resul
     Ok(PolicyEntry { label: label.into(), ..entry })
 }
 
-/// Figure 19: the mean latency by the number of buffer pairs.
+/// Figure 19: mean latency by buffer pairs.
 pub fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
     let fields = each(&NETWORKS, |name| {
         let mut scenario = lab.scenario(name, &[])?;
@@ -165,7 +164,7 @@ pub fn one_client(lab: &Lab<'_>) -> Result<Study> {
     Ok(Study { bars: vec![bars], ..Study::default() })
 }
 
-/// GLUE's tasks: names of their traces and names in the paper.
+/// GLUE's tasks: trace names and the paper's names.
 pub const TASKS: [(&str, &str); 8] = [
     ("cola", "CoLA"),
     ("sst2", "SST-2"),
@@ -177,11 +176,11 @@ pub const TASKS: [(&str, &str); 8] = [
     ("wnli", "WNLI"),
 ];
 
-/// The numbers of stages of figure 20.
+/// Of figure 20.
 pub const STAGES: [u32; 6] = [1, 2, 4, 8, 16, 20];
 
-/// Figure 15: the stepping load of section 8.3, and the peak of each network by a search: the steps are 281 requests/s wide, and
-/// VGG19 serves little more than that.
+/// Figure 15: the stepping load of section 8.3. Peaks come from a search, because the steps are 281 requests/s wide
+/// and VGG19 serves little more than that.
 pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
     let policies = [DELAY, DVA];
     let sets =
@@ -215,7 +214,7 @@ pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
     Ok(Study { bars: vec![bars], pictures, ..Study::default() })
 }
 
-/// Figure 17: the peaks of both BERTs with the lengths of each task.
+/// Figure 17: both BERTs with each task's lengths.
 pub fn by_task(lab: &Lab<'_>) -> Result<Study> {
     let fields = each(&NETWORKS[..2], |name| {
         let group = |(file, task): &(&str, &str)| {

@@ -14,7 +14,7 @@ use crate::plot::Field;
 use crate::results::columns::Metric;
 use crate::scenario::Scenario;
 
-/// The networks: names of their files and names in the paper.
+/// File names and the paper's names.
 const NETWORKS: [(&str, &str); 6] = [
     ("bert-base", "BertBase"),
     ("bert-large", "BertLarge"),
@@ -24,15 +24,14 @@ const NETWORKS: [(&str, &str); 6] = [
     ("resnet152", "ResNet152"),
 ];
 
-/// Labels of the policies in the scenarios.
+/// Labels in the scenarios.
 const ZERO: &str = "ZeroBatch";
 const DELAY: &str = "DelayBatch";
 const DVA: &str = "DVABatch";
 
-/// The loads: names and shares of DelayBatch's peak.
+/// Shares of DelayBatch's peak.
 const LOADS: [(&str, f64); 3] = [("low", 0.25), ("medium", 0.6), ("high", 0.9)];
 
-/// Carries out the study of an exhibit.
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     match name {
         "fig3" => operators::cases(lab),
@@ -50,13 +49,13 @@ pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     }
 }
 
-/// A panel for each network, computed in parallel.
+/// A panel for each network, in parallel.
 fn each(networks: &[(&str, &str)], field: impl Fn(&str) -> Result<Field> + Sync) -> Result<Vec<Field>> {
     let one = |(file, name): &(&str, &str)| Ok(Field { name: name.to_string(), ..field(file)? });
     networks.par_iter().with_max_len(1).map(one).collect()
 }
 
-/// A network's scenario with DelayBatch's best window, and DelayBatch's peak with it.
+/// With DelayBatch's best window, and its peak with it.
 fn network(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<(Scenario, f64)> {
     let (window, peak) = lab.tuned(name, DELAY)?;
     let window = format!("policy.{DELAY}.window={}ns", window.0);
@@ -65,7 +64,7 @@ fn network(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<(Scenario, f64)
     Ok((scenario, peak))
 }
 
-/// The values of a policy's points, in the order of the loads.
+/// In the order of the loads.
 fn values(report: &crate::experiment::Report, policy: &str, figure: Metric) -> Vec<Option<f64>> {
     let rows = report.rows.iter().filter(|row| row.policy == policy);
     rows.map(|row| row.estimate(figure).value).collect()

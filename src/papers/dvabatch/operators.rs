@@ -14,13 +14,13 @@ use crate::task::Step;
 use crate::units::Nanos;
 use crate::workload::dnn::Operator;
 
-/// The batches of figures 5 and 6.
+/// Of figures 5 and 6.
 const BATCHES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// The label of batches that can't be entered and left between stages.
+/// Batches that can't be entered or left between stages.
 pub const PLAIN: &str = "Single-entry single-exit";
 
-/// Figure 3: the schedules and mean latencies of the three cases. T is a millisecond.
+/// Figure 3: schedules and mean latencies. T is a millisecond.
 pub fn cases(lab: &Lab<'_>) -> Result<Study> {
     let mut study = Study::default();
     let mut groups = Vec::new();
@@ -71,7 +71,7 @@ pub fn unet(lab: &Lab<'_>) -> Result<Study> {
 
 type Parts = Vec<(String, Vec<Operator>)>;
 
-/// The time of parts of a network for each query of a batch, in percent of the time of a single query.
+/// The time of parts of a network for each query of a batch, in percent of a single query's.
 fn by_batch(title: &str, scenario: &Scenario, cut: impl Fn(&[Operator], &[Nanos]) -> Result<Parts>) -> Result<Study> {
     let (_, device) = prepare(scenario, Target::SIM)?;
     let costs = device.costs(0).expect("a simulated run has costs");

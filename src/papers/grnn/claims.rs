@@ -22,7 +22,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-crossover", crossover),
 ];
 
-/// Why a claim about times is not judged, and which part of the script measures them.
+/// Why times are not judged, and the part of the script that measures them.
 macro_rules! unmeasured {
     ($why:literal, $part:literal) => {
         concat!(
@@ -51,7 +51,7 @@ const CUDNN: &str = unmeasured!(
     "persistent, with PyTorch"
 );
 
-/// The regret of the model's first mappings, as the mean of the sizes that have a sample.
+/// The mean over sizes that have a sample.
 fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Verdict {
     let sizes = (0..9).map(|place| size(Cell::Lstm, place / 3, place % 3));
     let samples: Vec<Regret> = sizes.filter_map(|size| found.measured()?.regret(size)).collect();
@@ -59,13 +59,13 @@ fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Verdict {
         return Verdict::not_run(SAMPLES);
     }
     let mean = |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
-    // The paper concludes that the first mappings are as good as the best.
+    // The paper: the first mappings are as good as the best.
     let verdict = Verdict::near(mean(of), paper, "", mean(of) < mean(|one| one.median));
     let run: usize = samples.iter().map(|one| one.run).sum();
     verdict.with(&format!(", the mean of {} of nine sizes, {run} mappings", samples.len()))
 }
 
-/// The milliseconds of all nine sizes in a series; `None` if one is missing.
+/// In ms, of all nine sizes; `None` if one is missing.
 fn nine(own: &Measured, series: Series, cell: Cell) -> Option<Grid> {
     let mut grid = Grid::default();
     for (w, row) in grid.iter_mut().enumerate() {
@@ -93,7 +93,7 @@ fn latencies(found: &Findings) -> Verdict {
 }
 
 fn over_traditional(found: &Findings) -> Verdict {
-    // The mean over the batches, for a width.
+    // Mean over the batches.
     let ratio = |w: usize| -> Option<f64> {
         let own = found.measured()?;
         let of_batch = |b: usize| {

@@ -10,19 +10,18 @@ use crate::error::{Error, Result};
 use crate::papers::lab::Study;
 use crate::plot::{Bars, Field, Group};
 
-/// The names of bars that claims look up.
+/// Bars that claims look up.
 pub const MODEL: &str = "GRNN, model";
 pub const PAPER: &str = "GRNN, paper";
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
-/// The empty column for a GPU, without a file of measurements.
+/// Without a file of measurements.
 const THIS_GPU: &str = "this GPU";
 
 /// Table 1.
 pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
     let lstm = [paper::LSTM, paper::TRADITIONAL, paper::PERSISTENT, paper::LSTM_CPU];
     let gru = [paper::GRU, paper::GRU_CPU];
-    // Without a file there is an empty column.
     let empty: &[&str] = if own.is_some() { &[] } else { &[THIS_GPU] };
     let bars = |cell: Cell, name: &str, papers: &[Grid], series: &[&str]| -> Result<Bars> {
         let title = format!("Table 1: {name}, {STEPS} steps, Titan V");
@@ -120,7 +119,6 @@ pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Result<Study> 
     })
 }
 
-/// The note on the columns of a GPU.
 fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
     match own {
         None => format!("{columns} empty: nothing was measured.\n"),
@@ -132,7 +130,7 @@ fn single(bars: Bars, note: String) -> Study {
     with(bars, None, note)
 }
 
-/// A drawing, and that of the measured GPU if it has any bars.
+/// With the measured GPU's, if it has any bars.
 fn with(bars: Bars, measured: Option<Bars>, note: String) -> Study {
     let measured = measured.filter(|own| own.fields.iter().any(has_bars));
     Study { bars: [bars].into_iter().chain(measured).collect(), note, ..Study::default() }
@@ -142,7 +140,6 @@ fn has_bars(field: &Field) -> bool {
     field.groups.iter().any(|group| group.bars.iter().any(Option::is_some))
 }
 
-/// The note on a file of measurements.
 fn noted(own: Option<&Measured>) -> String {
     own.map(|own| own.note(OF_ALL)).unwrap_or_default()
 }
@@ -178,7 +175,7 @@ pub fn gru_over_cpu(model: &Model, own: Option<&Measured>) -> Result<Study> {
     over_cpu("Figure 12", Cell::Gru, [&paper::GRU, &paper::GRU_CPU], &[], model, own)
 }
 
-/// Speed-ups over DeepCPU.
+/// Over DeepCPU.
 fn over_cpu(
     figure: &str,
     cell: Cell,
@@ -206,13 +203,13 @@ fn over_cpu(
 
 /// Figure 13.
 pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    // The products of four gates with the input and with the state.
+    // Four gates' products with input and state.
     let operations = |w: usize, b: usize| {
         let [width, batch, steps] = [WIDTHS[w], BATCHES[b], STEPS].map(f64::from);
         2.0 * 8.0 * width * width * batch * steps
     };
     let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
-    // A slice of a GPU does not have the peak of the whole.
+    // A slice of a GPU does not have the whole's peak.
     let sheet = own.and_then(|own| Sheet::of(own.gpu()).filter(|sheet| sheet.multiprocessors == own.multiprocessors()));
     let shown = own.zip(sheet);
     let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
@@ -290,7 +287,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
         let values = |found: Regret| [found.first, found.best_of_first, found.median, found.slowest];
         Ok(regret(w, b).map_or([None; 4], |found| values(found).map(Some)).to_vec())
     })?;
-    // Widths without any sample are left out.
+    // Widths without a sample.
     times.fields.retain(has_bars);
     Ok(Study { bars: vec![costs, times], note, ..Study::default() })
 }

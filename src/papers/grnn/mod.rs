@@ -1,6 +1,6 @@
 //! GRNN (*GRNN: Low-Latency and Scalable RNN Inference on GPUs*, EuroSys 2019).
 //!
-//! Values of the performance model are shown beside the paper's, and values measured on a GPU beside both, if a file of them is given.
+//! The performance model's values are shown beside the paper's, and those of a file measured on a GPU beside both.
 
 mod claims;
 mod figures;
@@ -14,7 +14,6 @@ pub use model::Sheet;
 use super::lab::{Lab, Study};
 use crate::error::{Error, Result};
 
-/// Carries out the study of an exhibit.
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     let (model, own) = (model::Model::new()?, lab.measured);
     match name {

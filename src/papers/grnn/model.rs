@@ -1,4 +1,4 @@
-//! The performance model on the paper's GPU, and the data sheets of GPUs.
+//! The performance model on the paper's GPU, and GPUs' data sheets.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::workload::operator::Sizes;
 
 const TITAN_V: &str = "titan-v";
 
-/// The model on a Titan V.
+/// On a Titan V.
 pub struct Model {
     device: Device,
     roofline: Arc<Roofline>,
@@ -27,7 +27,7 @@ impl Model {
         Ok(Model { device: Device::parse(text, TITAN_V)?, roofline })
     }
 
-    /// The ranked mappings for a batch and the number of launches; with several, the mappings are those of the largest part.
+    /// The ranked mappings and the number of launches; with several, the mappings of the largest part.
     pub fn ranked(&self, cell: Cell, hidden: u32, batch: u32) -> (Vec<Ranked>, usize) {
         let space = Space::default();
         let ranked = rank(cell, hidden, batch, &self.device, &space);
@@ -40,12 +40,12 @@ impl Model {
         (rank(cell, hidden, largest, &self.device, &space), parts.len())
     }
 
-    /// The milliseconds of a sequence in persistent kernels, each with the mapping of least cost.
+    /// In ms, in persistent kernels, each with the mapping of least cost.
     pub fn sequence(&self, cell: Cell, hidden: u32, batch: u32, steps: u32) -> Result<f64> {
         Ok(Persistent::new(cell, hidden, &self.device)?.runs(batch, steps).as_millis_f64())
     }
 
-    /// The cost of a step and the milliseconds of a sequence with the best mapping of one kernel for a GRU.
+    /// The cost of a step and a sequence's ms with the best mapping of one kernel.
     pub fn gru(&self, kernel: Rnn, hidden: u32, batch: u32, steps: u32) -> Result<(f64, f64)> {
         let (ranked, launches) = self.ranked(Cell::Gru, hidden, batch);
         let best = ranked.iter().find(|one| one.rnn == kernel);
@@ -54,14 +54,15 @@ impl Model {
         Ok((cost, self.mapped(best, steps)? * launches as f64))
     }
 
-    /// The milliseconds of one launch with a mapping.
+    /// In ms, one launch.
     pub fn mapped(&self, one: &Ranked, steps: u32) -> Result<f64> {
         let times = self.device.constants.time.as_ref().ok_or_else(|| Error::failed("the device has no times"))?;
         let steps = times.step(one.rnn, one.cost.total()).saturating_mul(steps.into());
         Ok(times.launch.saturating_add(steps).as_millis_f64())
     }
 
-    /// The milliseconds of an LSTM's sequence in traditional kernels by the data sheet: two products and one elementwise kernel a step.
+    /// An LSTM's sequence in ms, in traditional kernels by the data sheet: two products and one elementwise kernel a
+    /// step.
     pub fn traditional(&self, hidden: u32, batch: u32, steps: u32) -> Result<f64> {
         let operators = Network::Lstm.operators(&Sizes::square(hidden));
         let kernels = Kernels::of_cell(&self.roofline, &operators[0], true);
@@ -70,12 +71,11 @@ impl Model {
     }
 }
 
-/// The data sheet of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sheet {
-    /// The device's name for `--device`.
+    /// For `--device`.
     pub device: &'static str,
-    /// Floating-point operations in a nanosecond, in float32.
+    /// float32 operations in a nanosecond.
     pub peak: u32,
     /// Of the whole GPU, not of a slice.
     pub multiprocessors: u32,
@@ -94,8 +94,8 @@ struct Unit {
 }
 
 impl Sheet {
-    /// The sheet of a GPU by its driver's name for it, such as "NVIDIA TITAN V". That name must contain the device's name as whole
-    /// words: a GH200 is not an H200.
+    /// By the driver's name, such as "NVIDIA TITAN V", which must contain the device's name as whole words: a GH200
+    /// is not an H200.
     pub fn of(gpu: &str) -> Option<Sheet> {
         let gpu = words(gpu);
         DEVICE_FILES.iter().find_map(|(device, text)| {

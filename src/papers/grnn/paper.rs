@@ -1,12 +1,12 @@
-//! The paper's measurements, of a Titan V and of two processors with 12 cores each, and drawings of the same nine sizes: sequences of
-//! 100 steps with inputs as wide as states.
+//! The paper's measurements, of a Titan V and of two processors with 12 cores each. All nine sizes: 100 steps, inputs
+//! as wide as states.
 
 use super::measured::{Measured, Size};
 use crate::cost::grnn::Cell;
 use crate::error::Result;
 use crate::plot::{Bar, Bars, Field, Group};
 
-/// Widths of the state.
+/// Of the state.
 pub const WIDTHS: [u32; 3] = [64, 256, 1024];
 pub const BATCHES: [u32; 3] = [1, 10, 20];
 pub const STEPS: u32 = 100;
@@ -14,7 +14,7 @@ pub const STEPS: u32 = 100;
 /// Milliseconds by width and batch.
 pub type Grid = [[f64; 3]; 3];
 
-/// Table 1: an LSTM with the fastest of the model's first five mappings.
+/// Table 1: LSTM, the fastest of the model's first five mappings.
 pub const LSTM: Grid = [[0.2, 0.23, 0.24], [0.3, 0.38, 0.49], [0.63, 4.3, 8.01]];
 /// Table 1: cuDNN's traditional kernels.
 pub const TRADITIONAL: Grid = [[0.96, 1.79, 1.8], [1.1, 1.89, 1.98], [4.43, 6.1, 8.51]];
@@ -22,17 +22,17 @@ pub const TRADITIONAL: Grid = [[0.96, 1.79, 1.8], [1.1, 1.89, 1.98], [4.43, 6.1,
 pub const PERSISTENT: Grid = [[0.19, 1.14, 2.24], [0.21, 1.28, 2.54], [1.22, 9.07, 18.42]];
 /// Table 1: DeepCPU, an LSTM.
 pub const LSTM_CPU: Grid = [[0.31, 1.1, 1.5], [0.74, 4.4, 6.4], [11.0, 42.0, 68.0]];
-/// Table 1: a GRU with the fastest of the model's first five mappings.
+/// Table 1: GRU, the fastest of the model's first five mappings.
 pub const GRU: Grid = [[0.18, 0.19, 0.2], [0.28, 0.32, 0.43], [0.68, 3.16, 6.32]];
 /// Table 1: DeepCPU, a GRU.
 pub const GRU_CPU: Grid = [[0.7, 1.1, 1.5], [0.9, 3.7, 5.4], [8.4, 36.0, 60.0]];
 
-/// Table 3: a GRU with one synchronisation a step.
+/// Table 3: GRU, one synchronisation a step.
 pub const SINGLE: Grid = [[0.181, 0.186, 0.201], [0.275, 0.323, 0.431], [6.46, 64.76, 129.52]];
 /// Table 3: a GRU with two.
 pub const DOUBLE: Grid = [[0.28, 0.285, 0.307], [0.372, 0.411, 0.498], [0.683, 3.162, 6.324]];
 
-/// Table 2: work groups, their size, milliseconds, cost and rank of mappings with tiles of 32 by 2, for a state of 256 and batch 20.
+/// Table 2: work groups, their size, milliseconds, cost and rank; tiles of 32 by 2, state 256, batch 20.
 pub const MAPPINGS: [(u32, u32, f64, f64, f64); 5] = [
     (128, 2, 0.57, 449.0, 17.0),
     (64, 4, 0.5, 322.0, 3.0),
@@ -41,13 +41,13 @@ pub const MAPPINGS: [(u32, u32, f64, f64, f64); 5] = [
     (8, 32, 0.93, 561.0, 35.0),
 ];
 
-/// Floating-point operations in a nanosecond of the Titan V (section 8.1).
+/// The Titan V's floating-point operations in a nanosecond (section 8.1).
 pub const PEAK: f64 = 13_670.0;
-/// The same of DeepCPU's 24 cores at 2.2 GHz, with two vectors of 8 multiply-adds a cycle.
+/// DeepCPU's: 24 cores at 2.2 GHz, two vectors of 8 multiply-adds a cycle.
 pub const PEAK_CPU: f64 = 24.0 * 2.2 * 32.0;
 
-/// A drawing with a panel for each width and a group for each batch. `values` returns a value for each series, given the places of
-/// width and batch in the paper's tables.
+/// A panel for each width, a group for each batch. `values` returns each series' value at the places of width and
+/// batch.
 pub fn by_size(
     [title, value, panel]: [&str; 3],
     series: Vec<String>,
@@ -69,8 +69,8 @@ pub fn by_size(
     })
 }
 
-/// A drawing of a GPU that was measured, apart from the paper's: times of different GPUs are not comparable. `of` converts the
-/// milliseconds at a place to the drawn value.
+/// Apart from the paper's, because times of different GPUs are not comparable. `of` converts milliseconds to the
+/// drawn value.
 pub fn measured_by_size(
     own: &Measured,
     cell: Cell,
@@ -82,7 +82,7 @@ pub fn measured_by_size(
     })
 }
 
-/// A group of bars, without a bar where there is no value.
+/// No bar where there is no value.
 pub fn group(name: String, values: Vec<Option<f64>>) -> Group {
     let bar = |value: Option<f64>| value.map(|value| Bar { value, upto: None });
     Group { name, bars: values.into_iter().map(bar).collect() }
@@ -92,7 +92,7 @@ pub fn names(series: &[&str]) -> Vec<String> {
     series.iter().map(ToString::to_string).collect()
 }
 
-/// The size at these places of the paper's tables.
+/// At these places of the paper's tables.
 pub fn size(cell: Cell, w: usize, b: usize) -> Size {
     Size { cell, hidden: WIDTHS[w], batch: BATCHES[b], steps: STEPS }
 }

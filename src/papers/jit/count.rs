@@ -1,9 +1,9 @@
 //! Calls of whole cells, with and without batching: the subgraph column of the paper's Table 1.
 //!
-//! The rule, which gives the paper's two numbers on its trees (SICK's test split): without batching, each node of a tree is a call,
-//! and so are the initial state of each leaf and the head that compares the trees of a pair. With batching, all initial states of a
-//! batch are one launch, nodes of one level and one number of children are one, and heads of one level are one. A leaf has level 1,
-//! any other node is 1 above its highest child, and a head 1 above the higher of its roots.
+//! The rule gives the paper's two numbers on its trees (SICK's test split). Without batching, each node, each leaf's
+//! initial state and each pair's head is a call. With batching, a batch's initial states are one launch, nodes of one
+//! level and number of children are one, and heads of one level are one. A leaf has level 1, another node 1 more than
+//! its highest child, a head 1 more than its higher root.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::units::CellId;
 use crate::workload::cell_graph::Graph;
 use crate::workload::shape::Tree;
 
-/// The key of a slot of the look-up table (section 4.3); a slot is one launch.
+/// The key of a slot of the look-up table (section 4.3): one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Call {
     InitialState,
@@ -23,60 +23,47 @@ enum Call {
     Head { level: u32 },
 }
 
-/// Counts the launches of samples, for any order and batch size.
+/// For any order and batch size.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// All keys, ascending.
+    /// Ascending.
     calls: Vec<Call>,
     samples: Vec<Sample>,
     pairs: bool,
 }
 
-/// The sizes of a sample.
 #[derive(Clone, Debug)]
 struct Sample {
-    /// The places of its keys among all.
+    /// Places of its keys.
     calls: Vec<usize>,
     cells: u64,
     leaves: u64,
-    /// The highest level of a node.
+    /// Highest level of a node.
     height: u32,
 }
 
-/// The launches of all batches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Calls without batching.
     pub unbatched: u64,
-    /// Launches with batching.
     pub batched: u64,
     pub batches: Vec<BatchCount>,
 }
 
-/// The launches of one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchCount {
     pub samples: u64,
-    /// The nodes of its trees.
     pub cells: u64,
-    /// Those of them that are leaves.
     pub leaves: u64,
-    /// The highest level of a node.
     pub max_level: u32,
-    /// Calls without batching: nodes, initial states of leaves, heads of pairs.
+    /// Without batching: nodes, leaves' initial states, heads.
     pub unbatched: u64,
-    /// Launches of initial states.
     pub begin_state_launches: u64,
-    /// Launches of nodes.
     pub cell_launches: u64,
-    /// Launches of heads.
     pub similarity_launches: u64,
-    /// The sum of the three.
     pub batched: u64,
 }
 
 impl Counter {
-    /// A counter for these samples; pairs have heads.
     pub fn new(samples: &Samples) -> Counter {
         let calls = |trees: &[Arc<Tree>]| {
             let mut calls = BTreeSet::from([Call::InitialState]);
@@ -101,7 +88,7 @@ impl Counter {
         Counter { samples: counted, calls: all, pairs: samples.are_pairs() }
     }
 
-    /// Counts for samples in this order, `batch` of them (at least 1) at a time; the last batch has the rest.
+    /// `batch` samples (at least 1) at a time; the last batch has the rest.
     pub fn count(&self, order: &[u32], batch: usize) -> Counts {
         let batches: Vec<BatchCount> = order.chunks(batch).map(|samples| self.batch(samples)).collect();
         Counts {
@@ -133,13 +120,11 @@ impl Counter {
     }
 }
 
-/// The highest level of a node.
 fn height(calls: &BTreeSet<Call>) -> u32 {
     let level = |call: &Call| if let Call::Cell { level, .. } = call { *level } else { 0 };
     calls.iter().map(level).max().unwrap_or(0)
 }
 
-/// The level of each node: 1 for a leaf.
 fn levels(tree: &Tree) -> Vec<u32> {
     Graph::from_tree(tree, CellId(1), CellId(0)).depths().iter().map(|depth| depth + 1).collect()
 }
@@ -152,7 +137,7 @@ mod tests {
         Samples::new(trees.iter().map(|tree| Arc::new(tree.parse().unwrap())).collect(), pairs).unwrap()
     }
 
-    /// For each batch: calls without batching, then launches of initial states, cells and heads.
+    /// For each batch: calls, then launches of initial states, cells and heads.
     fn counts(trees: &[&str], pairs: bool, order: &[u32], batch: usize) -> Vec<[u64; 4]> {
         let counts = Counter::new(&samples(trees, pairs)).count(order, batch);
         assert_eq!(counts.unbatched, counts.batches.iter().map(|batch| batch.unbatched).sum::<u64>());
@@ -166,8 +151,8 @@ mod tests {
 
     #[test]
     fn nodes_of_one_level_and_number_of_children_are_one_launch() {
-        // Batches of one tree: the leaf has 1 slot; the pair of leaves (1,0) (2,2); the chain (1,0) (2,1) (3,1); the last
-        // (1,0) (2,1) (3,2).
+        // Slots with one tree a batch: the leaf 1; the pair of leaves (1,0) (2,2); the chain (1,0) (2,1) (3,1); the
+        // last (1,0) (2,1) (3,2).
         assert_eq!(
             counts(&TREES, false, &[0, 1, 2, 3], 1),
             [[2, 1, 1, 0], [5, 1, 2, 0], [4, 1, 3, 0], [6, 1, 3, 0]],

@@ -1,12 +1,11 @@
-//! Launches of operators, with and without batching: this project's count for the kernel column of the paper's Table 1.
+//! Launches of operators, with and without batching: this project's count for the kernel column of the paper's Table
+//! 1.
 //!
-//! The paper does not publish what its two numbers count, so only their order of magnitude can be compared. Here, each node of a tree
-//! runs the operators of a child-sum cell with K children, 22 + 2K of them; a leaf takes its initial state for one child; an initial
-//! state is one operator, and the head of a pair eight. With batching, equal operators of one depth and one layout are one launch, as
-//! in the look-up table of the policy `jit`. (Layout: the number of children, for an operator that takes all of them.) Equal
-//! operators are those at one place of a cell.
-//!
-//! With the word, the six weights and two states for each child, an MXNet graph of a cell has 29 + 4K nodes. They are counted too.
+//! The paper does not say what its two numbers count, so only magnitudes can be compared. Here, a node runs the 22 +
+//! 2K operators of a child-sum cell with K children (a leaf's initial state counts as a child), an initial state is
+//! one operator, and a pair's head eight. With batching, equal operators (at one place of a cell) of one depth and
+//! layout are one launch, as in the policy `jit`. The layout of an operator that takes all children is their number.
+//! An MXNet graph of a cell also has the word, six weights and two states for each child: 29 + 4K nodes.
 
 use std::sync::Arc;
 
@@ -23,28 +22,27 @@ use crate::workload::operator::catalogue::List;
 use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::shape::Tree;
 
-/// The paper's counts (Table 1, column "kernel").
+/// Table 1, column "kernel".
 pub const PAPER_UNBATCHED: u64 = 5_018_658;
-/// The paper says "about" this.
+/// "About", says the paper.
 pub const PAPER_BATCHED: u64 = 2_650;
 
 const CELL: CellId = CellId(0);
 const INITIAL_STATE: CellId = CellId(1);
 const HEAD: CellId = CellId(2);
 
-/// Launches of operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounts {
-    /// Operators without batching.
+    /// Without batching.
     pub unbatched: u64,
-    /// Launches with batching.
+    /// With batching.
     pub batched: u64,
-    /// The nodes of all cells' graphs, with words, weights and states.
+    /// Of all cells, with words, weights and states.
     pub graph_nodes: u64,
 }
 
 impl KernelCounts {
-    /// Counts for samples in this order, `batch` of them (at least 1) at a time.
+    /// `batch` samples (at least 1) at a time.
     pub fn of(samples: &Samples, order: &[u32], batch: usize) -> KernelCounts {
         let mut classes =
             Classes::new(&lists(), |operator, before, _| Some((operator.name.clone(), operator.layout(before))));
@@ -63,7 +61,6 @@ impl KernelCounts {
     }
 }
 
-/// The cells of a sample: its trees, an initial state before each leaf and, for a pair, a head above the roots.
 fn graph(trees: &[Arc<Tree>], pair: bool) -> Graph {
     let (mut cells, mut edges, mut roots) = (Vec::new(), Vec::new(), Vec::new());
     for tree in trees {
@@ -87,7 +84,7 @@ fn graph(trees: &[Arc<Tree>], pair: bool) -> Graph {
     Graph::new(cells, &edges).expect("trees have no cycles")
 }
 
-/// The operators of each cell. Names are unique over all cells.
+/// Names are unique over all cells.
 fn lists() -> [List; 3] {
     let function = |function: &str| Kind::Elementwise { function: function.into() };
     let layer = |name: &str| Kind::Affine { weight: format!("{name}.weight"), bias: format!("{name}.bias") };
@@ -99,7 +96,7 @@ fn lists() -> [List; 3] {
         shape: [1, 1],
     };
     use Source::Operator as At;
-    // The head compares two trees: the product and the distance of their states go through a hidden layer to the classes.
+    // The product and the distance of two trees' states go through a hidden layer to the classes.
     let head = vec![
         operator("head.product", function("product"), &[Source::State]),
         operator("head.difference", function("difference"), &[Source::State]),
@@ -110,7 +107,6 @@ fn lists() -> [List; 3] {
         operator("head.classes", layer("classes"), &[At(5)]),
         operator("head.softmax", function("log-softmax"), &[At(6)]),
     ];
-    // The sizes don't matter.
     let cell = Model::ChildSumTreeLstm.operators(&Sizes::square(1)).swap_remove(0);
     let mut ids = (0..).map(CellId);
     [cell, vec![operator("initial-state", function("zeros"), &[])], head]
@@ -142,10 +138,10 @@ mod tests {
 
     #[test]
     fn operators_on_the_word_run_at_once_for_all_nodes() {
-        // Leaf and root: the word's product, its slice and its concatenation, and the slice for the forget gates depend on no child,
-        // so 2 x 24 operators and an initial state share these four.
+        // Four operators depend on no child: the word's product, its slice and concatenation, and the slice for the
+        // forget gates. 2 x 24 operators and an initial state share them.
         assert_eq!(counts(&["2 0"], false, 1), KernelCounts { unbatched: 49, batched: 45, graph_nodes: 66 });
-        // Two children: of the root's 26 operators, the two that each child has are one launch each.
+        // Two of the root's 26 operators are one launch for each child.
         assert_eq!(
             counts(&["3 3 0"], false, 1),
             KernelCounts { unbatched: 25 + 25 + 26, batched: 45, graph_nodes: 103 }
@@ -154,8 +150,8 @@ mod tests {
 
     #[test]
     fn operators_over_all_children_run_apart_for_each_number_of_children() {
-        // A root with one child and a root with two share all operators without a layout; not the sum and both concatenations of the
-        // children, and the five operators over their rows.
+        // Roots with one and two children share all operators without a layout: not the sum, both concatenations of
+        // the children and the five operators over their rows.
         let together = counts(&["2 0", "3 3 0"], false, 2);
         assert_eq!(together.batched, 45 + 8);
     }
@@ -165,7 +161,7 @@ mod tests {
         assert_eq!(counts(&["0", "0"], true, 1), KernelCounts { unbatched: 58, batched: 33, graph_nodes: 66 });
     }
 
-    /// The depth of each operator of a node, one for each child where it is there for each child, and the node's last one.
+    /// Each operator's depths, one for each child where it runs for each child, and the node's last one.
     fn depths(operators: &[Operator], states: &[u32]) -> Vec<Vec<u32>> {
         let mut depths: Vec<Vec<u32>> = Vec::new();
         for operator in operators {

@@ -13,17 +13,16 @@ use count::{Counter, Counts};
 use kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use sample::Samples;
 
-/// The pairs of a batch in the paper.
+/// Pairs in a batch.
 const BATCH: usize = 256;
-/// The paper's counts of cells (Table 1, column "subgraph"), without and with batching.
+/// Table 1, column "subgraph", without and with batching.
 const PAPER_CELLS: [u64; 2] = [148_681, 1_081];
-/// The trees of SICK's test split and the order of its pairs, in the folder of the data.
+/// SICK's test split and the order of its pairs, in the folder of the data.
 const TREES: &str = "trees/sick_test.txt";
 const ORDER: &str = "jit/sick_test_order.csv";
-/// The variable that names this folder.
+/// The folder of the data.
 const DATA: &str = "BATCHLAB_DATA";
 
-/// The required contents of the folder.
 macro_rules! contents {
     () => {
         "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public .parents \
@@ -61,17 +60,14 @@ fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict 
     found.launches("table1").map_or_else(|| Verdict::not_run(NOT_AT_HAND), verdict)
 }
 
-/// The launches on SICK's test pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launches {
-    /// Calls of cells.
     pub cells: Counts,
-    /// Operators.
     pub kernels: KernelCounts,
 }
 
 impl Launches {
-    /// Counts them on the trees in a folder, by default the one that `BATCHLAB_DATA` names; `None` if no folder is named.
+    /// On the trees in a folder, by default `BATCHLAB_DATA`'s; `None` if no folder is named.
     pub fn of(folder: Option<&Path>) -> Result<Option<Launches>> {
         let variable = || env::var_os(DATA).filter(|value| !value.is_empty()).map(|value| (PathBuf::from(value), DATA));
         let named = folder.map(|folder| (folder.to_path_buf(), "--data")).or_else(variable);
@@ -93,7 +89,7 @@ impl Launches {
         Ok(Some(Launches { cells, kernels }))
     }
 
-    /// The paper's table with a row of this project's counts.
+    /// The paper's table with a row of ours.
     pub fn table(&self) -> String {
         let line = |name: &str, [a, b, c, d, e, f]: [String; 6]| {
             format!("{name:<8}{a:>12}{b:>10}{c:>8}{d:>14}{e:>10}{f:>8}\n")

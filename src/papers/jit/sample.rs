@@ -1,4 +1,4 @@
-//! The samples of a file, trees or pairs of trees, and the order in which they are batched.
+//! Samples, and the order in which they are batched.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::workload::random::Stream;
 use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Trace;
 
-/// The samples of a file: trees, or pairs of trees on consecutive lines (the two sentences).
+/// Trees, or pairs of trees on consecutive lines (the two sentences).
 #[derive(Clone, Debug)]
 pub struct Samples {
     trees: Vec<Arc<Tree>>,
@@ -20,7 +20,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Each tree is a sample, or with `pairs` each two trees. It is an error if there are no trees or, for pairs, an odd number.
+    /// With `pairs`, two trees are a sample. No trees, or an odd number for pairs, is an error.
     pub fn new(trees: Vec<Arc<Tree>>, pairs: bool) -> Result<Samples> {
         if trees.is_empty() {
             return Err(Error::input("holds no trees"));
@@ -34,7 +34,7 @@ impl Samples {
         Ok(Samples { trees, pairs })
     }
 
-    /// Reads a trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
+    /// A trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
     pub fn read(path: &Path, pairs: bool) -> Result<Samples> {
         let text = std::fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Samples::read_from(&text, pairs).within(path.display())
@@ -61,18 +61,15 @@ impl Samples {
         self.pairs
     }
 
-    /// The number of trees of a sample.
     fn width(&self) -> usize {
         if self.pairs { 2 } else { 1 }
     }
 
-    /// The trees of a sample.
     pub fn of(&self, sample: u32) -> &[Arc<Tree>] {
         let first = sample as usize * self.width();
         &self.trees[first..first + self.width()]
     }
 
-    /// The trees of each sample.
     pub fn iter(&self) -> impl Iterator<Item = &[Arc<Tree>]> {
         self.trees.chunks(self.width())
     }
@@ -82,14 +79,13 @@ impl Samples {
         (0..self.len() as u32).collect()
     }
 
-    /// A random order.
     pub fn shuffled(&self, rng: &mut Stream) -> Vec<u32> {
         let mut order = self.order();
         order.shuffle(rng);
         order
     }
 
-    /// Reads an order from a CSV file with the columns `position,pair` or `position,tree`: the sample (from 0) at each position.
+    /// From a CSV file with columns `position,pair` or `position,tree`: the sample (from 0) at each position.
     pub fn read_order(&self, path: &Path) -> Result<Vec<u32>> {
         let file = std::fs::File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         self.read_order_from(file).within(path.display())

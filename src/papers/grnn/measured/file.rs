@@ -1,4 +1,4 @@
-//! Measured times as a CSV file.
+//! Measured times as CSV.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::write_whole;
 use crate::results::read::{CsvColumn, CsvFile, CsvRow};
 
-/// The header. Columns that `grnn rank --csv` also has have the same names.
+/// Columns that `grnn rank --csv` also has have the same names.
 const COLUMNS: [&str; 19] = [
     "gpu",
     "multiprocessors",
@@ -32,14 +32,14 @@ const COLUMNS: [&str; 19] = [
     "chosen",
 ];
 
-/// The way of this project's kernels; the others are the names of [`Call`].
+/// The way of this project's kernels; others are [`Call`]'s names.
 const GRNN: &str = "grnn";
 
-/// The largest integer in a row: far beyond any kernel.
+/// Of integers in a row: far beyond any kernel.
 const MAX: u64 = 1 << 24;
 
 impl Measured {
-    /// Reads a file. Of repeated rows the last one counts.
+    /// Of repeated rows the last one counts.
     pub fn read(path: &Path) -> Result<Measured> {
         let mut rows = CsvFile::open(path)?;
         let found: Vec<&str> = rows.names().collect();
@@ -71,7 +71,7 @@ impl Measured {
         measured.ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
     }
 
-    /// The times in a file of this GPU, to add others; none if the file does not exist.
+    /// To add times of this GPU; a new file has none.
     pub fn open(path: &Path, gpu: &str, multiprocessors: u32) -> Result<Measured> {
         let new = Measured::new(path, gpu, multiprocessors);
         if !path.exists() {
@@ -93,12 +93,11 @@ impl Measured {
         Measured { file: path.to_path_buf(), gpu: gpu.to_string(), multiprocessors, rows: Vec::new() }
     }
 
-    /// The GPU with its number of multiprocessors, which distinguishes slices of a GPU.
+    /// The multiprocessors distinguish slices of a GPU.
     pub fn name(&self) -> String {
         format!("{} with {} multiprocessors", self.gpu, self.multiprocessors)
     }
 
-    /// Writes the file atomically.
     pub fn write(&self) -> Result<()> {
         write_whole(&self.file, |out| {
             let mut table = csv::Writer::from_writer(out);
@@ -133,7 +132,6 @@ impl Measured {
     }
 }
 
-/// A row of the file.
 struct Line<'a> {
     row: CsvRow<'a>,
     /// In the order of [`COLUMNS`].

@@ -1,7 +1,7 @@
 //! Times of sequences measured on a GPU: GRNN's kernels by mapping, and cuDNN's.
 //!
-//! One table holds all times of a GPU, so that values that are compared come from the same GPU. A row is one way to compute one size; the
-//! columns of mappings are empty for cuDNN.
+//! One table holds a GPU's times, so that compared values are from the same GPU. A row is one way to compute one
+//! size; cuDNN's have no mapping.
 
 mod file;
 
@@ -9,65 +9,57 @@ use std::path::{Path, PathBuf};
 
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 
-/// The fastest of this number of the model's first mappings is GRNN's result (sections 7.2 and 8.1).
+/// GRNN's result is the fastest of this number of the model's first mappings (sections 7.2 and 8.1).
 pub const FIRST: u32 = 5;
 
-/// The note on the series of GRNN.
 pub const OF_GRNN: &str = "GRNN is the fastest of the model's first five mappings.";
-/// The note on all series.
 pub const OF_ALL: &str = "GRNN is the fastest of the model's first five mappings. cuDNN is called by PyTorch, in float32 where nothing \
     else is said; its kernels are persistent where they are fewer than the steps.";
 
-/// A batch of sequences of one length, with inputs as wide as the state.
+/// Sequences of one length, with inputs as wide as the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub cell: Cell,
-    /// The width of the state.
     pub hidden: u32,
     pub batch: u32,
     pub steps: u32,
 }
 
-/// How a size was computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Way {
-    /// By a persistent kernel of this project.
+    /// Persistent kernel of this project.
     Grnn(Ranked),
-    /// By PyTorch's layer, which calls cuDNN.
+    /// PyTorch's layer, which calls cuDNN.
     Cudnn(Call),
 }
 
-/// A mapping with its rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranked {
     pub rnn: Rnn,
     pub mapping: Mapping,
-    /// From 1.
     pub rank: u32,
-    /// The number of valid mappings.
+    /// Number of valid mappings.
     pub valid: u32,
-    /// The model's cost of a step, in multiply-adds.
+    /// Of a step, in multiply-adds.
     pub cost: f64,
-    /// The device whose constants determined the rank.
+    /// The device that the ranking was for.
     pub constants: String,
     pub chosen: Chosen,
 }
 
-/// Why a mapping was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chosen {
-    /// Among the first of its kernel.
+    /// Among its kernel's first.
     First,
-    /// Drawn at random from all valid mappings.
+    /// At random from all valid ones.
     Drawn,
-    /// Chosen by the user.
+    /// By the user.
     Given,
 }
 
 impl Chosen {
     pub const ALL: [Chosen; 3] = [Chosen::First, Chosen::Drawn, Chosen::Given];
 
-    /// Its name in files.
     pub fn name(self) -> &'static str {
         match self {
             Chosen::First => "first",
@@ -77,14 +69,13 @@ impl Chosen {
     }
 }
 
-/// How PyTorch is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// float32.
     Plain,
-    /// float32 with packed inputs, for which PyTorch requests traditional kernels at all sizes.
+    /// Packed inputs, for which PyTorch requests traditional kernels at all sizes.
     Packed,
-    /// float32, captured in a CUDA graph: without launch overhead.
+    /// In a CUDA graph: without launch overhead.
     Graph,
     /// float16.
     Half,
@@ -93,7 +84,6 @@ pub enum Call {
 impl Call {
     pub const ALL: [Call; 4] = [Call::Plain, Call::Packed, Call::Graph, Call::Half];
 
-    /// Its name in files.
     pub fn name(self) -> &'static str {
         match self {
             Call::Plain => "cudnn-f32",
@@ -104,20 +94,19 @@ impl Call {
     }
 }
 
-/// The time of one way for one size.
+/// One way for one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub size: Size,
     pub way: Way,
-    /// The number of kernels: persistent ones, or all that cuDNN launched; `None` if not counted.
+    /// Number of kernels: persistent ones, or all of cuDNN's; `None` if not counted.
     pub launches: Option<u32>,
-    /// Milliseconds of all launches together.
+    /// Of all launches together.
     pub ms: f64,
 }
 
 impl Row {
-    /// Whether this row replaces an older one: the same way for the same size, or a mapping of that size ranked with other constants,
-    /// since ranks with different constants can't be compared.
+    /// The same way for the same size, or a mapping of it ranked with other constants: such ranks can't be compared.
     fn replaces(&self, old: &Row) -> bool {
         if self.size != old.size {
             return false;
@@ -132,16 +121,15 @@ impl Row {
     }
 }
 
-/// A series of rows in the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
-    /// GRNN: the fastest of the model's first mappings.
+    /// The fastest of the model's first mappings.
     Grnn,
-    /// cuDNN's traditional kernels: at least one for each step.
+    /// cuDNN, at least one kernel for each step.
     Traditional,
-    /// cuDNN's persistent kernels: fewer than steps.
+    /// cuDNN, fewer kernels than steps.
     Persistent,
-    /// cuDNN, with an unknown number of kernels.
+    /// cuDNN, unknown number of kernels.
     Uncounted,
     /// cuDNN in a CUDA graph.
     Graph,
@@ -164,7 +152,6 @@ impl Series {
         }
     }
 
-    /// The series of a row; mappings beyond the first have none.
     fn of(row: &Row) -> Option<Series> {
         Some(match &row.way {
             Way::Grnn(ranked) => return (ranked.rank <= FIRST).then_some(Series::Grnn),
@@ -179,22 +166,18 @@ impl Series {
     }
 }
 
-/// Times of the model's first mappings and of a random sample, as multiples of the fastest measured (GRNN, Figure 14).
+/// Multiples of the fastest measured time (GRNN, Figure 14): the model's first mappings and a random sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Regret {
-    /// The mapping of rank 1.
+    /// Of rank 1.
     pub first: f64,
-    /// The fastest of the first [`FIRST`].
+    /// Of the first [`FIRST`].
     pub best_of_first: f64,
-    /// The median of all that were run.
     pub median: f64,
-    /// The slowest.
     pub slowest: f64,
-    /// The number of mappings that were run.
     pub run: usize,
 }
 
-/// The times of a GPU.
 #[derive(Clone, Debug)]
 pub struct Measured {
     file: PathBuf,
@@ -216,60 +199,58 @@ impl Measured {
         &self.file
     }
 
-    /// Adds a row and removes those that it replaces.
+    /// Removes those that it replaces.
     pub fn add(&mut self, row: Row) {
         self.rows.retain(|old| !row.replaces(old));
         self.rows.push(row);
     }
 
-    /// The labels of the series of a cell, in the order of [`Measured::times`].
+    /// In the order of [`Measured::times`].
     pub fn labels(&self, cell: Cell) -> Vec<String> {
         self.series(cell).map(|series| self.label(series)).collect()
     }
 
-    /// The milliseconds of a size in each series of its cell; `None` without a row.
+    /// In ms, by the cell's series; `None` without a row.
     pub fn times(&self, size: Size) -> Vec<Option<f64>> {
         self.series(size.cell).map(|series| self.ms(series, size)).collect()
     }
 
-    /// The label of a series, with the name of the GPU.
     pub fn label(&self, series: Series) -> String {
         format!("{}, {}", series.name(), self.short())
     }
 
-    /// The GPU's name without its vendor.
+    /// Without the vendor.
     pub fn short(&self) -> &str {
         self.gpu.strip_prefix("NVIDIA ").unwrap_or(&self.gpu)
     }
 
-    /// The milliseconds of a size in a series; `None` without a row.
+    /// `None` without a row.
     pub fn ms(&self, series: Series, size: Size) -> Option<f64> {
         least(self.of(size).filter(|row| Series::of(row) == Some(series)).map(|row| row.ms))
     }
 
-    /// The source of the times, with further remarks.
+    /// The source of the times, and more.
     pub fn note(&self, more: &str) -> String {
         format!("Measured on {} ({}): {more} What was not measured is empty.\n", self.name(), self.file.display())
     }
 
-    /// The milliseconds of the fastest mapping of one kernel.
+    /// The fastest mapping of one kernel, in ms.
     pub fn fastest(&self, rnn: Rnn, size: Size) -> Option<f64> {
         least(self.mappings(size).filter(|(row, _)| row.rnn == rnn).map(|(_, row)| row.ms))
     }
 
-    /// The rank and the milliseconds of one mapping.
     pub fn mapping(&self, rnn: Rnn, mapping: Mapping, size: Size) -> Option<(u32, f64)> {
         let found = self.mappings(size).find(|(ranked, _)| (ranked.rnn, ranked.mapping) == (rnn, mapping));
         found.map(|(ranked, row)| (ranked.rank, row.ms))
     }
 
-    /// The regret of the model's first mappings; `None` if none were drawn at random.
+    /// `None` if no mapping was drawn at random.
     pub fn regret(&self, size: Size) -> Option<Regret> {
         let (_, one) = self.mappings(size).find(|(ranked, _)| ranked.rank == 1)?;
         let alike = || self.mappings(size).filter(|(_, row)| row.launches == one.launches);
         let best = least(alike().map(|(_, row)| row.ms))?;
         let first = alike().filter(|(ranked, _)| ranked.rank <= FIRST).map(|(_, row)| row.ms);
-        // Mappings chosen by the user are not a random sample.
+        // The user's choices are not a random sample.
         let sample = || alike().filter(|(ranked, _)| ranked.rank <= FIRST || ranked.chosen != Chosen::Given);
         if !sample().any(|(ranked, _)| ranked.chosen == Chosen::Drawn) {
             return None;
@@ -285,7 +266,7 @@ impl Measured {
         })
     }
 
-    /// GRNN's series, and cuDNN's series that have a row for this cell.
+    /// GRNN's, and cuDNN's with a row for this cell.
     fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
         let of_cell = move |row: &&Row| row.size.cell == cell;
         let has = move |series| self.rows.iter().filter(of_cell).any(|row| Series::of(row) == Some(series));
