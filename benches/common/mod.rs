@@ -89,7 +89,7 @@ impl<'p> Case<'p> {
 
     fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> Recorder {
         let (policy, backend, record) = (&mut *ready.policy, &mut *ready.backend, &mut ready.record);
-        drive(source, policy, backend, record, self.workers, &AtomicBool::new(false)).expect("nobody interrupts");
+        drive(source, policy, backend, record, self.workers, &AtomicBool::new(false)).expect("nothing interrupts it");
         ready.record
     }
 }

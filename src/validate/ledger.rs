@@ -1,9 +1,8 @@
 //! The error ledger: which part of the model causes the gap between a real run and its simulation.
 //!
-//! A run differs from its simulation in the duration of tasks (durations), the delay between a decision and its work
-//! (dispatch: late completions, idle workers that start late) and the instants at which requests reach the policy
-//! (arrivals). With all three as recorded, the simulation should equal the real run. Then each term is replaced by the
-//! model's, one at a time; the change of latency is its effect.
+//! A run differs from its simulation in the durations of tasks, the dispatch (late completions, late starts on idle
+//! workers) and the arrivals at the policy. With all three as recorded, the simulation should equal the real run. Then
+//! each term is replaced by the model's, one at a time; the change of latency is its effect.
 //!
 //! Recorded times are used in the order in which they occurred. While decisions equal those of the run, every task gets
 //! its own time; after that, the times of similar tasks, cyclically.
@@ -28,8 +27,7 @@ use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::{Measure, Times, summarize};
 use crate::metrics::validity::Warmup;
 use crate::scenario::LoadPoint;
-use crate::task::distinct_cells;
-use crate::task::{Copies, FoldLoop, HostOverhead, Members, Step, Task};
+use crate::task::{Copies, FoldLoop, HostOverhead, Members, Step, Task, distinct_cells};
 use crate::units::{CellId, Nanos, RequestId, Share, StreamId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};

@@ -122,7 +122,7 @@ fn the_shortest_of_equal_windows_is_found() {
         "{told}"
     );
 
-    find(&["--policy", "nobody"]).failed(2, "t.toml: --policy: no policy is labelled \"nobody\"; there are padded");
+    find(&["--policy", "absent"]).failed(2, "t.toml: --policy: no policy is labelled \"absent\"; there are padded");
     desk.write(
         "t.toml",
         desk.read("t.toml").replace("padded", "immediate").replace("max_batch = 1\nbucket_width = 1", ""),
