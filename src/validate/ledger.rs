@@ -4,8 +4,7 @@
 //! workers) and the arrivals at the policy. With all three as recorded, the simulation should equal the real run. Then
 //! each term is replaced by the model's, one at a time; the change of latency is its effect.
 //!
-//! Recorded times are used in the order in which they occurred. While decisions equal those of the run, every task gets
-//! its own time; after that, the times of similar tasks, cyclically.
+//! Recorded times are used in order: while decisions equal the run's, each task has its own; then those of similar tasks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
