@@ -1,4 +1,4 @@
-//! `batchlab compare`: differences between two runs of one trace.
+//! `batchlab compare`.
 
 use std::path::{Path, PathBuf};
 
@@ -57,10 +57,9 @@ fn default_folder(a: &Path, b: &Path) -> PathBuf {
     a.join(format!("compare-{parent}"))
 }
 
-/// Draws a figure for each point.
 fn draw(comparison: &Comparison, out: &Path) -> Result<Vec<PathBuf>> {
     let (a, b) = (comparison.a.path(), comparison.b.path());
-    // A run compared with itself has only one folder to draw.
+    // A run compared with itself has only one folder.
     if a.canonicalize().ok() == b.canonicalize().ok() {
         return Ok(Vec::new());
     }

@@ -1,4 +1,4 @@
-//! `batchlab explain`: the life of a request, and the reasons for a task.
+//! `batchlab explain`.
 
 use std::path::PathBuf;
 
@@ -69,7 +69,6 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     args.format.show(|| text, || json)
 }
 
-/// The one point of the folder.
 fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
     match results.points.as_slice() {
         [point] => Ok(point),

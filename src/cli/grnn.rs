@@ -1,4 +1,4 @@
-//! `batchlab grnn`: persistent kernels for recurrent networks (GRNN).
+//! `batchlab grnn`.
 
 mod rank;
 mod tune;
@@ -25,7 +25,6 @@ enum Command {
     Tune(tune::Args),
 }
 
-/// The cells that have kernels.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum CellName {
     /// One synchronisation per step
@@ -68,7 +67,6 @@ struct FitArgs {
     times: u32,
 }
 
-/// Measures, fits and writes the file.
 fn fit(args: &FitArgs) -> Result<()> {
     let out = args.out.display();
     if args.out.extension().is_none_or(|end| end != "toml") {
@@ -82,7 +80,6 @@ fn fit(args: &FitArgs) -> Result<()> {
     let measured = measure(&host, SCHEDULERS, args.times as usize)?;
     let device = measured.device(&reported)?;
     let text = device_file(&device, &measured, &reported);
-    // The file must be readable again.
     Device::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
     write_whole(&args.out, |file| file.write_all(text.as_bytes()))?;
     let [products, reductions] = measured.misses(&device.constants).map(|miss| 100.0 * miss);

@@ -1,4 +1,4 @@
-//! `batchlab jit`: counts of kernel launches under JIT dynamic batching of trees.
+//! `batchlab jit`.
 
 use std::fmt::{self, Display};
 use std::io::Write;
@@ -78,17 +78,16 @@ struct Report {
     sample: &'static str,
 }
 
-/// Our counts of operators and the paper's counts of kernels.
+/// Our counts of operators, the paper's of kernels.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Kernels {
     #[serde(flatten)]
     counts: KernelCounts,
-    /// The paper's count on SICK.
+    /// On SICK.
     paper_unbatched: u64,
     paper_batched: u64,
 }
 
-/// Launches over random orders.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Range {
     orders: u32,

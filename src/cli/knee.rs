@@ -1,4 +1,4 @@
-//! `batchlab find-knee` and `batchlab find-window`: the highest rate that holds a latency objective.
+//! `batchlab find-knee` and `batchlab find-window`.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -101,7 +101,6 @@ fn tolerance(text: &str) -> Result<f64, String> {
     if (0.0001..=0.5).contains(&value) { Ok(value) } else { Err(format!("out of range; {allowed}")) }
 }
 
-/// Finds and prints the knee of each policy.
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
     let common = &args.common;
     let scenario = common.scenario(&args.goal.scenario, registry)?;
@@ -147,8 +146,8 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
     Ok(())
 }
 
-/// Warns of runs that end before an overload shows: a system that is overloaded by a fraction x falls behind by x seconds
-/// per second, so that its queue takes SLO / x to break the objective.
+/// Warns of runs that end before an overload shows: overloaded by a fraction x, a system falls behind by x seconds
+/// per second, so its queue takes SLO / x to break the objective.
 fn too_short(scenario: &Scenario, objective: &Objective, knees: &[Knee]) -> Option<String> {
     let Load::Drawn { requests, .. } = &scenario.workload.load else { return None };
     let highest = knees.iter().filter_map(Knee::mean).map(|rate| rate.0).fold(0.0, f64::max);
@@ -162,7 +161,7 @@ fn too_short(scenario: &Scenario, objective: &Objective, knees: &[Knee]) -> Opti
     })
 }
 
-/// The objective of a search, as the title of its table ends.
+/// As its table's title ends.
 fn title(objective: &Objective) -> String {
     let Objective { slo, quantile, tolerance, .. } = objective;
     format!("with {} at most {slo}, to {} %\n", quantile.name(), tolerance * 100.0)
@@ -185,7 +184,6 @@ fn knee_table(scenario: &str, objective: &Objective, knees: &[Knee]) -> String {
     text
 }
 
-/// Tries the windows and prints their knees.
 pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
     let (common, policy) = (&args.common, &args.policy);
     let scenario = common.scenario(&args.goal.scenario, registry)?;

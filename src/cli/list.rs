@@ -1,4 +1,4 @@
-//! `batchlab policies` and `batchlab devices`: what scenarios can name, and what the backend `cuda` runs on.
+//! `batchlab policies` and `batchlab devices`.
 
 use serde_json::json;
 
@@ -8,7 +8,6 @@ use crate::backend::cuda::gpu::libraries;
 use crate::error::Result;
 use crate::policy::registry::Registry;
 
-/// Prints the policies of a registry with their keys.
 pub fn policies(registry: &Registry) -> Result<()> {
     let mut text = String::new();
     for kind in registry.kinds() {
@@ -29,7 +28,7 @@ pub struct DevicesArgs {
     pub format: Format,
 }
 
-/// Prints the GPUs and the libraries. Afterwards, fails if the backend `cuda` lacks one of them.
+/// Fails after printing if the backend `cuda` lacks a GPU or a library.
 pub fn devices(args: &DevicesArgs) -> Result<()> {
     let found = libraries::find();
     let libraries = Libraries::of(&found);
@@ -42,7 +41,6 @@ pub fn devices(args: &DevicesArgs) -> Result<()> {
     Ok(())
 }
 
-/// A line for each GPU, then a line for each library.
 fn table(gpus: &[About], libraries: &Libraries) -> String {
     let gibibytes = |bytes: u64| format!("{:.1}", bytes as f64 / (1u64 << 30) as f64);
     let head = ["gpu", "name", "capability", "multiprocessors", "free_gib", "memory_gib"].map(String::from);
@@ -68,7 +66,7 @@ fn table(gpus: &[About], libraries: &Libraries) -> String {
     text + &aligned(&[library("driver, CUDA", driver), library("NVRTC", nvrtc), library("cuBLAS", cublas)])
 }
 
-/// Rows as columns that begin at the same place, two spaces apart.
+/// Columns two spaces apart.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

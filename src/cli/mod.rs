@@ -1,7 +1,7 @@
 //! The command line: a file for each command.
 //!
-//! Results go to standard output and to files, messages to standard error. Exit codes: 0 success, 1 failure, 2 a mistake
-//! of the user. A program with policies of its own calls [`main`] with its own registry and has all commands.
+//! Results go to standard output and to files, messages to standard error. Exit codes: 0 success, 1 failure, 2 a
+//! mistake of the user. A program with policies of its own calls [`main`] with its registry and has all commands.
 
 pub mod compare;
 pub mod explain;
@@ -64,12 +64,12 @@ enum Command {
     Devices(list::DevicesArgs),
 }
 
-/// Runs the command line with the policies of a registry.
+/// Runs the command line with a registry's policies.
 pub fn main(registry: &Registry) -> ExitCode {
     main_with(registry, &Executors::standard())
 }
 
-/// Runs the command line with the policies of a registry, on these executors and simulators.
+/// As [`main`], on these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     let outcome = match parse(executors).command {
         Command::Sim(args) => sim::run(&args, registry, executors),
@@ -99,7 +99,7 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     }
 }
 
-/// The command line, with the backends that are registered.
+/// With the registered backends.
 fn parse(executors: &Executors) -> Cli {
     let simulators = executors.simulators().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
     let computing = executors.executors().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
@@ -143,24 +143,22 @@ pub struct Common {
 }
 
 impl Common {
-    /// Reads a scenario with the overrides.
     pub fn scenario(&self, path: &Path, registry: &Registry) -> Result<Scenario> {
         self.scenario_with(path, &[], registry)
     }
 
-    /// Reads a scenario with the user's overrides, followed by more.
+    /// With the user's overrides, then `more`.
     pub fn scenario_with(&self, path: &Path, more: &[String], registry: &Registry) -> Result<Scenario> {
         let mut scenario = Scenario::load(path, &[&self.overrides, more].concat(), registry)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         Ok(scenario)
     }
 
-    /// The folder for the results of this backend.
     pub fn out(&self, backend: &str) -> PathBuf {
         self.out.clone().unwrap_or_else(|| PathBuf::from("results").join(backend))
     }
 
-    /// Does work on as many threads as the user wants.
+    /// On as many threads as the user wants.
     pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let threads = self.threads.map_or(0, usize::from);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -171,7 +169,6 @@ impl Common {
         progress(self.quiet, runs, "runs", name)
     }
 
-    /// Prints a note on standard error, unless the user wants quiet.
     pub fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
             eprintln!("{text}");
@@ -179,7 +176,7 @@ impl Common {
     }
 }
 
-/// A progress bar on standard error; hidden if that is no terminal, and when the user wants quiet.
+/// On standard error; hidden if that is not a terminal or the user wants quiet.
 fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
@@ -190,7 +187,7 @@ fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
     ProgressBar::new(steps as u64).with_style(style).with_message(name.to_string())
 }
 
-/// A flag that Ctrl-C or a request to terminate sets, so that running experiments stop; a second one exits at once.
+/// Ctrl-C or a request to terminate sets the flag, which stops experiments; a second one exits at once.
 pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
     static STOP: AtomicBool = AtomicBool::new(false);
     let handler = || {

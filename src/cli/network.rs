@@ -1,4 +1,4 @@
-//! `batchlab network`: the costs of a network's operators on a device, and its stages.
+//! `batchlab network`.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<()> {
     args.format.show(|| shown.table(&stages), || shown.json(device.as_deref(), &stages))
 }
 
-/// The tokens of each query; 0 for a network of fixed-size requests.
+/// 0 for requests of one fixed size.
 fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
     match (network.most_tokens(), args.tokens) {
         (None, Some(tokens)) => {
@@ -80,7 +80,7 @@ fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
     }
 }
 
-/// The simulator's times of the operators; `None` without a device and a cost table.
+/// The simulator's times; `None` without a device and a cost table.
 fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<Option<TableModel>> {
     let table = match (&args.costs, device) {
         (None, None) => return Ok(None),
@@ -88,7 +88,7 @@ fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<O
         (None, Some(_)) => CostTable::empty(),
     };
     let table = match device {
-        // The file defines all sizes, so these are unused.
+        // Unused: the file defines all sizes.
         Some(device) => table.or_computed(device, model, &Sizes::square(1))?,
         None => table,
     };
@@ -140,7 +140,6 @@ impl Shown<'_> {
         costs.cell(&Step { cell: operator.cell, batch, times: 1, input })
     }
 
-    /// The time of a range of operators at each batch.
     fn times(&self, costs: &TableModel, operators: Range<usize>) -> Vec<Nanos> {
         let of_range = |batch: &u32| {
             let operators = self.network.operators().skip(operators.start).take(operators.len());
@@ -149,7 +148,7 @@ impl Shown<'_> {
         self.args.batch.iter().map(of_range).collect()
     }
 
-    /// The multiply-adds of one query, and the number of weights.
+    /// Multiply-adds of one query, and weights.
     fn totals(&self) -> (u128, u128) {
         let macs = self.network.operators().map(|operator| operator.form.at(self.tokens).flops(1) / 2).sum();
         (macs, self.network.distinct().iter().map(|operator| operator.form.at(self.tokens).weights()).sum())
@@ -215,7 +214,6 @@ impl Shown<'_> {
         text
     }
 
-    /// The names of the first and the last operator of a stage.
     fn ends(&self, stage: &Range<usize>) -> [String; 2] {
         let name = |place| self.network.operators().nth(place).expect("the stage is one of the network's").name.clone();
         [name(stage.start), name(stage.end - 1)]
@@ -271,7 +269,7 @@ impl Shown<'_> {
     }
 }
 
-/// The products of one query: `12 x [128, 64] x [64, 128]`.
+/// Of one query: `12 x [128, 64] x [64, 128]`.
 fn products(work: &Work) -> String {
     let Work { kind, count, rows, inner, columns, .. } = work;
     let product = format!("[{rows}, {inner}] x [{inner}, {columns}]");

@@ -1,4 +1,4 @@
-//! `batchlab plot`: figures from results.
+//! `batchlab plot`.
 
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ pub struct Args {
     pub first: Option<usize>,
 }
 
-/// The help text of --kind, with descriptions or with the names only.
+/// Of --kind, with descriptions or names only.
 fn kinds(long: bool) -> String {
     let name = |kind: &Kind| if long { format!("\n- {kind}: {}", kind.about) } else { kind.to_string() };
     let names: Vec<String> = KINDS.iter().map(name).collect();
@@ -87,7 +87,6 @@ pub enum Formats {
     Both,
 }
 
-/// Draws the figures and prints the names of the files.
 pub fn run(args: Args) -> Result<()> {
     let names: Vec<String> = written(&args)?.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&names.concat())
@@ -135,11 +134,10 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Where figures go.
 enum Place {
-    /// One figure: this name with the format's ending.
+    /// One figure, with the format's ending.
     Stem(PathBuf),
-    /// Several figures in this folder, each named after its kind.
+    /// Several, each named after its kind.
     Folder(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! `batchlab profile`: measures cost tables.
+//! `batchlab profile`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,6 @@ pub struct Args {
     pub quiet: bool,
 }
 
-/// A cell with its hidden width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellOf {
     name: String,
@@ -128,7 +127,7 @@ impl CellOf {
         Ok(CellOf { name: name.to_string(), hidden: hidden.parse().map_err(|_| form())? })
     }
 
-    /// The model of the cell. A name that both tree-LSTMs have means the binary one.
+    /// A name of both tree-LSTMs means the binary one.
     fn model(&self) -> Model {
         match self.name.as_str() {
             "lstm" => Model::Lstm,
@@ -140,7 +139,6 @@ impl CellOf {
     }
 }
 
-/// The cells to measure, and the file for the table.
 #[derive(Clone, Debug)]
 pub struct Order {
     wanted: Vec<Wanted>,
@@ -150,7 +148,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// All cells of a scenario's model, at the batch sizes of the device.
+    /// All cells of its model, at the device's batch sizes.
     pub fn of_scenario(
         scenario: &Scenario,
         executor: &'static dyn Executor,
@@ -215,7 +213,7 @@ impl Order {
     }
 }
 
-/// The device whose model chooses a scenario's persistent kernels, if the scenario has them.
+/// The device whose model chooses persistent kernels, if the scenario has them.
 pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Option<grnn::Device>> {
     let read = |file: &Path| {
         on_gpus("device.grnn", executor)?;
@@ -225,7 +223,7 @@ pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Opt
     scenario.device.grnn.as_deref().map(read).transpose().within(scenario.file.display())
 }
 
-/// The device of `--grnn`, for the persistent kernels of these networks.
+/// Of `--grnn`, for these networks.
 fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::Device> {
     on_gpus("--grnn", executor)?;
     match wanted.iter().find(|one| grnn::Cell::of(&one.model).is_err()) {
@@ -253,7 +251,6 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     measure(&Order::of_args(args, registry, executors)?)
 }
 
-/// Measures the cells and writes the table.
 pub fn measure(order: &Order) -> Result<()> {
     let Order { wanted, settings, output, quiet } = order;
     output.as_deref().map_or(Ok(()), can_write)?;
@@ -273,7 +270,6 @@ pub fn measure(order: &Order) -> Result<()> {
     Ok(())
 }
 
-/// Writes a table to its file, or prints it.
 fn put(path: Option<&Path>, csv: &str) -> Result<()> {
     match path {
         Some(path) => write_whole(path, |out| out.write_all(csv.as_bytes())),
@@ -281,7 +277,6 @@ fn put(path: Option<&Path>, csv: &str) -> Result<()> {
     }
 }
 
-/// Measures the limits of the first GPU in each format.
 fn floors(args: &Args) -> Result<()> {
     if args.backend != Cuda.name() {
         return Err(Error::input("--floors: only GPUs have them; add --backend cuda"));
@@ -299,7 +294,6 @@ fn floors(args: &Args) -> Result<()> {
     put(args.output.as_deref(), &csv)
 }
 
-/// The networks of `--model` or `--cell`.
 fn wanted(args: &Args) -> Result<Vec<Wanted>> {
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
         let spec = Spec {

@@ -1,4 +1,4 @@
-//! `batchlab real`: scenarios on a device that computes.
+//! `batchlab real`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Printing of results: as a table for a reader, or as JSON for a program.
+//! Results as a table for a reader, or as JSON for a program.
 
 use std::io::{self, BufWriter, Write};
 
@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// How results are printed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// For a reader
@@ -16,7 +15,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Prints a result in this format.
     pub fn show(self, table: impl FnOnce() -> String, json: impl FnOnce() -> Value) -> Result<()> {
         match self {
             Format::Table => print(&table()),
@@ -25,17 +23,17 @@ impl Format {
     }
 }
 
-/// Prints text on standard output. A reader that stops reading, such as `head`, is no error.
+/// A reader that stops reading, such as `head`, is no error.
 pub fn print(text: &str) -> Result<()> {
     print_with(|out| out.write_all(text.as_bytes()))
 }
 
-/// Prints what a function writes, as [`print()`] does.
+/// As [`print()`].
 pub fn print_with(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match fill(&mut out).and_then(|()| out.flush()) {
         Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
-            // Dropping the buffer would try to write its rest again.
+            // Dropping the buffer would write its rest again.
             let _ = out.into_parts();
             Ok(())
         }
@@ -44,7 +42,7 @@ pub fn print_with(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::R
     }
 }
 
-/// Prints one JSON document: the value itself, or an array of several.
+/// The value itself, or an array of several.
 pub fn print_json(mut values: Vec<Value>) -> Result<()> {
     let document = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
     print(&format!("{document:#}\n"))

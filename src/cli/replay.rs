@@ -1,4 +1,4 @@
-//! `batchlab replay`: repeats the decisions of recorded runs.
+//! `batchlab replay`.
 
 use std::path::PathBuf;
 
@@ -50,11 +50,11 @@ struct Row<'r> {
     policy: &'r str,
     point: String,
     replay: Replay,
-    /// If it was asked for and the decisions are the same.
+    /// If asked for and the decisions are the same.
     ledger: Option<Ledger>,
 }
 
-/// Replays all recorded points. A difference is an error, after all results have been printed.
+/// A difference is an error, after all results have been printed.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let Results { scenario, points, .. } = Results::open(&args.results, registry)?;
     let recorded: Vec<&Point> = points.iter().filter(|point| Recording::is_in(&point.folder)).collect();
@@ -101,7 +101,6 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
 }
 
-/// The simulated device of each policy.
 fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<TableModel>> {
     let model = |policy: &PolicyEntry| {
         let costs = args.costs.as_deref().or(policy.costs.as_deref()).ok_or_else(|| {
@@ -118,7 +117,7 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
     scenario.policies.iter().map(model).collect()
 }
 
-/// A line for each point, followed by the differences and the ledgers.
+/// A line for each point, then differences and ledgers.
 fn text(rows: &[Row<'_>]) -> String {
     let mut lines = vec![["policy", "point", "rounds", "tasks", "equal"].map(String::from).to_vec()];
     for Row { policy, point, replay, .. } in rows {
@@ -143,7 +142,7 @@ fn text(rows: &[Row<'_>]) -> String {
     text
 }
 
-/// The latencies of a ledger, and the term that causes most of the gap.
+/// With the term that causes most of the gap.
 fn ledger_text(ledger: &Ledger) -> String {
     let mut lines = vec![["latency, ms", "mean", "", "p50", "", "p99", ""].map(String::from).to_vec()];
     for (name, times) in named(ledger) {
@@ -167,13 +166,12 @@ fn ledger_text(ledger: &Ledger) -> String {
     aligned(&lines) + &owner
 }
 
-/// A column of latencies, with its name in JSON.
 type Latency = (&'static str, fn(&Times) -> Option<f64>);
 
 const LATENCIES: [Latency; 3] =
     [("mean_ms", |times| times.mean_ms), ("p50_ms", |times| times.p50_ms), ("p99_ms", |times| times.p99_ms)];
 
-/// The runs of a ledger, with their names in the table.
+/// With names in the table.
 fn named(ledger: &Ledger) -> Vec<(String, &Times)> {
     let replaced =
         Term::ALL.iter().zip(&ledger.replaced).map(|(term, times)| (format!("{} by the model", term.name()), times));

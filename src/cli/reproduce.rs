@@ -1,4 +1,4 @@
-//! `batchlab reproduce`: runs, draws and checks the papers' figures and claims.
+//! `batchlab reproduce`.
 
 mod order;
 
@@ -71,7 +71,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     tell(&order, &findings, &checked, args.common.format)
 }
 
-/// Runs the scenarios and studies of these figures, after all scenarios have been read, and counts launches.
+/// Reads all scenarios first.
 fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> Result<BTreeMap<Paper, Findings>> {
     let common = &args.common;
     let measured = args.measured.as_deref().map(Measured::read).transpose()?;
@@ -105,7 +105,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         findings.entry(paper).or_default().add(&exhibit.name, scenario, report);
     }
     bar.finish_and_clear();
-    // The number of runs of a search is not known in advance.
+    // A search's number of runs is not known in advance.
     let bar = common.progress(studies.len(), "");
     let tick = || bar.tick();
     for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
@@ -128,7 +128,7 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
     Ok(findings)
 }
 
-/// Prints the named figures with their claims, or all claims.
+/// Named figures with their claims, or all claims.
 fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], format: Format) -> Result<()> {
     let mut documents = Vec::new();
     for Item { paper, exhibit } in &order.named {
@@ -174,13 +174,12 @@ fn studied(study: &Study) -> Results {
     Results { text: format!("{}\n{numbers}", study.table()), json: study.to_json() }
 }
 
-/// The results of a figure, for a reader and for a program.
+/// Of a figure, for a reader and for a program.
 struct Results {
     text: String,
     json: Value,
 }
 
-/// The result of counting launches, or why they were not counted.
 fn counted(launches: Option<&Launches>) -> Result<Results> {
     Ok(match launches {
         None => Results { text: format!("not counted: {}\n", not_at_hand()), json: Value::Null },
@@ -194,7 +193,6 @@ fn counted(launches: Option<&Launches>) -> Result<Results> {
     })
 }
 
-/// The names of a paper's figures.
 fn listed(paper: Paper) -> String {
     let mut text = format!("{}\n", paper.title());
     for exhibit in paper.exhibits() {
@@ -203,13 +201,11 @@ fn listed(paper: Paper) -> String {
     text
 }
 
-/// The contents of the SVG files among the pictures.
 fn documents(pictures: &[PathBuf]) -> Result<Vec<String>> {
     let svg = pictures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg"));
     svg.map(|file| fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))).collect()
 }
 
-/// Writes the page into the results folder.
 fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
     let mut shown = Vec::new();
     for Item { paper, exhibit } in order.on_page() {

@@ -1,4 +1,4 @@
-//! `batchlab sim`: scenarios on the simulated GPU, and the notes that `sim` and `real` print after each scenario.
+//! `batchlab sim`, and the notes that `sim` and `real` print after each scenario.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -49,11 +49,10 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     run_all(&args.scenarios, &args.common, &options, registry)
 }
 
-/// The number of failed requests whose reasons are printed.
+/// Failed requests whose reasons are printed.
 const FAILURES_SHOWN: usize = 3;
 
-/// Runs the scenarios one after another. All of them are checked first; failed requests are an error at the end, after all
-/// files have been written.
+/// Checks all scenarios first; failed requests are an error at the end, after all files have been written.
 pub fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Registry) -> Result<()> {
     let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
     refuse_equal_names(&scenarios)?;
@@ -97,7 +96,6 @@ pub fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: 
     failed.map_or(Ok(()), Err)
 }
 
-/// Prints notes about a run, and where its results are.
 fn tell(common: &Common, scenario: &Scenario, report: &Report) {
     if report.taken_over > 0 {
         common.note(format!("taken over from before: {} of {} runs", report.taken_over, report.finished.1));
@@ -142,7 +140,7 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
     common.note(format!("results in {}{figures}", report.folder.path().display()));
 }
 
-/// A line for each cell of a cost table that ran at unmeasured batch sizes, over all runs that used the table.
+/// A line for each cell that ran at unmeasured batch sizes, over all runs with that table.
 fn extrapolations(scenario: &Scenario, report: &Report) -> Vec<String> {
     let mut sums: BTreeMap<(String, String), Extrapolation> = BTreeMap::new();
     for row in &report.rows {
@@ -170,7 +168,7 @@ fn extrapolations(scenario: &Scenario, report: &Report) -> Vec<String> {
     sums.iter().map(note).collect()
 }
 
-/// How late the load generator was at a point, and the verdict.
+/// Of the load generator, and the verdict.
 fn lateness(row: &SummaryRow, late: &Lateness) -> String {
     let p99 = late.p99_us.map_or(String::new(), |us| format!("p99 {us:.1} us, "));
     let share = late.share.map_or(String::new(), |share| format!("{:.2} % of the median latency; ", 100.0 * share));
@@ -189,7 +187,7 @@ fn lateness(row: &SummaryRow, late: &Lateness) -> String {
     )
 }
 
-/// Refuses scenarios of the same name, which would overwrite each other's results.
+/// They would overwrite each other's results.
 pub fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
     let mut seen = BTreeMap::new();
     for scenario in scenarios {

@@ -1,4 +1,4 @@
-//! `batchlab trace`: makes, describes, imports and converts traces.
+//! `batchlab trace`.
 
 mod convert;
 mod generate;
@@ -86,7 +86,6 @@ struct ArrivalArgs {
 }
 
 impl ArrivalArgs {
-    /// Checks the options.
     fn process(&self) -> Result<(Process, Option<Rate>)> {
         if self.process == "closed" {
             return Err(Error::input("--process: a closed loop has no trace: its arrivals depend on the answers"));
@@ -115,13 +114,13 @@ impl ArrivalArgs {
         }
     }
 
-    /// The random stream for one purpose. A scenario with the same seed draws the same requests.
+    /// A scenario with the same seed draws the same requests.
     fn stream(&self, purpose: &str) -> random::Stream {
         random::stream(self.seed, 0, purpose)
     }
 }
 
-/// Opens an input file, or standard input for `-`. Also returns its name for messages.
+/// Standard input for `-`. Also returns the name for messages.
 fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
     if path == Path::new("-") {
         return Ok((Box::new(io::stdin().lock()), "standard input".into()));
@@ -138,7 +137,7 @@ struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// Writes the trace. For a file, adds a note on standard error.
+    /// For a file, adds a note on standard error.
     fn write(&self, trace: &Trace) -> Result<()> {
         let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else {
             return print_with(|out| trace.write_to(out));
@@ -172,13 +171,11 @@ mod tests {
         args: Args,
     }
 
-    /// Runs `batchlab trace` with these words.
     pub(super) fn run(words: &[&str]) -> Result<()> {
         let cli = Cli::try_parse_from([&["trace"], words].concat()).expect("the options are known");
         super::run(&cli.args)
     }
 
-    /// The message of `batchlab trace` for a mistake of the user.
     pub(super) fn fails(words: &[&str]) -> String {
         let error = run(words).unwrap_err();
         assert_eq!(error.exit_code(), 2);

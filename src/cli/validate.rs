@@ -1,4 +1,4 @@
-//! `batchlab validate`: compares real and simulated runs on one machine, in one command.
+//! `batchlab validate`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,6 @@ use crate::scenario::Scenario;
 use crate::validate::compare::{Comparison, report as comparison_report};
 use crate::validate::set::{self, Line, Part, Plan, report};
 
-/// The beginning of the figures' names.
 const PICTURE: &str = "latency-cdf-";
 
 /// Validate the simulator against this machine
@@ -62,7 +61,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     parsed.ok_or_else(|| format!("\"{text}\" is not a time in seconds from {} to {}", allowed.start(), allowed.end()))
 }
 
-/// Validates the scenarios one after another. Decisions that a replay does not repeat are an error.
+/// Decisions that a replay does not repeat are an error.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let common = &args.common;
     let executor = executors.executor(&args.backend)?;
@@ -113,7 +112,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
 }
 
-/// The default scenarios of an executor.
+/// Of an executor.
 fn the_set(executor: &dyn Executor) -> Result<Vec<PathBuf>> {
     let set: Vec<PathBuf> = executor.validation_set().iter().map(PathBuf::from).collect();
     match set.iter().find(|file| !file.is_file()) {
@@ -125,7 +124,6 @@ fn the_set(executor: &dyn Executor) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The cost table of a scenario, measured now unless one was given.
 fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &Scenario) -> Result<PathBuf> {
     if let Some(costs) = &args.costs {
         return Ok(costs.clone());
@@ -148,7 +146,7 @@ fn tell(common: &Common, part: &Part, plan: &Plan) {
     ));
 }
 
-/// Writes the latency distributions, a figure for each load, and the comparison as a table.
+/// A figure for each load, and the comparison as a table.
 fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
     remove_figures(out);
     comparison_report::write_csv(&out.join("comparison.csv"), comparison)?;
@@ -160,7 +158,7 @@ fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the figures of an earlier validation with other rates, as far as possible.
+/// Of an earlier validation with other rates, as far as possible.
 fn remove_figures(folder: &Path) {
     for file in fs::read_dir(folder).into_iter().flatten().flatten() {
         if file.file_name().to_string_lossy().starts_with(PICTURE) {

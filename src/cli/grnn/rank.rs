@@ -1,4 +1,4 @@
-//! `batchlab grnn rank`: the mappings of a persistent kernel, ranked by the performance model.
+//! `batchlab grnn rank`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -83,10 +83,10 @@ pub fn run(args: &Args) -> Result<()> {
     args.format.show(table, json)
 }
 
-/// The launches that run instead if no mapping is valid.
+/// If no mapping is valid.
 fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
     let launches = Launches::new(cell, args.hidden, device, space);
-    // The number of launches by size: there are at most two sizes, and thousands of launches.
+    // Launches by size: thousands of launches have at most two sizes.
     let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
     launches.of(args.batch).for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
     match sizes.iter().collect::<Vec<_>>()[..] {

@@ -1,4 +1,4 @@
-//! `batchlab grnn tune`: measures the mappings that the performance model ranks first.
+//! `batchlab grnn tune`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -73,7 +73,6 @@ pub struct Args {
     format: Format,
 }
 
-/// The kernels; a GRU has two.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum KernelName {
     /// LSTM
@@ -94,7 +93,6 @@ impl KernelName {
     }
 }
 
-/// Parses `--mapping`.
 fn parsed(text: &str) -> Result<Mapping, String> {
     let numbers: Option<Vec<u32>> = text.split(',').map(|part| part.trim().parse().ok().filter(|n| *n > 0)).collect();
     match numbers.as_deref() {
@@ -105,7 +103,7 @@ fn parsed(text: &str) -> Result<Mapping, String> {
     }
 }
 
-/// A measured mapping: its rank among all valid ones, why it was run, and the time of a launch.
+/// Its rank among all valid mappings, why it was run, and the time of a launch.
 struct Timed {
     place: usize,
     chosen: Chosen,
@@ -113,7 +111,6 @@ struct Timed {
     time: Duration,
 }
 
-/// Runs mappings, prints their times and keeps the fastest.
 pub fn run(args: &Args) -> Result<()> {
     let host = Host::open().map_err(|error| {
         Error::input(format!("{error}; tune runs kernels on a GPU, and batchlab grnn rank needs none"))
@@ -143,7 +140,7 @@ pub fn run(args: &Args) -> Result<()> {
     });
     let file = file.transpose()?;
     let tuner = Tuner::new(host, cell, args.hidden, part, args.steps)?;
-    // A choice by the user may not contain the fastest mapping.
+    // The user's choice may not contain the fastest.
     let whole = args.kernel.is_none() && args.mappings.is_empty();
     let may_recall = whole && !args.again && args.all == 0 && file.is_none();
     if let Some(known) = tuner.recall().filter(|_| may_recall) {
@@ -157,7 +154,7 @@ pub fn run(args: &Args) -> Result<()> {
         steps: args.steps,
         nanoseconds: best.time.as_nanos() as u64,
     };
-    // A faster mapping from an earlier run stays.
+    // A faster mapping of an earlier run stays.
     let is_beaten = |known: Tuned| {
         known.steps == found.steps && known.mapping != found.mapping && known.nanoseconds < found.nanoseconds
     };
@@ -185,14 +182,13 @@ pub fn run(args: &Args) -> Result<()> {
     outcome
 }
 
-/// The model's device for this GPU.
 fn device(args: &Args, host: &Host) -> Result<Device> {
     let by_name = || Sheet::of(host.name()).map(|sheet| sheet.device);
     let device = Device::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
     Ok(Device { multiprocessors: host.multiprocessors(), ..device })
 }
 
-/// The places in the ranking of the mappings to run, and the reason for each.
+/// Places in the ranking, and why each is run.
 fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chosen>> {
     let wanted = args.kernel.map(KernelName::rnn);
     let mut of_kernel = (0..all.len()).filter(|place| wanted.is_none_or(|kernel| all[*place].rnn == kernel)).peekable();
@@ -207,7 +203,7 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
         let mut rng = random::stream(args.seed, 0, "grnn tune");
         let drawn = sample(&mut rng, all.len(), args.all.min(all.len())).into_iter();
         let first = of_kernel.take(args.top as usize).map(|place| (place, Chosen::First));
-        // A mapping from the top is `First` even if it was drawn too.
+        // A mapping from the top is `First` even if drawn too.
         return Ok(drawn.map(|place| (place, Chosen::Drawn)).chain(first).collect());
     }
     let of_kernel: Vec<usize> = of_kernel.collect();
@@ -227,8 +223,8 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
     Ok(places)
 }
 
-/// Runs these places of the ranking. Mappings that the GPU can't run are skipped, which is an error if none is left. A wrong
-/// result or a failing GPU ends the measurement; the results until then are kept.
+/// Skips mappings that the GPU can't run; it is an error if none is left. A wrong result or a failing GPU ends the
+/// measurement; earlier results are kept.
 fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args: &Args) -> (Vec<Timed>, Result<()>) {
     let mut measured = Vec::new();
     let mut refused = Ok(());
@@ -250,7 +246,8 @@ fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args
     (measured, outcome)
 }
 
-/// By how much the first mapping, and the best of the first ones, are slower than the best of all; `None` without a sample.
+/// How much slower the first mapping, and the best of the first ones, are than the best of all; `None` without a
+/// sample.
 fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> {
     let of = |first: usize| {
         let times = measured.iter().filter(|one| one.place <= first).map(|one| one.time);
@@ -260,7 +257,6 @@ fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> 
     of(1).zip(of(args.top as usize))
 }
 
-/// The time of all launches in milliseconds.
 fn milliseconds(time: Duration, args: &Args) -> f64 {
     time.as_secs_f64() * 1e3 * f64::from(args.launches)
 }
@@ -323,7 +319,6 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, cell: Cell, 
     text
 }
 
-/// Adds the measurements to a file.
 fn write(mut file: Measured, measured: &[Timed], valid: usize, device: &str, args: &Args) -> Result<()> {
     let Args { hidden, batch, steps, .. } = *args;
     for one in measured {

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::error::{Error, Result};
 use crate::papers::{Exhibit, Paper};
 
-/// An exhibit of a paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     pub paper: Paper,
@@ -15,22 +14,20 @@ pub struct Item {
 /// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Exhibits named by the user.
+    /// By the user.
     pub named: Vec<Item>,
-    /// Papers whose claims are all checked.
+    /// All their claims are checked.
     pub claims: BTreeSet<Paper>,
-    /// Papers whose exhibits are all shown on the page.
+    /// All their exhibits are on the page.
     pub all: BTreeSet<Paper>,
     pub page: bool,
-    /// Papers whose exhibits are listed.
+    /// Their exhibits are listed.
     pub list: BTreeSet<Paper>,
 }
 
 impl Order {
-    /// Parses the words. The name of a paper applies to the words after it; words before the first paper apply to all papers.
-    ///
-    /// # Errors
-    /// An unknown word; a paper without a word after it; a figure that several papers have.
+    /// A paper's name applies to the words after it; words before the first paper apply to all papers. Errors: an
+    /// unknown word, a paper without a word after it, a figure of several papers.
     pub fn parse(words: &[String]) -> Result<Order> {
         let mut order = Order::default();
         let mut papers: Vec<Paper> = Paper::ALL.to_vec();
@@ -63,7 +60,7 @@ impl Order {
         Ok(order)
     }
 
-    /// The exhibits to run, in the papers' order: those shown, and those that a checked claim needs.
+    /// In the papers' order: those shown, and those that a checked claim needs.
     pub fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
         for paper in Paper::ALL {
@@ -80,7 +77,6 @@ impl Order {
         items
     }
 
-    /// The exhibits on the page.
     pub fn on_page(&self) -> Vec<Item> {
         let of_paper = |paper: &Paper| {
             let paper = *paper;
@@ -90,7 +86,6 @@ impl Order {
     }
 }
 
-/// The figure with this name in one of the papers.
 fn find(name: &str, papers: &[Paper]) -> Result<Item> {
     let of_paper = |paper: &Paper| {
         let exhibit = paper.exhibits().iter().find(|exhibit| exhibit.name == name)?;
@@ -108,7 +103,6 @@ fn find(name: &str, papers: &[Paper]) -> Result<Item> {
     }
 }
 
-/// The words that may follow the names of these papers.
 fn known(papers: &[Paper]) -> String {
     let of_paper = |paper: &Paper| {
         let names: Vec<&str> = paper.exhibits().iter().map(|exhibit| exhibit.name.as_str()).collect();
@@ -149,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_figure_brings_what_its_claims_need() {
-        // The claim about 512 against 64 is shown with Figure 7b and reads Figure 7a too.
+        // The claim about 512 against 64 is shown with Figure 7b and also reads Figure 7a.
         assert_eq!(names(&parse("batchmaker fig7b").unwrap().items()), ["batchmaker fig7a", "batchmaker fig7b"]);
     }
 

@@ -1,4 +1,4 @@
-//! `batchlab trace convert`: filters, cuts and scales a trace.
+//! `batchlab trace convert`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
     }
 }
 
-/// Scales a trace that starts at 0 to a mean rate: the number of gaps over the time from the first to the last request.
+/// The rate is the number of gaps over the time from the first to the last request.
 fn at_rate(trace: &Trace, rate: Rate) -> Result<Trace> {
     let span = trace.arrivals[trace.len() - 1];
     if span == Nanos::ZERO {
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_trace_is_scaled() {
         assert_eq!(rows("--time-scale 0.5")[3], "3,450,chain:6");
-        // Three gaps at a thousand a second last three milliseconds.
+        // Three gaps at 1,000/s last 3 ms.
         assert_eq!(rows("--rate 1000")[1..], ["1,333333,chain:5", "2,1000000,seq2seq:4>20", "3,3000000,chain:6"]);
     }
 

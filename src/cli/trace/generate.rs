@@ -1,4 +1,4 @@
-//! `batchlab trace gen`: draws a trace.
+//! `batchlab trace gen`.
 
 use std::path::PathBuf;
 

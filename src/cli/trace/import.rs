@@ -51,7 +51,7 @@ fn read(args: &Args) -> Result<Trace> {
     Ok(Trace { arrivals: times.into(), shapes: imported.shapes })
 }
 
-/// Finds the format by the first line. Also returns that line.
+/// By the first line, which it also returns.
 fn detect_format(input: &mut impl BufRead) -> Result<(Format, String)> {
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;

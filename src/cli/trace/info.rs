@@ -1,4 +1,4 @@
-//! `batchlab trace info`: describes a trace.
+//! `batchlab trace info`.
 
 use std::fmt::{self, Display};
 use std::io::Write;
@@ -78,7 +78,7 @@ impl Display for Table<'_> {
     }
 }
 
-/// A bar for each range of lengths, in eighths of a character.
+/// In eighths of a character.
 fn histogram(f: &mut fmt::Formatter<'_>, bins: &[Bin], requests: usize) -> fmt::Result {
     const WIDTH: usize = 40;
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
