@@ -18,7 +18,7 @@ pub struct Keep {
 }
 
 /// The record of one run. Instants are plain numbers, not `Option`s, which would double the memory of ten million
-/// requests; [`happened`] reads them.
+/// requests; `happened` reads them.
 #[derive(Debug, Default)]
 pub struct Recorder {
     keep: Keep,

@@ -1,7 +1,7 @@
 //! Cellular batching: BatchMaker's Algorithm 1 (section 4.3).
 //!
 //! For an idle worker a [`SelectionRule`] chooses a cell type, and up to `max_tasks` tasks are formed from the front of
-//! its [`queue`] of subgraphs. So requests join at the next task and leave when their last cell is done. With `chunk`
+//! its queue of subgraphs. So requests join at the next task and leave when their last cell is done. With `chunk`
 //! above 1 a task runs several steps of each chain, as a persistent kernel does: a chain that ends within a task is
 //! padded.
 

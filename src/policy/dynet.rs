@@ -1,7 +1,7 @@
 //! DyNet's automatic batching (Neubig, Goldberg and Dyer, 2017).
 //!
 //! The host builds the operator graph of a batch of requests and orders it, by `agenda` or
-//! [`by_depth`](super::operators::by_depth). The device idles meanwhile; the next graph is built after the results have
+//! [`by_depth`]. The device idles meanwhile; the next graph is built after the results have
 //! been read.
 
 mod agenda;

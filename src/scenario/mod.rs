@@ -231,7 +231,7 @@ impl Default for Output {
 
 #[derive(Clone, Debug)]
 pub struct PolicyEntry {
-    /// Unique; names its line in figures and, through [`folder_name`](crate::files::folder_name), its folder.
+    /// Unique; names its line in figures and, through `folder_name`, its folder.
     pub label: String,
     /// The keys of its kind.
     pub settings: Configured,

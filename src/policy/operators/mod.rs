@@ -1,4 +1,4 @@
-//! Requests as graphs of operators, for policies that batch below cells. A [batch](batch) counts nodes by
+//! Requests as graphs of operators, for policies that batch below cells. A [batch] counts nodes by
 //! [class](classes) and depth, so no operator of a single node is visited; [launches](Launch) become the steps of a
 //! task.
 

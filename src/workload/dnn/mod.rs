@@ -245,7 +245,7 @@ impl Size {
         }
     }
 
-    /// `None` above [`MAX_SIZE`].
+    /// `None` above `MAX_SIZE`.
     pub fn checked_at(&self, tokens: u32) -> Option<u64> {
         let value = self.coefficients.iter().rev().try_fold(0u64, |sum, coefficient| {
             sum.checked_mul(u64::from(tokens)).and_then(|sum| sum.checked_add(*coefficient))
