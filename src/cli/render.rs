@@ -23,7 +23,7 @@ impl Format {
     }
 }
 
-/// A reader that stops reading, such as `head`, is no error.
+/// A reader that stops reading, such as `head`, is not an error.
 pub fn print(text: &str) -> Result<()> {
     print_with(|out| out.write_all(text.as_bytes()))
 }
