@@ -141,19 +141,18 @@ pub struct Graph {
     inner_inputs: Box<[u32]>,
     subgraph_of: Box<[u32]>,
     subgraphs: Box<[Subgraph]>,
+    entries: Lists,
     depths: Box<[u32]>,
     inputs: OnceLock<Lists>,
 }
 
 /// A maximal connected set of nodes of one cell type, which the scheduler queues.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subgraph {
     pub cell: CellId,
     pub nodes: u32,
     /// Edges from other subgraphs, all of which must be satisfied for its release.
     pub outer_inputs: u32,
-    /// Nodes without inputs from the subgraph, ascending: ready at its release.
-    pub entries: Box<[u32]>,
 }
 
 #[derive(Clone, Debug)]
@@ -205,7 +204,7 @@ impl Graph {
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        let edges = Edges::Lists(Lists::of_sorted(cells.len(), &sorted));
+        let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
         let order = topological_order(&cells, &edges)?;
         let depths = depths(&order, &edges);
         let subgraph_of = cut(&cells, &edges, &order);
@@ -233,38 +232,23 @@ impl Graph {
     fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
         let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
         let mut inner_inputs = vec![0u32; cells.len()];
-        let mut outer_inputs = vec![0u32; count];
-        for node in 0..cells.len() {
+        let mut subgraphs = vec![Subgraph { cell: cells[0], nodes: 0, outer_inputs: 0 }; count];
+        for (node, &home) in subgraph_of.iter().enumerate() {
+            subgraphs[home as usize].cell = cells[node];
+            subgraphs[home as usize].nodes += 1;
             for &next in edges.of(node as u32) {
-                if subgraph_of[node] == subgraph_of[next as usize] {
+                let subgraph = subgraph_of[next as usize];
+                if subgraph == home {
                     inner_inputs[next as usize] += 1;
                 } else {
-                    outer_inputs[subgraph_of[next as usize] as usize] += 1;
+                    subgraphs[subgraph as usize].outer_inputs += 1;
                 }
             }
         }
-        let mut nodes = vec![0u32; count];
-        let mut entries: Vec<Vec<u32>> = vec![Vec::new(); count];
-        let mut cell = vec![CellId(0); count];
-        for (node, &subgraph) in subgraph_of.iter().enumerate() {
-            nodes[subgraph as usize] += 1;
-            cell[subgraph as usize] = cells[node];
-            if inner_inputs[node] == 0 {
-                entries[subgraph as usize].push(node as u32);
-            }
-        }
-        let subgraphs = entries
-            .into_iter()
-            .enumerate()
-            .map(|(s, entries)| Subgraph {
-                cell: cell[s],
-                nodes: nodes[s],
-                outer_inputs: outer_inputs[s],
-                entries: entries.into(),
-            })
-            .collect();
-        let inputs = OnceLock::new();
-        Graph { cells, edges, inner_inputs: inner_inputs.into(), subgraph_of, subgraphs, depths, inputs }
+        let nodes = (0..cells.len() as u32).filter(|node| inner_inputs[*node as usize] == 0);
+        let entries = Lists::new(count, nodes.map(|node| (subgraph_of[node as usize], node)));
+        let (inner_inputs, subgraphs) = (inner_inputs.into(), subgraphs.into());
+        Graph { cells, edges, inner_inputs, subgraph_of, subgraphs, entries, depths, inputs: OnceLock::new() }
     }
 
     #[allow(clippy::len_without_is_empty)] // a graph has at least one node
@@ -282,11 +266,9 @@ impl Graph {
 
     pub fn inputs(&self, node: u32) -> &[u32] {
         let inputs = self.inputs.get_or_init(|| {
-            let mut edges: Vec<(u32, u32)> = (0..self.len() as u32)
-                .flat_map(|from| self.successors(from).iter().map(move |to| (*to, from)))
-                .collect();
-            edges.sort_unstable();
-            Lists::of_sorted(self.len(), &edges)
+            let nodes = 0..self.len() as u32;
+            let edges = nodes.flat_map(|from| self.successors(from).iter().map(move |to| (*to, from)));
+            Lists::new(self.len(), edges)
         });
         inputs.of(node)
     }
@@ -303,6 +285,11 @@ impl Graph {
     /// By lowest node.
     pub fn subgraphs(&self) -> &[Subgraph] {
         &self.subgraphs
+    }
+
+    /// The subgraph's nodes without inputs from it, ascending: ready at its release.
+    pub fn entries(&self, subgraph: u32) -> &[u32] {
+        self.entries.of(subgraph)
     }
 
     /// 0 without inputs, otherwise 1 more than the deepest.
@@ -325,15 +312,18 @@ impl Edges {
 }
 
 impl Lists {
-    fn of_sorted(nodes: usize, pairs: &[(u32, u32)]) -> Lists {
-        let mut offsets = vec![0u32; nodes + 1];
-        for (node, _) in pairs {
-            offsets[*node as usize + 1] += 1;
+    /// Each pair is a list and an item of it. Lists keep the order of their items.
+    fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
+        let mut offsets = vec![0u32; lists + 1];
+        pairs.clone().for_each(|(list, _)| offsets[list as usize + 1] += 1);
+        (0..lists).for_each(|list| offsets[list + 1] += offsets[list]);
+        let mut targets = vec![0; offsets[lists] as usize];
+        let mut next = offsets.clone();
+        for (list, target) in pairs {
+            targets[next[list as usize] as usize] = target;
+            next[list as usize] += 1;
         }
-        for node in 0..nodes {
-            offsets[node + 1] += offsets[node];
-        }
-        Lists { offsets: offsets.into(), targets: pairs.iter().map(|(_, target)| *target).collect() }
+        Lists { offsets: offsets.into(), targets: targets.into() }
     }
 
     fn of(&self, node: u32) -> &[u32] {

@@ -100,7 +100,7 @@ impl ReadyQueue for GraphQueue {
             Some(slot) => (slot, std::mem::take(&mut self.entries[slot as usize].ready)),
             None => (self.entries.len() as u32, VecDeque::new()),
         };
-        ready.extend(part.entries.iter());
+        ready.extend(graph.entries(released.subgraph));
         self.unpinned += ready.len();
         let entry = Entry {
             released: released.order,

@@ -87,7 +87,7 @@ impl RequestState {
     pub fn last_node(&self, subgraph: u32) -> NodeId {
         match &self.rest {
             Rest::Runs { left, before } => NodeId(before + left[0].length - 1),
-            Rest::Graph(state) => NodeId(state.graph.subgraphs()[subgraph as usize].entries[0]),
+            Rest::Graph(state) => NodeId(state.graph.entries(subgraph)[0]),
         }
     }
 

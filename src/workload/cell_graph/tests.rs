@@ -24,7 +24,7 @@ fn a_tree_is_cut_into_its_leaves_and_the_rest() {
     for graph in [&direct, &by_children, &general] {
         assert_eq!(graph.subgraph_of(), [0, 1, 2, 3, 4, 4, 4]);
         assert_eq!(graph.subgraphs()[4].outer_inputs, 4);
-        assert_eq!(*graph.subgraphs()[4].entries, [4, 5]);
+        assert_eq!(*graph.entries(4), [4, 5]);
         assert_eq!(graph.depths(), [0, 0, 0, 0, 1, 1, 2]);
         assert_eq!(graph.inputs(0), [0u32; 0]);
         assert_eq!(graph.inputs(4), [0, 1]);
