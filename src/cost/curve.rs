@@ -22,6 +22,10 @@ pub struct Best {
 }
 
 impl Best {
+    pub fn of(batch: u32, time: Nanos) -> Best {
+        Best { time, share_ns: time.0 as f64 / f64::from(batch) }
+    }
+
     pub fn or(self, other: Best) -> Best {
         Best { time: self.time.min(other.time), share_ns: self.share_ns.min(other.share_ns) }
     }
@@ -67,11 +71,8 @@ impl Curve {
 
     pub fn best(&self, largest: u32) -> Best {
         // Times are rounded, so the best batch need not be a point: try all.
-        let of = |batch: u32| {
-            let time = self.at(batch);
-            Best { time, share_ns: time.0 as f64 / f64::from(batch) }
-        };
-        (1..=largest.max(*self.measured().end())).map(of).reduce(Best::or).unwrap_or(of(1))
+        let all = (1..=largest.max(*self.measured().end())).map(|batch| Best::of(batch, self.at(batch)));
+        all.reduce(Best::or).expect("a curve has a point")
     }
 
     fn compute(&self, batch: u32) -> Nanos {

@@ -1,6 +1,7 @@
 //! How long tasks take on the simulated device.
 
 pub mod curve;
+pub mod device_file;
 pub mod grnn;
 pub mod operators;
 pub mod persistent;

@@ -13,8 +13,6 @@ pub const BALANCE: u64 = 17;
 
 const FLOAT: u64 = 4;
 
-const BEFORE: u32 = 2;
-
 /// In floating-point operations, or in bytes that take as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Work {
@@ -42,6 +40,12 @@ impl Work {
     }
 }
 
+/// A cell of a chain follows one cell; a cell of a tree is taken to follow two.
+pub(super) fn rows_of_node(operator: &Operator, chain: bool) -> u32 {
+    let before = if chain { 1 } else { 2 };
+    operator.copies(before) * operator.rows(before)
+}
+
 #[derive(Clone, Debug)]
 pub struct Share {
     pub cell: CellId,
@@ -53,13 +57,11 @@ pub struct Share {
 
 impl Share {
     pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> Share {
-        let before = if chain { 1 } else { BEFORE };
-        let rows_of_node = |operator: &Operator| operator.copies(before) * operator.rows(before);
         Share {
             cell,
-            rows_of_node: rows_of_node(operator),
+            rows_of_node: rows_of_node(operator, chain),
             work: Work::of(operator),
-            all: list.iter().map(|operator| (Work::of(operator), rows_of_node(operator))).collect(),
+            all: list.iter().map(|operator| (Work::of(operator), rows_of_node(operator, chain))).collect(),
         }
     }
 

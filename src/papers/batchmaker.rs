@@ -1,6 +1,6 @@
 //! Checks of BatchMaker's claims (*Low Latency RNN Inference with Cellular Batching*, EuroSys 2018).
 
-use super::{Check, Findings, Series, Verdict};
+use super::{Check, Findings, Series, Verdict, range};
 use crate::cost::CostModel as _;
 use crate::cost::table::{CostTable, Overhead};
 use crate::error::{Error, Result};
@@ -66,8 +66,7 @@ const LSTM: &[(&str, Check)] = &[
         Ok(Verdict::near(gain, 1.25, "x", gain > 1.0).with(&format!(" ({at_500:.2} x at a p90 of at most 500 ms)")))
     }),
     ("bm-lstm-cut", |found| {
-        let half = best_peak(found, "fig7a")? / 2.0;
-        let cuts = found.series("fig7a", OURS)?.cuts(Metric::P90, &baselines(found, "fig7a")?, half);
+        let cuts = cuts(found, "fig7a", OURS)?;
         Ok(Verdict::range(cuts, (37.5, 90.5), "%", cuts.0 > 0.0))
     }),
     ("bm-bmax", |found| {
@@ -140,13 +139,9 @@ const SEQ2SEQ: &[(&str, Check)] = &[
         Ok(Verdict::near((two + four) / 2.0, 1.6, "x", two.min(four) > 1.0).with(&text))
     }),
     ("bm-s2s-cut", |found| {
-        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
-        for figure in ["fig13a", "fig13b"] {
-            let half = best_peak(found, figure)? / 2.0;
-            let cuts = found.series(figure, WIDE)?.cuts(Metric::P90, &baselines(found, figure)?, half);
-            (least, most) = (least.min(cuts.0), most.max(cuts.1));
-        }
-        Ok(Verdict::range((least, most), (17.5, 82.6), "%", least > 0.0))
+        let (two, four) = (cuts(found, "fig13a", WIDE)?, cuts(found, "fig13b", WIDE)?);
+        let cuts = (two.0.min(four.0), two.1.max(four.1));
+        Ok(Verdict::range(cuts, (17.5, 82.6), "%", cuts.0 > 0.0))
     }),
     ("bm-s2s-512-256", |found| {
         let gain = |figure| Ok(found.peak(figure, WIDE)? / found.peak(figure, EVEN)?);
@@ -204,6 +199,12 @@ fn best_peak(found: &Findings, figure: &str) -> Result<f64> {
     Ok(baselines(found, figure)?.iter().map(Series::peak).fold(0.0, f64::max))
 }
 
+/// Of the 90th percentile, up to half of the baselines' best peak.
+fn cuts(found: &Findings, figure: &str, policy: &str) -> Result<(f64, f64)> {
+    let half = best_peak(found, figure)? / 2.0;
+    Ok(found.series(figure, policy)?.cuts(Metric::P90, &baselines(found, figure)?, half))
+}
+
 fn listed(values: &[f64], decimals: usize) -> String {
     values.iter().map(|value| format!("{value:.decimals$}")).collect::<Vec<_>>().join(", ")
 }
@@ -211,8 +212,7 @@ fn listed(values: &[f64], decimals: usize) -> String {
 /// BatchMaker's lowest and highest up to 8,000 req/s.
 fn flat_p90(found: &Findings) -> Result<(f64, f64)> {
     let p90 = found.series("fig7a", OURS)?.points(Metric::P90);
-    let below = p90.filter(|(rate, _)| *rate <= 8_000.0).map(|(_, p90)| p90);
-    Ok(below.fold((f64::INFINITY, 0.0), |(low, high), p90| (low.min(p90), high.max(p90))))
+    Ok(range(p90.filter(|(rate, _)| *rate <= 8_000.0).map(|(_, p90)| p90)))
 }
 
 /// The shorter of the baselines' 99th percentiles at 5,000 req/s.

@@ -138,7 +138,12 @@ impl<'a> Series<'a> {
     pub fn cuts(&self, metric: Metric, others: &[Series<'_>], highest: f64) -> (f64, f64) {
         let ours: Vec<(f64, f64)> = self.points(metric).filter(|(rate, _)| *rate <= highest).collect();
         let theirs = others.iter().flat_map(|other| ours.iter().zip(other.points(metric)));
-        let cuts = theirs.map(|((_, ours), (_, theirs))| 100.0 * (1.0 - ours / theirs));
-        cuts.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), cut| (least.min(cut), most.max(cut)))
+        range(theirs.map(|((_, ours), (_, theirs))| 100.0 * (1.0 - ours / theirs)))
     }
+}
+
+/// The least and the greatest.
+pub fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let wider = |(least, most): (f64, f64), value: f64| (value.min(least), value.max(most));
+    values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), wider)
 }

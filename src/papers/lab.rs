@@ -13,7 +13,7 @@ use crate::experiment::executor::Target;
 use crate::experiment::knee::{self, Objective, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::plot::{self, Bars};
+use crate::plot::{self, Bar, Bars, Field, Group};
 use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
@@ -55,50 +55,59 @@ impl Study {
     }
 
     pub fn to_json(&self) -> Value {
-        let bars = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
-        let groups = bars.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
-        groups
-            .flat_map(|(bars, field, group)| {
-                bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| {
-                    let bar = (*bar)?;
-                    Some(json!({
-                        "value_of": bars.value,
-                        "panel": field.name,
-                        "group": group.name,
-                        "series": series,
-                        "value": bar.value,
-                        "p99": bar.upto,
-                    }))
-                })
+        let one = |([value_of, panel, group, series], bar): ([&str; 4], Bar)| {
+            json!({
+                "value_of": value_of,
+                "panel": panel,
+                "group": group,
+                "series": series,
+                "value": bar.value,
+                "p99": bar.upto,
             })
-            .collect()
+        };
+        self.each().map(one).collect()
     }
 
     pub fn csv(&self) -> String {
-        let line = |line: Vec<String>| line.join(",") + "\n";
-        let head = ["figure", "panel", "group", "series", "value", "p99"].map(String::from).to_vec();
-        let mut text = line(head);
-        for bars in &self.bars {
-            for field in &bars.fields {
-                for group in &field.groups {
-                    for (series, bar) in bars.series.iter().zip(&group.bars) {
-                        let Some(bar) = bar else { continue };
-                        let upto = bar.upto.map_or(String::new(), |upto| format!("{upto}"));
-                        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-                        text += &line(vec![
-                            quoted(&bars.value),
-                            quoted(&field.name),
-                            quoted(&group.name),
-                            quoted(series),
-                            format!("{}", bar.value),
-                            upto,
-                        ]);
-                    }
-                }
-            }
+        let mut text = String::from("figure,panel,group,series,value,p99\n");
+        for (names, bar) in self.each() {
+            let names = names.map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+            let upto = bar.upto.map_or(String::new(), |upto| upto.to_string());
+            text += &format!("{},{},{upto}\n", names.join(","), bar.value);
         }
         text
     }
+
+    /// Each bar, with the names of its value, panel, group and series.
+    fn each(&self) -> impl Iterator<Item = ([&str; 4], Bar)> {
+        let fields = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
+        let groups = fields.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
+        groups.flat_map(|(bars, field, group)| {
+            let named = move |series| [&bars.value, &field.name, &group.name, series].map(String::as_str);
+            bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| Some((named(series), (*bar)?)))
+        })
+    }
+}
+
+impl From<Bars> for Study {
+    fn from(bars: Bars) -> Study {
+        Study { bars: vec![bars], ..Study::default() }
+    }
+}
+
+pub fn bars(
+    [title, across, value]: [&str; 3],
+    series: impl IntoIterator<Item = impl Into<String>>,
+    fields: Vec<Field>,
+) -> Bars {
+    let series = series.into_iter().map(Into::into).collect();
+    Bars { title: Some(title.into()), across: across.into(), value: value.into(), series, fields, ..Bars::default() }
+}
+
+/// No bar where there is no value.
+pub fn group(name: impl ToString, values: impl IntoIterator<Item = Option<f64>>) -> Group {
+    let bar = |value: Option<f64>| value.map(|value| Bar { value, upto: None });
+    Group { name: name.to_string(), bars: values.into_iter().map(bar).collect() }
 }
 
 /// Tables have an empty column for series without values, pictures don't.
@@ -118,7 +127,7 @@ fn lines(bars: &Bars) -> Vec<Vec<String>> {
     let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
     for field in &bars.fields {
         for group in &field.groups {
-            let bar = |bar: &Option<plot::Bar>| match bar {
+            let bar = |bar: &Option<Bar>| match bar {
                 None => "-".to_string(),
                 Some(bar) => match bar.upto {
                     None => format!("{:.2}", bar.value),

@@ -19,8 +19,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use findings::range;
 pub use findings::{Findings, Series};
-pub use grnn::Sheet;
 pub use grnn::measured::{self, Measured};
 pub use jit::{Launches, not_at_hand};
 pub use verdict::{Verdict, Word};

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::CellName;
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
 use crate::cli::Format;
+use crate::cost::device_file;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
 use crate::files::can_write;
-use crate::papers::Sheet;
 use crate::papers::measured;
 use crate::papers::measured::{Chosen, Measured, Row, Size, Way};
 use crate::workload::random;
@@ -183,7 +183,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn device(args: &Args, host: &Host) -> Result<Device> {
-    let by_name = || Sheet::of(host.name()).map(|sheet| sheet.device);
+    let by_name = || device_file::of_gpu(host.name()).map(|(file, _)| file);
     let device = Device::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
     Ok(Device { multiprocessors: host.multiprocessors(), ..device })
 }

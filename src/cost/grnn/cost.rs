@@ -7,6 +7,7 @@
 use serde::Deserialize;
 
 use super::{Device, Mapping, Rnn, Sizes};
+use crate::cost::device_file::in_range;
 use crate::units::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,17 +111,11 @@ const MAX_NS: u64 = 1_000_000_000;
 
 impl Times {
     pub(super) fn check(&self) -> Result<(), String> {
-        let lines = [("lstm", self.lstm), ("gru-single", self.gru_single), ("gru-double", self.gru_double)];
-        let of_lines = lines.into_iter().flat_map(|(name, line)| {
-            [(format!("{name}.step_ns"), line.step_ns), (format!("{name}.cost_ps"), line.cost_ps)]
-        });
-        let mut all = of_lines.chain([("launch_ns".to_string(), self.launch.0)]);
-        match all.find(|(_, value)| *value > MAX_NS) {
-            Some((key, value)) => {
-                Err(format!("grnn.time.{key}: {value} is out of range; a whole number from 0 to {MAX_NS}"))
-            }
-            None => Ok(()),
+        for (name, line) in [("lstm", self.lstm), ("gru-single", self.gru_single), ("gru-double", self.gru_double)] {
+            in_range(&format!("grnn.time.{name}.step_ns"), line.step_ns, 0, MAX_NS)?;
+            in_range(&format!("grnn.time.{name}.cost_ps"), line.cost_ps, 0, MAX_NS)?;
         }
+        in_range("grnn.time.launch_ns", self.launch.0, 0, MAX_NS)
     }
 
     /// In integers of a millionth of a unit, rounded to 1 ns. An infinite cost takes forever.

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::Times;
+use crate::cost::device_file::{self, FILES, in_range};
 use crate::error::{Error, Result};
 
 /// A GPU in GRNN's performance model (Figure 10). The unit of cost is the time of a dependent fused multiply-add.
@@ -102,23 +103,15 @@ const MAX: u32 = 1 << 24;
 /// Batches up to 32 times this are tried.
 const MOST_MULTIPROCESSORS: u32 = 4096;
 
-pub const DEVICE_FILES: &[(&str, &str)] = &[
-    ("titan-v", include_str!("../../../scenarios/devices/titan-v.toml")),
-    ("v100", include_str!("../../../scenarios/devices/v100.toml")),
-    ("titan-rtx", include_str!("../../../scenarios/devices/titan-rtx.toml")),
-    ("h200", include_str!("../../../scenarios/devices/h200.toml")),
-];
-
 impl Device {
     pub fn open(given: &str) -> Result<Device> {
-        match DEVICE_FILES.iter().find(|(name, _)| *name == given) {
+        match FILES.iter().find(|(name, _)| *name == given) {
             Some((name, text)) => Device::parse(text, name),
             None if given.ends_with(".toml") => Device::read(Path::new(given)),
             None => {
-                let known: Vec<&str> = DEVICE_FILES.iter().map(|(name, _)| *name).collect();
+                let known = FILES.map(|(name, _)| name).join(", ");
                 Err(Error::input(format!(
-                    "unknown device \"{given}\"; known: {}, or a file such as scenarios/devices/titan-v.toml",
-                    known.join(", ")
+                    "unknown device \"{given}\"; known: {known}, or a file such as scenarios/devices/titan-v.toml"
                 )))
             }
         }
@@ -130,30 +123,22 @@ impl Device {
     }
 
     pub fn parse(text: &str, file: &str) -> Result<Device> {
-        let File { name, multiprocessors, grnn } = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            Error::input(format!("{file}:{line}: {}", error.message().replace('\n', ", ")))
-        })?;
+        let File { name, multiprocessors, grnn } = device_file::parse(text, file, File::check)?;
         let constants = grnn.ok_or_else(|| {
             Error::input(format!(
                 "{file}: no table [grnn], so the speed of persistent kernels on the {name} is unknown; \
                  scenarios/devices/titan-v.toml shows what it holds"
             ))
         })?;
-        let device = Device { name, multiprocessors, constants };
-        device.check().map_err(|problem| Error::input(format!("{file}: {problem}")))?;
-        Ok(device)
+        Ok(Device { name, multiprocessors, constants })
     }
+}
 
+impl File {
     fn check(&self) -> Result<(), String> {
-        let c = &self.constants;
+        let Some(c) = &self.grnn else { return Ok(()) };
         let (products, reductions) = (&c.products, &c.reductions);
-        if !(1..=MOST_MULTIPROCESSORS).contains(&self.multiprocessors) {
-            return Err(format!(
-                "multiprocessors: {} is out of range; a whole number from 1 to {MOST_MULTIPROCESSORS}",
-                self.multiprocessors
-            ));
-        }
+        in_range("multiprocessors", self.multiprocessors, 1, MOST_MULTIPROCESSORS)?;
         for (key, value, least) in [
             ("grnn.schedulers", c.schedulers, 1),
             ("grnn.registers", c.registers, 1),
@@ -168,9 +153,7 @@ impl Device {
             ("grnn.reductions.bound", reductions.bound, 1),
             ("grnn.reductions.bound_values", reductions.bound_values, 0),
         ] {
-            if !(least..=MAX).contains(&value) {
-                return Err(format!("{key}: {value} is out of range; a whole number from {least} to {MAX}"));
-            }
+            in_range(key, value, least, MAX)?;
         }
         for (key, value) in [
             ("grnn.products.warps", products.warps),

@@ -83,16 +83,15 @@ impl Measured {
     pub fn misses(&self, constants: &Constants) -> [f64; 2] {
         let baseline = self.products.iter().find(|point| (point.warps, point.outputs) == (1, 1));
         let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
-        let products = self
-            .products
-            .iter()
-            .map(|point| constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0);
-        let reductions = self
-            .reductions
-            .iter()
-            .map(|point| constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0);
-        let worst = |all: &mut dyn Iterator<Item = f64>| all.map(f64::abs).fold(0.0, f64::max);
-        [worst(&mut { products }), worst(&mut { reductions })]
+        let product = |point: &Product| {
+            (constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0).abs()
+        };
+        let reduction =
+            |point: &Reduction| (constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0).abs();
+        [
+            self.products.iter().map(product).fold(0.0, f64::max),
+            self.reductions.iter().map(reduction).fold(0.0, f64::max),
+        ]
     }
 
     fn check(&self) -> Result<()> {
@@ -177,8 +176,10 @@ fn lacking(what: &str) -> Error {
 }
 
 pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String {
-    let Constants { products, reductions, .. } = &device.constants;
-    let c = &device.constants;
+    let Constants { schedulers, registers, threads, thread_weights, thread_registers, .. } = device.constants;
+    let Constants { fma_cycles, l2_bytes, second_synchronisation, shuffle, .. } = device.constants;
+    let Products { warps, outputs, bound, bound_cost } = device.constants.products;
+    let Reductions { value, bound: bound_reductions, bound_values } = device.constants.reductions;
     let Reported { gpu, kilohertz, .. } = reported;
     let [alone, shared] = measured.l2;
     format!(
@@ -192,39 +193,23 @@ pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String
          multiprocessors = {}\n\
          \n\
          [grnn]\n\
-         schedulers = {}\n\
-         registers = {}\n\
-         threads = {}\n\
-         thread_weights = {}\n\
-         thread_registers = {}\n\
-         fma_cycles = {}\n\
-         l2_bytes = {}\n\
-         second_synchronisation = {}\n\
-         shuffle = {}\n\
-         products = {{ warps = {:?}, outputs = {:?}, bound = {}, bound_cost = {:?} }}\n\
-         reductions = {{ value = {:?}, bound = {}, bound_values = {} }}\n",
+         schedulers = {schedulers}\n\
+         registers = {registers}\n\
+         threads = {threads}\n\
+         thread_weights = {thread_weights}\n\
+         thread_registers = {thread_registers}\n\
+         fma_cycles = {fma_cycles}\n\
+         l2_bytes = {l2_bytes}\n\
+         second_synchronisation = {second_synchronisation}\n\
+         shuffle = {shuffle}\n\
+         products = {{ warps = {warps:?}, outputs = {outputs:?}, bound = {bound}, bound_cost = {bound_cost:?} }}\n\
+         reductions = {{ value = {value:?}, bound = {bound_reductions}, bound_values = {bound_values} }}\n",
         kilohertz / 1000,
         measured.fma,
         measured.shuffle,
         measured.barrier,
         toml::Value::from(device.name.as_str()),
         device.multiprocessors,
-        c.schedulers,
-        c.registers,
-        c.threads,
-        c.thread_weights,
-        c.thread_registers,
-        c.fma_cycles,
-        c.l2_bytes,
-        c.second_synchronisation,
-        c.shuffle,
-        products.warps,
-        products.outputs,
-        products.bound,
-        products.bound_cost,
-        reductions.value,
-        reductions.bound,
-        reductions.bound_values,
     )
 }
 

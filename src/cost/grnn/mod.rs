@@ -11,7 +11,7 @@ mod rank;
 mod space;
 
 pub use self::cost::{Cost, Line, Times};
-pub use self::device::{Constants, DEVICE_FILES, Device, Products, Reductions};
+pub use self::device::{Constants, Device, Products, Reductions};
 pub use self::fit::{Measured, Product, Reduction, Reported, SCHEDULERS, file as device_file};
 pub use self::rank::{Cell, Launches, Persistent, Ranked, csv, rank};
 pub use self::space::{Mapping, Rnn, Sizes, Space, weights_of_thread};

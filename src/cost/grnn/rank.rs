@@ -178,8 +178,7 @@ impl Persistent {
 
     /// Of a step in batches up to `largest`, without launches.
     pub fn best(&self, largest: u32) -> Best {
-        let of = |(batch, time): (u32, &Nanos)| Best { time: *time, share_ns: time.0 as f64 / f64::from(batch) };
-        let batches = (1..=largest.max(1)).zip(&self.steps);
-        batches.map(of).reduce(Best::or).expect("there is a kernel for some batch")
+        let batches = (1..=largest.max(1)).zip(&self.steps).map(|(batch, time)| Best::of(batch, *time));
+        batches.reduce(Best::or).expect("there is a kernel for some batch")
     }
 }

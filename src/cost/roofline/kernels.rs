@@ -1,10 +1,11 @@
 //! The kernels of a cell, with a cache of their times.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Roofline;
 use crate::cost::curve::{Best, preferred};
+use crate::cost::operators::rows_of_node;
 use crate::units::Nanos;
 use crate::workload::dnn::{Form, Kind, Size};
 use crate::workload::operator::{self, Operator};
@@ -15,91 +16,65 @@ pub struct Kernels {
     forms: Vec<Form>,
     /// By input and batch from 0; 0 if unknown. A time depends only on its place, so any thread may write it.
     times: Box<[AtomicU64]>,
-    preferred: Box<[AtomicU32]>,
+    preferred: Box<[AtomicU64]>,
 }
 
 const MOST_KEPT: u32 = 256;
 const KEPT_BATCHES: usize = MOST_KEPT as usize + 1;
 const KEPT_INPUTS: usize = 513;
 
-const BEFORE: u32 = 2;
-
 impl Kernels {
     pub fn new(device: Arc<Roofline>, forms: Vec<Form>) -> Kernels {
         let inputs = if forms.iter().all(Form::is_constant) { 1 } else { KEPT_INPUTS };
         let times = (0..inputs * KEPT_BATCHES).map(|_| AtomicU64::new(0)).collect();
-        Kernels { device, forms, times, preferred: (0..inputs).map(|_| AtomicU32::new(0)).collect() }
+        Kernels { device, forms, times, preferred: (0..inputs).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// A kernel per product, and one for everything elementwise. `None` if an operator is opaque. `chain`: exactly one
     /// cell precedes each cell.
     pub fn of_cell(device: &Arc<Roofline>, operators: &[Operator], chain: bool) -> Option<Kernels> {
-        let before = if chain { 1 } else { BEFORE };
+        let form = |kind, [count, rows, inner, columns, elements]: [u64; 5]| {
+            let [count, rows, inner] = [count, rows, inner].map(Size::constant);
+            let [columns, elements] = [columns, elements].map(Size::constant);
+            Form { kind, count, rows, inner, columns, elements }
+        };
         let mut forms = Vec::new();
         let mut elements = 0;
         for operator in operators {
-            let rows = u64::from(operator.copies(before) * operator.rows(before));
+            let rows = u64::from(rows_of_node(operator, chain));
             let [gives, takes] = operator.shape.map(u64::from);
             match operator.kind {
                 operator::Kind::Opaque => return None,
-                operator::Kind::Matmul { .. } | operator::Kind::Affine { .. } => forms.push(Form {
-                    kind: Kind::Matmul,
-                    count: Size::constant(1),
-                    rows: Size::constant(rows),
-                    inner: Size::constant(takes),
-                    columns: Size::constant(gives),
-                    elements: Size::constant(rows * (gives + takes)),
-                }),
+                operator::Kind::Matmul { .. } | operator::Kind::Affine { .. } => {
+                    forms.push(form(Kind::Matmul, [1, rows, takes, gives, rows * (gives + takes)]));
+                }
                 operator::Kind::Lookup { .. } => elements += rows * 2 * gives,
                 _ => elements += rows * (gives + takes),
             }
         }
         if elements > 0 {
-            let [count, rows, inner, columns] = std::array::from_fn(|_| Size::constant(0));
-            let elements = Size::constant(elements);
-            forms.push(Form { kind: Kind::Memory, count, rows, inner, columns, elements });
+            forms.push(form(Kind::Memory, [0, 0, 0, 0, elements]));
         }
         Some(Kernels::new(Arc::clone(device), forms))
     }
 
     pub fn at(&self, batch: u32, input: u32) -> Nanos {
         let input = if self.preferred.len() == 1 { 0 } else { input };
-        let compute = || Nanos(self.launches().0.saturating_add(self.busy(batch, input).0));
         let (row, column) = (input as usize, batch as usize);
-        if row >= self.preferred.len() || column >= KEPT_BATCHES {
-            return compute();
-        }
-        let kept = &self.times[row * KEPT_BATCHES + column];
-        match kept.load(Ordering::Relaxed) {
-            0 => {
-                let time = compute();
-                kept.store(time.0, Ordering::Relaxed);
-                time
-            }
-            known => Nanos(known),
-        }
+        let is_kept = row < self.preferred.len() && column < KEPT_BATCHES;
+        let place = is_kept.then(|| &self.times[row * KEPT_BATCHES + column]);
+        Nanos(kept(place, || self.launches().saturating_add(self.busy(batch, input)).0))
     }
 
     pub fn preferred(&self, input: u32) -> u32 {
         let input = if self.preferred.len() == 1 { 0 } else { input };
-        let compute = || preferred(|batch| self.busy(batch, input));
-        let Some(kept) = self.preferred.get(input as usize) else { return compute() };
-        match kept.load(Ordering::Relaxed) {
-            0 => {
-                let batch = compute();
-                kept.store(batch, Ordering::Relaxed);
-                batch
-            }
-            known => known,
-        }
+        let compute = || preferred(|batch| self.busy(batch, input)).into();
+        kept(self.preferred.get(input as usize), compute) as u32
     }
 
     /// For inputs from `input` on (larger ones never take less time), in batches up to `largest`.
     pub fn best(&self, input: u32, largest: u32) -> Best {
-        let of = |batch: u32| {
-            let time = self.at(batch, input);
-            Best { time, share_ns: time.0 as f64 / f64::from(batch) }
-        };
+        let of = |batch: u32| Best::of(batch, self.at(batch, input));
         let best = (2..=largest.min(MOST_KEPT)).map(of).fold(of(1), Best::or);
         if largest <= MOST_KEPT {
             return best;
@@ -116,5 +91,19 @@ impl Kernels {
 
     fn launches(&self) -> Nanos {
         self.device.launch().saturating_mul(self.forms.len() as u64)
+    }
+}
+
+/// The value at a place of a cache, if it has one; 0 if unknown.
+#[inline]
+fn kept(place: Option<&AtomicU64>, compute: impl FnOnce() -> u64) -> u64 {
+    let Some(place) = place else { return compute() };
+    match place.load(Ordering::Relaxed) {
+        0 => {
+            let value = compute();
+            place.store(value, Ordering::Relaxed);
+            value
+        }
+        known => known,
     }
 }

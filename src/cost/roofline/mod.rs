@@ -15,29 +15,28 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use self::kernels::Kernels;
+use super::device_file::{self, in_range};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 use crate::units::Nanos;
 use crate::workload::dnn::{Kind, Work};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Roofline {
-    name: String,
-    multiprocessors: u64,
-    bandwidth_mb_s: u64,
-    launch: Nanos,
-    latency: Nanos,
+    sheet: File,
     unit: Unit,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     name: String,
     multiprocessors: u64,
     bandwidth_mb_s: u64,
-    launch_ns: u64,
-    latency_ns: u64,
+    #[serde(rename = "launch_ns")]
+    launch: Nanos,
+    #[serde(rename = "latency_ns")]
+    latency: Nanos,
     f32: Option<Unit>,
     tf32: Option<Unit>,
     bf16: Option<Unit>,
@@ -70,6 +69,40 @@ const MAX: u64 = 1 << 40;
 /// Tile sides and bytes of a number: their products must not overflow.
 const MAX_TILE: u64 = 1 << 16;
 
+impl File {
+    fn units(&self) -> impl Iterator<Item = (Precision, &Unit)> {
+        let File { f32, tf32, bf16, f16, .. } = self;
+        let units = [(Precision::F32, f32), (Precision::Tf32, tf32), (Precision::Bf16, bf16), (Precision::F16, f16)];
+        units.into_iter().filter_map(|(precision, unit)| Some((precision, unit.as_ref()?)))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (key, value, least) in [
+            ("multiprocessors", self.multiprocessors, 1),
+            ("bandwidth_mb_s", self.bandwidth_mb_s, 1),
+            ("launch_ns", self.launch.0, 0),
+            ("latency_ns", self.latency.0, 0),
+        ] {
+            in_range(key, value, least, MAX)?;
+        }
+        for (precision, Unit { peak_gflops, bytes, tiles }) in self.units() {
+            let key = |key: &str| format!("{}.{key}", precision.name());
+            in_range(&key("peak_gflops"), *peak_gflops, 1, MAX)?;
+            in_range(&key("bytes"), *bytes, 1, MAX_TILE)?;
+            if tiles.is_empty() {
+                return Err(format!("{}: empty; kernels have at least one shape of tiles", key("tiles")));
+            }
+            for (place, tile) in tiles.iter().enumerate() {
+                let key = |name: &str| key(&format!("tiles[{place}].{name}"));
+                in_range(&key("rows"), tile.rows, 1, MAX_TILE)?;
+                in_range(&key("columns"), tile.columns, 1, MAX_TILE)?;
+                in_range(&key("efficiency"), tile.efficiency, 1, 100)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Roofline {
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
         let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
@@ -77,55 +110,10 @@ impl Roofline {
     }
 
     pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
-        let read: File = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            Error::input(format!("{file}:{line}: {}", error.message().replace('\n', ", ")))
-        })?;
-        let refuse = |key: String, value: u64, allowed: String| {
-            Err(Error::input(format!("{file}: {key}: {value} is out of range; a whole number {allowed}")))
-        };
-        let File { name, multiprocessors, bandwidth_mb_s, launch_ns, latency_ns, f32, tf32, bf16, f16, .. } = read;
-        for (key, value, least) in [
-            ("multiprocessors", multiprocessors, 1),
-            ("bandwidth_mb_s", bandwidth_mb_s, 1),
-            ("launch_ns", launch_ns, 0),
-            ("latency_ns", latency_ns, 0),
-        ] {
-            if !(least..=MAX).contains(&value) {
-                return refuse(key.into(), value, format!("from {least} to {MAX}"));
-            }
-        }
-        let units = [(Precision::F32, f32), (Precision::Tf32, tf32), (Precision::Bf16, bf16), (Precision::F16, f16)];
-        for (precision, unit) in &units {
-            let Some(Unit { peak_gflops, bytes, tiles }) = unit else { continue };
-            let key = |key: &str| format!("{}.{key}", precision.name());
-            for (name, value, most) in [("peak_gflops", *peak_gflops, MAX), ("bytes", *bytes, MAX_TILE)] {
-                if !(1..=most).contains(&value) {
-                    return refuse(key(name), value, format!("from 1 to {most}"));
-                }
-            }
-            if tiles.is_empty() {
-                return Err(Error::input(format!(
-                    "{file}: {}: empty; kernels have at least one shape of tiles",
-                    key("tiles")
-                )));
-            }
-            for (place, tile) in tiles.iter().enumerate() {
-                let sizes = [
-                    ("rows", tile.rows, MAX_TILE),
-                    ("columns", tile.columns, MAX_TILE),
-                    ("efficiency", tile.efficiency, 100),
-                ];
-                if let Some((name, value, most)) =
-                    sizes.into_iter().find(|(_, value, most)| !(1..=*most).contains(value))
-                {
-                    return refuse(key(&format!("tiles[{place}].{name}")), value, format!("from 1 to {most}"));
-                }
-            }
-        }
-        let known: Vec<&str> = units.iter().filter(|(_, unit)| unit.is_some()).map(|(of, _)| of.name()).collect();
-        let unit = units.into_iter().find(|(of, _)| *of == precision).and_then(|(_, unit)| unit);
-        let unit = unit.ok_or_else(|| {
+        let sheet = device_file::parse(text, file, File::check)?;
+        let units: Vec<(Precision, &Unit)> = sheet.units().collect();
+        let unit = units.iter().find(|(of, _)| *of == precision).map(|(_, unit)| (*unit).clone()).ok_or_else(|| {
+            let known: Vec<&str> = units.iter().map(|(of, _)| of.name()).collect();
             Error::input(format!(
                 "{file}: no table [{}], so the times in that precision are unknown (device.precision); \
                  it has: {}",
@@ -133,22 +121,24 @@ impl Roofline {
                 if known.is_empty() { "none".to_string() } else { known.join(", ") }
             ))
         })?;
-        Ok(Roofline {
-            name,
-            multiprocessors,
-            bandwidth_mb_s,
-            launch: Nanos(launch_ns),
-            latency: Nanos(latency_ns),
-            unit,
-        })
+        Ok(Roofline { unit, sheet })
     }
 
     pub fn name(&self) -> &str {
-        &self.name
+        &self.sheet.name
+    }
+
+    pub fn multiprocessors(&self) -> u64 {
+        self.sheet.multiprocessors
+    }
+
+    /// Floating-point operations per ns of all multiprocessors.
+    pub fn peak_gflops(&self) -> u64 {
+        self.unit.peak_gflops
     }
 
     pub fn launch(&self) -> Nanos {
-        self.launch
+        self.sheet.launch
     }
 
     pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
@@ -165,9 +155,11 @@ impl Roofline {
         let of_tile = |tile: &Tile| {
             let down = div_ceil(rows, u128::from(tile.rows));
             let across = work.columns.div_ceil(tile.columns);
-            let waves = div_ceil(count * down * u128::from(across), u128::from(self.multiprocessors));
-            let flops_of_wave =
-                2 * u128::from(tile.rows * tile.columns) * u128::from(work.inner) * u128::from(self.multiprocessors);
+            let waves = div_ceil(count * down * u128::from(across), u128::from(self.sheet.multiprocessors));
+            let flops_of_wave = 2
+                * u128::from(tile.rows * tile.columns)
+                * u128::from(work.inner)
+                * u128::from(self.sheet.multiprocessors);
             div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency))
         };
         nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
@@ -175,15 +167,15 @@ impl Roofline {
 
     fn moving(&self, work: &Work, batch: u32) -> Nanos {
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
-        nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)
+        nanos(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))).max(self.sheet.latency)
     }
 
     /// A lower bound in ns for a query's share of any batch: the best tiles' rate, or traffic without weights.
     pub fn share_ns(&self, work: &Work) -> f64 {
         let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
         let computing = work.flops(1) as f64 * 100.0 / (self.unit.peak_gflops * best) as f64;
-        let moving =
-            (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0 / self.bandwidth_mb_s as f64;
+        let moving = (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0
+            / self.sheet.bandwidth_mb_s as f64;
         computing.max(moving)
     }
 
@@ -191,7 +183,7 @@ impl Roofline {
     pub fn floor(&self, work: &Work, batch: u32) -> Nanos {
         let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
-        nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))))
+        nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))))
     }
 }
 

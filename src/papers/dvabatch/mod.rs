@@ -10,7 +10,8 @@ use rayon::prelude::*;
 
 use super::lab::{Lab, Study};
 use crate::error::{Error, Result};
-use crate::plot::Field;
+use crate::experiment::Report;
+use crate::plot::{Field, Group};
 use crate::results::columns::Metric;
 use crate::scenario::Scenario;
 
@@ -50,8 +51,8 @@ pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
 }
 
 /// A panel for each network, in parallel.
-fn each(networks: &[(&str, &str)], field: impl Fn(&str) -> Result<Field> + Sync) -> Result<Vec<Field>> {
-    let one = |(file, name): &(&str, &str)| Ok(Field { name: name.to_string(), ..field(file)? });
+fn each(networks: &[(&str, &str)], groups: impl Fn(&str) -> Result<Vec<Group>> + Sync) -> Result<Vec<Field>> {
+    let one = |(file, name): &(&str, &str)| Ok(Field { name: name.to_string(), groups: groups(file)? });
     networks.par_iter().with_max_len(1).map(one).collect()
 }
 
@@ -65,7 +66,12 @@ fn network(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<(Scenario, f64)
 }
 
 /// In the order of the loads.
-fn values(report: &crate::experiment::Report, policy: &str, figure: Metric) -> Vec<Option<f64>> {
-    let rows = report.rows.iter().filter(|row| row.policy == policy);
-    rows.map(|row| row.estimate(figure).value).collect()
+fn values(report: &Report, policy: &str, metric: Metric) -> impl Iterator<Item = Option<f64>> {
+    let rows = report.rows.iter().filter(move |row| row.policy == policy);
+    rows.map(move |row| row.estimate(metric).value)
+}
+
+/// Latency under the first load.
+fn mean(report: &Report, policy: &str) -> Option<f64> {
+    values(report, policy, Metric::Mean).next().flatten()
 }

@@ -1,14 +1,13 @@
 //! Figures 3, 5 and 6: kinds of diversity and their costs.
 
-use super::super::lab::{Lab, Study};
-use super::{DVA, values};
+use super::super::lab::{Lab, Study, bars, group};
+use super::{DVA, mean};
 use crate::cost::CostModel;
 use crate::cost::slice;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::prepare;
-use crate::plot::{Bar, Bars, Field, Group};
-use crate::results::columns::Metric;
+use crate::plot::Field;
 use crate::scenario::Scenario;
 use crate::task::Step;
 use crate::units::Nanos;
@@ -26,19 +25,11 @@ pub fn cases(lab: &Lab<'_>) -> Result<Study> {
     let mut groups = Vec::new();
     for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
         let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
-        let mean = |policy| values(&report, policy, Metric::Mean).first().copied().flatten();
-        let bar = |policy| mean(policy).map(|value| Bar { value, upto: None });
-        groups.push(Group { name: name.into(), bars: vec![bar(PLAIN), bar(DVA)] });
+        groups.push(group(name, [PLAIN, DVA].map(|policy| mean(&report, policy))));
         study.pictures.extend(report.figures);
     }
-    study.bars.push(Bars {
-        title: Some("Figure 3: the three cases".into()),
-        across: "Case".into(),
-        value: "Mean latency (T)".into(),
-        series: vec![PLAIN.into(), DVA.into()],
-        fields: vec![Field { groups, ..Field::default() }],
-        ..Bars::default()
-    });
+    let fields = vec![Field { groups, ..Field::default() }];
+    study.bars.push(bars(["Figure 3: the three cases", "Case", "Mean latency (T)"], [PLAIN, DVA], fields));
     Ok(study)
 }
 
@@ -84,19 +75,8 @@ fn by_batch(title: &str, scenario: &Scenario, cut: impl Fn(&[Operator], &[Nanos]
     };
     let share =
         |operators: &[Operator], batch: u32| 100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1);
-    let group = |batch: &u32| Group {
-        name: batch.to_string(),
-        bars: parts.iter().map(|(_, part)| Some(Bar { value: share(part, *batch), upto: None })).collect(),
-    };
-    Ok(Study {
-        bars: vec![Bars {
-            title: Some(title.into()),
-            across: "Batch".into(),
-            value: "Time a query (%)".into(),
-            series: parts.iter().map(|(name, _)| name.clone()).collect(),
-            fields: vec![Field { groups: BATCHES.iter().map(group).collect(), ..Field::default() }],
-            ..Bars::default()
-        }],
-        ..Study::default()
-    })
+    let of_batch = |batch| group(batch, parts.iter().map(|(_, part)| Some(share(part, batch))));
+    let fields = vec![Field { groups: BATCHES.map(of_batch).to_vec(), ..Field::default() }];
+    let series = parts.iter().map(|(name, _)| name.as_str());
+    Ok(bars([title, "Batch", "Time a query (%)"], series, fields).into())
 }

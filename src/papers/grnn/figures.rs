@@ -1,13 +1,15 @@
 //! The figures and tables.
 
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Regret, Series, Size};
-use super::model::{Model, Sheet};
+use super::model::Model;
 use super::paper::{
-    self, BATCHES, Grid, MAPPINGS, PEAK, PEAK_CPU, STEPS, WIDTHS, by_size, group, measured_by_size, names, size,
+    self, BATCHES, Grid, MAPPINGS, PEAK, PEAK_CPU, STEPS, WIDTHS, by_size, measured_by_size, names, size,
 };
+use crate::cost::device_file::of_gpu;
 use crate::cost::grnn::{Cell, Mapping, Rnn};
+use crate::cost::roofline::Roofline;
 use crate::error::{Error, Result};
-use crate::papers::lab::Study;
+use crate::papers::lab::{Study, bars, group};
 use crate::plot::{Bars, Field, Group};
 
 /// Bars that claims look up.
@@ -68,13 +70,9 @@ pub fn mappings(model: &Model, own: Option<&Measured>) -> Result<Study> {
         ranks.push(row([Some((place + 1) as f64), Some(rank)].into_iter().chain(own_rank).collect()));
         times.push(row(vec![Some(model.mapped(&ranked[place], STEPS)?), Some(latency), found.map(|(_, ms)| ms)]));
     }
-    let bars = |value: &str, series: Vec<String>, groups: Vec<Group>| Bars {
-        title: Some("Table 2: LSTM of 256, batch 20, tiles of 32×2".into()),
-        across: "Work groups × size".into(),
-        value: value.into(),
-        series,
-        fields: vec![Field { groups, ..Field::default() }],
-        ..Bars::default()
+    let bars = |value: &str, series: Vec<String>, groups: Vec<Group>| {
+        let titles = ["Table 2: LSTM of 256, batch 20, tiles of 32×2", "Work groups × size", value];
+        bars(titles, series, vec![Field { groups, ..Field::default() }])
     };
     let both = || names(&[MODEL, PAPER]);
     let own_rank = own.map(|own| format!("model, {}", own.short()));
@@ -210,17 +208,19 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
     };
     let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
     // A slice of a GPU does not have the whole's peak.
-    let sheet = own.and_then(|own| Sheet::of(own.gpu()).filter(|sheet| sheet.multiprocessors == own.multiprocessors()));
-    let shown = own.zip(sheet);
+    let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors() == u64::from(own.multiprocessors());
+    let sheet = own.and_then(|own| of_gpu(own.gpu()).filter(|(_, sheet)| whole(own, sheet)));
+    let peak = sheet.as_ref().map(|(_, sheet)| sheet.peak_gflops());
+    let shown = own.zip(peak);
     let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
     let series = series.chain(shown.map(|(own, _)| own.label(Series::Grnn))).collect();
     let bars = by_size(["Figure 13: LSTM, share of the peak", "Share of the peak (%)", "State"], series, |w, b| {
         let ours = model.sequence(Cell::Lstm, WIDTHS[w], BATCHES[b], STEPS)?;
         let known = [(ours, PEAK), (paper::LSTM[w][b], PEAK), (paper::LSTM_CPU[w][b], PEAK_CPU)];
         let known = known.map(|(ms, peak)| Some(share(w, b, ms, peak)));
-        let own_share = shown.map(|(own, sheet)| {
+        let own_share = shown.map(|(own, peak)| {
             let ms = own.ms(Series::Grnn, size(Cell::Lstm, w, b));
-            ms.map(|ms| share(w, b, ms, sheet.peak.into()))
+            ms.map(|ms| share(w, b, ms, peak as f64))
         });
         Ok(known.into_iter().chain(own_share).collect())
     })?;
@@ -238,9 +238,10 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
         (Some(own), None) => {
             format!("{} measures, but no device file says the peak of the {}.\n", own.file().display(), own.name())
         }
-        (Some(own), Some(Sheet { device, peak, .. })) => format!(
-            "The peak of the {} is that of scenarios/devices/{device}.toml in float32, {peak} operations in a nanosecond.\n{}",
+        (Some(own), Some((file, sheet))) => format!(
+            "The peak of the {} is that of scenarios/devices/{file}.toml in float32, {} operations in a nanosecond.\n{}",
             own.gpu(),
+            sheet.peak_gflops(),
             own.note(OF_GRNN)
         ),
     };
@@ -300,24 +301,19 @@ pub fn networks(model: &Model, own: Option<&Measured>) -> Result<Study> {
         let of_layers = |ms: f64| f64::from(layers) * ms;
         let of_batch = |batch: &u32| {
             let values = [model.sequence(Cell::Lstm, width, *batch, steps)?, model.traditional(width, *batch, steps)?];
-            Ok(group(batch.to_string(), values.map(of_layers).map(Some).to_vec()))
+            Ok(group(batch, values.map(of_layers).map(Some)))
         };
         let groups = UP_TO_20.iter().map(of_batch).collect::<Result<_>>()?;
         fields.push(Field { name: name.into(), groups });
         let own_of_batch = |own: &Measured, batch: u32| {
             let times = own.times(Size { cell: Cell::Lstm, hidden: width, batch, steps }).into_iter();
-            group(batch.to_string(), times.map(|ms| ms.map(of_layers)).collect())
+            group(batch, times.map(|ms| ms.map(of_layers)))
         };
         let groups = own.map(|own| UP_TO_20.map(|batch| own_of_batch(own, batch)).to_vec()).unwrap_or_default();
         own_fields.push(Field { name: name.into(), groups });
     }
-    let bars = |on: &str, series: Vec<String>, fields: Vec<Field>| Bars {
-        title: Some(format!("Figure 15: two networks, {on}")),
-        across: "Batch".into(),
-        value: "Latency (ms)".into(),
-        series,
-        fields,
-        ..Bars::default()
+    let bars = |on: &str, series: Vec<String>, fields: Vec<Field>| {
+        bars([&format!("Figure 15: two networks, {on}"), "Batch", "Latency (ms)"], series, fields)
     };
     let measured = own.map(|own| bars(own.short(), own.labels(Cell::Lstm), own_fields));
     Ok(with(

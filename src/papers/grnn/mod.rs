@@ -9,7 +9,6 @@ mod model;
 mod paper;
 
 pub(super) use claims::CHECKS;
-pub use model::Sheet;
 
 use super::lab::{Lab, Study};
 use crate::error::{Error, Result};

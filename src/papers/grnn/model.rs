@@ -1,10 +1,9 @@
-//! The performance model on the paper's GPU, and GPUs' data sheets.
+//! The performance model on the paper's GPU.
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
-use crate::cost::grnn::{Cell, DEVICE_FILES, Device, Launches, Persistent, Ranked, Rnn, Space, rank};
+use crate::cost::device_file::FILES;
+use crate::cost::grnn::{Cell, Device, Launches, Persistent, Ranked, Rnn, Space, rank};
 use crate::cost::roofline::{Kernels, Roofline};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
@@ -22,7 +21,7 @@ pub struct Model {
 
 impl Model {
     pub fn new() -> Result<Model> {
-        let (_, text) = DEVICE_FILES.iter().find(|(name, _)| *name == TITAN_V).expect("a file of the Titan V");
+        let (_, text) = FILES.iter().find(|(name, _)| *name == TITAN_V).expect("a file of the Titan V");
         let roofline = Arc::new(Roofline::parse(text, TITAN_V, Precision::F32)?);
         Ok(Model { device: Device::parse(text, TITAN_V)?, roofline })
     }
@@ -68,63 +67,5 @@ impl Model {
         let kernels = Kernels::of_cell(&self.roofline, &operators[0], true);
         let step: Nanos = kernels.ok_or_else(|| Error::failed("an LSTM has no operators"))?.at(batch, 0);
         Ok(step.saturating_mul(steps.into()).as_millis_f64())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sheet {
-    /// For `--device`.
-    pub device: &'static str,
-    /// float32 operations in a nanosecond.
-    pub peak: u32,
-    /// Of the whole GPU, not of a slice.
-    pub multiprocessors: u32,
-}
-
-#[derive(Deserialize)]
-struct File {
-    name: String,
-    multiprocessors: u32,
-    f32: Unit,
-}
-
-#[derive(Deserialize)]
-struct Unit {
-    peak_gflops: u32,
-}
-
-impl Sheet {
-    /// By the driver's name, such as "NVIDIA TITAN V", which must contain the device's name as whole words: a GH200
-    /// is not an H200.
-    pub fn of(gpu: &str) -> Option<Sheet> {
-        let gpu = words(gpu);
-        DEVICE_FILES.iter().find_map(|(device, text)| {
-            let file: File = toml::from_str(text).expect("a shipped file is complete");
-            let name = words(&file.name);
-            gpu.windows(name.len()).any(|part| part == name).then_some(Sheet {
-                device,
-                peak: file.f32.peak_gflops,
-                multiprocessors: file.multiprocessors,
-            })
-        })
-    }
-}
-
-fn words(name: &str) -> Vec<String> {
-    name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gpu_is_known_by_the_words_of_its_name() {
-        let device = |gpu| Sheet::of(gpu).map(|sheet| sheet.device);
-        assert_eq!(device("NVIDIA TITAN V"), Some("titan-v"));
-        assert_eq!(device("Tesla V100-SXM2-16GB"), Some("v100"));
-        assert_eq!(device("NVIDIA TITAN RTX"), Some("titan-rtx"));
-        assert_eq!(device("NVIDIA GH200 480GB"), None);
-        assert_eq!(Sheet::of("NVIDIA H200"), Some(Sheet { device: "h200", peak: 66_908, multiprocessors: 132 }));
     }
 }

@@ -4,7 +4,8 @@
 use super::measured::{Measured, Size};
 use crate::cost::grnn::Cell;
 use crate::error::Result;
-use crate::plot::{Bar, Bars, Field, Group};
+use crate::papers::lab::{bars, group};
+use crate::plot::{Bars, Field};
 
 /// Of the state.
 pub const WIDTHS: [u32; 3] = [64, 256, 1024];
@@ -55,18 +56,11 @@ pub fn by_size(
 ) -> Result<Bars> {
     let mut fields = Vec::new();
     for (w, width) in WIDTHS.into_iter().enumerate() {
-        let of_batch = |(b, batch): (usize, u32)| Ok(group(batch.to_string(), values(w, b)?));
+        let of_batch = |(b, batch): (usize, u32)| Ok(group(batch, values(w, b)?));
         let groups = BATCHES.into_iter().enumerate().map(of_batch).collect::<Result<_>>()?;
         fields.push(Field { name: format!("{panel} of {width}"), groups });
     }
-    Ok(Bars {
-        title: Some(title.into()),
-        across: "Batch".into(),
-        value: value.into(),
-        series,
-        fields,
-        ..Bars::default()
-    })
+    Ok(bars([title, "Batch", value], series, fields))
 }
 
 /// Apart from the paper's, because times of different GPUs are not comparable. `of` converts milliseconds to the
@@ -80,12 +74,6 @@ pub fn measured_by_size(
     by_size([&format!("{title}, {}", own.short()), value, panel], own.labels(cell), |w, b| {
         Ok(own.times(size(cell, w, b)).into_iter().map(|ms| ms.map(|ms| of(w, b, ms))).collect())
     })
-}
-
-/// No bar where there is no value.
-pub fn group(name: String, values: Vec<Option<f64>>) -> Group {
-    let bar = |value: Option<f64>| value.map(|value| Bar { value, upto: None });
-    Group { name, bars: values.into_iter().map(bar).collect() }
 }
 
 pub fn names(series: &[&str]) -> Vec<String> {

@@ -26,20 +26,15 @@ enum Call {
 /// For any order and batch size.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// Ascending.
-    calls: Vec<Call>,
     samples: Vec<Sample>,
     pairs: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Sample {
-    /// Places of its keys.
-    calls: Vec<usize>,
+    calls: BTreeSet<Call>,
     cells: u64,
     leaves: u64,
-    /// Highest level of a node.
-    height: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -49,7 +44,7 @@ pub struct Counts {
     pub batches: Vec<BatchCount>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BatchCount {
     pub samples: u64,
     pub cells: u64,
@@ -65,27 +60,21 @@ pub struct BatchCount {
 
 impl Counter {
     pub fn new(samples: &Samples) -> Counter {
-        let calls = |trees: &[Arc<Tree>]| {
+        let pairs = samples.are_pairs();
+        let sample = |trees: &[Arc<Tree>]| {
             let mut calls = BTreeSet::from([Call::InitialState]);
             for tree in trees {
-                let cells = levels(tree).into_iter().zip(tree.child_counts());
-                calls.extend(cells.map(|(level, children)| Call::Cell { level, children }));
+                let graph = Graph::from_tree(tree, CellId(1), CellId(0));
+                let cells = graph.depths().iter().zip(tree.child_counts());
+                calls.extend(cells.map(|(depth, children)| Call::Cell { level: depth + 1, children }));
             }
-            let height = height(&calls);
-            calls.extend(samples.are_pairs().then_some(Call::Head { level: height + 1 }));
-            calls
+            if pairs {
+                calls.insert(Call::Head { level: height(&calls) + 1 });
+            }
+            let cells = trees.iter().map(|tree| tree.len() as u64).sum();
+            Sample { calls, cells, leaves: trees.iter().map(|tree| tree.leaves() as u64).sum() }
         };
-        let of_samples: Vec<BTreeSet<Call>> = samples.iter().map(calls).collect();
-        let all: Vec<Call> = of_samples.iter().flatten().copied().collect::<BTreeSet<Call>>().into_iter().collect();
-        let place = |call: &Call| all.partition_point(|known| known < call);
-        let sample = |(trees, calls): (&[Arc<Tree>], &BTreeSet<Call>)| Sample {
-            calls: calls.iter().map(place).collect(),
-            cells: trees.iter().map(|tree| tree.len() as u64).sum(),
-            leaves: trees.iter().map(|tree| tree.leaves() as u64).sum(),
-            height: height(calls),
-        };
-        let counted = samples.iter().zip(&of_samples).map(sample).collect();
-        Counter { samples: counted, calls: all, pairs: samples.are_pairs() }
+        Counter { samples: samples.iter().map(sample).collect(), pairs }
     }
 
     /// `batch` samples (at least 1) at a time; the last batch has the rest.
@@ -98,35 +87,29 @@ impl Counter {
         }
     }
 
-    fn batch(&self, samples: &[u32]) -> BatchCount {
-        let mut count = BatchCount { samples: samples.len() as u64, ..BatchCount::default() };
-        let mut seen = vec![false; self.calls.len()];
-        for sample in samples.iter().map(|sample| &self.samples[*sample as usize]) {
-            count.cells += sample.cells;
-            count.leaves += sample.leaves;
-            count.max_level = count.max_level.max(sample.height);
-            sample.calls.iter().for_each(|call| seen[*call] = true);
+    fn batch(&self, numbers: &[u32]) -> BatchCount {
+        let samples = || numbers.iter().map(|number| &self.samples[*number as usize]);
+        let calls: BTreeSet<Call> = samples().flat_map(|sample| &sample.calls).copied().collect();
+        let launches = |is: fn(&&Call) -> bool| calls.iter().filter(is).count() as u64;
+        let (count, cells) = (numbers.len() as u64, samples().map(|sample| sample.cells).sum());
+        let leaves = samples().map(|sample| sample.leaves).sum();
+        BatchCount {
+            samples: count,
+            cells,
+            leaves,
+            max_level: height(&calls),
+            unbatched: cells + leaves + if self.pairs { count } else { 0 },
+            begin_state_launches: launches(|call| **call == Call::InitialState),
+            cell_launches: launches(|call| matches!(call, Call::Cell { .. })),
+            similarity_launches: launches(|call| matches!(call, Call::Head { .. })),
+            batched: calls.len() as u64,
         }
-        for (call, _) in self.calls.iter().zip(seen).filter(|(_, seen)| *seen) {
-            count.batched += 1;
-            match call {
-                Call::InitialState => count.begin_state_launches += 1,
-                Call::Cell { .. } => count.cell_launches += 1,
-                Call::Head { .. } => count.similarity_launches += 1,
-            }
-        }
-        count.unbatched = count.cells + count.leaves + if self.pairs { count.samples } else { 0 };
-        count
     }
 }
 
 fn height(calls: &BTreeSet<Call>) -> u32 {
     let level = |call: &Call| if let Call::Cell { level, .. } = call { *level } else { 0 };
     calls.iter().map(level).max().unwrap_or(0)
-}
-
-fn levels(tree: &Tree) -> Vec<u32> {
-    Graph::from_tree(tree, CellId(1), CellId(0)).depths().iter().map(|depth| depth + 1).collect()
 }
 
 #[cfg(test)]
