@@ -15,6 +15,7 @@ use crate::clock;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
+use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::{timeline, write};
 use crate::scenario::Output;
 use crate::units::RequestId;
@@ -88,12 +89,12 @@ pub(super) fn run_point(
 fn write_logs(point: &Path, output: &Output, record: &Recorder, inputs: &Inputs<'_>, keep: Keep) -> Result<()> {
     let place = |file| point.join(file);
     if output.requests {
-        write::write_requests(&place("requests.csv"), record)?;
+        write::write_requests(&place(RequestLine::FILE), record)?;
     }
     if output.tasks {
-        write::write_tasks(&place("tasks.csv"), record, inputs.steps())?;
+        write::write_tasks(&place(TaskLine::FILE), record, inputs.steps())?;
         if keep.rounds {
-            write::write_rounds(&place("rounds.csv"), record)?;
+            write::write_rounds(&place(RoundLine::FILE), record)?;
         }
     }
     if output.timeline {

@@ -142,9 +142,7 @@ impl Again {
     }
 
     pub fn names(&self, row: &TaskRow) -> String {
-        let mut names = String::new();
-        write::join_names(&mut names, &row.cells, &self.steps);
-        names
+        write::joined_names(&row.cells, &self.steps)
     }
 
     /// Of more than three names, the first and a count.

@@ -6,7 +6,8 @@ use crate::cost::table::{CostTable, Overhead};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::results::columns::Metric;
-use crate::results::read::CsvFile;
+use crate::results::logs::{BatchLine, LogRow, RequestLine};
+use crate::results::read::Log;
 use crate::task::Step;
 use crate::units::CellId;
 
@@ -234,11 +235,10 @@ fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
 
 /// Of Figure 5's requests, ascending, in steps of a millisecond.
 fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
-    let mut rows = CsvFile::open(&found.folder("fig5")?.join(policy).join("trace").join("requests.csv"))?;
-    let finish = rows.column("finish_ns")?;
+    let mut rows = Log::open(&found.folder("fig5")?.join(policy).join("trace").join(RequestLine::FILE))?;
     let mut steps = Vec::new();
-    while let Some(row) = rows.read()? {
-        steps.extend(row.whole(finish)?.map(|ns| ns as f64 / 1e6));
+    while let Some(RequestLine { finish_ns, .. }) = rows.read()? {
+        steps.extend(finish_ns.map(|finish| finish.0 as f64 / 1e6));
     }
     steps.sort_by(f64::total_cmp);
     Ok(steps)
@@ -250,17 +250,15 @@ fn decoding_share(found: &Findings, figure: &str, policy: &str, point: &str) -> 
     let table = scenario.device.costs.as_ref().ok_or_else(|| Error::input(format!("{figure}: no cost table")))?;
     let cells = scenario.workload.model.cell_types();
     let device = CostTable::read(table)?.device(&cells, Overhead::default())?;
-    let path = found.folder(figure)?.join(folder_name(policy)).join(point).join("batches.csv");
-    let mut rows = CsvFile::open(&path)?;
-    let (name, batch, tasks) = (rows.column("cell")?, rows.column("batch")?, rows.column("tasks")?);
+    let mut rows = Log::open(&found.folder(figure)?.join(folder_name(policy)).join(point).join(BatchLine::FILE))?;
     let (mut decoding, mut all) = (0.0, 0.0);
-    while let Some(row) = rows.read()? {
-        let known = cells.iter().position(|cell| cell.name == row.text(name));
-        let cell = CellId(known.ok_or_else(|| row.error(name, "is not a cell of the model"))? as u16);
-        let step = Step { cell, batch: row.needed(batch)? as u32, times: 1, input: 0 };
-        let time = device.cell(&step).0 as f64 * row.needed(tasks)? as f64;
+    while let Some(BatchLine { cell: name, batch, tasks }) = rows.read()? {
+        let known = cells.iter().position(|cell| cell.name == name);
+        let cell = CellId(known.ok_or_else(|| rows.error("cell", "is not a cell of the model"))? as u16);
+        let step = Step { cell, batch: batch as u32, times: 1, input: 0 };
+        let time = device.cell(&step).0 as f64 * tasks as f64;
         all += time;
-        if row.text(name) == "decoder" {
+        if name == "decoder" {
             decoding += time;
         }
     }

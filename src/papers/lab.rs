@@ -39,8 +39,7 @@ impl Study {
     pub fn write(&mut self, folder: &Path) -> Result<()> {
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
-            let formats = &plot::Options::default().formats;
-            self.pictures.extend(plot::write(&with_values(bars).drawn(), formats, &folder.join(stem))?);
+            self.pictures.extend(plot::write(&with_values(bars).drawn(), &[], &folder.join(stem))?);
         }
         let file = folder.join("numbers.csv");
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;

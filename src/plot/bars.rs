@@ -2,13 +2,14 @@
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
-use super::input::Series;
+use super::input::{Part, Series};
 use super::legend::{Entry, Key, WHISKER, bar};
 use super::panel::{Frame, lay_out};
 use super::render::text_width;
 use super::style::{INK, SMALL, Style};
 use super::{Drawing, Inputs, Kind, Options, nothing};
 use crate::error::Result;
+use crate::results::columns::Metric;
 
 /// DVABatch, Figures 14 and 16.
 pub const BARS: Kind = Kind {
@@ -110,17 +111,10 @@ impl Bars {
 
 fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     let series = inputs.series(options)?;
-    let mut policies: Vec<String> = Vec::new();
-    for s in &series {
-        if !policies.iter().any(|policy| policy == s.policy()) {
-            policies.push(s.policy().to_string());
-        }
-    }
-    let mut fields = Vec::new();
-    for folder in inputs.folders() {
-        let own: Vec<&Series<'_>> = series.iter().filter(|s| s.is_of(folder)).collect();
-        fields.push(Field { name: folder.name.clone(), groups: groups(&own, &policies)? });
-    }
+    let (policies, parts) = inputs.by_folder(&series);
+    let field =
+        |(folder, own): &Part<'_>| Ok(Field { name: folder.name.clone(), groups: groups(own, policies.len())? });
+    let mut fields = parts.iter().map(field).collect::<Result<Vec<_>>>()?;
     if fields.iter().all(|field| field.groups.iter().all(|group| group.bars.iter().all(Option::is_none))) {
         return Err(nothing("summary.csv has no row with mean_ms"));
     }
@@ -132,25 +126,24 @@ fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         across: "Load (requests/s)".into(),
         value: "Latency (ms)".into(),
         whiskers: Some("mean to p99".into()),
-        series: policies,
+        series: policies.into_iter().map(String::from).collect(),
         fields,
     };
     Ok(bars.drawn())
 }
 
-fn groups(series: &[&Series<'_>], policies: &[String]) -> Result<Vec<Group>> {
+fn groups(series: &[(usize, &Series<'_>)], policies: usize) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
-    for s in series {
-        let place = policies.iter().position(|policy| policy == s.policy()).expect("every series has its policy");
+    for (place, s) in series {
         for row in s.rows_by_rate()? {
-            let point = s.point(row)?;
+            let point = row.point()?;
             let name = point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
             let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
-                groups.push(Group { name, bars: vec![None; policies.len()] });
+                groups.push(Group { name, bars: vec![None; policies] });
                 groups.len() - 1
             });
-            let (mean, upto) = (s.number(row, "mean_ms")?, s.number(row, "p99_ms")?);
-            groups[at].bars[place] = mean.map(|value| Bar { value, upto });
+            let (mean, upto) = (row.metric(Metric::Mean)?, row.metric(Metric::P99)?);
+            groups[at].bars[*place] = mean.map(|value| Bar { value, upto });
         }
     }
     Ok(groups)

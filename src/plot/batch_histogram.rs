@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::axis::number;
 use super::bars::{Bar, Bars, Field, Group};
-use super::input::{Series, at_point, point};
+use super::input::{Series, at_point};
 use super::style::Style;
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
+use crate::results::logs::BatchLine;
 
 pub const BATCH_HISTOGRAM: Kind =
     Kind { name: "batch-histogram", about: "share of the executed cells by batch size", drawn: histogram };
@@ -17,15 +18,9 @@ type Cells = BTreeMap<u64, u64>;
 const MOST_SIZES: usize = 10;
 
 fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = inputs.series(options)?;
-    let point = point(&series, options)?;
-    let mut all = Vec::new();
-    for s in series {
-        if s.row_at(&point)?.is_some() {
-            let cells = cells_by_batch(&s, &point)?;
-            all.push((s, cells));
-        }
-    }
+    let (point, series) = inputs.at_point(options)?;
+    let of = |s| Ok((s, cells_by_batch(s, &point)?));
+    let all = series.iter().map(of).collect::<Result<Vec<_>, Undrawn>>()?;
     let ends = bin_ends(all.iter().flat_map(|(_, cells)| cells.keys().copied()).collect());
     let shares: Vec<Vec<f64>> = all.iter().map(|(_, cells)| shares(cells, &ends)).collect();
     let exact = ends.windows(2).all(|pair| all.iter().all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none()));
@@ -47,13 +42,10 @@ fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
 }
 
 fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {
-    let path = series.log(point, "batches.csv");
-    let rows = series.open_log(point, "batches.csv")?;
+    let (path, rows) = series.log::<BatchLine>(point)?;
     let mut rows = rows.ok_or_else(|| nothing(format!("there is no {}", path.display())))?;
-    let (batch, tasks) = (rows.column("batch")?, rows.column("tasks")?);
     let mut cells = Cells::new();
-    while let Some(row) = rows.read()? {
-        let (batch, tasks) = (row.needed(batch)?, row.needed(tasks)?);
+    while let Some(BatchLine { batch, tasks, .. }) = rows.read()? {
         if batch > 0 && tasks > 0 {
             *cells.entry(batch).or_default() += batch * tasks;
         }

@@ -4,51 +4,40 @@ use std::path::{Path, PathBuf};
 
 use super::axis::Axis;
 use super::canvas::{Canvas, Point, Stroke};
-use super::input::{Series, at_point, point};
+use super::input::{Series, at_point, line_legend};
 use super::legend::{Entry, Key};
 use super::panel::{LINE, RING, figure, log_x, log_y};
 use super::style::Style;
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing, write};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::results::logs::RequestLine;
 use crate::units::Nanos;
 
 /// BatchMaker, Figure 9a.
 pub const QUEUE_CDF: Kind = Kind {
     name: "queue-cdf",
     about: "distribution of the time from arrival to the first task",
-    drawn: |inputs, options| {
-        times(&Span { name: "Queueing time", from: Event::Arrival, to: Event::Start }, inputs, options)
-    },
+    drawn: |inputs, options| times("Queueing time", |[arrival, start, _]| start.checked_sub(arrival), inputs, options),
 };
 
 /// BatchMaker, Figure 9b.
 pub const COMPUTE_CDF: Kind = Kind {
     name: "compute-cdf",
     about: "distribution of the time from the first task to the end",
-    drawn: |inputs, options| {
-        times(&Span { name: "Computation time", from: Event::Start, to: Event::Finish }, inputs, options)
-    },
+    drawn: |inputs, options| times("Computation time", |[_, start, finish]| finish.checked_sub(start), inputs, options),
 };
 
 pub const LATENCY_CDF: Kind = Kind {
     name: "latency-cdf",
     about: "distribution of the time from arrival to the end",
-    drawn: |inputs, options| times(&LATENCY, inputs, options),
+    drawn: |inputs, options| times("Latency", latency, inputs, options),
 };
 
-const LATENCY: Span = Span { name: "Latency", from: Event::Arrival, to: Event::Finish };
+/// A part of the time from a request's arrival over its start to its finish; `None` if it is negative.
+type Span = fn([u64; 3]) -> Option<u64>;
 
-struct Span {
-    name: &'static str,
-    from: Event,
-    to: Event,
-}
-
-#[derive(Clone, Copy)]
-enum Event {
-    Arrival,
-    Start,
-    Finish,
+fn latency([arrival, _, finish]: [u64; 3]) -> Option<u64> {
+    finish.checked_sub(arrival)
 }
 
 /// The shares with markers, so that a curve can be recognised without colour.
@@ -87,20 +76,16 @@ pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[L
     canvas
 }
 
-fn times(span: &Span, inputs: &Inputs, options: &Options) -> Drawing {
-    let series = inputs.series(options)?;
-    let point = point(&series, options)?;
-    let mut lines = Vec::new();
-    for s in series {
-        if s.row_at(&point)?.is_some() {
-            let cdf = distribution(&s, &point, span)?;
-            lines.push(Line { label: s.label.clone(), style: s.style, hollow: false, cdf });
-        }
-    }
+fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
+    let (point, series) = inputs.at_point(options)?;
+    let line = |s: &Series<'_>| {
+        Ok(Line { label: s.label.clone(), style: s.style, hollow: false, cdf: distribution(s, &point, span)? })
+    };
+    let lines = series.iter().map(line).collect::<Result<Vec<_>, Undrawn>>()?;
     let Some((least, largest)) = ends(&lines) else {
         return Err(nothing(format!("every time at point {point} is 0, which a logarithmic axis does not show")));
     };
-    let x = log_x(format!("{}{} (ms)", span.name, at_point(&point, options)), least, largest);
+    let x = log_x(format!("{name}{} (ms)", at_point(&point, options)), least, largest);
     let y = match options.tail {
         false => shares(),
         true => {
@@ -108,7 +93,7 @@ fn times(span: &Span, inputs: &Inputs, options: &Options) -> Drawing {
             log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
         }
     };
-    let legend: Vec<Entry> = lines.iter().map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
+    let legend = line_legend(&series);
     Ok(drawn(options.title.as_deref(), &legend, x, y, &lines, options.tail))
 }
 
@@ -127,24 +112,19 @@ fn ends(lines: &[Line]) -> Option<(f64, f64)> {
 }
 
 /// In milliseconds, of the finished requests after the warm-up.
-fn distribution(series: &Series<'_>, point: &str, span: &Span) -> Result<Cdf, Undrawn> {
+fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Undrawn> {
     let (path, mut rows) = series.requests(point)?;
-    let columns = [rows.column("arrival_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?];
-    let mut warmup = series.warmup(point)?;
+    let mut warmup = series.row_at(point).map_or(Ok(0), |row| row.warmup())?;
     let mut times = Vec::new();
-    while let Some(row) = rows.read()? {
+    while let Some(RequestLine { arrival_ns, start_ns, finish_ns, .. }) = rows.read()? {
         if warmup > 0 {
             warmup -= 1;
             continue;
         }
-        let arrival = row.needed(columns[0])?;
-        let (Some(start), Some(finish)) = (row.whole(columns[1])?, row.whole(columns[2])?) else {
-            continue;
-        };
-        let at = |event: Event| [arrival, start, finish][event as usize];
-        let Some(time) = at(span.to).checked_sub(at(span.from)) else {
+        let (Some(start), Some(finish)) = (start_ns, finish_ns) else { continue };
+        let Some(time) = span([arrival_ns.0, start.0, finish.0]) else {
             let why = "the request's times run backwards; arrival, start, finish is the order";
-            return Err(row.error(columns[2], why).into());
+            return Err(rows.error("finish_ns", why).into());
         };
         times.push(Nanos(time).as_millis_f64());
     }
@@ -158,30 +138,20 @@ fn distribution(series: &Series<'_>, point: &str, span: &Span) -> Result<Cdf, Un
 pub fn draw_compared(inputs: &Inputs, point: &str, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
     const SECOND: &[f64] = &[6.0, 3.5];
     let [first, second] = inputs.folders() else { panic!("two results folders are compared") };
-    let all = match inputs.series(options) {
-        Ok(all) => all,
-        Err(Undrawn::Nothing(why)) => return Err(Error::input(why)),
-        Err(Undrawn::Broken(error)) => return Err(error),
+    let all = inputs.series(options).map_err(|undrawn| undrawn.error(LATENCY_CDF.name))?;
+    let found = |series: &Series<'_>| match series.row_at(point).map(|_| distribution(series, point, latency)) {
+        None | Some(Err(Undrawn::Nothing(_))) => Ok(None),
+        Some(Err(Undrawn::Broken(error))) => Err(error),
+        Some(Ok(cdf)) => Ok(Some(cdf)),
     };
-    let (of_first, of_second): (Vec<_>, Vec<_>) = all.iter().partition(|series| series.is_of(first));
-    let pairs = of_first.iter().filter_map(|one| {
-        let other = of_second.iter().find(|other| other.policy() == one.policy())?;
-        Some((*one, *other))
-    });
     let mut lines: Vec<Line> = Vec::new();
+    let (of_first, of_second): (Vec<_>, Vec<_>) = all.iter().partition(|series| series.is_of(first));
+    let pairs = of_first.iter().filter_map(|one| Some((one, of_second.iter().find(|s| s.policy == one.policy)?)));
     for (colour, (one, other)) in pairs.enumerate() {
-        if one.row_at(point)?.is_none() || other.row_at(point)?.is_none() {
-            continue;
-        }
-        let found = |series| match distribution(series, point, &LATENCY) {
-            Ok(cdf) => Ok(Some(cdf)),
-            Err(Undrawn::Nothing(_)) => Ok(None),
-            Err(Undrawn::Broken(error)) => Err(error),
-        };
         let (Some(cdf), Some(other_cdf)) = (found(one)?, found(other)?) else { continue };
         for (cdf, dash, hollow) in [(cdf, &[][..], false), (other_cdf, SECOND, true)] {
             let style = Style { dash, ..Style::of(colour) };
-            lines.push(Line { label: one.policy().to_string(), style, hollow, cdf });
+            lines.push(Line { label: one.policy.to_string(), style, hollow, cdf });
         }
     }
     let Some((least, largest)) = ends(&lines) else { return Ok(Vec::new()) };

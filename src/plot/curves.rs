@@ -7,27 +7,29 @@ use super::legend::{Entry, Key, WHISKER, marker_entries};
 use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
-use crate::metrics::summary::Times;
+use crate::metrics::bounds::Bounds;
+use crate::metrics::summary::Summary;
+use crate::results::columns::Metric;
 
 /// BatchMaker, Figures 7, 8, 11, 13, 14 and 15.
 pub const LATENCY_THROUGHPUT: Kind = Kind {
     name: "latency-throughput",
     about: "90th percentile of latency against delivered throughput, with whiskers from the median to the 99th",
-    drawn: |inputs, options| against_throughput(&P90, inputs, options),
+    drawn: |inputs, options| against_throughput(Metric::P90, inputs, options),
 };
 
 /// Late Batching, Figures 3 and 6.
 pub const P50_THROUGHPUT: Kind = Kind {
     name: "p50-throughput",
     about: "median of latency against delivered throughput",
-    drawn: |inputs, options| against_throughput(&P50, inputs, options),
+    drawn: |inputs, options| against_throughput(Metric::P50, inputs, options),
 };
 
 /// Late Batching, Figures 4 and 7.
 pub const P99_THROUGHPUT: Kind = Kind {
     name: "p99-throughput",
     about: "99th percentile of latency against delivered throughput",
-    drawn: |inputs, options| against_throughput(&P99, inputs, options),
+    drawn: |inputs, options| against_throughput(Metric::P99, inputs, options),
 };
 
 /// Late Batching, Figure 5.
@@ -35,8 +37,7 @@ pub const THROUGHPUT_RATE: Kind = Kind {
     name: "throughput-rate",
     about: "delivered throughput against offered rate",
     drawn: |inputs, options| {
-        let runs = Runs::read(inputs, options, "offered_rps", "throughput_rps", "")?;
-        served(runs, options, "Throughput (requests/s)", "all that is offered")
+        served(Metric::Throughput, "Throughput (requests/s)", "all that is offered", "", inputs, options)
     },
 };
 
@@ -51,8 +52,7 @@ pub const GOODPUT: Kind = Kind {
     about: "goodput against offered rate",
     drawn: |inputs, options| {
         let hint = "; goodput needs an SLO in the scenario";
-        let runs = Runs::read(inputs, options, "offered_rps", "goodput_rps", hint)?;
-        served(runs, options, "Goodput (requests/s)", "all within the SLO")
+        served(Metric::Goodput, "Goodput (requests/s)", "all within the SLO", hint, inputs, options)
     },
 };
 
@@ -65,44 +65,27 @@ const MOST_WITH_WHISKERS: usize = 4;
 /// A ceiling above this multiple of the highest throughput is only named in the legend.
 const FAR: f64 = 2.5;
 
-/// Its name, column in the summary, and field in the bounds.
-struct Percentile {
-    name: &'static str,
-    column: &'static str,
-    of: fn(&Times) -> Option<f64>,
-}
-
-const P50: Percentile = Percentile { name: "p50", column: "p50_ms", of: |times| times.p50_ms };
-const P90: Percentile = Percentile { name: "p90", column: "p90_ms", of: |times| times.p90_ms };
-const P99: Percentile = Percentile { name: "p99", column: "p99_ms", of: |times| times.p99_ms };
-
 struct Runs<'i> {
     series: Vec<Series<'i>>,
     curves: Vec<Curve>,
 }
 
 impl<'i> Runs<'i> {
-    /// `hint`: the way out if no run has both columns.
-    fn read(
-        inputs: &'i Inputs,
-        options: &Options,
-        x: &'static str,
-        y: &'static str,
-        hint: &str,
-    ) -> Result<Runs<'i>, Undrawn> {
+    /// `hint`: the way out if no run has both metrics.
+    fn read(inputs: &'i Inputs, options: &Options, x: Metric, y: Metric, hint: &str) -> Result<Runs<'i>, Undrawn> {
         let series = inputs.series(options)?;
         let mut curves = Vec::new();
         for s in &series {
             let mut dots = Vec::new();
             for row in s.rows_by_rate()? {
-                if let (Some(x), Some(y)) = (s.number(row, x)?, s.number(row, y)?) {
-                    dots.push(Dot { x, y, saturated: s.saturated(row)? });
+                if let (Some(x), Some(y)) = (row.metric(x)?, row.metric(y)?) {
+                    dots.push(Dot { x, y, saturated: row.saturated()? });
                 }
             }
             curves.push(Curve { style: s.style, dots });
         }
         match curves.iter().all(|curve| curve.dots.is_empty()) {
-            true => Err(nothing(format!("summary.csv has no row with {x} and {y}{hint}"))),
+            true => Err(nothing(format!("summary.csv has no row with {} and {}{hint}", x.name(), y.name()))),
             false => Ok(Runs { series, curves }),
         }
     }
@@ -121,42 +104,42 @@ impl<'i> Runs<'i> {
     }
 }
 
-type Rule = [(f64, f64); 2];
+/// A line, with its entry in the legend.
+type Rule = (Entry, [(f64, f64); 2]);
 
-/// `samples` are the legend's entries for rules and whiskers.
+/// `thin`: the width of lines between saturated runs.
 fn drawn(
     runs: &Runs<'_>,
     options: &Options,
     [x, y]: [Axis; 2],
-    [samples, rules]: [Vec<Entry>; 2],
-    lines: &[Rule],
-    whiskers: &[Whisker],
-    between_saturated: f64,
+    rules: Vec<Rule>,
+    whiskers: Option<&[Whisker]>,
+    thin: f64,
 ) -> Canvas {
     let mut legend = line_legend(&runs.series);
-    legend.extend(samples);
+    legend.extend(whiskers.map(|_| Entry::new("p50–p99", Key::Whisker)));
     legend.extend(marker_entries(&runs.curves, &y));
-    legend.extend(rules);
+    let (entries, lines): (Vec<Entry>, Vec<_>) = rules.into_iter().unzip();
+    legend.extend(entries);
     let (mut canvas, panel) = figure(options.title.as_deref(), &legend, x, y);
-    for line in lines {
-        panel.rule(&mut canvas, line);
-    }
-    draw_whiskers(&mut canvas, &panel, &runs.series, whiskers);
-    panel.curves(&mut canvas, &runs.curves, between_saturated);
+    lines.iter().for_each(|line| panel.rule(&mut canvas, line));
+    draw_whiskers(&mut canvas, &panel, &runs.series, whiskers.unwrap_or_default());
+    panel.curves(&mut canvas, &runs.curves, thin);
     panel.axes(&mut canvas);
     canvas
 }
 
 /// With the line where both are equal.
-fn served(runs: Runs<'_>, options: &Options, label: &str, of_all: &str) -> Drawing {
+fn served(y: Metric, label: &str, of_all: &str, hint: &str, inputs: &Inputs, options: &Options) -> Drawing {
+    let runs = Runs::read(inputs, options, Metric::Offered, y, hint)?;
     let best = runs.dots().map(|dot| dot.y).fold(0.0, f64::max);
     let (x, y) = (runs.rate_axis(), Axis::linear_to_tick(label, 0.0, best, 5));
-    let line = [(0.0, 0.0), (x.high, x.high)];
-    Ok(drawn(&runs, options, [x, y], [vec![], vec![Entry::new(of_all, Key::Rule)]], &[line], &[], LINE))
+    let equal = (Entry::new(of_all, Key::Rule), [(0.0, 0.0), (x.high, x.high)]);
+    Ok(drawn(&runs, options, [x, y], vec![equal], None, LINE))
 }
 
 fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
-    let runs = Runs::read(inputs, options, "offered_rps", "p99_ms", "")?;
+    let runs = Runs::read(inputs, options, Metric::Offered, Metric::P99, "")?;
     let slo = options.slo.map(|slo| slo.as_millis_f64());
     let y = latency_axis(
         "p99 latency (ms)",
@@ -165,20 +148,22 @@ fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
         options.linear,
     );
     let x = runs.rate_axis();
-    let lines: Vec<Rule> = slo.map(|ms| [(x.low, ms), (x.high, ms)]).into_iter().collect();
-    let entry = slo.map(|ms| Entry::new(format!("SLO {} ms", number(ms)), Key::Rule));
-    Ok(drawn(&runs, options, [x, y], [vec![], entry.into_iter().collect()], &lines, &[], SATURATED_LINE))
+    let rule = |ms| (Entry::new(format!("SLO {} ms", number(ms)), Key::Rule), [(x.low, ms), (x.high, ms)]);
+    let rules = slo.map(rule).into_iter().collect();
+    Ok(drawn(&runs, options, [x, y], rules, None, SATURATED_LINE))
 }
 
 /// Simulated runs also have the bounds that no policy can beat.
-fn against_throughput(percentile: &Percentile, inputs: &Inputs, options: &Options) -> Drawing {
-    let runs = Runs::read(inputs, options, "throughput_rps", percentile.column, "")?;
-    let with_whiskers = percentile.name == P90.name && options.bars.unwrap_or(runs.series.len() <= MOST_WITH_WHISKERS);
+fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) -> Drawing {
+    let runs = Runs::read(inputs, options, Metric::Throughput, percentile, "")?;
+    let few = runs.series.len() <= MOST_WITH_WHISKERS;
+    let with_whiskers = percentile == Metric::P90 && options.bars.unwrap_or(few);
     let whiskers = if with_whiskers { whiskers(&runs.series)? } else { Vec::new() };
     let folders = inputs.folders().iter().filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
     let (floors, ceilings) = bounds(percentile, folders)?;
+    let name = percentile.name().trim_end_matches("_ms");
     let y = latency_axis(
-        &format!("{} latency (ms)", percentile.name),
+        &format!("{name} latency (ms)"),
         runs.dots().map(|dot| dot.y).chain(whiskers.iter().map(|w| w.low)).chain(floors.iter().copied()),
         runs.dots().map(|dot| (dot.y, dot.saturated)).chain(whiskers.iter().map(|w| (w.high, w.saturated))),
         options.linear,
@@ -187,28 +172,30 @@ fn against_throughput(percentile: &Percentile, inputs: &Inputs, options: &Option
     let last = ceilings.iter().copied().filter(|ceiling| *ceiling <= FAR * fastest).fold(fastest, f64::max);
     let x = Axis::linear("Throughput (requests/s)", 0.0, last * 1.04, room_for(last));
 
-    let samples = with_whiskers.then(|| Entry::new("p50–p99", Key::Whisker)).into_iter().collect();
-    let floor = |ms: &f64| Entry::new(format!("{} floor {} ms", percentile.name, number(short(*ms))), Key::Rule);
-    let ceiling = |rate: &f64| {
-        let off = if *rate > x.high { " (off the axis)" } else { "" };
-        Entry::new(format!("ceiling {} requests/s{off}", number(rate.round())), Key::UprightRule)
+    let floor = |ms: f64| {
+        let label = format!("{name} floor {} ms", number(short(ms)));
+        (Entry::new(label, Key::Rule), [(x.low, ms), (x.high, ms)])
     };
-    let rules = floors.iter().map(floor).chain(ceilings.iter().map(ceiling)).collect();
-    let floors = floors.iter().map(|ms| [(x.low, *ms), (x.high, *ms)]);
-    let lines: Vec<Rule> = floors.chain(ceilings.iter().map(|rate| [(*rate, y.low), (*rate, y.high)])).collect();
-    Ok(drawn(&runs, options, [x, y], [samples, rules], &lines, &whiskers, SATURATED_LINE))
+    let ceiling = |rate: f64| {
+        let off = if rate > x.high { " (off the axis)" } else { "" };
+        let label = format!("ceiling {} requests/s{off}", number(rate.round()));
+        (Entry::new(label, Key::UprightRule), [(rate, y.low), (rate, y.high)])
+    };
+    let rules = floors.into_iter().map(floor).chain(ceilings.into_iter().map(ceiling)).collect();
+    let whiskers = with_whiskers.then_some(&whiskers[..]);
+    Ok(drawn(&runs, options, [x, y], rules, whiskers, SATURATED_LINE))
 }
 
 /// Floors in ms and ceilings in requests/s, equal ones of several scenarios once.
-fn bounds<'a>(percentile: &Percentile, folders: impl Iterator<Item = &'a Folder>) -> Result<(Vec<f64>, Vec<f64>)> {
+fn bounds<'a>(percentile: Metric, folders: impl Iterator<Item = &'a Folder>) -> Result<(Vec<f64>, Vec<f64>)> {
     let (mut floors, mut ceilings) = (Vec::new(), Vec::new());
     let add = |values: &mut Vec<f64>, value: Option<f64>| {
         values.extend(value.filter(|value| *value > 0.0 && !values.contains(value)));
     };
     for folder in folders {
-        if let Some(bounds) = folder.bounds()? {
-            add(&mut floors, (percentile.of)(&bounds.floor));
-            add(&mut ceilings, bounds.ceiling_rps);
+        if let Some(Bounds { floor, ceiling_rps, .. }) = folder.results.bounds()? {
+            add(&mut floors, percentile.of(&Summary { latency: floor, ..Summary::default() }));
+            add(&mut ceilings, ceiling_rps);
         }
     }
     Ok((floors, ceilings))
@@ -232,9 +219,9 @@ fn whiskers(series: &[Series<'_>]) -> Result<Vec<Whisker>> {
     let mut whiskers = Vec::new();
     for (place, s) in series.iter().enumerate() {
         for row in s.rows_by_rate()? {
-            let (low, high) = (s.number(row, "p50_ms")?, s.number(row, "p99_ms")?);
-            if let (Some(throughput), Some(low), Some(high)) = (s.number(row, "throughput_rps")?, low, high) {
-                whiskers.push(Whisker { series: place, throughput, low, high, saturated: s.saturated(row)? });
+            let (low, high) = (row.metric(Metric::P50)?, row.metric(Metric::P99)?);
+            if let (Some(throughput), Some(low), Some(high)) = (row.metric(Metric::Throughput)?, low, high) {
+                whiskers.push(Whisker { series: place, throughput, low, high, saturated: row.saturated()? });
             }
         }
     }

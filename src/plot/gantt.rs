@@ -2,13 +2,15 @@
 
 use super::axis::{Axis, Spread};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
-use super::input::{Series, point};
+use super::input::Series;
 use super::legend::{Entry, Key, header, header_height};
 use super::panel::{HEADING, PADDING, Panel, TICKS_HEIGHT, X_AXIS_HEIGHT, Y_LABEL_WIDTH, overhang, x_label};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
+use crate::results::logs::{RequestLine, TaskLine};
+use crate::units::{Nanos, StreamId, WorkerId};
 
 /// BatchMaker, Figure 5.
 pub const GANTT: Kind =
@@ -19,49 +21,45 @@ const MOST_REQUESTS: usize = 60;
 const PANEL_GAP: f64 = 12.0;
 const WAITING: f64 = 0.28;
 
-/// In ns.
-struct Request {
-    id: String,
-    arrival: u64,
-    start: Option<u64>,
-    finish: Option<u64>,
-}
+type Lane = (WorkerId, StreamId);
 
 /// In ns.
 struct Task {
-    lane: (u64, u64),
+    lane: Lane,
     batch: u64,
     start: u64,
     finish: u64,
 }
 
-/// How lanes show batch sizes.
+/// The heights and gaps of lanes, by how they show batch sizes.
 #[derive(Clone, Copy)]
-enum Lanes {
-    /// Numbers in boxes.
-    Boxes,
-    /// If numbers do not fit: heights, scaled to the figure's largest batch.
-    Bars { largest: u64 },
+struct Lanes {
+    /// Numbers in boxes; if they do not fit, heights, scaled to the figure's largest batch.
+    largest: Option<u64>,
+    /// Of a box, or of the bar of the largest batch.
+    tallest: f64,
+    above: f64,
+    /// Between bars, the ends of two scales fit.
+    between: f64,
+    below: f64,
+    /// On the left of a lane, for the ends of its scale.
+    scale_width: f64,
 }
+
+const BOXES: Lanes = Lanes { largest: None, tallest: 19.0, above: 6.0, between: 2.0, below: 2.0, scale_width: 0.0 };
 
 struct Schedule {
     label: String,
     color: Rgb,
-    requests: Vec<Request>,
+    requests: Vec<RequestLine>,
     tasks: Vec<Task>,
-    /// Worker and stream, ascending.
-    lanes: Vec<(u64, u64)>,
+    /// Ascending.
+    lanes: Vec<Lane>,
 }
 
 fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = inputs.series(options)?;
-    let point = point(&series, options)?;
-    let mut schedules = Vec::new();
-    for s in &series {
-        if s.row_at(&point)?.is_some() {
-            schedules.push(schedule(s, &point, options)?);
-        }
-    }
+    let (point, series) = inputs.at_point(options)?;
+    let schedules = series.iter().map(|s| schedule(s, &point, options)).collect::<Result<Vec<_>, _>>()?;
     match schedules.iter().map(Schedule::end).max().unwrap_or(0) {
         0 => Err(nothing("no time passes in these schedules")),
         end => Ok(drawn(&schedules, end, options.title.as_deref())),
@@ -78,10 +76,10 @@ fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
         let widest = schedules.iter().map(|schedule| schedule.label_width(lanes)).fold(0.0, f64::max);
         Y_LABEL_WIDTH + widest + 7.0
     };
-    let per_ns = (right - left(Lanes::Boxes)) / (x.high * unit);
+    let per_ns = (right - left(BOXES)) / (x.high * unit);
     let lanes = match schedules.iter().all(|schedule| schedule.numbers_fit(per_ns)) {
-        true => Lanes::Boxes,
-        false => Lanes::Bars { largest: schedules.iter().flat_map(Schedule::batches).max().unwrap_or(1) },
+        true => BOXES,
+        false => Lanes::bars(schedules.iter().flat_map(|s| &s.tasks).map(|task| task.batch).max().unwrap_or(1)),
     };
     let left = left(lanes);
     let mut top = PADDING + header_height(title, &legend);
@@ -118,7 +116,7 @@ fn time_unit(end: u64) -> (f64, &'static str) {
 
 impl Schedule {
     fn end(&self) -> u64 {
-        self.requests.iter().map(|r| r.finish.or(r.start).unwrap_or(r.arrival)).max().unwrap_or(0)
+        self.requests.iter().map(|r| r.finish_ns.or(r.start_ns).unwrap_or(r.arrival_ns).0).max().unwrap_or(0)
     }
 
     fn row(&self) -> f64 {
@@ -130,13 +128,9 @@ impl Schedule {
     }
 
     fn label_width(&self, lanes: Lanes) -> f64 {
-        let ids = self.requests.iter().map(|request| text_width(&request.id, SMALL));
-        let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + lanes.scale_width());
+        let ids = self.requests.iter().map(|request| text_width(&request.id.to_string(), SMALL));
+        let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + lanes.scale_width);
         ids.chain(names).fold(0.0, f64::max)
-    }
-
-    fn batches(&self) -> impl Iterator<Item = u64> {
-        self.tasks.iter().map(|task| task.batch)
     }
 
     /// Whether at least half of each lane's boxes are wide enough, at this width of a nanosecond.
@@ -148,8 +142,8 @@ impl Schedule {
         })
     }
 
-    fn lane_label(&self, (worker, stream): (u64, u64)) -> String {
-        match (self.lanes.len(), self.lanes.iter().any(|(_, stream)| *stream > 0)) {
+    fn lane_label(&self, (worker, stream): Lane) -> String {
+        match (self.lanes.len(), self.lanes.iter().any(|(_, stream)| stream.0 > 0)) {
             (1, _) => "batch".into(),
             (_, false) => format!("worker {worker}"),
             (_, true) => format!("worker {worker}.{stream}"),
@@ -163,27 +157,28 @@ impl Schedule {
         let labelled = (16.0 / row).ceil() as usize;
         for (i, request) in self.requests.iter().enumerate() {
             let (upper, lower) = (top + (i as f64 + 0.14) * row, top + (i as f64 + 0.86) * row);
-            let bar = |from: u64, to: Option<u64>| {
-                let right = to.map_or(panel.area.right, x);
-                Rect { left: x(from), top: upper, right, bottom: lower }
+            let bar = |from: Nanos, to: Option<Nanos>| {
+                let right = to.map_or(panel.area.right, |to| x(to.0));
+                Rect { left: x(from.0), top: upper, right, bottom: lower }
             };
-            canvas.fill(&bar(request.arrival, request.start), tint(self.color, WAITING));
-            if let Some(start) = request.start {
-                canvas.fill(&bar(start, request.finish), self.color);
+            let RequestLine { arrival_ns, start_ns, finish_ns, .. } = *request;
+            canvas.fill(&bar(arrival_ns, start_ns), tint(self.color, WAITING));
+            if let Some(start) = start_ns {
+                canvas.fill(&bar(start, finish_ns), self.color);
             }
-            canvas.border(&bar(request.arrival, request.finish), Stroke::solid(self.color, 0.8));
+            canvas.border(&bar(arrival_ns, finish_ns), Stroke::solid(self.color, 0.8));
             if i % labelled == 0 {
                 let at = (left - 7.0, (upper + lower) / 2.0 + HALF_DIGIT * SMALL);
-                canvas.text(&request.id, at, SMALL, Align::Right, INK);
+                canvas.text(request.id.to_string(), at, SMALL, Align::Right, INK);
             }
         }
         let rows_end = top + self.requests.len() as f64 * row;
         canvas.upright_text("Request", (PADDING + 0.8 * MEDIUM, (top + rows_end) / 2.0), MEDIUM, INK);
         for (i, &lane) in self.lanes.iter().enumerate() {
-            let lane_top = rows_end + lanes.below_rows(i);
-            let area = Rect { top: lane_top + 1.0, bottom: lane_top + 1.0 + lanes.tallest(), ..panel.area };
+            let lane_top = rows_end + lanes.top(i);
+            let area = Rect { top: lane_top + 1.0, bottom: lane_top + 1.0 + lanes.tallest, ..panel.area };
             let middle = (area.top + area.bottom) / 2.0 + HALF_DIGIT * SMALL;
-            canvas.text(self.lane_label(lane), (left - 7.0 - lanes.scale_width(), middle), SMALL, Align::Right, INK);
+            canvas.text(self.lane_label(lane), (left - 7.0 - lanes.scale_width, middle), SMALL, Align::Right, INK);
             let tasks: Vec<(f64, f64, u64)> = self
                 .tasks
                 .iter()
@@ -197,78 +192,61 @@ impl Schedule {
 }
 
 impl Lanes {
-    /// Of a box, or of the bar of the largest batch.
-    fn tallest(self) -> f64 {
-        match self {
-            Lanes::Boxes => 19.0,
-            Lanes::Bars { .. } => 40.0,
-        }
+    fn bars(largest: u64) -> Lanes {
+        let scale_width = text_width(&largest.to_string(), SMALL) + 8.0;
+        Lanes { largest: Some(largest), tallest: 40.0, above: 11.0, between: 16.0, below: 8.0, scale_width }
     }
 
-    /// Between bars, the ends of two scales fit.
-    fn below_rows(self, lane: usize) -> f64 {
-        match self {
-            Lanes::Boxes => 6.0 + lane as f64 * (self.tallest() + 2.0),
-            Lanes::Bars { .. } => 11.0 + lane as f64 * (self.tallest() + 16.0),
-        }
+    /// Below the rows.
+    fn top(self, lane: usize) -> f64 {
+        self.above + lane as f64 * (self.tallest + self.between)
     }
 
     fn height(self, lanes: usize) -> f64 {
-        match (lanes.checked_sub(1), self) {
-            (None, _) => 0.0,
-            (Some(last), Lanes::Boxes) => self.below_rows(last) + self.tallest() + 2.0,
-            (Some(last), Lanes::Bars { .. }) => self.below_rows(last) + self.tallest() + 8.0,
-        }
-    }
-
-    /// On the left of a lane, for the ends of its scale.
-    fn scale_width(self) -> f64 {
-        match self {
-            Lanes::Boxes => 0.0,
-            Lanes::Bars { largest } => text_width(&largest.to_string(), SMALL) + 8.0,
-        }
+        lanes.checked_sub(1).map_or(0.0, |last| self.top(last) + self.tallest + self.below)
     }
 
     /// Tasks: left end, right end, batch size.
     fn draw(self, canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)]) {
-        let Rect { top, bottom, .. } = *area;
-        match self {
-            Lanes::Boxes => {
-                for &(left, right, batch) in tasks {
-                    let body = Rect { left, top, right, bottom };
-                    canvas.fill(&body, tint(INK, 0.14));
-                    if body.width() > 3.0 {
-                        canvas.border(&body, Stroke::solid(PAPER, 1.6));
-                    }
-                    if fits(batch, body.width()) {
-                        let at = ((left + right) / 2.0, (top + bottom) / 2.0 + HALF_DIGIT * SMALL);
-                        canvas.text(batch.to_string(), at, SMALL, Align::Center, INK);
-                    }
-                }
-            }
-            Lanes::Bars { largest } => {
-                canvas.line(&[(area.left, top), (area.right, top)], Stroke::solid(GRID, 0.8));
-                for &(left, right, batch) in tasks {
-                    let upper = bottom - batch as f64 / largest.max(1) as f64 * (bottom - top);
-                    let body = Rect { left, top: upper, right, bottom };
-                    canvas.fill(&body, tint(INK, 0.3));
-                    if body.width() > 3.0 {
-                        canvas.line(&[(right, upper), (right, bottom)], Stroke::solid(PAPER, 0.8));
-                    }
-                    if fits(batch, body.width()) {
-                        // Above a bar that is too low.
-                        let baseline = if bottom - upper > SMALL { upper + SMALL - 1.0 } else { upper - 2.5 };
-                        canvas.text(batch.to_string(), ((left + right) / 2.0, baseline), SMALL, Align::Center, INK);
-                    }
-                }
-                canvas.line(&[(area.left, bottom), (area.right, bottom)], Stroke::solid(tint(INK, 0.5), 0.8));
-                for (end, y) in [(largest, top), (0, bottom)] {
-                    canvas.line(&[(area.left - 4.0, y), (area.left, y)], Stroke::solid(INK, 1.2));
-                    let at = (area.left - 7.0, y + HALF_DIGIT * SMALL);
-                    canvas.text(end.to_string(), at, SMALL, Align::Right, INK);
-                }
-            }
+        match self.largest {
+            None => tasks.iter().for_each(|task| draw_box(canvas, area, *task)),
+            Some(largest) => draw_bars(canvas, area, tasks, largest),
         }
+    }
+}
+
+fn draw_box(canvas: &mut Canvas, area: &Rect, (left, right, batch): (f64, f64, u64)) {
+    let body = Rect { left, right, ..*area };
+    canvas.fill(&body, tint(INK, 0.14));
+    if body.width() > 3.0 {
+        canvas.border(&body, Stroke::solid(PAPER, 1.6));
+    }
+    if fits(batch, body.width()) {
+        let at = ((left + right) / 2.0, (body.top + body.bottom) / 2.0 + HALF_DIGIT * SMALL);
+        canvas.text(batch.to_string(), at, SMALL, Align::Center, INK);
+    }
+}
+
+fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], largest: u64) {
+    let Rect { top, bottom, .. } = *area;
+    canvas.line(&[(area.left, top), (area.right, top)], Stroke::solid(GRID, 0.8));
+    for &(left, right, batch) in tasks {
+        let upper = bottom - batch as f64 / largest.max(1) as f64 * (bottom - top);
+        let body = Rect { left, top: upper, right, bottom };
+        canvas.fill(&body, tint(INK, 0.3));
+        if body.width() > 3.0 {
+            canvas.line(&[(right, upper), (right, bottom)], Stroke::solid(PAPER, 0.8));
+        }
+        if fits(batch, body.width()) {
+            // Above a bar that is too low.
+            let baseline = if bottom - upper > SMALL { upper + SMALL - 1.0 } else { upper - 2.5 };
+            canvas.text(batch.to_string(), ((left + right) / 2.0, baseline), SMALL, Align::Center, INK);
+        }
+    }
+    canvas.line(&[(area.left, bottom), (area.right, bottom)], Stroke::solid(tint(INK, 0.5), 0.8));
+    for (end, y) in [(largest, top), (0, bottom)] {
+        canvas.line(&[(area.left - 4.0, y), (area.left, y)], Stroke::solid(INK, 1.2));
+        canvas.text(end.to_string(), (area.left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
     }
 }
 
@@ -290,12 +268,10 @@ fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Sched
     Ok(schedule)
 }
 
-fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Vec<Request>, Undrawn> {
+fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Vec<RequestLine>, Undrawn> {
     let (path, mut rows) = series.requests(point)?;
-    let (id, arrival) = (rows.column("id")?, rows.column("arrival_ns")?);
-    let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);
     let mut requests = Vec::new();
-    while let Some(row) = rows.read()? {
+    while let Some(request) = rows.read()? {
         if requests.len() == first.unwrap_or(MOST_REQUESTS).min(MOST_REQUESTS) {
             if first.is_some_and(|first| first <= MOST_REQUESTS) {
                 break;
@@ -303,12 +279,7 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Ve
             let why = format!("{} has more than {MOST_REQUESTS} requests, too many to read", path.display());
             return Err(nothing(format!("{why}; draw the beginning with --first {MOST_REQUESTS}")));
         }
-        requests.push(Request {
-            id: row.text(id).to_string(),
-            arrival: row.needed(arrival)?,
-            start: row.whole(start)?,
-            finish: row.whole(finish)?,
-        });
+        requests.push(request);
     }
     match requests.is_empty() {
         true => Err(nothing(format!("{}: has no requests", path.display()))),
@@ -318,18 +289,17 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Ve
 
 /// None if not logged.
 fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
-    let Some(mut rows) = series.open_log(point, "tasks.csv")? else {
-        return Ok(Vec::new());
-    };
-    let (worker, stream, batch) = (rows.column("worker")?, rows.column("stream")?, rows.column("batch")?);
-    let (start, finish) = (rows.column("start_ns")?, rows.column("finish_ns")?);
+    let (_, Some(mut rows)) = series.log::<TaskLine>(point)? else { return Ok(Vec::new()) };
     let mut tasks = Vec::new();
-    while let Some(row) = rows.read()? {
+    while let Some(TaskLine { worker, stream, batch, start_ns, finish_ns, .. }) = rows.read()? {
         // A task still running at the end has no times.
-        if let (Some(start), Some(finish)) = (row.whole(start)?, row.whole(finish)?) {
-            let lane = (row.needed(worker)?, row.needed(stream)?);
-            tasks.push(Task { lane, batch: row.needed(batch)?, start, finish });
-        }
+        let times = start_ns.zip(finish_ns);
+        tasks.extend(times.map(|(start, finish)| Task {
+            lane: (worker, stream),
+            batch: batch.into(),
+            start: start.0,
+            finish: finish.0,
+        }));
     }
     Ok(tasks)
 }
@@ -338,13 +308,16 @@ fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
 mod tests {
     use super::*;
     use crate::plot::canvas::Mark;
+    use crate::units::RequestId;
 
     /// Of tasks of this duration.
     fn drawn_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
-        let task = |i: u64, batch| Task { lane: (0, 0), batch, start: i * ns, finish: (i + 1) * ns };
-        let requests = vec![Request { id: "r".into(), arrival: 0, start: Some(0), finish: Some(1000) }];
+        let lane = Lane::default();
+        let task = |i: u64, batch| Task { lane, batch, start: i * ns, finish: (i + 1) * ns };
+        let (start_ns, finish_ns) = (Some(Nanos(0)), Some(Nanos(1000)));
+        let requests = vec![RequestLine { id: RequestId(7), arrival_ns: Nanos(0), start_ns, finish_ns }];
         let tasks = vec![task(0, 1), task(1, 2), task(2, 4)];
-        let schedule = Schedule { label: "p".into(), color: INK, requests, tasks, lanes: vec![(0, 0)] };
+        let schedule = Schedule { label: "p".into(), color: INK, requests, tasks, lanes: vec![lane] };
         let canvas = drawn(&[schedule], 1000, None);
         let bars = canvas.marks.iter().filter_map(|mark| match mark {
             Mark::Area(corners, color) if *color == tint(INK, 0.3) => Some(corners[2].1 - corners[0].1),

@@ -7,9 +7,10 @@ use super::legend::{Entry, Key};
 use super::style::Style;
 use super::{Options, Undrawn, nothing};
 use crate::error::{Error, Result};
-use crate::files::folder_name;
-use crate::metrics::bounds::Bounds;
-use crate::results::read::{CsvFile, CsvRow, CsvTable};
+use crate::results::columns::Metric;
+use crate::results::logs::{LogRow, RequestLine};
+use crate::results::read::{CsvRow, Log};
+use crate::results::saved::Saved;
 use crate::workload::model::Model;
 
 #[derive(Debug)]
@@ -20,13 +21,10 @@ pub struct Inputs {
 
 #[derive(Debug)]
 pub struct Folder {
-    pub path: PathBuf,
     /// The scenario's name: the last part of the path, or more if several folders have that name.
     pub name: String,
+    pub results: Saved,
     full: PathBuf,
-    summary: CsvTable,
-    /// In the order of the summary, with their rows.
-    policies: Vec<(String, Vec<usize>)>,
 }
 
 /// A policy's rows in one folder's summary.
@@ -35,10 +33,14 @@ pub struct Series<'a> {
     pub label: String,
     /// The same in every figure of these inputs, whatever policies are chosen.
     pub style: Style,
+    /// [`Series::label`] may extend it.
+    pub policy: &'a str,
+    pub rows: Vec<CsvRow<'a>>,
     folder: &'a Folder,
-    policy: &'a str,
-    rows: &'a [usize],
 }
+
+/// A folder, and its series with the places of their policies among those of all folders.
+pub type Part<'s> = (&'s Folder, Vec<(usize, &'s Series<'s>)>);
 
 impl Inputs {
     /// Results folders, and files of lengths or traces.
@@ -46,16 +48,15 @@ impl Inputs {
         let mut inputs = Inputs { folders: Vec::new(), files: Vec::new() };
         for path in paths.iter().map(AsRef::as_ref) {
             let kind = std::fs::metadata(path).map_err(|cause| Error::unreadable(path, &cause))?;
-            match kind.is_dir() {
-                true => {
-                    let folder = Folder::open(path)?;
-                    if inputs.folders.iter().any(|other| other.full == folder.full) {
-                        return Err(Error::input(format!("{}: this results folder is named twice", path.display())));
-                    }
-                    inputs.folders.push(folder);
-                }
-                false => inputs.files.push(path.to_path_buf()),
+            if !kind.is_dir() {
+                inputs.files.push(path.to_path_buf());
+                continue;
             }
+            let folder = Folder::open(path)?;
+            if inputs.folders.iter().any(|other| other.full == folder.full) {
+                return Err(Error::input(format!("{}: this results folder is named twice", path.display())));
+            }
+            inputs.folders.push(folder);
         }
         inputs.tell_apart();
         Ok(inputs)
@@ -63,16 +64,13 @@ impl Inputs {
 
     /// Extends equal names by as many parts of the paths as make them different.
     fn tell_apart(&mut self) {
-        let name = |folder: &Folder, parts: usize| {
-            let all: Vec<_> = folder.full.iter().map(|part| part.to_string_lossy()).collect();
-            all[all.len().saturating_sub(parts)..].join("/")
-        };
         let deepest = self.folders.iter().map(|folder| folder.full.iter().count()).max().unwrap_or(0);
         for parts in 2..=deepest {
             let names: Vec<String> = self.folders.iter().map(|folder| folder.name.clone()).collect();
             for folder in &mut self.folders {
                 if names.iter().filter(|other| **other == folder.name).count() > 1 {
-                    folder.name = name(folder, parts);
+                    let all: Vec<_> = folder.full.iter().map(|part| part.to_string_lossy()).collect();
+                    folder.name = all[all.len().saturating_sub(parts)..].join("/");
                 }
             }
         }
@@ -88,7 +86,7 @@ impl Inputs {
 
     /// All that appear in legends.
     pub fn names(&self) -> Vec<String> {
-        let policies = self.folders.iter().flat_map(|folder| folder.policies.iter().map(|(policy, _)| policy.clone()));
+        let policies = self.folders.iter().flat_map(|folder| folder.policies()).map(String::from);
         let folders = self.folders.iter().map(|folder| folder.name.clone());
         policies.chain(folders).chain(self.files.iter().map(|file| stem(file))).collect()
     }
@@ -96,96 +94,89 @@ impl Inputs {
     /// If it is the only input.
     pub fn only_folder(&self) -> Option<&Path> {
         match (self.folders.as_slice(), self.files.as_slice()) {
-            ([folder], []) => Some(&folder.path),
+            ([folder], []) => Some(&folder.results.path),
             _ => None,
         }
     }
 
     /// The chosen policies, in the summaries' order.
     pub fn series(&self, options: &Options) -> Result<Vec<Series<'_>>, Undrawn> {
-        if self.folders.is_empty() {
+        let Some(first) = self.folders.first() else {
             return Err(nothing("this kind of figure needs a results folder, the one with summary.csv"));
-        }
-        let all: Vec<(&Folder, &str, &[usize])> = self
-            .folders
-            .iter()
-            .flat_map(|folder| folder.policies.iter().map(move |(policy, rows)| (folder, policy.as_str(), &rows[..])))
-            .collect();
-        let chosen = chosen_policies(&options.policies, &all.iter().map(|(_, p, _)| *p).collect::<Vec<_>>())?;
-        let label = |folder: &Folder, policy: &str| match all.iter().filter(|(_, other, _)| *other == policy).count() {
-            1 => policy.to_string(),
-            _ => format!("{}: {policy}", folder.name),
         };
-        let series: Vec<Series<'_>> = all
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, policy, _))| chosen.as_ref().is_none_or(|chosen| chosen.iter().any(|c| c == policy)))
-            .map(|(i, &(folder, policy, rows))| Series {
-                label: label(folder, policy),
-                style: Style::of(i),
-                folder,
-                policy,
-                rows,
-            })
-            .collect();
-        match series.is_empty() {
-            true => Err(nothing(format!("{}: has no rows", self.folders[0].path.join("summary.csv").display()))),
-            false => Ok(series),
+        let of = |folder| Folder::policies(folder).into_iter().map(move |policy| (folder, policy));
+        let all: Vec<(&Folder, &str)> = self.folders.iter().flat_map(of).collect();
+        let known: Vec<&str> = all.iter().map(|(_, policy)| *policy).collect();
+        let chosen = chosen_policies(&options.policies, &known)?;
+        let series = all.iter().enumerate().map(|(i, &(folder, policy))| Series {
+            label: match known.iter().filter(|other| **other == policy).count() {
+                1 => policy.to_string(),
+                _ => format!("{}: {policy}", folder.name),
+            },
+            style: Style::of(i),
+            policy,
+            rows: folder.results.rows().filter(|row| row.policy() == policy).collect(),
+            folder,
+        });
+        match all.is_empty() {
+            true => Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display()))),
+            false => Ok(series.filter(|s| chosen.as_ref().is_none_or(|c| c.contains(&s.policy))).collect()),
         }
+    }
+
+    /// The compared point, and the chosen policies that have it.
+    pub fn at_point(&self, options: &Options) -> Result<(String, Vec<Series<'_>>), Undrawn> {
+        let mut series = self.series(options)?;
+        let point = point(&series, options)?;
+        series.retain(|s| s.row_at(&point).is_some());
+        Ok((point, series))
+    }
+
+    /// The policies of all folders, each once, and the series of each folder.
+    pub fn by_folder<'s>(&'s self, series: &'s [Series<'s>]) -> (Vec<&'s str>, Vec<Part<'s>>) {
+        let policies = distinct(series.iter().map(|s| s.policy));
+        let place = |s: &'s Series<'s>| policies.iter().position(|policy| *policy == s.policy).map(|place| (place, s));
+        let of = |folder| (folder, series.iter().filter(|s| s.is_of(folder)).filter_map(place).collect());
+        let parts = self.folders.iter().map(of).collect();
+        (policies, parts)
     }
 }
 
-fn chosen_policies(asked: &[String], known: &[&str]) -> Result<Option<Vec<String>>> {
-    if asked.is_empty() {
-        return Ok(None);
-    }
+fn chosen_policies<'k>(asked: &[String], known: &[&'k str]) -> Result<Option<Vec<&'k str>>> {
+    let find = |part: &str| {
+        known.iter().find(|policy| **policy == part).copied().ok_or_else(|| {
+            let known = distinct(known.iter().copied()).join(", ");
+            Error::input(format!("--policies: unknown policy \"{part}\"; there are {known}"))
+        })
+    };
     let mut chosen = Vec::new();
     for text in asked {
         // A label may contain a comma, so the whole text comes first.
-        let parts: Vec<&str> = match known.contains(&text.as_str()) {
-            true => vec![text],
-            false => text.split(',').map(str::trim).collect(),
-        };
-        for part in parts {
-            if !known.contains(&part) {
-                let known = distinct(known.iter().copied()).join(", ");
-                return Err(Error::input(format!("--policies: unknown policy \"{part}\"; there are {known}")));
-            }
-            chosen.push(part.to_string());
+        match find(text) {
+            Ok(policy) => chosen.push(policy),
+            Err(_) => chosen.extend(text.split(',').map(|part| find(part.trim())).collect::<Result<Vec<_>>>()?),
         }
     }
-    Ok(Some(chosen))
+    Ok((!asked.is_empty()).then_some(chosen))
 }
 
 /// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy.
-pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
-    let mut known = Vec::new();
-    for s in series {
-        let column = s.folder.summary.column("point")?;
-        known.extend(s.rows().map(|row| row.text(column).to_string()));
-    }
-    let known = distinct(known.iter().map(String::as_str));
+fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
+    let rows = || series.iter().flat_map(|s| &s.rows);
+    let known = distinct(rows().map(CsvRow::point).collect::<Result<Vec<_>>>()?.into_iter());
     if let Some(asked) = &options.point {
         let same = |point: &&&str| {
             **point == asked || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
         };
-        return match known.iter().find(same) {
-            Some(point) => Ok(point.to_string()),
-            None => Err(Error::input(format!(
-                "--point: no point \"{asked}\" in these results; there are {}",
-                known.join(", ")
-            ))),
-        };
+        let unknown = || format!("--point: no point \"{asked}\" in these results; there are {}", known.join(", "));
+        return known.iter().find(same).map(ToString::to_string).ok_or_else(|| Error::input(unknown()));
     }
     let mut best: Option<(f64, &str)> = None;
     for point in &known {
-        let mut held = true;
-        let mut rate = f64::NEG_INFINITY;
-        for s in series {
-            if let Some(row) = s.row_at(point)? {
-                held &= !s.saturated(row)?;
-                rate = rate.max(s.number(row, "offered_rps")?.unwrap_or(f64::NEG_INFINITY));
-            }
+        let (mut held, mut rate) = (true, f64::NEG_INFINITY);
+        for row in series.iter().filter_map(|s| s.row_at(point)) {
+            held &= !row.saturated()?;
+            rate = rate.max(row.metric(Metric::Offered)?.unwrap_or(f64::NEG_INFINITY));
         }
         if held && best.is_none_or(|(highest, _)| rate > highest) {
             best = Some((rate, point));
@@ -226,54 +217,20 @@ pub fn line_legend(series: &[Series<'_>]) -> Vec<Entry> {
 
 impl Folder {
     fn open(path: &Path) -> Result<Folder> {
-        let file = path.join("summary.csv");
-        if !file.is_file() {
-            return Err(Error::input(format!("{}: has no summary.csv{}", path.display(), scenarios_below(path))));
-        }
-        let summary = CsvTable::read(&file)?;
-        let column = summary.column("policy")?;
-        let mut policies: Vec<(String, Vec<usize>)> = Vec::new();
-        for (index, row) in summary.rows().enumerate() {
-            let policy = row.text(column);
-            match policies.iter_mut().find(|(known, _)| known == policy) {
-                Some((_, rows)) => rows.push(index),
-                None => policies.push((policy.to_string(), vec![index])),
-            }
-        }
+        let results = Saved::open(path)?;
         // `.` and `..` have no name.
         let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
         let name = full.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        Ok(Folder { path: path.to_path_buf(), full, name, summary, policies })
+        Ok(Folder { name, results, full })
     }
 
-    /// `None` for runs on a real device.
-    pub fn bounds(&self) -> Result<Option<Bounds>> {
-        let path = self.path.join("bounds.json");
-        let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
-        let parsed = serde_json::from_str(&text);
-        parsed.map(Some).map_err(|cause| Error::input(format!("{}: {cause}; run the scenario again", path.display())))
+    /// In the order of the summary.
+    fn policies(&self) -> Vec<&str> {
+        distinct(self.results.rows().map(|row| row.policy()))
     }
 
     pub fn model(&self) -> Option<Model> {
-        let text = std::fs::read_to_string(self.path.join("run.json")).ok()?;
-        let run: serde_json::Value = serde_json::from_str(&text).ok()?;
-        Model::parse(run.pointer("/scenario/workload/model")?.as_str()?).ok()
-    }
-}
-
-/// For a user who named the parent folder of results.
-fn scenarios_below(path: &Path) -> String {
-    let mut below: Vec<String> = std::fs::read_dir(path)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.path().join("summary.csv").is_file())
-        .map(|entry| entry.path().display().to_string())
-        .collect();
-    below.sort();
-    match below.as_slice() {
-        [] => "; name the folder that a run wrote its results to".into(),
-        [first, ..] => format!("; it holds the results of {} scenarios: name one, such as {first}", below.len()),
+        Model::parse(self.results.settings().ok()?.pointer("/scenario/workload/model")?.as_str()?).ok()
     }
 }
 
@@ -288,86 +245,34 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 impl<'a> Series<'a> {
-    /// [`Series::label`] may extend it.
-    pub fn policy(&self) -> &'a str {
-        self.policy
-    }
-
     pub fn is_of(&self, folder: &Folder) -> bool {
         std::ptr::eq(self.folder, folder)
     }
 
-    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'a>> {
-        let folder = self.folder;
-        self.rows.iter().map(|&index| folder.summary.row(index))
-    }
-
-    /// Rows without a rate come last, in the summary's order, as do closed loops, whose rate depends on the system.
+    /// Rows without a rate come last, in the summary's order.
     pub fn rows_by_rate(&self) -> Result<Vec<CsvRow<'a>>> {
-        let point = self.folder.summary.column("point").ok();
-        let mut rows = Vec::new();
-        for row in self.rows() {
-            let closed = point.is_some_and(|point| row.text(point).starts_with("clients-"));
-            let rate = self.number(row, "offered_rps")?.filter(|_| !closed);
-            rows.push((rate.unwrap_or(f64::INFINITY), row));
-        }
+        let with_rate = |row: &CsvRow<'a>| Ok((row.rate()?.unwrap_or(f64::INFINITY), *row));
+        let mut rows = self.rows.iter().map(with_rate).collect::<Result<Vec<_>>>()?;
         rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// `None` if the field is empty, such as a quantile of too few samples.
-    pub fn number(&self, row: CsvRow<'_>, name: &'static str) -> Result<Option<f64>> {
-        row.number(self.folder.summary.column(name)?)
+    pub fn row_at(&self, point: &str) -> Option<CsvRow<'a>> {
+        self.rows.iter().find(|row| row.point().is_ok_and(|other| other == point)).copied()
     }
 
-    /// Summaries without the column: less than 95 % of the offered rate was delivered.
-    pub fn saturated(&self, row: CsvRow<'_>) -> Result<bool> {
-        if let Ok(column) = self.folder.summary.column("saturated") {
-            return match row.text(column) {
-                "true" => Ok(true),
-                "false" | "" => Ok(false),
-                other => Err(row.error(column, &format!("\"{other}\" is neither true nor false"))),
-            };
-        }
-        let (offered, served) = (self.number(row, "offered_rps")?, self.number(row, "throughput_rps")?);
-        Ok(matches!((offered, served), (Some(offered), Some(served)) if served < 0.95 * offered))
-    }
-
-    pub fn point<'r>(&self, row: CsvRow<'r>) -> Result<&'r str> {
-        Ok(row.text(self.folder.summary.column("point")?))
-    }
-
-    pub fn row_at(&self, point: &str) -> Result<Option<CsvRow<'a>>> {
-        let column = self.folder.summary.column("point")?;
-        Ok(self.rows().find(|row| row.text(column) == point))
-    }
-
-    /// Requests that the summary leaves out.
-    pub fn warmup(&self, point: &str) -> Result<u64> {
-        match (self.row_at(point)?, self.folder.summary.column("warmup")) {
-            (Some(row), Ok(column)) => Ok(row.number(column)?.map_or(0, |requests| requests.round() as u64)),
-            _ => Ok(0),
-        }
-    }
-
-    pub fn log(&self, point: &str, file: &str) -> PathBuf {
-        self.folder.path.join(folder_name(self.policy)).join(point).join(file)
+    /// Where a log of a point is, and its rows, if it was written.
+    pub fn log<T: LogRow>(&self, point: &str) -> Result<(PathBuf, Option<Log<T>>)> {
+        let results = &self.folder.results;
+        Ok((results.folder(self.policy, point).join(T::FILE), results.log(self.policy, point)?))
     }
 
     /// [`Undrawn::Nothing`] if it was not written.
-    pub fn requests(&self, point: &str) -> Result<(PathBuf, CsvFile), Undrawn> {
-        let path = self.log(point, "requests.csv");
-        match self.open_log(point, "requests.csv")? {
-            Some(rows) => Ok((path, rows)),
-            None => {
-                let why = format!("there is no {}; a run writes it with output.requests = true", path.display());
-                Err(nothing(why))
-            }
-        }
-    }
-
-    pub fn open_log(&self, point: &str, file: &'static str) -> Result<Option<CsvFile>> {
-        CsvFile::open_if_there(&self.log(point, file))
+    pub fn requests(&self, point: &str) -> Result<(PathBuf, Log<RequestLine>), Undrawn> {
+        let (path, rows) = self.log(point)?;
+        let hint = "a run writes it with output.requests = true";
+        let rows = rows.ok_or_else(|| nothing(format!("there is no {}; {hint}", path.display())))?;
+        Ok((path, rows))
     }
 }
 

@@ -6,8 +6,9 @@ use super::input::Series;
 use super::legend::{Entry, Key};
 use super::panel::{Frame, LINE, lay_out};
 use super::style::{INK, REFERENCE, SMALL, Style};
-use super::{Drawing, Inputs, Kind, Options, nothing};
+use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
+use crate::results::logs::RequestLine;
 
 /// DVABatch, Figure 15.
 pub const LATENCY_STEPS: Kind = Kind {
@@ -35,20 +36,13 @@ type Panel = (String, Vec<(usize, Course)>);
 
 fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     let series = inputs.series(options)?;
-    let mut policies: Vec<&str> = Vec::new();
+    let (policies, parts) = inputs.by_folder(&series);
+    let missing = "requests.csv of the point \"stepping\" is not there; set output.requests and the arrival process \
+        stepping";
     let mut fields: Vec<Panel> = Vec::new();
-    for folder in inputs.folders() {
-        let mut curves = Vec::new();
-        for s in series.iter().filter(|s| s.is_of(folder)) {
-            let place = policies.iter().position(|policy| *policy == s.policy()).unwrap_or_else(|| {
-                policies.push(s.policy());
-                policies.len() - 1
-            });
-            let missing = "requests.csv of the point \"stepping\" is not there; set output.requests and the arrival \
-                process stepping";
-            curves.push((place, course(s)?.ok_or_else(|| nothing(missing))?));
-        }
-        fields.push((folder.name.clone(), curves));
+    for (folder, own) in parts {
+        let curve = |(place, s)| Ok((place, course(s)?.ok_or_else(|| nothing(missing))?));
+        fields.push((folder.name.clone(), own.into_iter().map(curve).collect::<Result<_, Undrawn>>()?));
     }
     let mut legend: Vec<Entry> =
         policies.iter().enumerate().map(|(i, label)| Entry::new(*label, Key::Area(Style::of(i).color))).collect();
@@ -90,13 +84,10 @@ fn axes((name, curves): &Panel, options: &Options) -> (String, Axis, Axis) {
 
 /// `None` without a request log.
 fn course(series: &Series<'_>) -> Result<Option<Course>> {
-    let Some(mut log) = series.open_log("stepping", "requests.csv")? else { return Ok(None) };
-    let (arrival, finish) = (log.column("arrival_ns")?, log.column("finish_ns")?);
+    let (_, Some(mut log)) = series.log("stepping")? else { return Ok(None) };
     let mut requests: Vec<(u64, u64)> = Vec::new();
-    while let Some(row) = log.read()? {
-        if let (Some(arrival), Some(finish)) = (row.whole(arrival)?, row.whole(finish)?) {
-            requests.push((arrival, finish));
-        }
+    while let Some(RequestLine { arrival_ns, finish_ns, .. }) = log.read()? {
+        requests.extend(finish_ns.map(|finish| (arrival_ns.0, finish.0)));
     }
     let of = |groups: usize| requests.len().div_ceil(groups).max(2);
     let latency = |(i, group): (usize, &[(u64, u64)])| {

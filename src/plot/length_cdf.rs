@@ -22,12 +22,11 @@ pub const LENGTH_CDF: Kind = Kind {
     drawn: |inputs, options| lengths(inputs, options),
 };
 
-type Histogram = BTreeMap<u64, u64>;
-
+/// Lengths with their counts; the name tells sources from targets.
 struct Part {
     name: &'static str,
-    unit: &'static str,
-    histogram: Histogram,
+    units: BTreeSet<&'static str>,
+    histogram: BTreeMap<u64, u64>,
 }
 
 /// If a histogram does not state its requests' shapes.
@@ -36,7 +35,7 @@ const UNKNOWN: &str = "steps, nodes or tokens";
 fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut sources: Vec<(String, Vec<Part>)> = Vec::new();
     for folder in inputs.folders() {
-        let path = folder.path.join("lengths.csv");
+        let path = folder.results.path.join("lengths.csv");
         if path.is_file() {
             sources.push((folder.name.clone(), folder_parts(&path, folder)?));
         }
@@ -54,15 +53,19 @@ fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut units = BTreeSet::new();
     let mut lines = Vec::new();
     for (source, parts) in sources {
-        for Part { name, unit, histogram } in parts {
-            let label = match (single, name) {
+        let none = || nothing(format!("{source}: has no lengths"));
+        if parts.is_empty() {
+            return Err(none());
+        }
+        for part in parts {
+            let label = match (single, part.name) {
                 (_, "") => source.clone(),
                 (true, name) => name.to_string(),
                 (false, name) => format!("{source}: {name}"),
             };
-            units.insert(unit);
-            let cdf = Cdf::weighted(histogram.into_iter().map(|(length, count)| (length as f64, count)))
-                .ok_or_else(|| nothing(format!("{source}: has no lengths")))?;
+            units.extend(part.units);
+            let counts = part.histogram.into_iter().map(|(length, count)| (length as f64, count));
+            let cdf = Cdf::weighted(counts).ok_or_else(none)?;
             lines.push(Line { label, style: Style::of(lines.len()), hollow: false, cdf });
         }
     }
@@ -88,59 +91,48 @@ fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
         Some(Model::Dnn(_) | Model::Network(_)) => "tokens",
         Some(Model::Graph(_)) | None => return parts(path),
     };
-    Ok(parts(path)?.into_iter().map(|part| Part { unit, ..part }).collect())
+    Ok(parts(path)?.into_iter().map(|part| Part { units: BTreeSet::from([unit]), ..part }).collect())
 }
 
 /// One without a name, or sources and targets.
 fn parts(path: &Path) -> Result<Vec<Part>> {
     let mut rows = CsvFile::open(path)?;
-    let has = |name: &str, rows: &CsvFile| rows.names().any(|known| known == name);
-    if has("shape", &rows) {
-        return trace_parts(&mut rows);
+    let has = |name| rows.names().any(|known| known == name);
+    let (trace, pairs) = (has("shape"), has("src_len"));
+    if !(trace || pairs || has("length")) {
+        let known = "\"length,count\", \"src_len,tgt_len,count\" or \"id,arrival_ns,shape\"";
+        return Err(Error::input(format!("{}: line 1: the header should be {known}", path.display())));
     }
-    let columns = match (has("src_len", &rows), has("length", &rows)) {
-        (true, _) => vec![("source", "steps", rows.column("src_len")?), ("target", "steps", rows.column("tgt_len")?)],
-        (false, true) => vec![("", UNKNOWN, rows.column("length")?)],
-        (false, false) => {
-            let known = "\"length,count\", \"src_len,tgt_len,count\" or \"id,arrival_ns,shape\"";
-            return Err(Error::input(format!("{}: line 1: the header should be {known}", path.display())));
-        }
-    };
-    let count = rows.column("count")?;
-    let mut parts: Vec<Part> =
-        columns.iter().map(|&(name, unit, _)| Part { name, unit, histogram: Histogram::new() }).collect();
+    let part = |name| Part { name, units: BTreeSet::new(), histogram: BTreeMap::new() };
+    let [mut single, mut source, mut target] = ["", "source", "target"].map(part);
     while let Some(row) = rows.read()? {
-        let times = row.needed(count)?;
-        for (part, (.., column)) in parts.iter_mut().zip(&columns) {
-            *part.histogram.entry(row.needed(*column)?).or_default() += times;
+        if trace {
+            let shape = row.text("shape")?.parse().map_err(|error: String| row.error("shape", &error))?;
+            match shape {
+                Shape::Seq2Seq { source: from, target: to } => {
+                    source.add(from.into(), "steps", 1);
+                    target.add(to.into(), "steps", 1);
+                }
+                Shape::Chain(length) => single.add(length.into(), "steps", 1),
+                Shape::Tree(tree) => single.add(tree.len() as u64, "nodes", 1),
+                Shape::Tokens(length) => single.add(length.into(), "tokens", 1),
+                Shape::Fixed => single.add(1, "passes", 1),
+                Shape::Graph(_) => single.add(1, "graphs", 1),
+            }
+        } else if pairs {
+            source.add(row.whole("src_len")?, "steps", row.whole("count")?);
+            target.add(row.whole("tgt_len")?, "steps", row.whole("count")?);
+        } else {
+            single.add(row.whole("length")?, UNKNOWN, row.whole("count")?);
         }
     }
-    Ok(parts)
+    Ok([single, source, target].into_iter().filter(|part| !part.histogram.is_empty()).collect())
 }
 
-fn trace_parts(rows: &mut CsvFile) -> Result<Vec<Part>> {
-    let column = rows.column("shape")?;
-    let (mut sources, mut targets) = (Histogram::new(), Histogram::new());
-    let mut units = BTreeSet::new();
-    while let Some(row) = rows.read()? {
-        let shape: Shape = row.text(column).parse().map_err(|error: String| row.error(column, &error))?;
-        *sources.entry(u64::from(shape.length())).or_default() += 1;
-        units.insert(match shape {
-            Shape::Chain(_) | Shape::Seq2Seq { .. } => "steps",
-            Shape::Tree(_) => "nodes",
-            Shape::Tokens(_) => "tokens",
-            Shape::Fixed => "passes",
-            Shape::Graph(_) => "graphs",
-        });
-        if let Shape::Seq2Seq { target, .. } = shape {
-            *targets.entry(u64::from(target)).or_default() += 1;
-        }
+impl Part {
+    fn add(&mut self, length: u64, unit: &'static str, count: u64) {
+        // A model takes one kind of shape, so a trace with several units can't be run.
+        self.units.insert(if self.units.iter().any(|known| *known != unit) { UNKNOWN } else { unit });
+        *self.histogram.entry(length).or_default() += count;
     }
-    // A model takes one kind of shape, so a trace with several units can't be run.
-    let unit = if units.len() == 1 { units.pop_first().unwrap_or(UNKNOWN) } else { UNKNOWN };
-    let part = |name, histogram| Part { name, unit, histogram };
-    Ok(match targets.is_empty() {
-        true => vec![part("", sources)],
-        false => vec![part("source", sources), part("target", targets)],
-    })
 }

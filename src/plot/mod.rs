@@ -96,9 +96,10 @@ pub enum Format {
     Png,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     pub title: Option<String>,
+    /// Both if empty.
     pub formats: Vec<Format>,
     /// Labels to show, several in one text with commas between them; all if empty.
     pub policies: Vec<String>,
@@ -114,22 +115,6 @@ pub struct Options {
     pub tail: bool,
     /// Requests of a schedule.
     pub first: Option<usize>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            title: None,
-            formats: vec![Format::Svg, Format::Png],
-            policies: Vec::new(),
-            point: None,
-            slo: None,
-            bars: None,
-            linear: false,
-            tail: false,
-            first: None,
-        }
-    }
 }
 
 /// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG has boxes in their place;
@@ -158,6 +143,16 @@ impl From<Error> for Undrawn {
     }
 }
 
+impl Undrawn {
+    /// For a user who asked for the figure; `what` is its name.
+    fn error(self, what: &str) -> Error {
+        match self {
+            Undrawn::Nothing(why) => Error::input(format!("{what}: {why}")),
+            Undrawn::Broken(error) => error,
+        }
+    }
+}
+
 fn nothing(why: impl Into<String>) -> Undrawn {
     Undrawn::Nothing(why.into())
 }
@@ -166,11 +161,8 @@ type Drawing = Result<Canvas, Undrawn>;
 
 /// As [`write()`]; inputs without the data are an error.
 pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
-    match (kind.drawn)(inputs, options) {
-        Ok(canvas) => write(&canvas, &options.formats, stem),
-        Err(Undrawn::Nothing(why)) => Err(Error::input(format!("{kind}: {why}"))),
-        Err(Undrawn::Broken(error)) => Err(error),
-    }
+    let canvas = (kind.drawn)(inputs, options).map_err(|undrawn| undrawn.error(kind.name))?;
+    write(&canvas, &options.formats, stem)
 }
 
 /// Every kind that has data, as `FOLDER/KIND.svg` and `.png`. If none has, the error gives the reason for each.
@@ -195,10 +187,10 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     Ok(files)
 }
 
-/// As `STEM.svg` and `STEM.png`, or in the given formats.
+/// As `STEM.svg` and `STEM.png`, or only in the given formats.
 pub fn write(canvas: &Canvas, formats: &[Format], stem: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for format in formats {
+    for format in if formats.is_empty() { &[Format::Svg, Format::Png] } else { formats } {
         let (extension, bytes) = match format {
             Format::Svg => ("svg", render::svg(canvas)?.into_bytes()),
             Format::Png => ("png", render::png(canvas)?),

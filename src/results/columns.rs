@@ -1,4 +1,4 @@
-//! The columns of the result files, in order: names, units and values.
+//! The columns of summaries and of tables, in order: names, units and values. Those of the logs are in [`super::logs`].
 
 use std::borrow::Cow;
 
@@ -6,13 +6,6 @@ use serde_json::{Map, Value as Json};
 
 use crate::metrics::summary::Summary;
 use crate::units::Rate;
-
-pub const REQUESTS: [&str; 4] = ["id", "arrival_ns", "start_ns", "finish_ns"];
-pub const TASKS: [&str; 8] = ["task", "worker", "stream", "cell", "batch", "submit_ns", "start_ns", "finish_ns"];
-pub const ROUNDS: [&str; 3] = ["now_ns", "completed", "arrived"];
-pub const FAILURES: [&str; 3] = ["id", "at_ns", "reason"];
-pub const BATCHES: [&str; 3] = ["cell", "batch", "tasks"];
-pub const DIFFERENCES: [&str; 6] = ["policy", "against", "point", "figure", "difference", "difference_ci"];
 
 /// Decides the decimals in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

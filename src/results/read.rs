@@ -1,23 +1,14 @@
-//! Result files, read by the names of their columns.
+//! CSV files, read by the names of their columns.
 
 use std::fs::File;
+use std::marker::PhantomData;
+use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 
-use csv::StringRecord;
+use csv::{DeserializeErrorKind, StringRecord};
 
+use super::logs::LogRow;
 use crate::error::{Error, Result};
-
-#[derive(Clone, Copy, Debug)]
-pub struct CsvColumn {
-    index: usize,
-    name: &'static str,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct CsvRow<'a> {
-    path: &'a Path,
-    record: &'a StringRecord,
-}
 
 #[derive(Debug)]
 pub struct CsvFile {
@@ -35,6 +26,20 @@ pub struct CsvTable {
     records: Vec<StringRecord>,
 }
 
+#[derive(Clone, Copy, Debug)]
+pub struct CsvRow<'a> {
+    path: &'a Path,
+    names: &'a StringRecord,
+    record: &'a StringRecord,
+}
+
+/// A log with rows of type `T`.
+#[derive(Debug)]
+pub struct Log<T> {
+    file: CsvFile,
+    rows: PhantomData<T>,
+}
+
 impl CsvFile {
     pub fn open(path: &Path) -> Result<CsvFile> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
@@ -46,35 +51,20 @@ impl CsvFile {
         Ok(CsvFile { path: path.to_path_buf(), names, reader, record: StringRecord::new() })
     }
 
-    /// `None` if the file does not exist.
-    pub fn open_if_there(path: &Path) -> Result<Option<CsvFile>> {
-        if path.is_file() { CsvFile::open(path).map(Some) } else { Ok(None) }
-    }
-
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter()
-    }
-
-    /// The error lists the columns of the file.
-    pub fn column(&self, name: &'static str) -> Result<CsvColumn> {
-        column(&self.path, &self.names, name)
-    }
-
-    pub fn columns<const N: usize>(&self, names: [&'static str; N]) -> Result<[CsvColumn; N]> {
-        let mut columns = [CsvColumn { index: 0, name: "" }; N];
-        for (column, name) in columns.iter_mut().zip(names) {
-            *column = self.column(name)?;
-        }
-        Ok(columns)
     }
 
     /// `None` after the last. A row must have as many fields as the header.
     pub fn read(&mut self) -> Result<Option<CsvRow<'_>>> {
         match self.reader.read_record(&mut self.record) {
-            Ok(true) => Ok(Some(CsvRow { path: &self.path, record: &self.record })),
-            Ok(false) => Ok(None),
+            Ok(more) => Ok(more.then(|| self.row())),
             Err(cause) => Err(broken(&self.path, &cause)),
         }
+    }
+
+    fn row(&self) -> CsvRow<'_> {
+        CsvRow { path: &self.path, names: &self.names, record: &self.record }
     }
 }
 
@@ -88,78 +78,99 @@ impl CsvTable {
         Ok(CsvTable { path: file.path, names: file.names, records })
     }
 
-    /// The error lists the columns of the file.
-    pub fn column(&self, name: &'static str) -> Result<CsvColumn> {
-        column(&self.path, &self.names, name)
-    }
-
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
-        self.records.iter().map(|record| CsvRow { path: &self.path, record })
+        self.records.iter().map(|record| CsvRow { path: &self.path, names: &self.names, record })
+    }
+}
+
+impl<T: LogRow> Log<T> {
+    pub fn open(path: &Path) -> Result<Log<T>> {
+        let file = CsvFile::open(path)?;
+        T::COLUMNS.iter().try_for_each(|name| place(&file.path, &file.names, name).map(drop))?;
+        Ok(Log { file, rows: PhantomData })
     }
 
-    pub fn row(&self, index: usize) -> CsvRow<'_> {
-        CsvRow { path: &self.path, record: &self.records[index] }
+    /// `None` if the file does not exist.
+    pub fn open_if_there(path: &Path) -> Result<Option<Log<T>>> {
+        path.is_file().then(|| Log::open(path)).transpose()
+    }
+
+    /// `None` after the last.
+    pub fn read(&mut self) -> Result<Option<T>> {
+        self.file.read()?.map(|row| row.typed()).transpose()
+    }
+
+    /// About the row that was read last.
+    pub fn error(&self, name: &str, what: &str) -> Error {
+        self.file.row().error(name, what)
     }
 }
 
 impl<'a> CsvRow<'a> {
-    pub fn text(&self, column: CsvColumn) -> &'a str {
-        &self.record[column.index]
+    /// The error for an unknown column lists those of the file.
+    pub fn text(&self, name: &str) -> Result<&'a str> {
+        Ok(&self.record[place(self.path, self.names, name)?])
     }
 
     /// `None` if the field is empty.
-    pub fn number(&self, column: CsvColumn) -> Result<Option<f64>> {
-        self.parsed(column, "a number", |text| text.parse::<f64>().ok().filter(|value| value.is_finite()))
-    }
-
-    /// `None` if the field is empty.
-    pub fn whole(&self, column: CsvColumn) -> Result<Option<u64>> {
-        self.parsed(column, "a whole number", |text| text.parse::<u64>().ok())
-    }
-
-    /// An empty field is an error.
-    pub fn needed(&self, column: CsvColumn) -> Result<u64> {
-        self.whole(column)?.ok_or_else(|| self.error(column, "is empty; a whole number is needed"))
-    }
-
-    /// Names file, line and column.
-    pub fn error(&self, column: CsvColumn, what: &str) -> Error {
-        let line = self.record.position().map_or(0, csv::Position::line);
-        Error::input(format!("{}: line {line}: {}: {what}", self.path.display(), column.name))
-    }
-
-    fn parsed<T>(&self, column: CsvColumn, what: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
-        match self.text(column) {
+    pub fn number(&self, name: &str) -> Result<Option<f64>> {
+        match self.text(name)? {
             "" => Ok(None),
-            text => match parse(text) {
-                Some(value) => Ok(Some(value)),
-                None => Err(self.error(column, &format!("\"{text}\" is not {what}"))),
+            text => match text.parse() {
+                Ok(value) if f64::is_finite(value) => Ok(Some(value)),
+                _ => Err(self.error(name, &format!("\"{text}\" is not a number"))),
             },
         }
     }
+
+    pub fn whole(&self, name: &str) -> Result<u64> {
+        let text = self.text(name)?;
+        text.parse().map_err(|cause: std::num::ParseIntError| self.error(name, &not_whole(text, cause.kind())))
+    }
+
+    /// Names file, line and column.
+    pub fn error(&self, name: &str, what: &str) -> Error {
+        let line = self.record.position().map_or(0, csv::Position::line);
+        Error::input(format!("{}: line {line}: {name}: {what}", self.path.display()))
+    }
+
+    fn typed<T: LogRow>(&self) -> Result<T> {
+        self.record.deserialize(Some(self.names)).map_err(|cause| {
+            let csv::ErrorKind::Deserialize { err, .. } = cause.kind() else { return broken(self.path, &cause) };
+            let field = err.field().unwrap_or_default() as usize;
+            match err.kind() {
+                DeserializeErrorKind::ParseInt(cause) => {
+                    self.error(&self.names[field], &not_whole(&self.record[field], cause.kind()))
+                }
+                kind => self.error(&self.names[field], &kind.to_string()),
+            }
+        })
+    }
 }
 
-fn column(path: &Path, names: &StringRecord, name: &'static str) -> Result<CsvColumn> {
-    match names.iter().position(|known| known == name) {
-        Some(index) => Ok(CsvColumn { index, name }),
-        None => {
-            let known = names.iter().collect::<Vec<_>>().join(", ");
-            Err(Error::input(format!("{}: no column \"{name}\"; there are {known}", path.display())))
-        }
+fn not_whole(text: &str, why: &IntErrorKind) -> String {
+    match why {
+        IntErrorKind::Empty => "is empty; a whole number is needed".into(),
+        IntErrorKind::PosOverflow => format!("{text} is too large"),
+        _ => format!("\"{text}\" is not a whole number"),
     }
+}
+
+fn place(path: &Path, names: &StringRecord, name: &str) -> Result<usize> {
+    names.iter().position(|known| known == name).ok_or_else(|| {
+        let known = names.iter().collect::<Vec<_>>().join(", ");
+        Error::input(format!("{}: no column \"{name}\"; there are {known}", path.display()))
+    })
 }
 
 fn broken(path: &Path, cause: &csv::Error) -> Error {
     let path = path.display();
+    let line = cause.position().map_or(0, csv::Position::line);
     match cause.kind() {
-        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            let line = pos.as_ref().map_or(0, csv::Position::line);
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             Error::input(format!("{path}: line {line}: has {len} fields, but the header has {expected_len}"))
         }
-        csv::ErrorKind::Utf8 { pos, .. } => {
-            let line = pos.as_ref().map_or(0, csv::Position::line);
-            Error::input(format!("{path}: line {line}: is not UTF-8 text"))
-        }
+        csv::ErrorKind::Utf8 { .. } => Error::input(format!("{path}: line {line}: is not UTF-8 text")),
         _ => Error::input(format!("{path}: cannot be read: {cause}")),
     }
 }
@@ -167,32 +178,55 @@ fn broken(path: &Path, cause: &csv::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::logs::RequestLine;
+    use crate::units::{Nanos, RequestId};
 
-    fn table(text: &str) -> Result<CsvTable> {
+    fn with<T>(text: &str, read: impl FnOnce(&Path) -> T) -> T {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
-        CsvTable::read(&path)
+        read(&path)
     }
 
     #[test]
     fn an_empty_field_is_no_number_and_no_error() {
-        let table = table("a,b\n1.5,\n").unwrap();
-        let (a, b) = (table.column("a").unwrap(), table.column("b").unwrap());
-        assert_eq!(table.row(0).number(a).unwrap(), Some(1.5));
-        assert_eq!(table.row(0).number(b).unwrap(), None);
+        let table = with("a,b\n1.5,\n", CsvTable::read).unwrap();
+        let row = table.rows().next().unwrap();
+        assert_eq!(row.number("a").unwrap(), Some(1.5));
+        assert_eq!(row.number("b").unwrap(), None);
     }
 
     #[test]
     fn errors_name_line_and_column() {
-        let table_ = table("a,b\n1,2\n3,x\n").unwrap();
-        let b = table_.column("b").unwrap();
-        let error = table_.row(1).whole(b).unwrap_err().to_string();
-        assert!(error.ends_with("t.csv: line 3: b: \"x\" is not a whole number"), "{error}");
-        let error = table_.column("c").unwrap_err().to_string();
-        assert!(error.ends_with("no column \"c\"; there are a, b"), "{error}");
-        let error = table("a,b\n1\n").unwrap_err().to_string();
-        assert!(error.ends_with("line 2: has 1 fields, but the header has 2"), "{error}");
-        assert!(table("").unwrap_err().to_string().ends_with("is empty; it should begin with a header"));
+        let table = with("a,b\n1,2\n3,x\n", CsvTable::read).unwrap();
+        let row = table.rows().nth(1).unwrap();
+        let ends = |error: Error, end: &str| assert!(error.to_string().ends_with(end), "{error}");
+        ends(row.whole("b").unwrap_err(), "t.csv: line 3: b: \"x\" is not a whole number");
+        ends(row.number("b").unwrap_err(), "t.csv: line 3: b: \"x\" is not a number");
+        ends(row.text("c").unwrap_err(), "no column \"c\"; there are a, b");
+        ends(with("a,b\n1\n", CsvTable::read).unwrap_err(), "line 2: has 1 fields, but the header has 2");
+        ends(with("", CsvTable::read).unwrap_err(), "is empty; it should begin with a header");
+    }
+
+    #[test]
+    fn a_row_of_a_log_has_its_type() {
+        let read = |rows: &str| {
+            with(&format!("more,finish_ns,start_ns,arrival_ns,id\n{rows}\n"), |path| {
+                Log::<RequestLine>::open(path).unwrap().read()
+            })
+        };
+        let line = RequestLine { id: RequestId(7), arrival_ns: Nanos(1), start_ns: None, finish_ns: Some(Nanos(9)) };
+        assert_eq!(read("x,9,,1,7").unwrap(), Some(line));
+        for (row, error) in [
+            ("x,9,a,1,7", "t.csv: line 2: start_ns: \"a\" is not a whole number"),
+            ("x,9,2,,7", "t.csv: line 2: arrival_ns: is empty; a whole number is needed"),
+            ("x,9,2,1,5000000000", "t.csv: line 2: id: 5000000000 is too large"),
+            ("x,9", "line 2: has 2 fields, but the header has 5"),
+        ] {
+            let found = read(row).unwrap_err().to_string();
+            assert!(found.ends_with(error), "{found}");
+        }
+        let error = with("id,arrival_ns\n", |path| Log::<RequestLine>::open(path).unwrap_err().to_string());
+        assert!(error.ends_with("t.csv: no column \"start_ns\"; there are id, arrival_ns"), "{error}");
     }
 }

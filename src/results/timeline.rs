@@ -3,17 +3,18 @@
 //! microseconds with three decimals, exact nanoseconds.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::write::join_names;
+use super::write::joined_names;
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::metrics::recorder::{Recorder, happened};
+use crate::task::TaskRow;
 use crate::units::{Nanos, StreamId, WorkerId};
 use crate::workload::model::CellType;
 
@@ -25,28 +26,30 @@ pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Res
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let mut events = Events { out, first: true };
-        let tracks = tracks(record);
-        let stays = stays(record);
-        name_tracks(&mut events, record, &tracks, &stays)?;
+        let timeline = Timeline { record, cells, tracks: tracks(record), stays: stays(record) };
+        timeline.name_tracks(&mut events)?;
         // A viewer binds an arrow's end to a slice that it has already read.
-        draw_tasks(&mut events, record, &tracks, cells)?;
-        draw_requests(&mut events, record, &tracks, &stays)?;
-        draw_arrows(&mut events, record, &tracks, &stays)?;
-        draw_counters(&mut events, record, &stays)?;
+        timeline.draw_tasks(&mut events)?;
+        timeline.draw_requests(&mut events)?;
+        timeline.draw_arrows(&mut events)?;
+        timeline.draw_counters(&mut events)?;
         events.out.write_all(b"\n]}\n")
     })
 }
 
-/// In order; a worker without tasks has its first stream.
+struct Timeline<'a> {
+    record: &'a Recorder,
+    cells: &'a [CellType],
+    /// In order; a worker without tasks has its first stream.
+    tracks: Vec<(WorkerId, StreamId)>,
+    stays: Vec<Stay>,
+}
+
 fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
-    let mut tracks: Vec<_> = (0..record.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0))).collect();
-    let mut ran: Vec<_> = record.tasks.iter().map(|task| (task.worker, task.stream)).collect();
-    ran.sort_unstable();
-    ran.dedup();
-    tracks.retain(|(worker, _)| !ran.iter().any(|(other, _)| other == worker));
-    tracks.extend(ran);
-    tracks.sort_unstable();
-    tracks
+    let ran: BTreeSet<_> = record.tasks.iter().map(|task| (task.worker, task.stream)).collect();
+    let all = (0..record.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0)));
+    let idle = all.filter(|(worker, _)| !ran.iter().any(|(other, _)| other == worker));
+    ran.iter().copied().chain(idle).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// On a row where it overlaps no other.
@@ -94,135 +97,102 @@ fn stays(record: &Recorder) -> Vec<Stay> {
     stays
 }
 
-fn name_tracks(
-    events: &mut Events<'_>,
-    record: &Recorder,
-    tracks: &[(WorkerId, StreamId)],
-    stays: &[Stay],
-) -> io::Result<()> {
-    for (pid, name) in [(WORKERS, "workers"), (REQUESTS, "requests")] {
-        events.push(format_args!(r#""ph":"M","pid":{pid},"name":"process_name","args":{{"name":"{name}"}}"#))?;
-        events
-            .push(format_args!(r#""ph":"M","pid":{pid},"name":"process_sort_index","args":{{"sort_index":{pid}}}"#))?;
-    }
-    let several_streams = tracks.len() > record.busy.len();
-    for (tid, (worker, stream)) in tracks.iter().enumerate() {
-        let name =
-            if several_streams { format!("worker {worker} stream {stream}") } else { format!("worker {worker}") };
-        name_track(events, WORKERS, tid, &name)?;
-    }
-    let rows = stays.iter().map(|stay| stay.row + 1).max().unwrap_or(0);
-    (0..rows).try_for_each(|row| name_track(events, REQUESTS, tracks.len() + row, &format!("row {row}")))
-}
-
-fn name_track(events: &mut Events<'_>, pid: u32, tid: usize, name: &str) -> io::Result<()> {
-    let thread = format_args!(r#""ph":"M","pid":{pid},"tid":{tid}"#).to_string();
-    events.push(format_args!(r#"{thread},"name":"thread_name","args":{{"name":"{name}"}}"#))?;
-    events.push(format_args!(r#"{thread},"name":"thread_sort_index","args":{{"sort_index":{tid}}}"#))
-}
-
-fn draw_tasks(
-    events: &mut Events<'_>,
-    record: &Recorder,
-    tracks: &[(WorkerId, StreamId)],
-    cells: &[CellType],
-) -> io::Result<()> {
-    let mut name = String::new();
-    for task in &record.tasks {
-        join_names(&mut name, &task.cells, cells);
-        let label = json!(format!("{name} × {}", task.batch));
-        let args = json!({ "task": task.task.0, "cell": name, "batch": task.batch, "submit_ns": task.submit.0 });
-        let tid = track_of(tracks, task.worker, task.stream);
-        events.slice(WORKERS, tid, &label, task.start, task.finish, &args)?;
-    }
-    Ok(())
-}
-
-fn track_of(tracks: &[(WorkerId, StreamId)], worker: WorkerId, stream: StreamId) -> usize {
-    tracks.binary_search(&(worker, stream)).expect("every kept task has a track")
-}
-
-fn draw_requests(
-    events: &mut Events<'_>,
-    record: &Recorder,
-    tracks: &[(WorkerId, StreamId)],
-    stays: &[Stay],
-) -> io::Result<()> {
-    for stay in stays {
-        let tid = tracks.len() + stay.row;
-        let mut args = json!({ "request": stay.request, "outcome": stay.outcome });
-        if let Some(Some(task)) = record.first_task.get(stay.request) {
-            args["first_task"] = task.0.into();
+impl Timeline<'_> {
+    fn name_tracks(&self, events: &mut Events<'_>) -> io::Result<()> {
+        for (pid, name) in [(WORKERS, "workers"), (REQUESTS, "requests")] {
+            events.name("process", format_args!(r#""pid":{pid}"#), name, pid as usize)?;
         }
-        let start = stay.start.unwrap_or(stay.end);
-        if start > stay.arrival || stay.start.is_none() {
-            events.slice(REQUESTS, tid, &json!("waiting"), stay.arrival, start, &args)?;
+        let mut name = |pid: u32, tid: usize, name: &str| {
+            events.name("thread", format_args!(r#""pid":{pid},"tid":{tid}"#), name, tid)
+        };
+        let several_streams = self.tracks.len() > self.record.busy.len();
+        for (tid, (worker, stream)) in self.tracks.iter().enumerate() {
+            let stream = if several_streams { format!(" stream {stream}") } else { String::new() };
+            name(WORKERS, tid, &format!("worker {worker}{stream}"))?;
         }
-        if stay.start.is_some() {
-            events.slice(REQUESTS, tid, &json!("computing"), start, stay.end, &args)?;
-        }
+        let rows = self.stays.iter().map(|stay| stay.row + 1).max().unwrap_or(0);
+        (0..rows).try_for_each(|row| name(REQUESTS, self.tracks.len() + row, &format!("row {row}")))
     }
-    Ok(())
-}
 
-/// Both ends are at the same instant.
-fn draw_arrows(
-    events: &mut Events<'_>,
-    record: &Recorder,
-    tracks: &[(WorkerId, StreamId)],
-    stays: &[Stay],
-) -> io::Result<()> {
-    for stay in stays {
-        let (Some(start), Some(Some(first))) = (stay.start, record.first_task.get(stay.request)) else { continue };
-        let Ok(place) = record.tasks.binary_search_by_key(first, |task| task.task) else { continue };
-        let task = &record.tasks[place];
-        let (row, track) = (tracks.len() + stay.row, track_of(tracks, task.worker, task.stream));
-        let flow = format!(r#""name":"starts","cat":"request","id":{}"#, stay.request);
-        events.push(format_args!(r#""ph":"s",{flow},"pid":{REQUESTS},"tid":{row},"ts":{}"#, Micros(start)))?;
-        events.push(format_args!(
-            r#""ph":"f","bp":"e",{flow},"pid":{WORKERS},"tid":{track},"ts":{}"#,
-            Micros(task.start)
-        ))?;
+    fn draw_tasks(&self, events: &mut Events<'_>) -> io::Result<()> {
+        for task in &self.record.tasks {
+            let name = joined_names(&task.cells, self.cells);
+            let label = json!(format!("{name} × {}", task.batch));
+            let args = json!({ "task": task.task.0, "cell": name, "batch": task.batch, "submit_ns": task.submit.0 });
+            events.slice(WORKERS, self.track_of(task), &label, task.start, task.finish, &args)?;
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-/// Requests in the system and waiting requests, at each change.
-fn draw_counters(events: &mut Events<'_>, record: &Recorder, stays: &[Stay]) -> io::Result<()> {
-    let mut changes: Vec<(Nanos, i64, i64)> = Vec::with_capacity(3 * stays.len());
-    for stay in stays {
-        let stays_on = stay.outcome == "never finished";
-        changes.push((stay.arrival, 1, 1));
-        match stay.start {
-            Some(start) => changes.push((start, 0, -1)),
-            None if stays_on => {}
-            None => changes.push((stay.end, 0, -1)),
-        }
-        if !stays_on {
-            changes.push((stay.end, -1, 0));
-        }
+    fn track_of(&self, task: &TaskRow) -> usize {
+        self.tracks.binary_search(&(task.worker, task.stream)).expect("every kept task has a track")
     }
-    changes.sort_unstable();
-    let (mut present, mut waiting) = (0, 0);
-    for instant in changes.chunk_by(|a, b| a.0 == b.0) {
-        let before = (present, waiting);
-        for (_, coming, queueing) in instant {
-            present += coming;
-            waiting += queueing;
-        }
-        let ts = Micros(instant[0].0);
-        for (name, count, earlier) in
-            [("requests in the system", present, before.0), ("requests waiting", waiting, before.1)]
-        {
-            if count != earlier {
-                events.push(format_args!(
-                    r#""ph":"C","name":"{name}","pid":{REQUESTS},"ts":{ts},"args":{{"requests":{count}}}"#
-                ))?;
+
+    fn draw_requests(&self, events: &mut Events<'_>) -> io::Result<()> {
+        for stay in &self.stays {
+            let tid = self.tracks.len() + stay.row;
+            let mut args = json!({ "request": stay.request, "outcome": stay.outcome });
+            if let Some(Some(task)) = self.record.first_task.get(stay.request) {
+                args["first_task"] = task.0.into();
+            }
+            let start = stay.start.unwrap_or(stay.end);
+            if start > stay.arrival || stay.start.is_none() {
+                events.slice(REQUESTS, tid, &json!("waiting"), stay.arrival, start, &args)?;
+            }
+            if stay.start.is_some() {
+                events.slice(REQUESTS, tid, &json!("computing"), start, stay.end, &args)?;
             }
         }
+        Ok(())
     }
-    debug_assert!(record.finish.contains(&Nanos::MAX) || (present, waiting) == (0, 0));
-    Ok(())
+
+    /// Both ends are at the same instant.
+    fn draw_arrows(&self, events: &mut Events<'_>) -> io::Result<()> {
+        let tasks = &self.record.tasks;
+        for stay in &self.stays {
+            let first = self.record.first_task.get(stay.request);
+            let (Some(start), Some(Some(first))) = (stay.start, first) else { continue };
+            let Ok(place) = tasks.binary_search_by_key(first, |task| task.task) else { continue };
+            let (row, track) = (self.tracks.len() + stay.row, self.track_of(&tasks[place]));
+            let flow = format!(r#""name":"starts","cat":"request","id":{}"#, stay.request);
+            let (from, to) = (Micros(start), Micros(tasks[place].start));
+            events.push(format_args!(r#""ph":"s",{flow},"pid":{REQUESTS},"tid":{row},"ts":{from}"#))?;
+            events.push(format_args!(r#""ph":"f","bp":"e",{flow},"pid":{WORKERS},"tid":{track},"ts":{to}"#))?;
+        }
+        Ok(())
+    }
+
+    /// Requests in the system and waiting requests, at each change.
+    fn draw_counters(&self, events: &mut Events<'_>) -> io::Result<()> {
+        let mut changes: Vec<(Nanos, i64, i64)> = Vec::with_capacity(3 * self.stays.len());
+        for stay in &self.stays {
+            let left = (stay.outcome != "never finished").then_some(stay.end);
+            changes.push((stay.arrival, 1, 1));
+            changes.extend(stay.start.or(left).map(|started| (started, 0, -1)));
+            changes.extend(left.map(|left| (left, -1, 0)));
+        }
+        changes.sort_unstable();
+        let (mut present, mut waiting) = (0, 0);
+        for instant in changes.chunk_by(|a, b| a.0 == b.0) {
+            let before = (present, waiting);
+            for (_, coming, queueing) in instant {
+                present += coming;
+                waiting += queueing;
+            }
+            let ts = Micros(instant[0].0);
+            for (name, count, earlier) in
+                [("requests in the system", present, before.0), ("requests waiting", waiting, before.1)]
+            {
+                if count != earlier {
+                    events.push(format_args!(
+                        r#""ph":"C","name":"{name}","pid":{REQUESTS},"ts":{ts},"args":{{"requests":{count}}}"#
+                    ))?;
+                }
+            }
+        }
+        debug_assert!(self.record.finish.contains(&Nanos::MAX) || (present, waiting) == (0, 0));
+        Ok(())
+    }
 }
 
 /// One event on a line.
@@ -239,15 +209,13 @@ impl Events<'_> {
         write!(self.out, "{comma}\n{{{fields}}}")
     }
 
-    fn slice(
-        &mut self,
-        pid: u32,
-        tid: usize,
-        name: &serde_json::Value,
-        start: Nanos,
-        end: Nanos,
-        args: &serde_json::Value,
-    ) -> io::Result<()> {
+    /// `what` is `process` or `thread`, `which` its fields, and `place` its place among the others.
+    fn name(&mut self, what: &str, which: fmt::Arguments<'_>, name: &str, place: usize) -> io::Result<()> {
+        self.push(format_args!(r#""ph":"M",{which},"name":"{what}_name","args":{{"name":"{name}"}}"#))?;
+        self.push(format_args!(r#""ph":"M",{which},"name":"{what}_sort_index","args":{{"sort_index":{place}}}"#))
+    }
+
+    fn slice(&mut self, pid: u32, tid: usize, name: &Value, start: Nanos, end: Nanos, args: &Value) -> io::Result<()> {
         let (ts, dur) = (Micros(start), Micros(end - start));
         self.push(format_args!(r#""ph":"X","pid":{pid},"tid":{tid},"name":{name},"ts":{ts},"dur":{dur},"args":{args}"#))
     }

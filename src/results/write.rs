@@ -3,206 +3,132 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use self::Field::{Number, Text, Time};
-use super::columns::{BATCHES, Column, DIFFERENCES, FAILURES, Metric, REQUESTS, ROUNDS, TASKS};
+use super::columns::{Column, Metric};
+use super::logs::{BatchLine, DifferenceLine, FailureLine, LogRow, RequestLine, RoundLine, TaskLine};
 use super::summary::{self, SummaryRow};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::metrics::recorder::{Recorder, happened};
-use crate::units::{CellId, Nanos};
+use crate::task::Round;
+use crate::units::{CellId, RequestId};
 use crate::workload::model::CellType;
 
-/// `requests.csv`, by id. A request that never finished has an empty start and finish.
+/// Writes `requests.csv`.
 pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
     write_whole(path, |out| requests(out, record))
 }
 
+/// Writes the rows of `requests.csv`.
 pub fn requests(out: &mut dyn Write, record: &Recorder) -> io::Result<()> {
-    let mut table = Table::new(out, &REQUESTS)?;
-    for (id, &arrival) in record.arrival.iter().enumerate().filter(|(_, arrival)| happened(**arrival).is_some()) {
-        let finish = record.finish[id];
-        let start = happened(finish).map_or(finish, |_| record.start[id]);
-        table.row([Number(id as u64), Time(arrival), Time(start), Time(finish)])?;
-    }
-    table.finish()
+    let arrived = record.arrival.iter().enumerate().filter_map(|(id, at)| Some((id, happened(*at)?)));
+    let line = |(id, arrival_ns)| {
+        let finish_ns = happened(record.finish[id]);
+        let start_ns = finish_ns.map(|_| record.start[id]);
+        RequestLine { id: RequestId(id as u32), arrival_ns, start_ns, finish_ns }
+    };
+    log(out, arrived.map(line))
 }
 
-/// `tasks.csv`, in the order of submission. A task of several cells has their names joined by `+`.
+/// Writes `tasks.csv`.
 pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| tasks(out, record, cells))
 }
 
+/// Writes the rows of `tasks.csv`.
 pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::Result<()> {
-    let mut table = Table::new(out, &TASKS)?;
-    let mut names = String::new();
-    for task in &record.tasks {
-        join_names(&mut names, &task.cells, cells);
-        table.row([
-            Number(task.task.0),
-            Number(task.worker.0.into()),
-            Number(task.stream.0.into()),
-            Text(&names),
-            Number(task.batch.into()),
-            Time(task.submit),
-            Time(task.start),
-            Time(task.finish),
-        ])?;
-    }
-    table.finish()
+    let lines = record.tasks.iter().map(|row| TaskLine {
+        task: row.task,
+        worker: row.worker,
+        stream: row.stream,
+        cell: joined_names(&row.cells, cells),
+        batch: row.batch,
+        submit_ns: row.submit,
+        start_ns: happened(row.start),
+        finish_ns: happened(row.finish),
+    });
+    log(out, lines)
 }
 
-/// `rounds.csv`, a row for each call of the policy: its instant, the tasks completed since the call before (joined by
-/// `;`, in the order in which the policy learned of them), and the number of requests that had arrived. With the
-/// requests, this determines a policy's decisions.
+/// Writes `rounds.csv`, a row for each call of the policy.
 pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
     let mut delivered = record.delivered.iter();
-    write_table(path, &ROUNDS, |table| {
-        let mut tasks = String::new();
-        for round in &record.rounds {
-            tasks.clear();
-            for (i, task) in delivered.by_ref().take(round.completions as usize).enumerate() {
-                tasks.push_str(if i == 0 { "" } else { ";" });
-                tasks.push_str(&task.to_string());
-            }
-            table.row([Time(round.now), Text(&tasks), Number(round.arrivals.into())])?;
-        }
-        Ok(())
-    })
+    let line = |round: &Round| {
+        let completed: Vec<_> = delivered.by_ref().take(round.completions as usize).map(ToString::to_string).collect();
+        RoundLine { now_ns: round.now, completed: completed.join(";"), arrived: round.arrivals }
+    };
+    write_whole(path, |out| log(out, record.rounds.iter().map(line)))
 }
 
-/// `failures.csv`, in the order in which the requests left.
+/// Writes `failures.csv`.
 pub fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
-    write_table(path, &FAILURES, |table| {
-        record
-            .failures
-            .iter()
-            .try_for_each(|(request, at, reason)| table.row([Number(request.0.into()), Time(*at), Text(reason)]))
-    })
+    let lines =
+        record.failures.iter().map(|(id, at, why)| FailureLine { id: *id, at_ns: *at, reason: why.to_string() });
+    write_whole(path, |out| log(out, lines))
 }
 
-/// `batches.csv`: executions by cell type and batch size.
+/// Writes `batches.csv`: executions by cell type and batch size.
 pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
-    write_table(path, &BATCHES, |table| {
-        for (cell, sizes) in cells.iter().zip(&record.batches) {
-            for (batch, &tasks) in sizes.iter().enumerate().filter(|(_, tasks)| **tasks > 0) {
-                table.row([Text(&cell.name), Number(batch as u64), Number(tasks)])?;
-            }
-        }
-        Ok(())
-    })
+    let lines = cells.iter().zip(&record.batches).flat_map(|(cell, sizes)| {
+        let executed = (0..).zip(sizes).filter(|(_, tasks)| **tasks > 0);
+        executed.map(|(batch, tasks)| BatchLine { cell: cell.name.clone(), batch, tasks: *tasks })
+    });
+    write_whole(path, |out| log(out, lines))
 }
 
 const COMPARED: [Metric; 7] =
     [Metric::Throughput, Metric::Goodput, Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::QueueP99];
 
-/// `differences.csv`: at each point, by how much every other policy exceeds the scenario's first, with the 95 %
-/// confidence interval of the paired differences. Writes no file without replications or a second policy.
+/// Writes `differences.csv`: every other policy beside the scenario's first at each point. Writes no file without
+/// replications or a second policy.
 pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
-    let first = |row: &SummaryRow| rows.iter().find(|other| other.point == row.point && other.policy == rows[0].policy);
-    let pairs: Vec<(&SummaryRow, &SummaryRow)> = rows
-        .iter()
-        .filter(|row| row.policy != rows[0].policy && row.runs.len() > 1)
-        .filter_map(|row| Some((row, first(row)?)))
-        .collect();
-    if pairs.is_empty() {
-        return Ok(());
-    }
-    write_table(path, &DIFFERENCES, |table| {
-        for (row, against) in pairs {
-            for metric in COMPARED {
-                let Some(interval) = row.difference(against, metric) else { continue };
-                let [mean, half_width] = [interval.mean, interval.half_width].map(|value| metric.unit().written(value));
-                let names = [&row.policy, &against.policy, &row.point].map(|name| Text(name));
-                let [policy, against, point] = names;
-                table.row([policy, against, point, Text(metric.name()), Text(&mean), Text(&half_width)])?;
-            }
+    let mut lines = Vec::new();
+    let mut pairs = 0;
+    for row in rows.iter().filter(|row| row.policy != rows[0].policy && row.runs.len() > 1) {
+        let first = |other: &&SummaryRow| other.point == row.point && other.policy == rows[0].policy;
+        let Some(against) = rows.iter().find(first) else { continue };
+        pairs += 1;
+        for metric in COMPARED {
+            let Some(interval) = row.difference(against, metric) else { continue };
+            lines.push(DifferenceLine {
+                policy: row.policy.clone(),
+                against: against.policy.clone(),
+                point: row.point.clone(),
+                figure: metric.name().into(),
+                difference: metric.unit().written(interval.mean),
+                difference_ci: metric.unit().written(interval.half_width),
+            });
         }
-        Ok(())
-    })
+    }
+    if pairs > 0 { write_whole(path, |out| log(out, lines)) } else { Ok(()) }
 }
 
+/// Writes `summary.csv`.
 pub fn write_summary(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     write_columns(path, &summary::columns(rows), rows)
 }
 
+/// A table with a row for each `T`.
 pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> Result<()> {
-    write_table(path, &columns.iter().map(|column| column.name.as_ref()).collect::<Vec<_>>(), |table| {
-        rows.iter().try_for_each(|row| {
-            let fields: Vec<String> = columns.iter().map(|column| column.value(row).to_csv()).collect();
-            table.row(fields.iter().map(|field| Text(field)))
-        })
-    })
-}
-
-/// Sets `joined` to the names, joined by `+`.
-pub(crate) fn join_names(joined: &mut String, cells: &[CellId], types: &[CellType]) {
-    joined.clear();
-    for (i, cell) in cells.iter().enumerate() {
-        joined.push_str(if i == 0 { "" } else { "+" });
-        joined.push_str(&types[cell.index()].name);
-    }
-}
-
-/// Empty for an instant that never came.
-enum Field<'a> {
-    Number(u64),
-    Time(Nanos),
-    Text(&'a str),
-}
-
-struct Table<'a>(csv::Writer<&'a mut dyn Write>);
-
-fn write_table(
-    path: &Path,
-    header: &[impl AsRef<str>],
-    fill: impl FnOnce(&mut Table<'_>) -> io::Result<()>,
-) -> Result<()> {
     write_whole(path, |out| {
-        let mut table = Table::new(out, header)?;
-        fill(&mut table)?;
-        table.finish()
+        let mut table = csv::Writer::from_writer(out);
+        table.write_record(columns.iter().map(|column| column.name.as_ref()))?;
+        for row in rows {
+            table.write_record(columns.iter().map(|column| column.value(row).to_csv()))?;
+        }
+        table.flush()
     })
 }
 
-impl<'w> Table<'w> {
-    fn new(out: &'w mut dyn Write, header: &[impl AsRef<str>]) -> io::Result<Table<'w>> {
-        let mut table = Table(csv::Writer::from_writer(out));
-        table.row(header.iter().map(|name| Text(name.as_ref())))?;
-        Ok(table)
-    }
+fn log<T: LogRow>(out: &mut dyn Write, rows: impl IntoIterator<Item = T>) -> io::Result<()> {
+    let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+    table.write_record(T::COLUMNS)?;
+    rows.into_iter().try_for_each(|row| table.serialize(row))?;
+    table.flush()
+}
 
-    fn row<'f>(&mut self, fields: impl IntoIterator<Item = Field<'f>>) -> io::Result<()> {
-        for field in fields {
-            match field {
-                Number(number) => self.number(number)?,
-                Time(at) => match happened(at) {
-                    Some(at) => self.number(at.0)?,
-                    None => self.0.write_field("")?,
-                },
-                Text(text) => self.0.write_field(text)?,
-            }
-        }
-        Ok(self.0.write_record(None::<&[u8]>)?)
-    }
-
-    /// From the last digit to the first: in a long log, the standard library's formatting would take most of the time.
-    fn number(&mut self, mut number: u64) -> io::Result<()> {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        Ok(self.0.write_field(&digits[at..])?)
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+/// The names, joined by `+`.
+pub(crate) fn joined_names(cells: &[CellId], types: &[CellType]) -> String {
+    cells.iter().map(|cell| types[cell.index()].name.as_str()).collect::<Vec<_>>().join("+")
 }
 
 #[cfg(test)]
@@ -212,8 +138,8 @@ mod tests {
     use super::*;
     use crate::metrics::records::{queue, record};
     use crate::metrics::summary::{Measure, Summary, summarize};
-    use crate::task::{Round, TaskRow};
-    use crate::units::{Rate, StreamId, TaskId, WorkerId};
+    use crate::task::TaskRow;
+    use crate::units::{Nanos, Rate, StreamId, TaskId, WorkerId};
     use crate::workload::model::Model;
 
     fn read(write: impl FnOnce(&Path) -> Result<()>) -> String {

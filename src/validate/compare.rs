@@ -13,8 +13,9 @@ use self::side::{BatchCounts, Place, Side};
 use crate::error::{Error, Result};
 use crate::metrics::stats::prediction;
 use crate::metrics::summary::Summary;
-use crate::results::columns::{Metric, REQUESTS};
-use crate::results::read::{CsvColumn, CsvFile};
+use crate::results::columns::Metric;
+use crate::results::logs::RequestLine;
+use crate::units::{Nanos, RequestId};
 
 const METRICS: [Metric; 6] =
     [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
@@ -215,18 +216,14 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
         }
         let (Some(mut of_a), Some(mut of_b)) = (a.requests(place)?, b.requests(place)?) else { continue };
         seen.insert(&place.point);
-        let columns = [REQUESTS[0], REQUESTS[1]];
-        let (columns_a, columns_b) = (of_a.columns(columns)?, of_b.columns(columns)?);
-        let next = |rows: &mut CsvFile, [id, arrival]: [CsvColumn; 2]| -> Result<Option<(u64, u64)>> {
-            rows.read()?.map(|row| Ok((row.needed(id)?, row.needed(arrival)?))).transpose()
-        };
         loop {
-            match (next(&mut of_a, columns_a)?, next(&mut of_b, columns_b)?) {
+            let arrival = |request: RequestLine| (request.id, request.arrival_ns);
+            match (of_a.read()?.map(arrival), of_b.read()?.map(arrival)) {
                 (None, None) => break,
                 (one, other) if one == other => {}
                 (one, other) => {
-                    let shown = |request: Option<(u64, u64)>| match request {
-                        Some((id, arrival)) => format!("request {id} at {arrival} ns"),
+                    let shown = |request: Option<(RequestId, Nanos)>| match request {
+                        Some((id, arrival)) => format!("request {id} at {} ns", arrival.0),
                         None => "nothing more".into(),
                     };
                     let what = format!("at {} the log has {} there and {} here", place.point, shown(one), shown(other));

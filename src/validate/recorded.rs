@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::results::columns::ROUNDS;
-use crate::results::read::{CsvFile, CsvRow};
+use crate::results::logs::{FailureLine, LogRow, RoundLine, TaskLine};
+use crate::results::read::Log;
 use crate::task::{Round, TaskRow};
-use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
+use crate::units::{CellId, Nanos, RequestId, TaskId};
 use crate::workload::model::CellType;
 
 #[derive(Debug)]
@@ -21,17 +21,15 @@ pub struct Recording {
     pub finished: bool,
 }
 
-/// Only real backends write it.
-const ROUNDS_FILE: &str = "rounds.csv";
-
 impl Recording {
+    /// Only real backends write rounds.
     pub fn is_in(folder: &Path) -> bool {
-        folder.join(ROUNDS_FILE).is_file()
+        folder.join(RoundLine::FILE).is_file()
     }
 
     pub fn read(folder: &Path, cells: &[CellType]) -> Result<Recording> {
-        let (rounds, delivered) = read_rounds(&folder.join(ROUNDS_FILE))?;
-        let tasks_file = folder.join("tasks.csv");
+        let (rounds, delivered) = read_rounds(&folder.join(RoundLine::FILE))?;
+        let tasks_file = folder.join(TaskLine::FILE);
         if !tasks_file.is_file() {
             return Err(Error::input(format!(
                 "{}: is not there, and decisions are compared with it; run with output.tasks = true",
@@ -42,7 +40,7 @@ impl Recording {
             rounds,
             delivered,
             tasks: read_tasks(&tasks_file, cells)?,
-            failures: read_failures(&folder.join("failures.csv"))?,
+            failures: read_failures(&folder.join(FailureLine::FILE))?,
             finished: folder.join("point.json").is_file(),
         })
     }
@@ -100,82 +98,58 @@ impl Recording {
 }
 
 fn read_rounds(path: &Path) -> Result<(Vec<Round>, Vec<TaskId>)> {
-    let mut rows = CsvFile::open(path)?;
-    let [now_ns, completed, arrived] = ROUNDS;
-    let (now_ns, completed, arrived) = (rows.column(now_ns)?, rows.column(completed)?, rows.column(arrived)?);
+    let mut rows = Log::open(path)?;
     let (mut rounds, mut delivered): (Vec<Round>, Vec<TaskId>) = (Vec::new(), Vec::new());
-    while let Some(row) = rows.read()? {
-        let now = Nanos(row.needed(now_ns)?);
+    while let Some(RoundLine { now_ns: now, completed, arrived: arrivals }) = rows.read()? {
         if rounds.last().is_some_and(|before| before.now > now) {
-            return Err(row.error(now_ns, "is before the round above"));
+            return Err(rows.error("now_ns", "is before the round above"));
         }
         let before = delivered.len();
-        for task in row.text(completed).split(';').filter(|task| !task.is_empty()) {
-            let number =
-                task.parse().map_err(|_| row.error(completed, &format!("\"{task}\" is not a task's number")))?;
+        for task in completed.split(';').filter(|task| !task.is_empty()) {
+            let number = task.parse();
+            let number = number.map_err(|_| rows.error("completed", &format!("\"{task}\" is not a task's number")))?;
             delivered.push(TaskId(number));
         }
-        let arrivals = u32::try_from(row.needed(arrived)?).map_err(|_| row.error(arrived, "is too many"))?;
         rounds.push(Round { now, completions: (delivered.len() - before) as u32, arrivals });
     }
     Ok((rounds, delivered))
 }
 
 fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
-    let mut rows = CsvFile::open(path)?;
-    let (task, worker, stream) = (rows.column("task")?, rows.column("worker")?, rows.column("stream")?);
-    let (cell, batch) = (rows.column("cell")?, rows.column("batch")?);
-    let (submit, start, finish) = (rows.column("submit_ns")?, rows.column("start_ns")?, rows.column("finish_ns")?);
+    let mut rows = Log::open(path)?;
     let mut tasks: Vec<Option<TaskRow>> = Vec::new();
-    while let Some(row) = rows.read()? {
-        let small = |column| -> Result<u16> {
-            u16::try_from(row.needed(column)?).map_err(|_| row.error(column, &format!("at most {}", u16::MAX)))
+    while let Some(TaskLine { task, worker, stream, cell, batch, submit_ns: submit, start_ns, finish_ns }) =
+        rows.read()?
+    {
+        let (Some(start), Some(finish)) = (start_ns, finish_ns) else {
+            return Err(rows.error("finish_ns", "start and finish are needed; a task that did not finish has no row"));
         };
-        let read = TaskRow {
-            task: TaskId(row.needed(task)?),
-            worker: WorkerId(small(worker)?),
-            stream: StreamId(small(stream)?),
-            cells: row.text(cell).split('+').map(|name| find_cell(row, cell, name, cells)).collect::<Result<_>>()?,
-            batch: u32::try_from(row.needed(batch)?).map_err(|_| row.error(batch, "is too large"))?,
-            submit: Nanos(row.needed(submit)?),
-            start: Nanos(row.needed(start)?),
-            finish: Nanos(row.needed(finish)?),
+        let find = |name| {
+            let known = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
+            let unknown = || rows.error("cell", &format!("\"{name}\" is no cell of the model; there are {}", known()));
+            let place = cells.iter().position(|cell| cell.name == name).ok_or_else(unknown)?;
+            Ok(CellId(place as u16))
         };
-        if read.start < read.submit || read.finish < read.start {
-            return Err(row.error(start, "a task is submitted, starts and finishes in this order"));
+        let cells = cell.split('+').map(find).collect::<Result<_>>()?;
+        if start < submit || finish < start {
+            return Err(rows.error("start_ns", "a task is submitted, starts and finishes in this order"));
         }
         // A run has few open tasks at a time, so an interruption leaves few gaps.
         const MOST_MISSING: u64 = 1 << 20;
-        if read.task.0 < tasks.len() as u64 || read.task.0 - tasks.len() as u64 > MOST_MISSING {
-            return Err(row.error(task, "does not follow on the task above"));
+        if task.0 < tasks.len() as u64 || task.0 - tasks.len() as u64 > MOST_MISSING {
+            return Err(rows.error("task", "does not follow on the task above"));
         }
-        tasks.resize(read.task.index(), None);
-        tasks.push(Some(read));
+        tasks.resize(task.index(), None);
+        tasks.push(Some(TaskRow { task, worker, stream, cells, batch, submit, start, finish }));
     }
     Ok(tasks)
 }
 
-fn find_cell(
-    row: CsvRow<'_>,
-    column: crate::results::read::CsvColumn,
-    name: &str,
-    cells: &[CellType],
-) -> Result<CellId> {
-    let known = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
-    match cells.iter().position(|cell| cell.name == name) {
-        Some(index) => Ok(CellId(index as u16)),
-        None => Err(row.error(column, &format!("\"{name}\" is no cell of the model; there are {}", known()))),
-    }
-}
-
 fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
     let mut failures = BTreeMap::new();
-    if path.is_file() {
-        let mut rows = CsvFile::open(path)?;
-        let (id, reason) = (rows.column("id")?, rows.column("reason")?);
-        while let Some(row) = rows.read()? {
-            let request = u32::try_from(row.needed(id)?).map_err(|_| row.error(id, "is no request"))?;
-            failures.insert(RequestId(request), row.text(reason).to_string());
+    if let Some(mut rows) = Log::open_if_there(path)? {
+        while let Some(FailureLine { id, reason, .. }) = rows.read()? {
+            failures.insert(id, reason);
         }
     }
     Ok(failures)

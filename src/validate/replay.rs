@@ -12,6 +12,7 @@ use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
 use crate::metrics::recorder::{Keep, Recorder};
+use crate::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::results::write;
 use crate::task::{Round, TaskRow};
 use crate::units::RequestId;
@@ -45,7 +46,7 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     }
     let (backend, record) = (backend.into_inner(), run.record);
 
-    let requests = bytes_of(&point.folder, "requests.csv")?;
+    let requests = bytes_of(&point.folder, RequestLine::FILE)?;
     let difference = recording
         .agrees_with_itself(requests.as_deref().map(rows))
         .err()
@@ -67,18 +68,11 @@ fn rows(log: &[u8]) -> u64 {
 }
 
 fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
-    let pairs = recorded.iter().zip(replayed).enumerate();
-    pairs
-        .filter(|(_, (one, other))| one.arrivals != other.arrivals)
-        .map(|(number, (one, other))| {
-            format!(
-                "round {number} at {} ns: {} were recorded, by the arrivals of this run it is {}",
-                one.now.0,
-                counted(one.arrivals, "arrival"),
-                other.arrivals
-            )
-        })
-        .next()
+    let mut pairs = recorded.iter().zip(replayed).enumerate();
+    let (number, (one, other)) = pairs.find(|(_, (one, other))| one.arrivals != other.arrivals)?;
+    let (now, counted) = (one.now.0, counted(one.arrivals, "arrival"));
+    let replayed = other.arrivals;
+    Some(format!("round {number} at {now} ns: {counted} were recorded, by the arrivals of this run it is {replayed}"))
 }
 
 fn other_bytes(
@@ -90,12 +84,12 @@ fn other_bytes(
     let unwritable = |cause: std::io::Error| Error::failed(format!("the replay's log: {cause}"));
     let mut replayed = Vec::new();
     write::tasks(&mut replayed, record, cells).map_err(unwritable)?;
-    let tasks = bytes_of(&point.folder, "tasks.csv")?;
-    let difference = tasks.and_then(|tasks| first_difference("tasks.csv", &tasks, &replayed));
+    let tasks = bytes_of(&point.folder, TaskLine::FILE)?;
+    let difference = tasks.and_then(|tasks| first_difference(TaskLine::FILE, &tasks, &replayed));
     let Some(requests) = requests.filter(|_| difference.is_none()) else { return Ok(difference) };
     replayed.clear();
     write::requests(&mut replayed, record).map_err(unwritable)?;
-    Ok(first_difference("requests.csv", requests, &replayed))
+    Ok(first_difference(RequestLine::FILE, requests, &replayed))
 }
 
 fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<String> {
@@ -135,12 +129,9 @@ fn described(difference: &Difference, rounds: &[Round], cells: &[CellType]) -> S
 }
 
 fn task_text(row: &TaskRow, cells: &[CellType]) -> String {
-    let mut names = String::new();
-    write::join_names(&mut names, &row.cells, cells);
-    format!(
-        "{names} in a batch of {} on worker {}, stream {}, at {} ns",
-        row.batch, row.worker, row.stream, row.submit.0
-    )
+    let TaskRow { worker, stream, batch, submit, .. } = row;
+    let names = write::joined_names(&row.cells, cells);
+    format!("{names} in a batch of {batch} on worker {worker}, stream {stream}, at {} ns", submit.0)
 }
 
 fn listed(requests: &[RequestId]) -> String {

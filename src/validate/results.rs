@@ -1,6 +1,5 @@
 //! A results folder, read back to its scenario.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -10,6 +9,7 @@ use crate::experiment::Run;
 use crate::experiment::folder::hash_of;
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
+use crate::results::saved::read_json;
 use crate::scenario::{Load, Scenario};
 
 const RUN: &str = "run.json";
@@ -61,8 +61,7 @@ impl Results {
 }
 
 fn restored(file: &Path, registry: &Registry) -> Result<(Scenario, String)> {
-    let text = fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))?;
-    let run: Value = serde_json::from_str(&text).map_err(Error::input).within(file.display())?;
+    let run = read_json(file)?;
     let resolved = run.get("scenario").ok_or_else(|| Error::input("has no scenario")).within(file.display())?;
     let read_from = run.get("file").and_then(Value::as_str).unwrap_or_default();
     let scenario = Scenario::restore(resolved, Path::new(read_from), file, registry)?;

@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
-use crate::files::folder_name;
 use crate::metrics::summary::Summary;
-use crate::results::columns::BATCHES;
-use crate::results::read::{CsvFile, CsvTable};
+use crate::results::logs::{BatchLine, RequestLine};
+use crate::results::read::{CsvRow, Log};
+use crate::results::saved::{Saved, read_json};
 
 #[derive(Debug)]
 pub struct Side {
-    path: PathBuf,
+    results: Saved,
     run: Value,
     places: Vec<Place>,
 }
@@ -30,24 +30,14 @@ pub type BatchCounts = BTreeMap<u64, u64>;
 
 impl Side {
     pub fn open(path: &Path) -> Result<Side> {
-        let file = path.join("summary.csv");
-        if !file.is_file() {
-            return Err(Error::input(format!(
-                "{}: has no summary.csv; name the folder that a run wrote its results to, such as results/sim/NAME",
-                path.display()
-            )));
-        }
-        let summary = CsvTable::read(&file)?;
-        let (policy, point) = (summary.column("policy")?, summary.column("point")?);
-        let places = summary
-            .rows()
-            .map(|row| Place { policy: row.text(policy).into(), point: row.text(point).into() })
-            .collect();
-        Ok(Side { path: path.to_path_buf(), run: read_json(&path.join("run.json"))?, places })
+        let results = Saved::open(path)?;
+        let place = |row: CsvRow<'_>| Ok(Place { policy: row.policy().into(), point: row.point()?.into() });
+        let places = results.rows().map(place).collect::<Result<_>>()?;
+        Ok(Side { run: results.settings()?, results, places })
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.results.path
     }
 
     pub fn scenario(&self) -> &str {
@@ -89,33 +79,25 @@ impl Side {
 
     /// Of each cell type; `None` if the run did not log them.
     pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, BatchCounts>>> {
-        let path = self.file(place, "batches", run, "csv");
-        let Some(mut rows) = CsvFile::open_if_there(&path)? else { return Ok(None) };
-        let [cell, batch, tasks] = rows.columns(BATCHES)?;
+        let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv"))? else { return Ok(None) };
         let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
-        while let Some(row) = rows.read()? {
-            let sizes = cells.entry(row.text(cell).to_string()).or_default();
-            *sizes.entry(row.needed(batch)?).or_default() += row.needed(tasks)?;
+        while let Some(BatchLine { cell, batch, tasks }) = rows.read()? {
+            *cells.entry(cell).or_default().entry(batch).or_default() += tasks;
         }
         Ok(Some(cells))
     }
 
-    pub fn requests(&self, place: &Place) -> Result<Option<CsvFile>> {
-        CsvFile::open_if_there(&self.file(place, "requests", 0, "csv"))
+    pub fn requests(&self, place: &Place) -> Result<Option<Log<RequestLine>>> {
+        self.results.log(&place.policy, &place.point)
     }
 
     pub fn lengths(&self) -> Option<String> {
-        fs::read_to_string(self.path.join("lengths.csv")).ok()
+        fs::read_to_string(self.path().join("lengths.csv")).ok()
     }
 
     /// The first run's file has no number, the second's has 2.
     fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> PathBuf {
         let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
-        self.path.join(folder_name(&place.policy)).join(&place.point).join(format!("{name}{number}.{ending}"))
+        self.results.folder(&place.policy, &place.point).join(format!("{name}{number}.{ending}"))
     }
-}
-
-fn read_json(path: &Path) -> Result<Value> {
-    let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
-    serde_json::from_str(&text).map_err(|cause| Error::input(format!("{}: is not JSON: {cause}", path.display())))
 }

@@ -7,7 +7,7 @@ use super::{Call, Chosen, Measured, Ranked, Row, Size, Way};
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::error::{Error, Result};
 use crate::files::write_whole;
-use crate::results::read::{CsvColumn, CsvFile, CsvRow};
+use crate::results::read::{CsvFile, CsvRow};
 
 /// Columns that `grnn rank --csv` also has have the same names.
 const COLUMNS: [&str; 19] = [
@@ -51,10 +51,9 @@ impl Measured {
                 COLUMNS.join(",")
             )));
         }
-        let columns = COLUMNS.iter().map(|name| rows.column(name)).collect::<Result<Vec<CsvColumn>>>()?;
         let mut measured: Option<Measured> = None;
         while let Some(row) = rows.read()? {
-            let line = Line { row, columns: &columns };
+            let line = Line(row);
             let (gpu, multiprocessors) = (line.name("gpu", "the name of a GPU")?, line.whole("multiprocessors")?);
             let measured = measured.get_or_insert_with(|| Measured::new(path, gpu, multiprocessors));
             if measured.gpu != gpu || measured.multiprocessors != multiprocessors {
@@ -132,11 +131,8 @@ impl Measured {
     }
 }
 
-struct Line<'a> {
-    row: CsvRow<'a>,
-    /// In the order of [`COLUMNS`].
-    columns: &'a [CsvColumn],
-}
+/// Of a file with all [`COLUMNS`].
+struct Line<'a>(CsvRow<'a>);
 
 impl<'a> Line<'a> {
     fn parse(&self) -> Result<Row> {
@@ -179,16 +175,12 @@ impl<'a> Line<'a> {
         Ok(Ranked { rnn, mapping, rank, valid, cost: self.number("cost")?, constants, chosen })
     }
 
-    fn column(&self, name: &str) -> CsvColumn {
-        self.columns[COLUMNS.iter().position(|known| *known == name).expect("a column of the header")]
-    }
-
     fn text(&self, name: &str) -> &'a str {
-        self.row.text(self.column(name))
+        self.0.text(name).expect("a column of the header")
     }
 
     fn error(&self, name: &str, what: impl Display) -> Error {
-        self.row.error(self.column(name), &what.to_string())
+        self.0.error(name, &what.to_string())
     }
 
     fn name(&self, name: &str, what: &str) -> Result<&'a str> {
@@ -199,14 +191,14 @@ impl<'a> Line<'a> {
     }
 
     fn whole(&self, name: &str) -> Result<u32> {
-        match self.row.needed(self.column(name))? {
+        match self.0.whole(name)? {
             value @ 1..=MAX => Ok(value as u32),
             value => Err(self.error(name, format!("\"{value}\" is out of range; a whole number from 1 to {MAX}"))),
         }
     }
 
     fn number(&self, name: &str) -> Result<f64> {
-        self.row.number(self.column(name))?.ok_or_else(|| self.error(name, "is empty; a number is needed"))
+        self.0.number(name)?.ok_or_else(|| self.error(name, "is empty; a number is needed"))
     }
 
     fn one_of<T: Copy>(&self, name: &str, all: &[T], called: impl Fn(&T) -> String) -> Result<T> {

@@ -1,0 +1,81 @@
+//! The rows of the logs. A row's fields are its log's columns, for writers and readers alike.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
+
+/// A row of a log.
+pub trait LogRow: Serialize + DeserializeOwned {
+    const FILE: &str;
+    const COLUMNS: &[&str];
+}
+
+macro_rules! logs {
+    ($($(#[$doc:meta])* $row:ident in $file:literal { $($(#[$note:meta])* $column:ident: $type:ty,)* })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $row { $($(#[$note])* pub $column: $type),* }
+
+        impl LogRow for $row {
+            const FILE: &str = $file;
+            const COLUMNS: &[&str] = &[$(stringify!($column)),*];
+        }
+    )* };
+}
+
+logs! {
+    /// A request, by id. One that never finished has neither start nor finish.
+    RequestLine in "requests.csv" {
+        id: RequestId,
+        arrival_ns: Nanos,
+        start_ns: Option<Nanos>,
+        finish_ns: Option<Nanos>,
+    }
+
+    /// A task, in the order of submission.
+    TaskLine in "tasks.csv" {
+        task: TaskId,
+        worker: WorkerId,
+        stream: StreamId,
+        /// The names of its cells, joined by `+`.
+        cell: String,
+        batch: u32,
+        submit_ns: Nanos,
+        start_ns: Option<Nanos>,
+        finish_ns: Option<Nanos>,
+    }
+
+    /// A call of the policy. With the requests, these determine a policy's decisions.
+    RoundLine in "rounds.csv" {
+        now_ns: Nanos,
+        /// Tasks completed since the call before, joined by `;`, in the order in which the policy learned of them.
+        completed: String,
+        /// Requests that arrived since then.
+        arrived: u32,
+    }
+
+    /// A request that failed, in the order in which the requests left.
+    FailureLine in "failures.csv" {
+        id: RequestId,
+        at_ns: Nanos,
+        reason: String,
+    }
+
+    /// Executions of a cell type with a batch size.
+    BatchLine in "batches.csv" {
+        cell: String,
+        batch: u64,
+        tasks: u64,
+    }
+
+    /// By how much a policy exceeds the scenario's first, with the 95 % confidence interval of paired differences.
+    DifferenceLine in "differences.csv" {
+        policy: String,
+        against: String,
+        point: String,
+        figure: String,
+        difference: String,
+        difference_ci: String,
+    }
+}

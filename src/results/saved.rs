@@ -1,0 +1,119 @@
+//! A results folder, read back: the rows of its summary, its settings and its logs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::columns::Metric;
+use super::logs::LogRow;
+use super::read::{CsvRow, CsvTable, Log};
+use crate::error::{Context as _, Error, Result};
+use crate::files::folder_name;
+use crate::metrics::bounds::Bounds;
+
+#[derive(Debug)]
+pub struct Saved {
+    pub path: PathBuf,
+    summary: CsvTable,
+}
+
+impl Saved {
+    pub fn open(path: &Path) -> Result<Saved> {
+        let file = path.join("summary.csv");
+        if !file.is_file() {
+            return Err(Error::input(format!("{}: has no summary.csv{}", path.display(), scenarios_below(path))));
+        }
+        let summary = CsvTable::read(&file)?;
+        summary.rows().try_for_each(|row| row.text("policy").map(drop))?;
+        Ok(Saved { path: path.to_path_buf(), summary })
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.summary.rows()
+    }
+
+    /// With the logs of a policy at a point.
+    pub fn folder(&self, policy: &str, point: &str) -> PathBuf {
+        self.path.join(folder_name(policy)).join(point)
+    }
+
+    /// `None` if it was not written.
+    pub fn log<T: LogRow>(&self, policy: &str, point: &str) -> Result<Option<Log<T>>> {
+        Log::open_if_there(&self.folder(policy, point).join(T::FILE))
+    }
+
+    /// `run.json`: the scenario and what determined its results.
+    pub fn settings(&self) -> Result<Value> {
+        read_json(&self.path.join("run.json"))
+    }
+
+    /// `None` for runs on a real device.
+    pub fn bounds(&self) -> Result<Option<Bounds>> {
+        let path = self.path.join("bounds.json");
+        let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
+        let parsed = serde_json::from_str(&text);
+        parsed.map(Some).map_err(|cause| Error::input(format!("{}: {cause}; run the scenario again", path.display())))
+    }
+}
+
+pub fn read_json(path: &Path) -> Result<Value> {
+    let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+    serde_json::from_str(&text).map_err(|cause| Error::input(format!("is not JSON: {cause}"))).within(path.display())
+}
+
+/// For a user who named the parent folder of results.
+fn scenarios_below(path: &Path) -> String {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut below: Vec<PathBuf> = entries.filter(|path| path.join("summary.csv").is_file()).collect();
+    below.sort();
+    match below.first() {
+        None => "; name the folder that a run wrote its results to, such as results/sim/NAME".into(),
+        Some(first) => {
+            format!("; it holds the results of {} scenarios: name one, such as {}", below.len(), first.display())
+        }
+    }
+}
+
+/// A row of a summary.
+impl<'a> CsvRow<'a> {
+    pub fn policy(&self) -> &'a str {
+        self.text("policy").expect("a summary that is open has policies")
+    }
+
+    pub fn point(&self) -> Result<&'a str> {
+        self.text("point")
+    }
+
+    /// `None` if the field is empty, such as a quantile of too few samples.
+    pub fn metric(&self, metric: Metric) -> Result<Option<f64>> {
+        self.number(metric.name())
+    }
+
+    /// `None` for points without a rate and for closed loops, whose rate depends on the system.
+    pub fn rate(&self) -> Result<Option<f64>> {
+        let closed = self.point().is_ok_and(|point| point.starts_with("clients-"));
+        Ok(self.metric(Metric::Offered)?.filter(|_| !closed))
+    }
+
+    /// Requests that the metrics leave out.
+    pub fn warmup(&self) -> Result<u64> {
+        if self.text(Metric::Warmup.name()).is_err() {
+            return Ok(0);
+        }
+        Ok(self.metric(Metric::Warmup)?.map_or(0, |requests| requests.round() as u64))
+    }
+
+    /// Summaries without the column: less than 95 % of the offered rate was delivered.
+    pub fn saturated(&self) -> Result<bool> {
+        match self.text("saturated") {
+            Ok("true") => Ok(true),
+            Ok("false" | "") => Ok(false),
+            Ok(other) => Err(self.error("saturated", &format!("\"{other}\" is neither true nor false"))),
+            Err(_) => {
+                let (offered, served) = (self.metric(Metric::Offered)?, self.metric(Metric::Throughput)?);
+                Ok(offered.zip(served).is_some_and(|(offered, served)| served < 0.95 * offered))
+            }
+        }
+    }
+}
