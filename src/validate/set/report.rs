@@ -1,56 +1,56 @@
 //! Output of a validation: a table, JSON and a CSV file.
 
+use std::ops::Range;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::{BOUND_UP_TO, BOUNDS, Judgement, Line};
 use crate::error::Result;
-use crate::files::write_whole;
+use crate::results::columns::{Column, Unit, to_object};
 use crate::results::table::{aligned, significant};
+use crate::results::write::write_columns;
 use crate::validate::compare::Row;
 use crate::validate::ledger::{Ledger, Term};
 
-const HEADING: [&str; 16] =
-    ["", "load", "rate", "real", "sim", "diff", "±", "", "real", "sim", "diff", "±", "", "decisions", "", "the gap"];
+/// A line's figure, and its columns in the CSV file. In JSON, a line has an object of some of them for each figure.
+type Figure<'l> = (&'l Line, &'l Row);
 
-const COLUMNS: [&str; 12] = [
-    "scenario",
-    "policy",
-    "load_percent",
-    "rate",
-    "figure",
-    "real",
-    "simulated",
-    "difference_percent",
-    "spread_percent",
-    "judgement",
-    "same_decisions",
-    "in_time",
-];
+fn columns<'l>() -> [Column<'static, Figure<'l>>; 12] {
+    let number = |name: &'static str, of: fn(&Row) -> Option<f64>| {
+        Column::number(name, Unit::Ratio, move |(_, row): &Figure<'l>| of(row))
+    };
+    [
+        Column::text("scenario", |(line, _): &Figure<'l>| line.scenario.clone()),
+        Column::text("policy", |(line, _): &Figure<'l>| line.policy.clone()),
+        Column::count("load_percent", |(line, _): &Figure<'l>| line.load as usize),
+        Column::text("rate", |(line, _): &Figure<'l>| line.rate.to_string()),
+        Column::text("figure", |(_, row): &Figure<'l>| row.metric.name()),
+        number("real", |row| row.a),
+        number("simulated", |row| row.b),
+        number("difference_percent", |row| row.difference),
+        number("spread_percent", |row| row.spread),
+        Column::text("judgement", |(line, row): &Figure<'l>| line.judgement(row).name().into()),
+        Column::truth("same_decisions", |(line, _): &Figure<'l>| Some(line.same_decisions)),
+        Column::truth("in_time", |(line, _): &Figure<'l>| line.in_time),
+    ]
+}
+
+/// Those of [`columns`] in the JSON of a figure.
+const OF_FIGURE: Range<usize> = 5..10;
 
 /// Mean latency and 99th percentile for each policy and load: real, simulated, difference and spread of the real runs
 /// in percent, and the judgement.
 pub fn table(lines: &[Line]) -> String {
-    let title = [
-        "",
-        "%",
-        "req/s",
-        "mean ms",
-        "mean ms",
-        "%",
-        "%",
-        "",
-        "p99 ms",
-        "p99 ms",
-        "%",
-        "%",
-        "",
-        "in replay",
-        "",
-        "is owned by",
-    ];
-    let mut rows = vec![HEADING.map(String::from).to_vec(), title.map(String::from).to_vec()];
+    let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
+    let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
+    for (figure, _) in BOUNDS {
+        let unit = figure.name().replace('_', " ");
+        heading.extend([pair("real", &unit), pair("sim", &unit), pair("diff", "%"), pair("±", "%"), pair("", "")]);
+    }
+    heading.extend([pair("decisions", "in replay"), pair("", ""), pair("the gap", "is owned by")]);
+    let (above, below) = heading.into_iter().map(Into::into).unzip();
+    let mut rows: Vec<Vec<String>> = vec![above, below];
     rows.extend(lines.iter().map(cells));
     let bounds: Vec<String> = BOUNDS
         .iter()
@@ -98,20 +98,8 @@ pub fn to_json(lines: &[Line]) -> Value {
 }
 
 fn line_to_json(line: &Line) -> Value {
-    let figures: serde_json::Map<String, Value> = line
-        .figures
-        .iter()
-        .map(|row| {
-            let figure = json!({
-                "real": row.a,
-                "simulated": row.b,
-                "difference_percent": row.difference,
-                "spread_percent": row.spread,
-                "judgement": line.judgement(row).name(),
-            });
-            (row.metric.name(), figure)
-        })
-        .collect();
+    let figure = |row: &Row| (row.metric.name(), to_object(&columns()[OF_FIGURE], &(line, row)));
+    let figures: serde_json::Map<String, Value> = line.figures.iter().map(figure).collect();
     json!({
         "scenario": line.scenario,
         "policy": line.policy,
@@ -128,29 +116,7 @@ fn line_to_json(line: &Line) -> Value {
 }
 
 pub fn write_csv(path: &Path, lines: &[Line]) -> Result<()> {
-    write_whole(path, |out| {
-        let mut table = csv::Writer::from_writer(out);
-        table.write_record(COLUMNS)?;
-        let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.6}"));
-        for line in lines {
-            for row in &line.figures {
-                let [real, simulated, difference, spread] = [row.a, row.b, row.difference, row.spread].map(number);
-                table.write_record([
-                    line.scenario.clone(),
-                    line.policy.clone(),
-                    line.load.to_string(),
-                    line.rate.to_string(),
-                    row.metric.name(),
-                    real,
-                    simulated,
-                    difference,
-                    spread,
-                    line.judgement(row).name().into(),
-                    line.same_decisions.to_string(),
-                    line.in_time.map_or(String::new(), |in_time| in_time.to_string()),
-                ])?;
-            }
-        }
-        table.flush()
-    })
+    let figures: Vec<Figure<'_>> =
+        lines.iter().flat_map(|line| line.figures.iter().map(move |row| (line, row))).collect();
+    write_columns(path, &columns(), &figures)
 }
