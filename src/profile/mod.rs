@@ -51,8 +51,22 @@ use crate::workload::trace::Requests;
 struct Subject<'a> {
     wanted: &'a Wanted,
     settings: &'a Settings,
-    stop: &'a AtomicBool,
+    steps: Steps<'a>,
     engine: &'a mut dyn Loaded,
+}
+
+/// The steps of a measurement: each is counted, and an interruption ends it between two.
+#[derive(Clone, Copy)]
+struct Steps<'a> {
+    stop: &'a AtomicBool,
+    progress: &'a dyn Fn(),
+}
+
+impl Steps<'_> {
+    fn done(&self) -> Result<()> {
+        (self.progress)();
+        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
 }
 
 impl Subject<'_> {
@@ -132,39 +146,35 @@ impl Profile {
     }
 }
 
-/// Measures one network. Calls `progress` [`Wanted::steps`] times.
-fn measure(subject: &mut Subject<'_>, progress: &dyn Fn()) -> Result<Profile> {
-    let Subject { wanted, settings, stop, .. } = *subject;
+/// Measures one network in [`Wanted::steps`] steps.
+fn measure(subject: &mut Subject<'_>) -> Result<Profile> {
+    let Subject { wanted, settings, steps, .. } = *subject;
     let mut profile = Profile::default();
-    let go_on = || {
-        progress();
-        if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
-    };
     for repeat in 0..settings.repeats {
         let mut batches = settings.batches.clone();
         if repeat % 2 == 1 {
             batches.reverse();
         }
         if wanted.model.takes_trees() {
-            served::measure_trees(subject, &batches, &mut profile, &go_on)?;
+            served::measure_trees(subject, &batches, &mut profile)?;
         }
         if wanted.model.network().is_some() {
-            whole::measure_listed(subject, &batches, &mut profile, &go_on)?;
+            whole::measure_listed(subject, &batches, &mut profile)?;
             continue;
         }
         for bench in steady::benches(wanted) {
-            steady::measure(&bench, subject, &batches, &mut profile, &go_on)?;
+            steady::measure(&bench, subject, &batches, &mut profile)?;
         }
         if settings.persistent.is_some() {
-            steady::measure_persistent(subject, &batches, &mut profile, &go_on)?;
+            steady::measure_persistent(subject, &batches, &mut profile)?;
         }
         for requests in whole::sizes(wanted, settings) {
             whole::measure(subject, requests, &mut profile.whole)?;
-            go_on()?;
+            steps.done()?;
         }
         for batch in served::launch_batches(settings) {
             served::measure_launch(subject, batch, &mut profile)?;
-            go_on()?;
+            steps.done()?;
         }
     }
     Ok(profile)

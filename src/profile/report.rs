@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use super::samples::{Cost, LeaveOneOut, STEPS, costs};
-use super::{Launches, Profile, Settings, Subject, Wanted, measure, unfolded};
+use super::{Launches, Profile, Settings, Steps, Subject, Wanted, measure, unfolded};
 use crate::error::{Context as _, Result};
 use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
@@ -39,7 +39,8 @@ pub fn make(
     let (mut table, mut shown) = (String::new(), String::new());
     for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
         let precision = engine.precision();
-        let profile = measure(&mut Subject { wanted: one, settings, stop, engine: &mut **engine }, progress)?;
+        let steps = Steps { stop, progress };
+        let profile = measure(&mut Subject { wanted: one, settings, steps, engine: &mut **engine })?;
         notes.push(one.described(precision));
         notes.extend(about(&profile));
         table.push_str(&rows(&profile, place == 0, sized));

@@ -30,6 +30,13 @@ pub fn longer(steps: &Samples, others: &Samples) -> Cost {
     (steps.median().saturating_since(others.median()), steps.deviation().hypot(others.deviation()))
 }
 
+/// The time of each of a worker's successive tasks, where the host sees their ends late, and several at once: the mean
+/// of those that it saw begin, or `None`.
+pub fn watched_mean(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
+    let (time, count) = times.fold((0, 0), |(time, count), took| (time + took.0, count + 1));
+    (time > 0).then(|| Nanos(time / count))
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<u64>);
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{Samples, costs, curve, samples};
+use super::samples::{Samples, costs, curve, samples, watched_mean};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Settings, Subject, unfolded};
 use crate::backend::cpu::StepTime;
@@ -36,7 +36,7 @@ pub fn serve(
     policy: &dyn registry::Settings,
     largest: u32,
 ) -> Result<Served> {
-    let Subject { wanted, settings: Settings { workers, .. }, stop, .. } = *subject;
+    let Subject { wanted, settings: Settings { workers, .. }, steps, .. } = *subject;
     let requests = unfolded(shapes, &wanted.model)?;
     let cells = wanted.model.cell_types();
     let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None };
@@ -45,7 +45,7 @@ pub fn serve(
     let mut source =
         ClosedLoop::new(&requests, clients as u32, Think::Constant(Nanos::ZERO), &mut stream(0, 0, "profile"));
     let (mut backend, log) = subject.start(&requests, largest)?;
-    drive(&mut source, &mut *policy, &mut *backend, &mut recorder, *workers, stop)?;
+    drive(&mut source, &mut *policy, &mut *backend, &mut recorder, *workers, steps.stop)?;
     if let Some((_, _, reason)) = recorder.failures.first() {
         return Err(Error::failed(format!("a measured task failed: {reason}")));
     }
@@ -148,13 +148,9 @@ const FREE_NODES: usize = 4;
 const FREE_BATCH: u32 = 512;
 
 /// In runs of whole trees, as the time of a node depends on where its children's states are.
-pub fn measure_trees(
-    subject: &mut Subject<'_>,
-    batches: &[u32],
-    profile: &mut Profile,
-    go_on: &dyn Fn() -> Result<()>,
-) -> Result<()> {
-    let (wanted, workers, seen) = (subject.wanted, subject.settings.workers, subject.host_observed_times());
+pub fn measure_trees(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
+    let Subject { wanted, settings: Settings { workers, .. }, steps, .. } = *subject;
+    let seen = subject.host_observed_times();
     if wanted.trees.iter().all(|tree| tree.length() == 1) {
         return Err(Error::input(
             "none of the trees has a node with children, so that no internal cell can be measured",
@@ -188,7 +184,7 @@ pub fn measure_trees(
                 add_cell(&runs, id, &cell.name, batch, seen, profile);
             }
         }
-        go_on()?;
+        steps.done()?;
     }
     Ok(())
 }
@@ -216,11 +212,7 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
 /// none, each takes its share of the decision's time.
 fn as_seen(found: &[Ran]) -> Vec<Nanos> {
     let decisions = || found.chunk_by(|a, b| a.decision == b.decision);
-    let mean = |tasks: &[Ran]| {
-        let watched = tasks.iter().filter(|one| one.watched).map(|one| one.time().0);
-        let (time, count) = watched.fold((0, 0), |(time, count), took| (time + took, count + 1));
-        (time > 0).then(|| Nanos(time / count))
-    };
+    let mean = |tasks: &[Ran]| watched_mean(tasks.iter().filter(|one| one.watched).map(Ran::time));
     let watched: Vec<Nanos> = decisions().filter_map(mean).collect();
     if !watched.is_empty() {
         return watched;

@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::samples::{STEPS, samples};
+use super::samples::{STEPS, samples, watched_mean};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Subject, id_of, unfolded};
 use crate::backend::Backend;
@@ -62,14 +62,8 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
 }
 
 /// Measures each batch size once, on fresh requests.
-pub fn measure(
-    bench: &Bench,
-    subject: &mut Subject<'_>,
-    batches: &[u32],
-    profile: &mut Profile,
-    go_on: &dyn Fn() -> Result<()>,
-) -> Result<()> {
-    let Subject { wanted, settings, .. } = *subject;
+pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
+    let Subject { wanted, settings, steps, .. } = *subject;
     let (workers, largest) = (settings.workers, settings.largest() as usize);
     let length = if subject.host_observed_times() { SEEN_TRAIN } else { TRAIN };
     let single = matches!(wanted.model, Model::Dnn(_));
@@ -81,23 +75,23 @@ pub fn measure(
         let sets = || bench.shapes.iter().flat_map(|shape| repeat_n(shape.clone(), largest));
         (0..workers).flat_map(|_| sets()).collect()
     };
-    let requests = unfolded(shapes, &wanted.model)?;
-    let (mut supply, mut fresh) = (Supply::of(&requests), 0);
+    let mut fresh = 0;
     let mut members = |worker: usize, set: usize, batch: usize| {
         let first = if single { fresh } else { (2 * worker + set) * largest };
         fresh += batch;
-        supply.nodes(first..first + batch)
+        first..first + batch
     };
+    let requests = unfolded(shapes, &wanted.model)?;
     let mut trains = Trains::start(subject, &requests, settings.largest())?;
     for set in (0..2).filter(|set| bench.cells[*set] == "decoder") {
         let encoder = id_of(&wanted.model, "encoder");
-        trains.run_back_to_back(1, |_, worker| of_nodes(encoder, 0, members(worker, set, largest)))?;
+        trains.run_nodes(1, |_, worker| (encoder, 0, members(worker, set, largest)))?;
     }
     let ids = bench.cells.each_ref().map(|cell| id_of(&wanted.model, cell));
     let mut run = |batch: u32, alternate: bool| {
-        trains.run_back_to_back(length, |place, worker| {
+        trains.run_nodes(length, |place, worker| {
             let set = if alternate { place % 2 } else { 0 };
-            of_nodes(ids[set], bench.input, members(worker, set, batch as usize))
+            (ids[set], bench.input, members(worker, set, batch as usize))
         })
     };
     let turns = ids[0] != ids[1];
@@ -119,7 +113,7 @@ pub fn measure(
                 samples(&mut profile.exchanged, cell, 0, batch).extend(run(batch, true)?.durations());
             }
         }
-        go_on()?;
+        steps.done()?;
     }
     Ok(())
 }
@@ -130,11 +124,11 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
     let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
     let Some(network) = wanted.model.network() else { return Ok(()) };
     let requests = unfolded(vec![of_input(input); (SETS + 1) * workers * size], &wanted.model)?;
-    let (mut supply, mut trains) = (Supply::of(&requests), Trains::start(subject, &requests, batch)?);
+    let mut trains = Trains::start(subject, &requests, batch)?;
     let mut pass = |first: usize, sets: usize, operator: &Operator| {
-        trains.run_back_to_back(sets, |set, worker| {
+        trains.run_nodes(sets, |set, worker| {
             let from = ((first + set) * workers + worker) * size;
-            of_nodes(operator.cell, network.input(operator, input), supply.nodes(from..from + size))
+            (operator.cell, network.input(operator, input), from..from + size)
         })
     };
     network.operators().try_for_each(|operator| pass(0, 1, operator).map(drop))?;
@@ -146,49 +140,41 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
 }
 
 /// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
-pub fn measure_persistent(
-    subject: &mut Subject<'_>,
-    batches: &[u32],
-    profile: &mut Profile,
-    go_on: &dyn Fn() -> Result<()>,
-) -> Result<()> {
-    let Subject { wanted, settings, .. } = *subject;
+pub fn measure_persistent(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
+    let Subject { wanted, settings, steps, .. } = *subject;
     let largest = settings.largest() as usize;
     for cell in &wanted.cells {
         let id = id_of(&wanted.model, cell);
         let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
         // There is a kernel for each batch size, and most sizes are not measured.
-        let (mut supply, mut trains) = (Supply::of(&requests), Trains::start(subject, &requests, 0)?);
+        let mut trains = Trains::start(subject, &requests, 0)?;
         let mut run = |length: usize, batch: u32, times: u32| {
-            trains.run_back_to_back(length, |_, worker| {
+            trains.run_back_to_back(length, |_, worker, supply| {
                 let first = worker * largest;
                 let parts = supply.parts(first..first + batch as usize, times).collect();
                 (Step { cell: id, batch, times, input: 0 }, MemberList::Parts(parts))
             })
         };
         for &batch in batches {
-            for steps in STEPS.into_iter().rev() {
-                run(1, batch, steps)?;
+            for length in STEPS.into_iter().rev() {
+                run(1, batch, length)?;
             }
             let launches = profile.persistent.entry(cell.clone()).or_default().entry(batch).or_default();
             for _ in 0..LAUNCH_TRAINS {
-                for (samples, steps) in launches.0.iter_mut().zip(STEPS) {
-                    samples.extend(run(SEEN_TRAIN, batch, steps)?.durations());
+                for (samples, length) in launches.0.iter_mut().zip(STEPS) {
+                    samples.extend(run(SEEN_TRAIN, batch, length)?.durations());
                 }
             }
-            go_on()?;
+            steps.done()?;
         }
     }
     Ok(())
 }
 
+/// The next node of each request.
 struct Supply(Vec<u32>);
 
 impl Supply {
-    fn of(requests: &Requests) -> Supply {
-        Supply(vec![0; requests.len()])
-    }
-
     fn parts(&mut self, requests: Range<usize>, nodes: u32) -> impl Iterator<Item = Part> {
         let from = requests.start as u32;
         (from..).zip(&mut self.0[requests]).map(move |(request, next)| {
@@ -202,14 +188,11 @@ impl Supply {
     }
 }
 
-fn of_nodes(cell: CellId, input: u32, nodes: Vec<NodeRef>) -> (Step, MemberList) {
-    (Step { cell, batch: nodes.len() as u32, times: 1, input }, MemberList::Nodes(nodes))
-}
-
 struct Trains<'e> {
     backend: Box<dyn Backend + 'e>,
     workers: usize,
     submitted: u64,
+    supply: Supply,
     seen: bool,
 }
 
@@ -217,18 +200,30 @@ impl<'e> Trains<'e> {
     fn start(subject: &'e mut Subject<'_>, requests: &Requests, largest: u32) -> Result<Trains<'e>> {
         let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
         let (backend, _) = subject.start(requests, largest)?;
-        Ok(Trains { backend, workers, submitted: 0, seen })
+        Ok(Trains { backend, workers, submitted: 0, supply: Supply(vec![0; requests.len()]), seen })
+    }
+
+    /// `task` gives the cell, the input and the requests of the task at a place for a worker.
+    fn run_nodes(
+        &mut self,
+        length: usize,
+        mut task: impl FnMut(usize, usize) -> (CellId, u32, Range<usize>),
+    ) -> Result<Train> {
+        self.run_back_to_back(length, |place, worker, supply| {
+            let (cell, input, requests) = task(place, worker);
+            (Step { cell, batch: requests.len() as u32, times: 1, input }, MemberList::Nodes(supply.nodes(requests)))
+        })
     }
 
     /// `task` gives the task at a place for a worker.
     fn run_back_to_back(
         &mut self,
         length: usize,
-        mut task: impl FnMut(usize, usize) -> (Step, MemberList),
+        mut task: impl FnMut(usize, usize, &mut Supply) -> (Step, MemberList),
     ) -> Result<Train> {
         let (first, mut requests) = (self.submitted, Vec::new());
         for (place, worker) in (0..length).flat_map(|place| (0..self.workers).map(move |worker| (place, worker))) {
-            let (step, members) = task(place, worker);
+            let (step, members) = task(place, worker, &mut self.supply);
             requests.extend(members.requests());
             let steps = [step];
             let task = Task::whole_requests(WorkerId(worker as u16), &steps, &[], step.cells());
@@ -272,13 +267,10 @@ impl Train {
                 return inner.map(duration).collect();
             }
             let first_look = tasks[0].finish;
-            let watched = inner.filter(|task| task.start > first_look);
-            let (time, count) = watched.fold((0, 0), |(time, count), task| (time + duration(task).0, count + 1));
-            vec![match time {
-                // All ended while they were submitted: a task takes as long as its submission.
-                0 => Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64),
-                _ => Nanos(time / count),
-            }]
+            let watched = watched_mean(inner.filter(|task| task.start > first_look).map(duration));
+            // All ended while they were submitted: a task takes as long as its submission.
+            let share = || Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
+            vec![watched.unwrap_or_else(share)]
         };
         self.tasks.iter().flat_map(of_worker).collect()
     }

@@ -191,13 +191,8 @@ const LISTED_REQUESTS: u32 = 16;
 
 /// The first step includes the gather; the scatter belongs to the task. On a GPU each operator is also measured by
 /// itself.
-pub fn measure_listed(
-    subject: &mut Subject<'_>,
-    batches: &[u32],
-    profile: &mut Profile,
-    go_on: &dyn Fn() -> Result<()>,
-) -> Result<()> {
-    let Subject { wanted, settings, .. } = *subject;
+pub fn measure_listed(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
+    let Subject { wanted, settings, steps, .. } = *subject;
     for &input in wanted.input_sizes() {
         for &batch in batches {
             if !settings.executor.abilities().logs_steps {
@@ -209,7 +204,7 @@ pub fn measure_listed(
                 Padded { bucket_width: input.max(1), max_batch: batch, pad_to: PadTo::Longest, window: Nanos::ZERO };
             let served = serve(subject, vec![of_input(input); clients * tasks], clients, &policy, 0)?;
             add_operators(wanted, settings, input, batch, &served, profile);
-            go_on()?;
+            steps.done()?;
         }
     }
     Ok(())
