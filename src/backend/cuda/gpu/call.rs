@@ -59,6 +59,10 @@ pub(super) trait Argument {
     fn put(self, arguments: &mut Arguments);
 }
 
+impl Argument for () {
+    fn put(self, _: &mut Arguments) {}
+}
+
 impl Argument for u64 {
     fn put(self, arguments: &mut Arguments) {
         arguments.values.push(self);

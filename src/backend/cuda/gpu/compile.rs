@@ -9,7 +9,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::CUmodule;
 
 use super::call::{Function, Parameters};
-use super::driver::Gpu;
+use super::driver::{Gpu, Owned};
 use super::nvrtc::{Nvrtc, Source, Target};
 use crate::error::{Error, Result};
 use crate::files;
@@ -53,14 +53,7 @@ const HEADER: (&str, &str) =
     ("portable.cuh", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/portable.cuh")));
 
 /// A compiled file, loaded on a GPU.
-#[derive(Debug)]
-pub(super) struct Module {
-    pub gpu: Arc<Gpu>,
-    module: CUmodule,
-}
-
-// SAFETY: a module belongs to a context, not to a thread; every call makes the context the calling thread's first.
-unsafe impl Send for Module {}
+pub(super) type Module = Owned<CUmodule>;
 
 impl Module {
     /// Compiles a source, or finds it in the cache, and loads it. The GPU's context must be the thread's.
@@ -75,7 +68,8 @@ impl Module {
         let failed = |error| Error::failed(gpu.fault(format_args!("{} can't be loaded", source.name), error).reason);
         // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
         let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(failed)?;
-        Ok(Module { gpu: Arc::clone(gpu), module })
+        // SAFETY: it was loaded above.
+        Ok(unsafe { Owned::new(gpu, module, result::module::unload) })
     }
 
     /// A kernel of the source that the module was loaded from. The module must outlive the function's launches.
@@ -84,18 +78,9 @@ impl Module {
         let parameters = Parameters::of(source.text, kernel).ok_or_else(missing)?;
         let name = CString::new(kernel).expect("names contain no zeros");
         // SAFETY: the module is loaded.
-        let raw = unsafe { result::module::get_function(self.module, name) }
+        let raw = unsafe { result::module::get_function(self.raw, name) }
             .map_err(|error| Error::failed(self.gpu.fault(format_args!("{kernel} can't be loaded"), error).reason))?;
         Ok(Function { raw, parameters })
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: it was loaded once, and none of its functions is launched any more. A lost GPU can't unload.
-            let _ = unsafe { result::module::unload(self.module) };
-        }
     }
 }
 

@@ -3,11 +3,14 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::path::PathBuf;
 use std::ptr;
+use std::sync::Arc;
 
 use cudarc::driver::sys::CUstream;
 use libloading::Library;
 
+use super::driver::{Gpu, Owned};
 use super::libraries::functions;
+use super::memory::Memory;
 use crate::backend::cuda::device::Fault;
 use crate::gpu_settings::Precision;
 
@@ -120,45 +123,38 @@ impl Pairs {
     }
 }
 
+/// A handle with its stream.
 #[derive(Debug)]
 pub(super) struct Handle {
     cublas: Cublas,
     handle: HandlePointer,
     element: i32,
     compute: i32,
+    pub stream: Owned<CUstream>,
+    _workspace: Memory,
 }
 
 impl Handle {
-    /// A handle for a stream of the current context. Without a workspace of its own the library would allocate one in
-    /// every graph.
-    ///
-    /// # Safety
-    ///
-    /// The stream and the workspace, of the current context, outlive the handle.
-    pub unsafe fn new(
-        cublas: &Cublas,
-        precision: Precision,
-        stream: CUstream,
-        workspace: (u64, usize),
-    ) -> Result<Handle, Fault> {
+    /// Opens a stream of a GPU. Without a workspace of its own the library would allocate one in every graph.
+    pub fn new(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<Handle, Fault> {
         let (element, compute) = match precision {
             Precision::F32 => (constants::R_32F, constants::COMPUTE_32F),
             Precision::Tf32 => (constants::R_32F, constants::COMPUTE_32F_FAST_TF32),
             Precision::Bf16 => (constants::R_16BF, constants::COMPUTE_32F),
             Precision::F16 => (constants::R_16F, constants::COMPUTE_32F),
         };
+        let (stream, workspace) = (gpu.stream()?, Memory::new(gpu, workspace_of(gpu), "products' workspace")?);
+        let (address, bytes) = (workspace.address() as *mut c_void, workspace.bytes());
         let mut handle = ptr::null_mut();
         // SAFETY: a context is current, and the handle has a place.
         let status = unsafe { (cublas.functions.create)(&mut handle) };
         cublas.check("a handle can't be made", status)?;
-        let made = Handle { cublas: cublas.clone(), handle, element, compute };
-        // SAFETY: handle, stream and workspace are alive. The stream comes first, because setting it resets the
-        // workspace.
+        let made = Handle { cublas: cublas.clone(), handle, element, compute, stream, _workspace: workspace };
+        // SAFETY: handle, stream and workspace are alive; the handle is destroyed first. The stream comes first, because
+        // setting it resets the workspace.
         unsafe {
-            cublas.check("a stream can't be set", (cublas.functions.set_stream)(handle, stream))?;
-            let (address, bytes) = workspace;
-            let status = (cublas.functions.set_workspace)(handle, address as *mut c_void, bytes);
-            cublas.check("a workspace can't be set", status)?;
+            cublas.check("a stream can't be set", (cublas.functions.set_stream)(handle, made.stream.raw))?;
+            cublas.check("a workspace can't be set", (cublas.functions.set_workspace)(handle, address, bytes))?;
         }
         Ok(made)
     }
@@ -246,6 +242,12 @@ impl Handle {
         }
         self.cublas.check(&format!("{count} products [{rows}, {inner}] by [{inner}, {columns}]"), status)
     }
+}
+
+/// The size of a workspace as NVIDIA recommends it: products share more work on recent GPUs.
+fn workspace_of(gpu: &Gpu) -> usize {
+    let mebibytes = if gpu.architecture >= 90 { 32 } else { 8 };
+    mebibytes << 20
 }
 
 impl Drop for Handle {

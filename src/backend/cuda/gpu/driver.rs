@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstream};
 use libloading::Library as Opened;
 use serde::Serialize;
 
@@ -151,6 +151,15 @@ impl Gpu {
         opened().map(Arc::new).map_err(|error| failed(doing, error))
     }
 
+    /// Opens a stream.
+    pub fn stream(self: &Arc<Gpu>) -> Result<Owned<CUstream>, Fault> {
+        self.bind()?;
+        let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
+        let stream = stream.map_err(|error| self.fault("a stream can't be made", error))?;
+        // SAFETY: it was made above.
+        Ok(unsafe { Owned::new(self, stream, result::stream::destroy) })
+    }
+
     /// Makes its context current on the calling thread.
     pub fn bind(&self) -> Result<(), Fault> {
         self.context.bind_to_thread().map_err(|error| self.fault("can't be used", error))
@@ -207,6 +216,35 @@ impl Gpu {
                 lost: false,
             },
             _ => self.fault(format_args!("{} for {what} can't be had", size(bytes)), error),
+        }
+    }
+}
+
+/// Something that the driver gave, freed when dropped. The driver lets queued work finish first.
+#[derive(Debug)]
+pub(super) struct Owned<T: Copy> {
+    pub gpu: Arc<Gpu>,
+    pub raw: T,
+    free: unsafe fn(T) -> Result<(), DriverError>,
+}
+
+// SAFETY: what the driver gives belongs to a context, not to a thread; every call makes the context current first.
+unsafe impl<T: Copy> Send for Owned<T> {}
+
+impl<T: Copy> Owned<T> {
+    /// # Safety
+    ///
+    /// The driver gave `raw` in the GPU's context. It can be freed by `free`, and nothing else frees it.
+    pub unsafe fn new(gpu: &Arc<Gpu>, raw: T, free: unsafe fn(T) -> Result<(), DriverError>) -> Owned<T> {
+        Owned { gpu: Arc::clone(gpu), raw, free }
+    }
+}
+
+impl<T: Copy> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if self.gpu.bind().is_ok() {
+            // SAFETY: the promise of `new`. On a lost GPU it fails; the end of the process will free everything.
+            let _ = unsafe { (self.free)(self.raw) };
         }
     }
 }

@@ -11,7 +11,6 @@ use super::cublas::{Cublas, Handle, Product};
 use super::driver::Gpu;
 use super::libraries::find;
 use super::memory::Memory;
-use super::stream::{RawStream, workspace};
 use super::weights::elements;
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::failed;
@@ -52,13 +51,13 @@ pub fn measure(precision: Precision) -> Result<Floors> {
 }
 
 fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
-    let on = RawStream::new(gpu)?;
+    let on = gpu.stream()?;
     let mut bytes = SMALLEST_COPY;
     loop {
         let (from, to) = (Memory::zeros(gpu, bytes, "a copy")?, Memory::zeros(gpu, bytes, "a copy")?);
         let time = timed(gpu, &mut || {
             // SAFETY: both have this size, belong to the stream's context, and live until it has been waited for.
-            unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on.handle()) }
+            unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on.raw) }
                 .map_err(|error| gpu.fault("can't copy memory", error))
         })?;
         if time >= LONG_COPY || bytes >= LARGEST_COPY {
@@ -69,10 +68,7 @@ fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
 }
 
 fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<f64, Fault> {
-    // The handle is dropped before the objects that it uses.
-    let (on, room) = (RawStream::new(gpu)?, Memory::new(gpu, workspace(gpu), "products' workspace")?);
-    // SAFETY: stream and workspace belong to one context, which is current, and outlive the handle.
-    let products = unsafe { Handle::new(cublas, precision, on.handle(), (room.address(), room.bytes())) }?;
+    let products = Handle::new(gpu, cublas, precision)?;
     let mut rng = stream(0, 0, "floors");
     let mut width = NARROWEST;
     loop {

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
-use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use cudarc::driver::{result, sys};
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
 
-use super::driver::Gpu;
+use super::driver::{Gpu, Owned};
 use crate::backend::cuda::device::{Batch, Fault};
 
 /// A GPU's memory, uninitialised at first.
@@ -17,8 +17,7 @@ use crate::backend::cuda::device::{Batch, Fault};
 /// Dropping it does not wait for work that uses it: the driver does.
 #[derive(Debug)]
 pub(super) struct Memory {
-    gpu: Arc<Gpu>,
-    address: u64,
+    memory: Owned<u64>,
     bytes: usize,
 }
 
@@ -30,15 +29,13 @@ impl Memory {
         // to it.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
         let address = address.map_err(|error| gpu.no_room(bytes, what, error))?;
-        Ok(Memory { gpu: Arc::clone(gpu), address, bytes })
+        // SAFETY: it was allocated above.
+        Ok(Memory { memory: unsafe { Owned::new(gpu, address, result::memory_free) }, bytes })
     }
 
     pub fn holding(gpu: &Arc<Gpu>, bytes: &[u8], what: &str) -> Result<Memory, Fault> {
-        let memory = Memory::new(gpu, bytes.len(), what)?;
-        // SAFETY: the memory is as long as the bytes, and no queued work uses it.
-        unsafe { result::memcpy_htod_sync(memory.address, bytes) }.map_err(|error| gpu.fault(what, error))?;
-        // The driver may return before the last bytes have arrived.
-        gpu.synchronize()?;
+        let mut memory = Memory::new(gpu, bytes.len(), what)?;
+        memory.write(bytes)?;
         Ok(memory)
     }
 
@@ -50,58 +47,55 @@ impl Memory {
 
     /// Fills it with zeros. No queued work may use it.
     pub fn clear(&mut self) -> Result<(), Fault> {
-        self.gpu.bind()?;
+        self.memory.gpu.bind()?;
         // SAFETY: the memory has this size, and zero is a valid value of every number here.
-        unsafe { result::memset_d8_sync(self.address, 0, self.bytes) }
-            .map_err(|error| self.gpu.fault("can't fill memory", error))?;
-        self.gpu.synchronize()
+        let filled = unsafe { result::memset_d8_sync(self.address(), 0, self.bytes) };
+        self.finished("can't fill memory", filled)
     }
 
     /// Writes bytes to its beginning. No queued work may use it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         assert!(bytes.len() <= self.bytes, "{} bytes for a piece of {}", bytes.len(), self.bytes);
-        self.gpu.bind()?;
+        self.memory.gpu.bind()?;
         // SAFETY: the memory is at least as long as the bytes.
-        unsafe { result::memcpy_htod_sync(self.address, bytes) }
-            .map_err(|error| self.gpu.fault("can't fill memory", error))?;
-        self.gpu.synchronize()
-    }
-
-    /// Reads bytes at an offset, after all queued work.
-    pub fn read(&self, from: usize, bytes: &mut [u8]) -> Result<(), Fault> {
-        assert!(from + bytes.len() <= self.bytes, "{} bytes from {from} of a piece of {}", bytes.len(), self.bytes);
-        self.gpu.bind()?;
-        self.gpu.synchronize()?;
-        // SAFETY: the memory has that many bytes there, and nothing changes them.
-        unsafe { result::memcpy_dtoh_sync(bytes, self.address + from as u64) }
-            .map_err(|error| self.gpu.fault("can't read memory", error))
+        let written = unsafe { result::memcpy_htod_sync(self.address(), bytes) };
+        self.finished("can't fill memory", written)
     }
 
     /// Copies other memory of this GPU to its beginning. No queued work may use either.
     pub fn take_over(&mut self, other: &Memory) -> Result<(), Fault> {
-        self.gpu.bind()?;
+        self.memory.gpu.bind()?;
         // SAFETY: both are at least that long, and of one context.
-        unsafe { result::memcpy_dtod_sync(self.address, other.address, self.bytes.min(other.bytes)) }
-            .map_err(|error| self.gpu.fault("can't copy memory", error))?;
-        self.gpu.synchronize()
+        let copied = unsafe { result::memcpy_dtod_sync(self.address(), other.address(), self.bytes.min(other.bytes)) };
+        self.finished("can't copy memory", copied)
+    }
+
+    /// The driver may return before the last bytes have arrived.
+    fn finished(&self, refused: &str, outcome: Result<(), DriverError>) -> Result<(), Fault> {
+        outcome.map_err(|error| self.memory.gpu.fault(refused, error))?;
+        self.memory.gpu.synchronize()
+    }
+
+    /// Reads numbers of `N` bytes from the `from`-th on, after all queued work.
+    pub fn read<const N: usize>(&self, from: usize, count: usize) -> Result<Vec<[u8; N]>, Fault> {
+        let (from, mut numbers) = (from * N, vec![[0; N]; count]);
+        let bytes = numbers.as_flattened_mut();
+        assert!(from + bytes.len() <= self.bytes, "{} bytes from {from} of a piece of {}", bytes.len(), self.bytes);
+        let gpu = &self.memory.gpu;
+        gpu.bind()?;
+        gpu.synchronize()?;
+        // SAFETY: the memory has that many bytes there, and nothing changes them.
+        unsafe { result::memcpy_dtoh_sync(bytes, self.address() + from as u64) }
+            .map_err(|error| gpu.fault("can't read memory", error))?;
+        Ok(numbers)
     }
 
     pub fn address(&self) -> u64 {
-        self.address
+        self.memory.raw
     }
 
     pub fn bytes(&self) -> usize {
         self.bytes
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: it was allocated once and is freed once, in its context. A lost GPU can't free it; the end of the
-            // process will.
-            let _ = unsafe { result::memory_free(self.address) };
-        }
     }
 }
 
@@ -115,8 +109,8 @@ impl Number for f32 {}
 /// Pinned memory of the host, mapped to the same address on all GPUs. It begins as zeros.
 #[derive(Debug)]
 pub(super) struct Mapped<T> {
-    gpu: Arc<Gpu>,
-    numbers: NonNull<T>,
+    _memory: Owned<*mut c_void>,
+    numbers: *mut T,
     count: usize,
     address: u64,
 }
@@ -132,10 +126,11 @@ impl<T: Number> Mapped<T> {
             |error| gpu.fault(format_args!("{bytes} bytes of pinned host memory for {what} can't be had"), error);
         // SAFETY: the memory is filled below, before anything reads it.
         let pointer = unsafe { result::malloc_host(bytes, flags) }.map_err(no_room)?;
-        let numbers = NonNull::new(pointer.cast::<T>()).expect("the driver gives memory or an error");
+        // SAFETY: it was allocated above.
+        let _memory = unsafe { Owned::new(gpu, pointer, result::free_host) };
         // SAFETY: the memory has this size, and pages are aligned for any number.
-        unsafe { numbers.as_ptr().cast::<u8>().write_bytes(0, bytes) };
-        let mut mapped = Mapped { gpu: Arc::clone(gpu), numbers, count, address: 0 };
+        unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
+        let mut mapped = Mapped { _memory, numbers: pointer.cast(), count, address: 0 };
         // SAFETY: the memory is mapped, and the address has a place.
         unsafe { sys::cuMemHostGetDevicePointer_v2(&mut mapped.address, pointer, 0) }
             .result()
@@ -159,18 +154,15 @@ impl<T: Number> Mapped<T> {
     /// If the index is out of range.
     pub fn place(&self, at: usize) -> *mut T {
         assert!(at < self.count, "place {at} of {}", self.count);
-        // SAFETY: the place is inside the memory.
-        unsafe { self.numbers.as_ptr().add(at) }
+        self.numbers.wrapping_add(at)
     }
 
     /// Writes numbers for a GPU. No queued work may use their places.
     pub fn write(&mut self, at: usize, numbers: impl ExactSizeIterator<Item = T>) {
         assert!(at + numbers.len() <= self.count, "{} numbers at {at} of {}", numbers.len(), self.count);
         for (place, number) in (at..).zip(numbers) {
-            // An iterator's length may be wrong.
-            assert!(place < self.count);
-            // SAFETY: the place is inside the memory.
-            unsafe { self.numbers.as_ptr().add(place).write(number) };
+            // An iterator's length may be wrong, which `place` notices. SAFETY: the place is inside the memory.
+            unsafe { self.place(place).write(number) };
         }
     }
 
@@ -182,7 +174,7 @@ impl<T: Number> Mapped<T> {
     pub unsafe fn read(&self, at: usize, count: usize) -> &[T] {
         assert!(at + count <= self.count, "{count} numbers at {at} of {}", self.count);
         // SAFETY: the range is inside the memory, all of which has been written; the rest is the caller's promise.
-        unsafe { slice::from_raw_parts(self.numbers.as_ptr().add(at), count) }
+        unsafe { slice::from_raw_parts(self.numbers.add(at), count) }
     }
 }
 
@@ -205,16 +197,6 @@ impl Mapped<u64> {
     pub fn set(&mut self, at: usize, number: u64) {
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(self.place(at)) }.store(number, Ordering::Release);
-    }
-}
-
-impl<T> Drop for Mapped<T> {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: it was allocated once and is freed once; the driver waits for queued work. A lost GPU can't free
-            // it; the end of the process will.
-            let _ = unsafe { result::free_host(self.numbers.as_ptr().cast::<c_void>()) };
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::call::Call;
 use super::cells::{Cell, Setup, States, Work};
 use super::compile::Kernels;
 use super::cublas::Handle;
-use super::driver::Gpu;
+use super::driver::{Gpu, Owned};
 use super::memory::Staged;
 use super::stream::StreamState;
 use super::weights::element;
@@ -28,7 +28,7 @@ pub(super) struct PlanState {
 
 #[derive(Debug)]
 enum Launch {
-    Graph(Graph),
+    Graph(Owned<CUgraphExec>),
     Kernels(Vec<Work>),
 }
 
@@ -53,10 +53,7 @@ impl PlanState {
             spec: with.spec,
             multiprocessors: with.gpu.multiprocessors,
             element: element(with.settings.precision) as u32,
-            rows: shape.rows,
-            inputs: shape.inputs,
-            tokens: shape.tokens,
-            steps: shape.steps,
+            shape,
             buffers: stream.batching(memory).buffers(),
             table: stream.batching(memory).table(),
             states: with.states,
@@ -76,7 +73,7 @@ impl PlanState {
                         unsafe { stream.products().multiply(product) }?;
                     }
                 }
-                Launch::Graph(Graph::capture(with.gpu, stream, &mut work)?)
+                Launch::Graph(capture(with.gpu, stream, &mut work)?)
             }
             _ => Launch::Kernels(work),
         };
@@ -127,7 +124,7 @@ impl PlanState {
         gpu.bind()?;
         match &mut self.launch {
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
-            Launch::Graph(graph) => unsafe { result::graph::launch(graph.graph, stream.raw()) }
+            Launch::Graph(graph) => unsafe { result::graph::launch(graph.raw, stream.raw()) }
                 .map_err(|error| gpu.fault("a graph can't be queued", error))?,
             // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
             Launch::Kernels(work) => unsafe { queue(work, gpu, stream.products(), stream.raw()) }?,
@@ -160,45 +157,29 @@ unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstrea
     Ok(())
 }
 
-#[derive(Debug)]
-struct Graph {
-    gpu: Arc<Gpu>,
-    graph: CUgraphExec,
-}
-
-impl Graph {
-    /// Captures work as a graph, and uploads it.
-    fn capture(gpu: &Arc<Gpu>, stream: &StreamState, work: &mut [Work]) -> Result<Graph, Fault> {
-        let refused = |error| gpu.fault("a graph can't be captured", error);
-        let raw = stream.raw();
-        // The capture neither blocks other threads nor records their calls.
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is alive, and captures nothing yet.
-        unsafe { result::stream::begin_capture(raw, mode) }.map_err(refused)?;
-        // SAFETY: the work was made for this stream, and does not run before the graph is launched.
-        let queued = unsafe { queue(work, gpu, stream.products(), raw) };
-        // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
-        let captured = unsafe { result::stream::end_capture(raw) };
-        queued?;
-        let template = captured.map_err(refused)?;
-        // SAFETY: the template was captured above, and is destroyed once in any case.
-        let graph = unsafe {
-            let graph = result::graph::instantiate(template, CUgraphInstantiate_flags(0));
-            let _ = result::graph::destroy(template);
-            graph.map_err(refused)?
-        };
-        let graph = Graph { gpu: Arc::clone(gpu), graph };
-        // SAFETY: the graph and the stream are alive.
-        unsafe { result::graph::upload(graph.graph, raw) }.map_err(refused)?;
-        Ok(graph)
-    }
-}
-
-impl Drop for Graph {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: it was created once and is destroyed once; the driver lets queued launches finish.
-            let _ = unsafe { result::graph::exec_destroy(self.graph) };
-        }
-    }
+/// Captures work as a graph, and uploads it.
+fn capture(gpu: &Arc<Gpu>, stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>, Fault> {
+    let refused = |error| gpu.fault("a graph can't be captured", error);
+    let raw = stream.raw();
+    // The capture neither blocks other threads nor records their calls.
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    // SAFETY: the stream is alive, and captures nothing yet.
+    unsafe { result::stream::begin_capture(raw, mode) }.map_err(refused)?;
+    // SAFETY: the work was made for this stream, and does not run before the graph is launched.
+    let queued = unsafe { queue(work, gpu, stream.products(), raw) };
+    // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
+    let captured = unsafe { result::stream::end_capture(raw) };
+    queued?;
+    let template = captured.map_err(refused)?;
+    // SAFETY: the template was captured above, and is destroyed once in any case.
+    let graph = unsafe {
+        let graph = result::graph::instantiate(template, CUgraphInstantiate_flags(0));
+        let _ = result::graph::destroy(template);
+        graph.map_err(refused)?
+    };
+    // SAFETY: it was made above.
+    let graph = unsafe { Owned::new(gpu, graph, result::graph::exec_destroy) };
+    // SAFETY: the graph and the stream are alive.
+    unsafe { result::graph::upload(graph.raw, raw) }.map_err(refused)?;
+    Ok(graph)
 }

@@ -10,7 +10,7 @@ use super::call::Call;
 use super::cells::{Cell, Table, Tail};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Cublas, Handle, Size};
-use super::driver::Gpu;
+use super::driver::{Gpu, Owned};
 use super::memory::{Mapped, Memory, ROW, Staging};
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
@@ -19,58 +19,13 @@ use crate::gpu_settings::Precision;
 /// the earlier one then waits for the later, which is queued too.
 const EVENTS: u64 = 64;
 
-#[derive(Debug)]
-pub(super) struct RawStream {
-    gpu: Arc<Gpu>,
-    stream: CUstream,
-}
-
-impl RawStream {
-    pub fn new(gpu: &Arc<Gpu>) -> Result<RawStream, Fault> {
-        gpu.bind()?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
-        let stream = stream.map_err(|error| gpu.fault("a stream can't be made", error))?;
-        Ok(RawStream { gpu: Arc::clone(gpu), stream })
-    }
-
-    pub fn handle(&self) -> CUstream {
-        self.stream
-    }
-}
-
-impl Drop for RawStream {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: it was created once and is destroyed once; the driver lets queued work finish.
-            let _ = unsafe { result::stream::destroy(self.stream) };
-        }
-    }
-}
-
-#[derive(Debug)]
-struct RawEvent {
-    gpu: Arc<Gpu>,
-    event: CUevent,
-}
-
-impl Drop for RawEvent {
-    fn drop(&mut self) {
-        if self.gpu.bind().is_ok() {
-            // SAFETY: it was created once and is destroyed once; the driver keeps it for streams that wait.
-            let _ = unsafe { result::event::destroy(self.event) };
-        }
-    }
-}
-
 /// The stream. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub(super) struct StreamState {
     products: Handle,
     /// The sizes of products whose kernels are loaded.
     loaded: HashSet<Size>,
-    raw: RawStream,
-    events: Vec<RawEvent>,
-    _workspace: Memory,
+    events: Vec<Owned<CUevent>>,
     /// The working memories: one for each cell type, and the last for persistent kernels. Cells that share one use the
     /// first.
     batches: Vec<Option<Batching>>,
@@ -93,25 +48,20 @@ impl StreamState {
         precision: Precision,
         memories: usize,
     ) -> Result<StreamState, Fault> {
-        gpu.bind()?;
-        let made = |error| gpu.fault("a stream can't be made", error);
-        let raw = RawStream::new(gpu)?;
-        let event = || {
-            let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
-            event.map(|event| RawEvent { gpu: Arc::clone(gpu), event }).map_err(made)
+        let products = Handle::new(gpu, cublas, precision)?;
+        let event = |_| {
+            let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING)
+                .map_err(|error| gpu.fault("a stream can't be made", error))?;
+            // SAFETY: it was made above.
+            Ok(unsafe { Owned::new(gpu, event, result::event::destroy) })
         };
-        let events = (0..EVENTS).map(|_| event()).collect::<Result<_, _>>()?;
-        let workspace = Memory::new(gpu, workspace(gpu), "products' workspace")?;
-        // SAFETY: the handle is dropped before the stream and the workspace, which follow it in the struct.
-        let products = unsafe { Handle::new(cublas, precision, raw.stream, (workspace.address(), workspace.bytes())) }?;
+        let events = (0..EVENTS).map(event).collect::<Result<_, _>>()?;
         let counted = Memory::zeros(gpu, size_of::<u64>(), "a signal")?;
         let host = Mapped::new(gpu, 1, "a signal")?;
         Ok(StreamState {
             products,
             loaded: HashSet::new(),
-            raw,
             events,
-            _workspace: workspace,
             batches: (0..memories).map(|_| None).collect(),
             staging: Staging::new(gpu),
             signal: signal(kernels, &counted, &host),
@@ -133,7 +83,7 @@ impl StreamState {
     }
 
     pub fn raw(&self) -> CUstream {
-        self.raw.stream
+        self.products.stream.raw
     }
 
     pub fn products(&self) -> &Handle {
@@ -229,7 +179,7 @@ impl StreamState {
     }
 
     pub fn event(&self, number: u64) -> CUevent {
-        self.events[(number % EVENTS) as usize].event
+        self.events[(number % EVENTS) as usize].raw
     }
 
     /// Queues a wait for an event.
@@ -262,12 +212,6 @@ fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
 
 /// The inputs of a node whose cell does not count them: at most the two children in a binary tree.
 const MOST_INPUTS: u32 = 2;
-
-/// The size of cuBLAS's workspace as NVIDIA recommends it: its products share more work on recent GPUs.
-pub(super) fn workspace(gpu: &Gpu) -> usize {
-    let mebibytes = if gpu.architecture >= 90 { 32 } else { 8 };
-    mebibytes << 20
-}
 
 /// A working memory: the tables of rows and the buffers of a cell's batches.
 #[derive(Debug)]

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work};
+use super::{
+    Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
+};
 
 /// Additional work of an LSTM step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +24,6 @@ pub(in super::super) struct Lstm {
     /// \[x|h\] to the gates i, f, g, o.
     gates: Matrix,
     bias: Arc<Memory>,
-    hidden: u32,
-    width: u32,
 }
 
 /// The indices of the buffers.
@@ -48,32 +48,34 @@ impl Lstm {
             Columns { tensor: &of_h, width: hidden, rows: 0..4 * hidden },
         ])?;
         let embedding = upload.table(embedding)?;
-        Ok(Lstm { kind, embedding, gates, bias: upload.bias(&format!("{name}.bias"))?, hidden, width })
+        Ok(Lstm { kind, embedding, gates, bias: upload.bias(&format!("{name}.bias"))? })
     }
 }
 
 impl Cell for Lstm {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let of_rows = |width: u32| of.rows as usize * width as usize;
-        vec![Buffer::Elements(of_rows(self.gates.inputs)), Buffer::Floats(of_rows(self.gates.outputs))]
+        operand_and_product(of, &self.gates).into()
     }
 
     fn gather(&self, at: &Setup<'_>) -> Call {
-        let (words, operand) = (at.words(&self.embedding), at.buffers[OPERAND]);
-        let feeds_back = u32::from(self.kind == Kind::Decoder);
-        let arguments = (at.pool(), words, feeds_back, operand, self.width, self.hidden, at.table.age);
-        at.gathering(Kernel::GatherChain, self.hidden.max(self.width), arguments)
+        gather(at, &self.embedding, self.kind == Kind::Decoder)
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
         let (operand, product) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
         let (words, kind, bias) = (at.words(&self.embedding), self.kind as u32, self.bias.address());
-        let arguments = (at.states(), words, kind, operand, product, bias, self.width, self.hidden, at.tail());
+        let arguments = (at.states(), words, kind, operand, product, bias, at.widths(), at.tail());
         vec![
-            at.product(operand, self.gates.inputs, at.rows, &self.gates, product),
-            Work::Kernel(at.call(Kernel::StepLstm, self.hidden.max(self.width), arguments)),
+            at.product(operand, self.gates.inputs, at.shape.rows, &self.gates, product),
+            Work::Kernel(at.call(Kernel::StepLstm, at.widest(), arguments)),
         ]
     }
+}
+
+/// Gathers \[x|h\]. With `feeds_back`, x is of the word in the state.
+fn gather(at: &Setup<'_>, embedding: &Memory, feeds_back: bool) -> Call {
+    let arguments = (at.pool(), at.words(embedding), u32::from(feeds_back), at.buffers[OPERAND], at.widths());
+    at.gathering(Kernel::GatherChain, at.widest(), arguments)
 }
 
 /// The step that reads the word in its state and writes the likeliest next one there.
@@ -108,11 +110,11 @@ impl Cell for Decoder {
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
         let Decoder { step, projection, bias } = self;
         let (operand, scores) = (at.buffers[OPERAND], at.buffers[SCORES]);
-        let h = operand + u64::from(step.width * at.element);
+        let h = operand + u64::from(at.spec.embedding * at.element);
         let found = (scores, bias.address(), projection.outputs, at.states.words);
-        let next = (step.embedding.address(), operand, step.width, step.hidden);
+        let next = (step.embedding.address(), operand, at.widths());
         let mut work = step.work(at);
-        work.push(at.product(h, step.gates.inputs, at.rows, projection, scores));
+        work.push(at.product(h, step.gates.inputs, at.shape.rows, projection, scores));
         // One block looks through all words of a row.
         work.push(Work::Kernel(at.call(Kernel::DecoderWord, 1, (at.states(), found, next, at.tail()))));
         work
@@ -130,8 +132,6 @@ pub(in super::super) struct Gru {
     candidate: Matrix,
     /// Of r, z and n.
     bias: Arc<Memory>,
-    hidden: u32,
-    width: u32,
 }
 
 impl Gru {
@@ -146,8 +146,6 @@ impl Gru {
             gates: upload.matrix(&rows(0..2 * hidden))?,
             candidate: upload.matrix(&rows(2 * hidden..3 * hidden))?,
             bias: upload.bias("gru.bias")?,
-            hidden,
-            width,
         })
     }
 }
@@ -155,28 +153,24 @@ impl Gru {
 impl Cell for Gru {
     /// The operands of both products, and their results.
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let of_rows = |width: u32| of.rows as usize * width as usize;
-        let (operand, hidden) = (of_rows(self.gates.inputs), of_rows(self.hidden));
-        let [operands, candidates] = [Buffer::Elements(operand); 2];
-        vec![operands, candidates, Buffer::Floats(2 * hidden), Buffer::Floats(hidden)]
+        let [operand, gates] = operand_and_product(of, &self.gates);
+        let [candidate, values] = operand_and_product(of, &self.candidate);
+        vec![operand, candidate, gates, values]
     }
 
     fn gather(&self, at: &Setup<'_>) -> Call {
-        let (words, operand) = (at.words(&self.embedding), at.buffers[0]);
-        let arguments = (at.pool(), words, 0u32, operand, self.width, self.hidden, at.table.age);
-        at.gathering(Kernel::GatherChain, self.hidden.max(self.width), arguments)
+        gather(at, &self.embedding, false)
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
         let [operand, candidate, gates, values] = at.buffers[..] else { unreachable!("a GRU has four buffers") };
-        let (units, bias, sizes) = (self.hidden.max(self.width), self.bias.address(), (self.width, self.hidden));
-        let reset = (at.table(), at.pool(), gates, bias, operand, candidate, sizes, at.table.age);
-        let words = at.words(&self.embedding);
-        let update = (at.states(), words, operand, gates, values, bias, sizes, at.tail());
+        let (units, bias, words) = (at.widest(), self.bias.address(), at.words(&self.embedding));
+        let reset = (at.table(), at.pool(), gates, bias, operand, candidate, at.widths(), at.table.age);
+        let update = (at.states(), words, operand, gates, values, bias, at.widths(), at.tail());
         vec![
-            at.product(operand, self.gates.inputs, at.rows, &self.gates, gates),
+            at.product(operand, self.gates.inputs, at.shape.rows, &self.gates, gates),
             Work::Kernel(at.call(Kernel::GruReset, units, reset)),
-            at.product(candidate, self.gates.inputs, at.rows, &self.candidate, values),
+            at.product(candidate, self.gates.inputs, at.shape.rows, &self.candidate, values),
             Work::Kernel(at.call(Kernel::GruUpdate, units, update)),
         ]
     }

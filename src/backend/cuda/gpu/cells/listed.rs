@@ -152,7 +152,7 @@ impl Listed {
     /// Writes the results of some queries to their states; the last queries end the launch.
     fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Call {
         let [count, rows, columns] = written(padded);
-        let is_last = u32::from(some.from + some.count >= at.rows);
+        let is_last = u32::from(some.from + some.count >= at.shape.rows);
         let Tail { arrived, counted, host, signals } = at.tail;
         let product = (at.states.non_finite, at.buffers[PRODUCT], count, rows, columns);
         let ending = (is_last, arrived, counted, host, u32::from(signals));
@@ -183,16 +183,12 @@ impl Cell for Listed {
         true
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
-        at.gathering(Kernel::GatherQueries, 1, at.table.age)
-    }
-
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        let padded = self.form.at(at.tokens);
-        let step = self.at_once(&padded, at.rows);
-        let all = (0..at.rows).step_by(step as usize);
+        let padded = self.form.at(at.shape.tokens);
+        let step = self.at_once(&padded, at.shape.rows);
+        let all = (0..at.shape.rows).step_by(step as usize);
         all.flat_map(|from| {
-            let some = Queries { from, count: step.min(at.rows - from) };
+            let some = Queries { from, count: step.min(at.shape.rows - from) };
             let mut work = vec![Work::Kernel(self.operand(at, &padded, some))];
             work.extend(self.products(at, &padded, some));
             work.push(Work::Kernel(self.squash(at, &padded, some)));

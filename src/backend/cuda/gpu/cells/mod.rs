@@ -31,8 +31,11 @@ pub(super) trait Cell: std::fmt::Debug + Send {
         !self.shares_memory()
     }
 
-    /// The gather. Its first three arguments are [set](Call::set_staged) for each batch.
-    fn gather(&self, at: &Setup<'_>) -> Call;
+    /// The gather: of the rows alone, unless the cell has an operand of each row. Its first three arguments are
+    /// [set](Call::set_staged) for each batch.
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        at.gathering(Kernel::GatherQueries, 1, ())
+    }
 
     /// The kernels and products that compute the batch, in order.
     fn work(&self, at: &Setup<'_>) -> Vec<Work>;
@@ -52,6 +55,12 @@ impl Buffer {
             Buffer::Floats(count) => count * size_of::<f32>(),
         }
     }
+}
+
+/// The left operand and the result of a batch's product with a matrix.
+fn operand_and_product(of: &Shape, matrix: &Matrix) -> [Buffer; 2] {
+    let of_rows = |width: u32| of.rows as usize * width as usize;
+    [Buffer::Elements(of_rows(matrix.inputs)), Buffer::Floats(of_rows(matrix.outputs))]
 }
 
 #[derive(Debug)]
@@ -102,13 +111,7 @@ pub(super) struct Setup<'a> {
     pub multiprocessors: u32,
     /// The bytes of an element.
     pub element: u32,
-    pub rows: u32,
-    /// The input states of all rows, if the cell counts them.
-    pub inputs: u32,
-    /// The tokens to which each row is padded, if the cell has a size.
-    pub tokens: u32,
-    /// The steps of each row in a persistent kernel.
-    pub steps: u32,
+    pub shape: Shape,
     pub buffers: Vec<u64>,
     pub table: Table,
     pub states: States,
@@ -148,7 +151,7 @@ const MOST_ROWS: u32 = 65535;
 impl Setup<'_> {
     /// A launch of a kernel whose threads share the `units` of every row.
     fn call(&self, kernel: Kernel, units: u32, arguments: impl Argument) -> Call {
-        self.call_rows(kernel, units, self.rows, arguments)
+        self.call_rows(kernel, units, self.shape.rows, arguments)
     }
 
     /// A launch over some of the rows.
@@ -158,11 +161,11 @@ impl Setup<'_> {
     }
 
     /// A launch of a gather over `units` of every row: as few blocks as possible, because each reads the host's memory.
-    /// `arguments` follow the staged rows, which are set for each batch, and the table.
+    /// `arguments` follow the staged rows, which are set for each batch, and the table; the age follows them.
     fn gathering(&self, kernel: Kernel, units: u32, arguments: impl Argument) -> Call {
-        let grid = (fewest_blocks(units), self.rows.min(MOST_ROWS));
+        let grid = (fewest_blocks(units), self.shape.rows.min(MOST_ROWS));
         let staged = (0u64, 0u64, 0u32);
-        Call::new(self.kernels.function(kernel), grid, (staged, self.table(), arguments))
+        Call::new(self.kernels.function(kernel), grid, (staged, self.table(), arguments, self.table.age))
     }
 
     /// A product with a matrix: the operand, the distance of its rows, and their number.
@@ -182,7 +185,16 @@ impl Setup<'_> {
 
     /// The arguments by which a kernel finds the rows of the batch.
     fn table(&self) -> impl Argument {
-        (self.table.rows, self.table.inputs, self.rows)
+        (self.table.rows, self.table.inputs, self.shape.rows)
+    }
+
+    /// The widths of an input and of a state's h.
+    fn widths(&self) -> impl Argument {
+        (self.spec.embedding, self.spec.hidden)
+    }
+
+    fn widest(&self) -> u32 {
+        self.spec.embedding.max(self.spec.hidden)
     }
 
     fn pool(&self) -> impl Argument {

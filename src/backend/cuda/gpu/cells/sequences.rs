@@ -8,29 +8,18 @@ use std::sync::Arc;
 
 use super::{Argument, Buffer, Call, Cell, Fault, Kernel, Memory, Setup, Shape, Upload, Work};
 use crate::backend::cuda::gpu::failed;
-use crate::backend::cuda::gpu::grnn::{At, Chosen, Host};
+use crate::backend::cuda::gpu::grnn::{BESIDE, Chosen, HIDDEN, Host, INPUTS, LENGTHS, VECTORS};
 use crate::cost::grnn::{self, Device};
 use crate::error::{Error, Result};
 use crate::workload::model::Model;
 
 /// The most numbers in the inputs of a launch, unless a single step has more: 256 MiB.
-const MOST_NUMBERS: u64 = 1 << 26;
-
-/// The indices of the buffers.
-const VECTORS: usize = 0;
-const INPUTS: usize = 1;
-const HIDDEN: usize = 2;
-const BESIDE: usize = 3;
-const LENGTHS: usize = 4;
-const ARRIVED: usize = 5;
+const MOST_NUMBERS: usize = 1 << 26;
 
 #[derive(Debug)]
 pub(in super::super) struct Sequences {
     chosen: Chosen,
     embedding: Arc<Memory>,
-    hidden: u32,
-    /// The state has a c after its h.
-    has_c: bool,
 }
 
 impl Sequences {
@@ -39,12 +28,12 @@ impl Sequences {
         let cell = grnn::Cell::of(model)?;
         let embedding = upload.table("embedding.weight").map_err(failed)?;
         let chosen = Chosen::new(host, cell, upload.weights, upload.spec, device, upload.precision)?;
-        Ok(Sequences { chosen, embedding, hidden: upload.spec.hidden, has_c: cell == grnn::Cell::Lstm })
+        Ok(Sequences { chosen, embedding })
     }
 
     pub fn most_steps(&self, rows: u32) -> u32 {
-        let of_step = self.chosen.runs_as(rows) * u64::from(self.chosen.layer().gates() * self.hidden);
-        (MOST_NUMBERS / of_step.max(1)).clamp(1, u32::MAX.into()) as u32
+        let of_step = self.chosen.layer().buffers(1, self.chosen.runs_as(rows), 0)[INPUTS];
+        (MOST_NUMBERS / of_step.max(1)).max(1) as u32
     }
 
     /// Compiles and loads the kernels for a batch.
@@ -54,64 +43,47 @@ impl Sequences {
 
     /// The c of a launch's sequences; 0 for a GRU.
     fn cells(&self, at: &Setup<'_>) -> u64 {
-        if self.has_c { at.buffers[BESIDE] } else { 0 }
+        if self.chosen.layer().has_c() { at.buffers[BESIDE] } else { 0 }
     }
 
     /// Gathers the states and the words of some rows as `size` sequences.
     fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Call {
         let (width, input_width) = (at.spec.embedding, self.chosen.layer().row());
         let vectors = (at.words(&self.embedding), width, at.buffers[VECTORS], input_width);
-        let states = (at.buffers[HIDDEN], self.cells(at), self.hidden, at.buffers[LENGTHS]);
-        let arguments = (some, size, at.steps, at.pool(), vectors, states);
-        at.call_rows(Kernel::TakeSequences, input_width.max(self.hidden), size * at.steps, arguments)
+        let states = (at.buffers[HIDDEN], self.cells(at), at.spec.hidden, at.buffers[LENGTHS]);
+        let arguments = (some, size, at.shape.steps, at.pool(), vectors, states);
+        at.call_rows(Kernel::TakeSequences, input_width.max(at.spec.hidden), size * at.shape.steps, arguments)
     }
 
     /// Scatters the final states of `count` rows into their slots.
     fn give(&self, at: &Setup<'_>, some: impl Argument, count: u32, size: u32) -> Call {
-        let last = u64::from(at.steps) * u64::from(size * self.hidden) * size_of::<f32>() as u64;
-        let states = (at.buffers[HIDDEN] + last, self.cells(at), self.hidden);
+        let last = u64::from(at.shape.steps) * u64::from(size * at.spec.hidden) * size_of::<f32>() as u64;
+        let states = (at.buffers[HIDDEN] + last, self.cells(at), at.spec.hidden);
         let arguments = (some, at.pool(), at.states.non_finite, states);
-        at.call_rows(Kernel::GiveSequences, self.hidden, count, arguments)
+        at.call_rows(Kernel::GiveSequences, at.spec.hidden, count, arguments)
     }
 }
 
 impl Cell for Sequences {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let (steps, hidden) = (of.steps as usize, self.hidden as usize);
         // Launches run in sequence, so the largest determines the memory.
-        let largest = self.chosen.runs_as(of.rows) as usize;
-        let layer = self.chosen.layer();
-        vec![
-            Buffer::Elements(steps * largest * layer.row() as usize),
-            Buffer::Floats(steps * largest * layer.gates() as usize * hidden),
-            Buffer::Floats((steps + 1) * largest * hidden),
-            Buffer::Floats(self.chosen.beside()),
-            Buffer::Floats(largest),
-            Buffer::Floats(largest),
-        ]
+        let largest = self.chosen.runs_as(of.rows);
+        let numbers = self.chosen.layer().buffers(of.steps as usize, largest, self.chosen.beside());
+        let mut buffers = numbers.map(Buffer::Floats);
+        buffers[VECTORS] = Buffer::Elements(numbers[VECTORS]);
+        buffers.into()
     }
 
     fn is_captured(&self) -> bool {
         false
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
-        at.gathering(Kernel::GatherQueries, 1, at.table.age)
-    }
-
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        let places = At {
-            lengths: at.buffers[LENGTHS],
-            inputs: at.buffers[INPUTS],
-            hidden: at.buffers[HIDDEN],
-            beside: at.buffers[BESIDE],
-            arrived: at.buffers[ARRIVED],
-        };
         let mut from = 0;
         let mut work = Vec::new();
-        for (count, kernel) in self.chosen.launches(at.rows) {
+        for (count, kernel) in self.chosen.launches(at.shape.rows) {
             let (some, size) = ((at.table.rows, from, count), kernel.configuration().sizes().batch);
-            let (product, call) = self.chosen.launch(kernel, at.steps, at.buffers[VECTORS], places);
+            let (product, call) = kernel.launch(at.shape.steps, size, self.chosen.layer(), &at.buffers);
             work.push(Work::Kernel(self.take(at, some, size)));
             work.push(Work::Product(product));
             work.push(Work::Kernel(call));

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work};
+use super::{
+    Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
+};
 
 /// A node without children.
 #[derive(Debug)]
@@ -12,8 +14,6 @@ pub(in super::super) struct Leaf {
     /// x to the gates i, o, u.
     gates: Matrix,
     bias: Arc<Memory>,
-    hidden: u32,
-    width: u32,
 }
 
 impl Leaf {
@@ -27,24 +27,24 @@ impl Leaf {
     }
 
     fn named(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Leaf, Fault> {
-        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
-        let gates = upload.matrix(&[Columns { tensor, width, rows: 0..3 * hidden }])?;
-        Ok(Leaf { embedding: upload.table("embedding.weight")?, gates, bias: upload.bias(bias)?, hidden, width })
+        let columns = Columns { tensor, width: upload.spec.embedding, rows: 0..3 * upload.spec.hidden };
+        let gates = upload.matrix(&[columns])?;
+        Ok(Leaf { embedding: upload.table("embedding.weight")?, gates, bias: upload.bias(bias)? })
     }
 }
 
 impl Cell for Leaf {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        operand_and_product(of, &self.gates)
+        operand_and_product(of, &self.gates).into()
     }
 
     fn gather(&self, at: &Setup<'_>) -> Call {
-        let arguments = (at.words(&self.embedding), at.buffers[0], self.width, at.table.age);
-        at.gathering(Kernel::GatherLeaf, self.width, arguments)
+        let width = at.spec.embedding;
+        at.gathering(Kernel::GatherLeaf, width, (at.words(&self.embedding), at.buffers[0], width))
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        step(at, Kernel::StepLeaf, &self.gates, &self.bias, self.hidden)
+        step(at, Kernel::StepLeaf, &self.gates, &self.bias)
     }
 }
 
@@ -54,7 +54,6 @@ pub(in super::super) struct Internal {
     /// \[h of the left|h of the right\] to the gates i, o, u and the forget gates of the left and the right.
     gates: Matrix,
     bias: Arc<Memory>,
-    hidden: u32,
 }
 
 impl Internal {
@@ -62,35 +61,33 @@ impl Internal {
         let hidden = upload.spec.hidden;
         let side = |tensor| Columns { tensor, width: hidden, rows: 0..5 * hidden };
         let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"].map(side))?;
-        Ok(Internal { gates, bias: upload.bias("internal.bias")?, hidden })
+        Ok(Internal { gates, bias: upload.bias("internal.bias")? })
     }
 }
 
 impl Cell for Internal {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        operand_and_product(of, &self.gates)
+        operand_and_product(of, &self.gates).into()
     }
 
     fn gather(&self, at: &Setup<'_>) -> Call {
-        let arguments = (at.pool(), at.buffers[0], self.hidden, at.table.age);
-        at.gathering(Kernel::GatherPair, self.hidden, arguments)
+        at.gathering(Kernel::GatherPair, at.spec.hidden, (at.pool(), at.buffers[0], at.spec.hidden))
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        step(at, Kernel::StepPair, &self.gates, &self.bias, self.hidden)
+        step(at, Kernel::StepPair, &self.gates, &self.bias)
     }
 }
 
-fn operand_and_product(of: &Shape, gates: &Matrix) -> Vec<Buffer> {
-    let of_rows = |width: u32| of.rows as usize * width as usize;
-    vec![Buffer::Elements(of_rows(gates.inputs)), Buffer::Floats(of_rows(gates.outputs))]
-}
-
 /// One product, and a kernel that applies the gates.
-fn step(at: &Setup<'_>, kernel: Kernel, gates: &Matrix, bias: &Memory, hidden: u32) -> Vec<Work> {
+fn step(at: &Setup<'_>, kernel: Kernel, gates: &Matrix, bias: &Memory) -> Vec<Work> {
     let (operand, product) = (at.buffers[0], at.buffers[1]);
+    let hidden = at.spec.hidden;
     let arguments = (at.states(), product, bias.address(), hidden, at.tail());
-    vec![at.product(operand, gates.inputs, at.rows, gates, product), Work::Kernel(at.call(kernel, hidden, arguments))]
+    vec![
+        at.product(operand, gates.inputs, at.shape.rows, gates, product),
+        Work::Kernel(at.call(kernel, hidden, arguments)),
+    ]
 }
 
 /// A child-sum node that has children. The children's h are rows of an operand of their own, because each child has a
@@ -106,8 +103,6 @@ pub(in super::super) struct ChildSum {
     /// A child's h to its part of its forget gate.
     forget_child: Matrix,
     forget_bias: Arc<Memory>,
-    hidden: u32,
-    width: u32,
 }
 
 impl ChildSum {
@@ -123,8 +118,6 @@ impl ChildSum {
             forget_word: upload.matrix(&[columns("childsum.weight_f_x", width, hidden)])?,
             forget_child: upload.matrix(&[columns("childsum.weight_f_h", hidden, hidden)])?,
             forget_bias: upload.bias("childsum.bias_f")?,
-            hidden,
-            width,
         })
     }
 }
@@ -132,17 +125,17 @@ impl ChildSum {
 impl Cell for ChildSum {
     /// The operand, the children's operand, and the products: gates, the word's part of the forget gates, the children's.
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        let (rows, inputs, hidden) = (of.rows as usize, of.inputs as usize, self.hidden as usize);
-        let operands = [rows * self.gates.inputs as usize, inputs * hidden].map(Buffer::Elements);
-        let products = [rows * 3 * hidden, rows * hidden, inputs * hidden].map(Buffer::Floats);
-        operands.into_iter().chain(products).collect()
+        let [operand, gates] = operand_and_product(of, &self.gates);
+        let [_, forget_word] = operand_and_product(of, &self.forget_word);
+        let of_children = Shape { rows: of.inputs, ..*of };
+        let [children, forget_child] = operand_and_product(&of_children, &self.forget_child);
+        vec![operand, children, gates, forget_word, forget_child]
     }
 
     fn gather(&self, at: &Setup<'_>) -> Call {
         let (words, operand, children) = (at.words(&self.embedding), at.buffers[0], at.buffers[1]);
-        let sizes = (at.inputs, self.width, self.hidden);
-        let arguments = (at.pool(), words, operand, children, sizes, at.table.age);
-        at.gathering(Kernel::GatherSum, self.hidden.max(self.width), arguments)
+        let arguments = (at.pool(), words, operand, children, at.shape.inputs, at.widths());
+        at.gathering(Kernel::GatherSum, at.widest(), arguments)
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
@@ -151,16 +144,20 @@ impl Cell for ChildSum {
         };
         let stride = self.gates.inputs;
         let mut work = vec![
-            at.product(operand, stride, at.rows, &self.gates, gates),
-            at.product(operand, stride, at.rows, &self.forget_word, forget_word),
+            at.product(operand, stride, at.shape.rows, &self.gates, gates),
+            at.product(operand, stride, at.shape.rows, &self.forget_word, forget_word),
         ];
         // A batch without children has no rows for them.
-        if at.inputs > 0 {
-            work.push(at.product(children, self.hidden, at.inputs, &self.forget_child, forget_child));
+        if at.shape.inputs > 0 {
+            work.push(at.product(children, at.spec.hidden, at.shape.inputs, &self.forget_child, forget_child));
         }
         let (gates_bias, forget_bias) = (self.gates_bias.address(), self.forget_bias.address());
         let biased = (gates, gates_bias, forget_word, forget_child, forget_bias);
-        work.push(Work::Kernel(at.call(Kernel::StepSum, self.hidden, (at.states(), biased, self.hidden, at.tail()))));
+        work.push(Work::Kernel(at.call(
+            Kernel::StepSum,
+            at.spec.hidden,
+            (at.states(), biased, at.spec.hidden, at.tail()),
+        )));
         work
     }
 }

@@ -28,21 +28,6 @@ pub struct Kernel {
     configuration: Configuration,
 }
 
-/// The addresses of a launch's inputs and results on the GPU.
-#[derive(Clone, Copy, Debug)]
-pub struct At {
-    /// The steps of each sequence.
-    pub lengths: u64,
-    /// The product of all inputs: \[steps, batch, gates, hidden\].
-    pub inputs: u64,
-    /// \[steps + 1, batch, hidden\].
-    pub hidden: u64,
-    /// The c of an LSTM's sequences, or the values that the blocks of a GRU exchange.
-    pub beside: u64,
-    /// A zero for each row of the grid.
-    pub arrived: u64,
-}
-
 impl Kernel {
     /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
     /// time, or if they have too little shared memory.
@@ -62,14 +47,22 @@ impl Kernel {
         self.configuration
     }
 
-    /// The launch of some steps of a batch.
-    pub(in crate::backend::cuda::gpu) fn call(&self, steps: u32, batch: u32, layer: &Layer, at: At) -> Call {
+    /// The launch of some steps of a batch, and the product of its inputs, which comes first. `at` has the addresses of
+    /// the layer's [buffers](Layer::buffers).
+    pub(in crate::backend::cuda::gpu) fn launch(
+        &self,
+        steps: u32,
+        batch: u32,
+        layer: &Layer,
+        at: &[u64],
+    ) -> (Product, Call) {
+        let [vectors, inputs, hidden, beside, lengths, arrived] = *at else { unreachable!("a launch has six buffers") };
         let (sizes, mapping) = (Sizes { batch, ..self.configuration.sizes() }, self.configuration.mapping());
-        let arguments =
-            (steps, batch, at.lengths, at.inputs, layer.recurrent.address(), at.hidden, at.beside, at.arrived);
-        Call::new(self.function, (mapping.columns(&sizes), mapping.rows(&sizes)), arguments)
+        let arguments = (steps, batch, lengths, inputs, layer.recurrent.address(), hidden, beside, arrived);
+        let call = Call::new(self.function, (mapping.columns(&sizes), mapping.rows(&sizes)), arguments)
             .of_threads(mapping.threads())
-            .cooperative(self.configuration.shared())
+            .cooperative(self.configuration.shared());
+        (layer.product(vectors, steps * batch, inputs), call)
     }
 
     /// Checks that all blocks are resident at the same time.
@@ -115,7 +108,6 @@ pub struct Chosen {
     layer: Layer,
     device: Device,
     host: Host,
-    cell: Cell,
 }
 
 impl Chosen {
@@ -133,7 +125,7 @@ impl Chosen {
         let launches = Launches::new(cell, spec.hidden, &device, &Space::default());
         launches.check(cell, spec.hidden, host.name())?;
         let layer = Layer::with_inputs_in(&host, cell, weights, spec, precision)?;
-        Ok(Chosen { kernels: BTreeMap::new(), launches, layer, device, host, cell })
+        Ok(Chosen { kernels: BTreeMap::new(), launches, layer, device, host })
     }
 
     /// Compiles the kernels for a batch, or finds them in the cache, and loads them.
@@ -152,13 +144,13 @@ impl Chosen {
     fn kernel(&self, batch: u32, rnn: Rnn, first: Mapping) -> Result<Kernel> {
         let hidden = self.layer.hidden;
         let make = |rnn, mapping| Kernel::new(&self.host, Configuration::new(Sizes { rnn, hidden, batch }, mapping)?);
-        if let Some(Tuned { rnn, mapping, .. }) = Tuned::recall(&self.host, self.cell, hidden, batch)
+        if let Some(Tuned { rnn, mapping, .. }) = Tuned::recall(&self.host, self.layer.cell, hidden, batch)
             && let Ok(kernel) = make(rnn, mapping)
         {
             return Ok(kernel);
         }
         make(rnn, first).or_else(|refused| {
-            let others = rank(self.cell, hidden, batch, &self.device, &Space::default());
+            let others = rank(self.layer.cell, hidden, batch, &self.device, &Space::default());
             let mut others = others.into_iter().take(TRIED).skip(1);
             others.find_map(|other| make(other.rnn, other.mapping).ok()).ok_or_else(|| {
                 Error::failed(format!(
@@ -176,8 +168,8 @@ impl Chosen {
     }
 
     /// The sequences in each launch of a batch, padding included.
-    pub(in crate::backend::cuda::gpu) fn runs_as(&self, batch: u32) -> u64 {
-        self.launches.of(batch).map(|(runs_as, _)| u64::from(*runs_as)).max().unwrap_or(0)
+    pub(in crate::backend::cuda::gpu) fn runs_as(&self, batch: u32) -> usize {
+        self.launches.of(batch).map(|(runs_as, _)| *runs_as as usize).max().unwrap_or(0)
     }
 
     pub(in crate::backend::cuda::gpu) fn layer(&self) -> &Layer {
@@ -188,17 +180,5 @@ impl Chosen {
     pub(in crate::backend::cuda::gpu) fn beside(&self) -> usize {
         let most = |kernel: &Kernel| kernel.configuration.beside(kernel.configuration.sizes().batch);
         self.kernels.values().map(most).max().unwrap_or(0)
-    }
-
-    /// The launch of a kernel's own batch, padding included, and the product of its inputs, which comes first.
-    pub(in crate::backend::cuda::gpu) fn launch(
-        &self,
-        kernel: &Kernel,
-        steps: u32,
-        vectors: u64,
-        at: At,
-    ) -> (Product, Call) {
-        let batch = kernel.configuration().sizes().batch;
-        (self.layer.product(vectors, steps * batch, at.inputs), kernel.call(steps, batch, &self.layer, at))
     }
 }

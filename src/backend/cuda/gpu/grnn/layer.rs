@@ -14,6 +14,16 @@ use crate::network::Spec;
 use crate::network::weights::Weights;
 use crate::workload::model::Model;
 
+/// The buffers of a launch: the input vectors; their products, \[steps, batch, gates, hidden\]; the states,
+/// \[steps + 1, batch, hidden\]; an LSTM's c, or the values that the blocks of a GRU exchange; the steps of each
+/// sequence; a zero for each row of the grid.
+pub(in crate::backend::cuda::gpu) const VECTORS: usize = 0;
+pub(in crate::backend::cuda::gpu) const INPUTS: usize = 1;
+pub(in crate::backend::cuda::gpu) const HIDDEN: usize = 2;
+pub(in crate::backend::cuda::gpu) const BESIDE: usize = 3;
+pub(in crate::backend::cuda::gpu) const LENGTHS: usize = 4;
+pub(super) const ARRIVED: usize = 5;
+
 /// The weights on a GPU.
 ///
 /// The recurrent matrix is the network's tensor: a row for each output, gate by gate, whose numbers are in the order in
@@ -72,8 +82,20 @@ impl Layer {
         }
     }
 
+    /// The numbers in each buffer of a launch, in the order of [`VECTORS`] and the following.
+    pub(in crate::backend::cuda::gpu) fn buffers(&self, steps: usize, batch: usize, beside: usize) -> [usize; 6] {
+        let states = batch * self.hidden as usize;
+        let vectors = steps * batch * self.row() as usize;
+        [vectors, steps * states * self.gates() as usize, (steps + 1) * states, beside, batch, batch]
+    }
+
+    /// Whether a state has a c beside its h.
+    pub(in crate::backend::cuda::gpu) fn has_c(&self) -> bool {
+        self.cell == Cell::Lstm
+    }
+
     /// The product of input [rows](Layer::row) with the matrix: \[rows, gates, hidden\].
-    pub(in crate::backend::cuda::gpu) fn product(&self, inputs: u64, rows: u32, result: u64) -> Product {
+    pub(super) fn product(&self, inputs: u64, rows: u32, result: u64) -> Product {
         let outputs = self.gates() * self.hidden;
         Product {
             operand: inputs,

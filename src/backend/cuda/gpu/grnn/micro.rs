@@ -1,14 +1,16 @@
 //! Micro-benchmarks of a GPU: `kernels/grnn_micro.cu` (GRNN, section 7.1.3).
 
+use cudarc::driver::sys::CUstream;
+
 use super::Host;
 use super::configuration::HEADERS;
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::call::{Argument, Call, Function};
 use crate::backend::cuda::gpu::compile::Module;
+use crate::backend::cuda::gpu::driver::Owned;
 use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::nvrtc::Source;
-use crate::backend::cuda::gpu::stream::RawStream;
 use crate::backend::cuda::gpu::weights::elements;
 use crate::cost::grnn::{Measured, Product, Reduction};
 use crate::error::Result;
@@ -53,7 +55,7 @@ struct Grid {
 
 /// The GPU, and memory for all benchmarks. Fields are dropped in order: users before what they use.
 struct Bench<'h> {
-    stream: RawStream,
+    stream: Owned<CUstream>,
     /// The kernels' inputs and results, and the cycles of each block.
     numbers: Memory,
     results: Memory,
@@ -110,7 +112,7 @@ impl Bench<'_> {
         let numbers: Vec<f32> = (0..READ).map(|n| (n % 7) as f32 / 8.0).collect();
         let floats = |count: usize| Memory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
         Ok(Bench {
-            stream: RawStream::new(gpu)?,
+            stream: gpu.stream()?,
             numbers: Memory::holding(gpu, &elements(&numbers, Precision::F32), "a micro-benchmark")?,
             results: floats(blocks * THREADS as usize)?,
             cycles: Memory::zeros(gpu, blocks * size_of::<u64>(), "a micro-benchmark")?,
@@ -158,13 +160,10 @@ impl Bench<'_> {
         self.arrived.clear()?;
         // SAFETY: the kernel is loaded, the arguments are its own, and the memory suffices for the largest grid; it is
         // read below, after the launch.
-        unsafe { call.queue(self.stream.handle()) }
+        unsafe { call.queue(self.stream.raw) }
             .map_err(|error| gpu.fault("a micro-benchmark can't be queued", error))?;
-        let mut bytes = vec![0; grid.blocks as usize * size_of::<u64>()];
-        self.cycles.read(0, &mut bytes)?;
-        let of_blocks = bytes.chunks_exact(size_of::<u64>());
-        let of_blocks = of_blocks.map(|eight| u64::from_le_bytes(eight.try_into().expect("chunks of eight")));
-        Ok(of_blocks.max().unwrap_or(0))
+        let of_blocks = self.cycles.read(0, grid.blocks as usize)?;
+        Ok(of_blocks.into_iter().map(u64::from_le_bytes).max().unwrap_or(0))
     }
 }
 

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 
 pub use self::configuration::{Configuration, HEADERS};
-pub(super) use self::kernel::At;
 pub use self::kernel::Chosen;
 pub use self::layer::Layer;
+pub(super) use self::layer::{BESIDE, HIDDEN, INPUTS, LENGTHS, VECTORS};
 pub use self::micro::{MICRO, MICRO_HEADERS, measure, micro_options};
 pub use self::persistent::{Persistent, States, Tuned, Tuner};
 use super::compile::Cache;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::kernel::{At, Kernel};
-use super::layer::model;
+use super::kernel::Kernel;
+use super::layer::{ARRIVED, BESIDE, HIDDEN, LENGTHS, VECTORS, model};
 use super::{Configuration, HEADERS, Host, Layer};
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::compile::Key;
@@ -15,7 +15,6 @@ use crate::backend::cuda::gpu::cublas::Handle;
 use crate::backend::cuda::gpu::driver::Gpu;
 use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::memory::Memory;
-use crate::backend::cuda::gpu::stream::{RawStream, workspace};
 use crate::backend::cuda::gpu::weights::elements;
 use crate::clock;
 use crate::cost::grnn::{Cell, Mapping, Ranked, Rnn, Sizes};
@@ -42,8 +41,6 @@ pub struct Persistent {
     kernel: Kernel,
     products: Handle,
     room: Option<Room>,
-    stream: RawStream,
-    _workspace: Memory,
     layer: Arc<Layer>,
     gpu: Arc<Gpu>,
 }
@@ -52,16 +49,8 @@ pub struct Persistent {
 struct Room {
     steps: u32,
     batch: u32,
-    lengths: Memory,
-    /// The inputs, and their product: \[steps, batch, gates, hidden\].
-    vectors: Memory,
-    inputs: Memory,
-    /// \[steps + 1, batch, hidden\].
-    hidden: Memory,
-    /// The c of an LSTM's sequences, or the values that the blocks of a GRU exchange.
-    beside: Memory,
-    /// A counter for each row of the grid.
-    arrived: Memory,
+    /// Those of [`Layer::buffers`].
+    buffers: Vec<Memory>,
 }
 
 // SAFETY: as for `Gpus`: the driver's handles belong to the process; every call makes its context current first, and
@@ -72,30 +61,20 @@ impl Persistent {
     /// Compiles a kernel for a network's weights, or finds it in the cache, and loads it.
     pub fn new(host: &Host, layer: &Arc<Layer>, configuration: Configuration) -> Result<Persistent> {
         let Sizes { rnn, hidden, .. } = configuration.sizes();
-        if (rnn == Rnn::Lstm) != (layer.cell == Cell::Lstm) || hidden != layer.hidden {
+        if (rnn == Rnn::Lstm) != layer.has_c() || hidden != layer.hidden {
             let (cell, width) = (model(layer.cell), layer.hidden);
             return Err(Error::input(format!(
                 "a kernel {rnn} of {hidden} for the weights of {} of {width}",
                 cell.name()
             )));
         }
-        let gpu = &host.gpu;
         let kernel = Kernel::new(host, configuration)?;
-        let (stream, room) = (
-            RawStream::new(gpu).map_err(failed)?,
-            Memory::new(gpu, workspace(gpu), "products' workspace").map_err(failed)?,
-        );
-        // SAFETY: stream and workspace belong to one context, which is current, and follow the handle in the struct.
-        let products =
-            unsafe { Handle::new(&host.cublas, Precision::F32, stream.handle(), (room.address(), room.bytes())) };
         Ok(Persistent {
             kernel,
-            products: products.map_err(failed)?,
+            products: Handle::new(&host.gpu, &host.cublas, Precision::F32).map_err(failed)?,
             room: None,
-            stream,
-            _workspace: room,
             layer: Arc::clone(layer),
-            gpu: Arc::clone(gpu),
+            gpu: Arc::clone(&host.gpu),
         })
     }
 
@@ -136,7 +115,7 @@ impl Persistent {
         let sizes = self.configuration().sizes();
         let (batch, hidden) = (lengths.len(), sizes.hidden as usize);
         let steps = lengths.iter().copied().max().unwrap_or(0) as usize;
-        let c = if sizes.rnn == Rnn::Lstm { batch * hidden } else { 0 };
+        let c = if self.layer.has_c() { batch * hidden } else { 0 };
         let vectors = steps * batch * self.layer.embedding as usize;
         if batch > sizes.batch as usize || steps == 0 {
             return Err(Error::input(format!(
@@ -170,50 +149,34 @@ impl Persistent {
             None => self.room(steps, batch)?,
         };
         let bytes = |numbers: &[f32]| elements(numbers, Precision::F32);
-        room.lengths.write(&lengths.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<_>>())?;
-        room.vectors.write(&bytes(&self.layer.inputs(inputs)))?;
-        room.hidden.write(&bytes(&begin.h))?;
-        room.beside.write(&bytes(&begin.c))?;
+        let lengths: Vec<u8> = lengths.iter().flat_map(|length| length.to_le_bytes()).collect();
+        room.buffers[VECTORS].write(&bytes(&self.layer.inputs(inputs)))?;
+        room.buffers[HIDDEN].write(&bytes(&begin.h))?;
+        room.buffers[BESIDE].write(&bytes(&begin.c))?;
+        room.buffers[LENGTHS].write(&lengths)?;
         // A launch leaves zeros, but one that was aborted may not.
-        room.arrived.clear()?;
+        room.buffers[ARRIVED].clear()?;
         self.room = Some(room);
         Ok(())
     }
 
     fn room(&self, steps: u32, batch: u32) -> Result<Room, Fault> {
-        let (gpu, sizes) = (&self.gpu, self.configuration().sizes());
-        let floats = |count: usize, what| Memory::new(gpu, count * size_of::<f32>(), what);
-        let (steps_of_all, states) = (steps as usize * batch as usize, batch as usize * sizes.hidden as usize);
-        Ok(Room {
-            steps,
-            batch,
-            lengths: Memory::new(gpu, lengths_bytes(batch), "lengths")?,
-            vectors: floats(steps_of_all * self.layer.row() as usize, "inputs")?,
-            inputs: floats(steps as usize * states * self.layer.gates() as usize, "inputs")?,
-            hidden: floats((steps as usize + 1) * states, "states")?,
-            beside: floats(self.configuration().beside(batch), "states")?,
-            arrived: Memory::zeros(gpu, lengths_bytes(batch), "counts")?,
-        })
+        let numbers = self.layer.buffers(steps as usize, batch as usize, self.configuration().beside(batch));
+        let buffers = numbers.iter().map(|numbers| Memory::new(&self.gpu, numbers * size_of::<f32>(), "sequences"));
+        Ok(Room { steps, batch, buffers: buffers.collect::<Result<_, _>>()? })
     }
 
     /// Queues the product of all inputs, then the kernel.
     fn queue(&mut self) -> Result<(), Fault> {
         let room = self.room.as_ref().expect("sequences were taken");
-        let product = self.layer.product(room.vectors.address(), room.steps * room.batch, room.inputs.address());
-        let at = At {
-            lengths: room.lengths.address(),
-            inputs: room.inputs.address(),
-            hidden: room.hidden.address(),
-            beside: room.beside.address(),
-            arrived: room.arrived.address(),
-        };
-        let mut call = self.kernel.call(room.steps, room.batch, &self.layer, at);
+        let at: Vec<u64> = room.buffers.iter().map(Memory::address).collect();
+        let (product, mut call) = self.kernel.launch(room.steps, room.batch, &self.layer, &at);
         self.gpu.bind()?;
         // SAFETY: the memory is as large as steps and batch say, and lives until its users have been waited for; the
         // arguments are those of both kernels.
         unsafe {
             self.products.multiply(&product)?;
-            call.queue(self.stream.handle())
+            call.queue(self.products.stream.raw)
                 .map_err(|error| self.gpu.fault("a persistent kernel can't be queued", error))
         }
     }
@@ -221,16 +184,12 @@ impl Persistent {
     /// The final states, after all queued work.
     fn left(&self) -> Result<States, Fault> {
         let room = self.room.as_ref().expect("sequences were taken");
-        let Sizes { rnn, hidden, .. } = self.configuration().sizes();
-        let states = room.batch as usize * hidden as usize;
-        let read = |memory: &Memory, from: usize| {
-            let mut bytes = vec![0; states * size_of::<f32>()];
-            memory.read(from * size_of::<f32>(), &mut bytes)?;
-            let numbers = bytes.chunks_exact(size_of::<f32>());
-            Ok(numbers.map(|four| f32::from_le_bytes(four.try_into().expect("chunks of four"))).collect())
+        let states = room.batch as usize * self.layer.hidden as usize;
+        let read = |buffer: usize, from| -> Result<Vec<f32>, Fault> {
+            Ok(room.buffers[buffer].read(from, states)?.into_iter().map(f32::from_le_bytes).collect())
         };
-        let c = if rnn == Rnn::Lstm { read(&room.beside, 0)? } else { Vec::new() };
-        Ok(States { h: read(&room.hidden, room.steps as usize * states)?, c })
+        let c = if self.layer.has_c() { read(BESIDE, 0)? } else { Vec::new() };
+        Ok(States { h: read(HIDDEN, room.steps as usize * states)?, c })
     }
 }
 
@@ -240,10 +199,6 @@ impl Drop for Persistent {
         // There is nothing to wait for on a lost GPU.
         let _ = self.gpu.synchronize();
     }
-}
-
-fn lengths_bytes(batch: u32) -> usize {
-    batch as usize * size_of::<u32>()
 }
 
 const WORDS: u32 = 64;
@@ -286,7 +241,6 @@ impl Tuned {
 pub struct Tuner {
     host: Host,
     layer: Arc<Layer>,
-    cell: Cell,
     batch: u32,
     steps: u32,
     inputs: Vec<f32>,
@@ -306,16 +260,16 @@ impl Tuner {
         let inputs = words.flat_map(|word| &table[word * width..][..width]).copied().collect();
         let graph = CellGraph::chain(CellId(0), CHECKED.min(steps));
         let alone = (0..batch).map(|sequence| network.alone(RequestId(sequence), &graph).state).collect();
-        Ok(Tuner { host, layer, cell, batch, steps, inputs, alone })
+        Ok(Tuner { host, layer, batch, steps, inputs, alone })
     }
 
     pub fn recall(&self) -> Option<Tuned> {
-        Tuned::recall(&self.host, self.cell, self.layer.hidden, self.batch)
+        Tuned::recall(&self.host, self.layer.cell, self.layer.hidden, self.batch)
     }
 
     pub fn keep(&self, tuned: &Tuned) {
         let entry = serde_json::to_vec(tuned).expect("numbers and names are JSON");
-        let key = Tuned::key(&self.host, self.cell, self.layer.hidden, self.batch);
+        let key = Tuned::key(&self.host, self.layer.cell, self.layer.hidden, self.batch);
         self.host.cache.put(ENTRY, key, &entry);
     }
 
@@ -333,7 +287,7 @@ impl Tuner {
 
     fn zeros(&self) -> States {
         let zeros = vec![0.0; self.batch as usize * self.layer.hidden as usize];
-        States { c: if self.cell == Cell::Lstm { zeros.clone() } else { Vec::new() }, h: zeros }
+        States { c: if self.layer.has_c() { zeros.clone() } else { Vec::new() }, h: zeros }
     }
 
     /// Runs a few steps, and compares all states with the CPU's.
