@@ -41,10 +41,10 @@ pub struct Spec {
 }
 
 /// Wider layers take tens of gigabytes.
-const MAX_WIDTH: u32 = 1 << 16;
+pub const MAX_WIDTH: u32 = 1 << 16;
 
 /// Words are stored as float32, which represents all integers up to here.
-const MAX_VOCABULARY: u32 = 1 << 24;
+pub const MAX_VOCABULARY: u32 = 1 << 24;
 
 impl Spec {
     /// Messages begin with the key.
@@ -139,6 +139,14 @@ impl Batch<'_> {
     /// A row's `place`-th input state, if it has one.
     fn state(&self, row: usize, place: usize, width: usize) -> Option<&[f32]> {
         self.states_of(row).nth(place).map(|at| &self.states[at * width..(at + 1) * width])
+    }
+
+    /// Copies the beginning of a row's `place`-th input state, or zeros.
+    fn copy_state(&self, row: usize, place: usize, width: usize, into: &mut [f32]) {
+        match self.state(row, place, width) {
+            Some(state) => into.copy_from_slice(&state[..into.len()]),
+            None => into.fill(0.0),
+        }
     }
 }
 

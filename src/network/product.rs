@@ -83,18 +83,7 @@ impl Panel {
 
     /// A row for each left row: gate after gate.
     pub fn multiply<'a>(&self, left: Rows<'_>, result: &'a mut Vec<f32>) -> &'a [f32] {
-        let (inputs, columns) = (self.weights.rows(), self.weights.cols());
-        let result = first(result, left.count * columns);
-        if left.count > 0 {
-            let used = (left.count - 1) * left.stride + inputs;
-            let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
-                .expect("the rows were cut to what the strides reach");
-            // It holds no memory, but can't be sent to another thread.
-            GemmExecutor::<f32>::new()
-                .gemm(result, GemmInputA::Unpacked(left), GemmInputB::Packed(&self.weights), GemmOptions::default())
-                .expect("the operands have the sizes that the weights were packed for");
-        }
-        result
+        gemm(left, self.weights.rows(), GemmInputB::Packed(&self.weights), self.weights.cols(), result)
     }
 }
 
@@ -108,14 +97,27 @@ pub fn multiply<'a>(
     result: &'a mut Vec<f32>,
 ) -> &'a [f32] {
     debug_assert!(left.count > 1, "a single row has other bits");
+    let right = GemmInputB::Unpacked(NdTensorView::from_data([inputs, columns], right));
+    gemm(left, inputs, right, columns, result)
+}
+
+fn gemm<'a>(
+    left: Rows<'_>,
+    inputs: usize,
+    right: GemmInputB<'_, f32>,
+    columns: usize,
+    result: &'a mut Vec<f32>,
+) -> &'a [f32] {
     let result = first(result, left.count * columns);
-    let used = (left.count - 1) * left.stride + inputs;
-    let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
-        .expect("the rows were cut to what the strides reach");
-    let right = NdTensorView::from_data([inputs, columns], right);
-    GemmExecutor::<f32>::new()
-        .gemm(result, GemmInputA::Unpacked(left), GemmInputB::Unpacked(right), GemmOptions::default())
-        .expect("the operands have matching sizes");
+    if left.count > 0 {
+        let used = (left.count - 1) * left.stride + inputs;
+        let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
+            .expect("the rows were cut to what the strides reach");
+        // It holds no memory, but can't be sent to another thread.
+        GemmExecutor::<f32>::new()
+            .gemm(result, GemmInputA::Unpacked(left), right, GemmOptions::default())
+            .expect("the operands have matching sizes");
+    }
     result
 }
 

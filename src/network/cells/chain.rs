@@ -1,75 +1,48 @@
-//! The cells of chains, and the LSTM step, which translation uses too.
+//! The cells of chains. Translation uses the LSTM too.
 
 use rten_simd::Isa;
 use rten_simd::ops::NumOps;
 
+use super::seq2seq::START;
 use super::{Embedding, gates, pack};
 use crate::network::elementwise::{Formula, apply, gated, gated_tanh, tanh};
 use crate::network::product::{Block, Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
 
-/// The LSTM. The state is \[h|c\].
+/// The LSTM, with all four gates in one product. The state is \[h|c\], and in a translation the last word.
 #[derive(Debug)]
 pub struct Lstm {
     embedding: Embedding,
-    layer: Layer,
-}
-
-impl Lstm {
-    pub(super) fn new(spec: &Spec, weights: &Weights) -> Lstm {
-        Lstm {
-            embedding: Embedding::new(weights, "embedding.weight", spec.embedding as usize),
-            layer: Layer::new(spec, weights, "lstm"),
-        }
-    }
-}
-
-impl Cell for Lstm {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let width = 2 * self.layer.hidden;
-        self.layer.run(batch, width, |row| self.embedding.row(batch.token(row)), out, scratch);
-    }
-}
-
-/// An LSTM step with all four gates in one product of \[x|h\].
-#[derive(Debug)]
-pub(super) struct Layer {
     /// \[x|h\] to the gates i, f, g, o.
     product: Product,
     bias: Vec<f32>,
-    pub(super) hidden: usize,
+    hidden: usize,
+    /// The numbers of a state.
+    pub(super) width: usize,
 }
 
-impl Layer {
-    pub(super) fn new(spec: &Spec, weights: &Weights, name: &str) -> Layer {
-        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+impl Lstm {
+    pub(super) fn new(spec: &Spec, weights: &Weights, name: &str, embedding: &str, width: usize) -> Lstm {
+        let (hidden, embedding) = (spec.hidden as usize, Embedding::new(weights, embedding, spec.embedding as usize));
         let (input, recurrent) = (format!("{name}.weight_ih"), format!("{name}.weight_hh"));
-        Layer {
-            product: pack(weights, 4, hidden, &[(&input, embedding), (&recurrent, hidden)]),
+        Lstm {
+            product: pack(weights, 4, hidden, &[(&input, embedding.width), (&recurrent, hidden)]),
+            embedding,
             bias: weights.take(&format!("{name}.bias")),
             hidden,
+            width,
         }
     }
 
-    /// `x` gives a row's input vector. Only \[h|c\] at the beginning of a state is written.
-    pub(super) fn run<'a>(
-        &self,
-        batch: &Batch<'_>,
-        width: usize,
-        x: impl Fn(usize) -> &'a [f32],
-        out: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
-        let (hidden, inputs) = (self.hidden, self.product.inputs());
+    /// `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
+    pub(super) fn step(&self, batch: &Batch<'_>, word: impl Fn(usize) -> u32, out: &mut [f32], scratch: &mut Scratch) {
+        let (hidden, width, inputs) = (self.hidden, self.width, self.product.inputs());
         let operand = first(&mut scratch.operand, batch.rows * inputs);
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
             let (embedded, recurrent) = operand.split_at_mut(inputs - hidden);
-            embedded.copy_from_slice(x(row));
-            match batch.state(row, 0, width) {
-                Some(state) => recurrent.copy_from_slice(&state[..hidden]),
-                None => recurrent.fill(0.0),
-            }
+            embedded.copy_from_slice(self.embedding.row(word(row)));
+            batch.copy_state(row, 0, width, recurrent);
         }
         let left = Rows { data: operand, stride: inputs, count: batch.rows };
         let zero = first(&mut scratch.more, hidden);
@@ -87,6 +60,14 @@ impl Layer {
                 apply(LstmGates, [i, f, g, o, bias[0], bias[1], bias[2], bias[3], c], out);
             }
         }
+    }
+}
+
+impl Cell for Lstm {
+    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
+        self.step(batch, |row| batch.token(row), out, scratch);
+        // The word of an encoder's state is the one that the first decoder step reads.
+        out.chunks_exact_mut(self.width).for_each(|state| state[2 * self.hidden..].fill(START as f32));
     }
 }
 
@@ -150,10 +131,7 @@ impl Cell for Gru {
         let stride = inputs + hidden;
         let operand = first(&mut scratch.operand, batch.rows * stride);
         for (row, operand) in operand.chunks_exact_mut(stride).enumerate() {
-            match batch.state(row, 0, hidden) {
-                Some(state) => operand[..hidden].copy_from_slice(state),
-                None => operand[..hidden].fill(0.0),
-            }
+            batch.copy_state(row, 0, hidden, &mut operand[..hidden]);
             operand[hidden..inputs].copy_from_slice(self.embedding.row(batch.token(row)));
         }
 

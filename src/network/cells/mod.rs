@@ -12,12 +12,13 @@ use crate::workload::model::Model;
 
 /// In the order of [`Model::cell_types`].
 pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
+    let lstm = |name| Arc::new(chain::Lstm::new(spec, weights, name, "embedding.weight", state(model, spec)));
     let childsum_leaf = || Arc::new(tree::Leaf::new(spec, weights, "childsum.weight_iou_x", "childsum.bias_iou"));
     match model {
-        Model::Lstm => vec![Arc::new(chain::Lstm::new(spec, weights))],
+        Model::Lstm => vec![lstm("lstm")],
         Model::Gru => vec![Arc::new(chain::Gru::new(spec, weights))],
         Model::Seq2Seq => {
-            vec![Arc::new(seq2seq::Decoder::new(spec, weights)), Arc::new(seq2seq::Encoder::new(spec, weights))]
+            vec![Arc::new(seq2seq::Decoder::new(spec, weights, state(model, spec))), lstm("encoder")]
         }
         Model::TreeLstm => {
             let leaf = tree::Leaf::new(spec, weights, "leaf.weight", "leaf.bias");

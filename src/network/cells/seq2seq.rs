@@ -4,8 +4,8 @@
 use rten_simd::ops::{BitOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
 
-use super::chain::Layer;
-use super::{Embedding, pack};
+use super::chain::Lstm;
+use super::pack;
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, Spec, first};
@@ -13,59 +13,30 @@ use crate::network::{Batch, Cell, Scratch, Spec, first};
 /// The word that the first decoder step reads.
 pub const START: u32 = 0;
 
-#[derive(Debug)]
-pub struct Encoder {
-    embedding: Embedding,
-    layer: Layer,
-}
-
-impl Encoder {
-    pub(super) fn new(spec: &Spec, weights: &Weights) -> Encoder {
-        Encoder {
-            embedding: Embedding::new(weights, "embedding.weight", spec.embedding as usize),
-            layer: Layer::new(spec, weights, "encoder"),
-        }
-    }
-}
-
-impl Cell for Encoder {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let width = 2 * self.layer.hidden + 1;
-        self.layer.run(batch, width, |row| self.embedding.row(batch.token(row)), out, scratch);
-        out.chunks_exact_mut(width).for_each(|state| state[width - 1] = START as f32);
-    }
-}
-
 /// Reads the word in its state and writes the most likely next word there.
 #[derive(Debug)]
 pub struct Decoder {
-    embedding: Embedding,
-    layer: Layer,
+    lstm: Lstm,
     projection: Product,
     bias: Vec<f32>,
 }
 
 impl Decoder {
-    pub(super) fn new(spec: &Spec, weights: &Weights) -> Decoder {
+    pub(super) fn new(spec: &Spec, weights: &Weights, width: usize) -> Decoder {
         let projection = ("projection.weight", spec.hidden as usize);
         Decoder {
-            embedding: Embedding::new(weights, "decoder.embedding", spec.embedding as usize),
-            layer: Layer::new(spec, weights, "decoder"),
+            lstm: Lstm::new(spec, weights, "decoder", "decoder.embedding", width),
             projection: pack(weights, 1, spec.vocabulary as usize, &[projection]),
             bias: weights.take("projection.bias"),
         }
-    }
-
-    fn width(&self) -> usize {
-        2 * self.layer.hidden + 1
     }
 }
 
 impl Cell for Decoder {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let width = self.width();
+        let width = self.lstm.width;
         let read = |row| batch.state(row, 0, width).and_then(|state| self.word(state)).unwrap_or(START);
-        self.layer.run(batch, width, |row| self.embedding.row(read(row)), out, scratch);
+        self.lstm.step(batch, read, out, scratch);
 
         // If all scores are NaN so is the word, which the check for NaN and infinity finds.
         let largest = first(&mut scratch.more, batch.rows);
@@ -91,7 +62,7 @@ impl Cell for Decoder {
     }
 
     fn replace_word(&self, state: &mut [f32], word: u32) -> f64 {
-        let width = self.width();
+        let width = self.lstm.width;
         let mut scores = Vec::with_capacity(self.bias.len());
         let mut product = Vec::new();
         for panel in self.projection.panels() {

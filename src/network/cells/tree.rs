@@ -91,10 +91,7 @@ impl Cell for Internal {
         let operand = first(&mut scratch.operand, batch.rows * CHILDREN * hidden);
         for (row, operand) in operand.chunks_exact_mut(CHILDREN * hidden).enumerate() {
             for (place, h) in operand.chunks_exact_mut(hidden).enumerate() {
-                match batch.state(row, place, state) {
-                    Some(child) => h.copy_from_slice(&child[..hidden]),
-                    None => h.fill(0.0),
-                }
+                batch.copy_state(row, place, state, h);
             }
         }
         let children = Rows { data: operand, stride: CHILDREN * hidden, count: batch.rows };
