@@ -11,13 +11,9 @@ pub struct Idle {
 }
 
 impl Device for Idle {
-    fn begin(&mut self, _: usize, _: &Needs) -> Result<(), Fault> {
+    fn begin(&mut self, workers: usize, _: &Needs) -> Result<Vec<u32>, Fault> {
         self.signals = 0;
-        Ok(())
-    }
-
-    fn slots(&self, _: WorkerId) -> u32 {
-        u32::MAX
+        Ok(vec![u32::MAX; workers])
     }
 
     fn most_steps(&self, _: u32) -> u32 {

@@ -2,6 +2,7 @@
 
 pub mod cpu;
 pub mod cuda;
+mod places;
 mod ready_list;
 mod shared;
 pub mod sim;
@@ -63,38 +64,4 @@ pub enum Answer {
     Digest(u64),
     /// All numbers, which may differ from the CPU's by rounding.
     Output(Output),
-}
-
-impl<B: Backend + ?Sized> Backend for Box<B> {
-    fn now(&self) -> Nanos {
-        (**self).now()
-    }
-
-    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
-        (**self).submit(id, task, members);
-    }
-
-    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
-        (**self).wait(until)
-    }
-
-    fn wants_members(&self) -> bool {
-        (**self).wants_members()
-    }
-
-    fn batches(&self, cell: CellId) -> &[u32] {
-        (**self).batches(cell)
-    }
-
-    fn spare(&mut self) -> Option<MemberList> {
-        (**self).spare()
-    }
-
-    fn failure(&mut self, request: RequestId) -> Option<String> {
-        (**self).failure(request)
-    }
-
-    fn answer(&self, request: RequestId) -> Option<Answer> {
-        (**self).answer(request)
-    }
 }

@@ -17,14 +17,31 @@ pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Bo
     }
 }
 
+/// Completions that the driver does not know of: when it is told, the finish, the task, the start.
+type Told = BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>;
+
+/// The next completion that the driver is told of until then. The clock advances.
+fn next(now: &mut Nanos, told: &mut Told, until: Option<Nanos>) -> Option<Completion> {
+    match told.peek() {
+        Some(Reverse((at, ..))) if until.is_none_or(|until| *at <= until) => {
+            let Reverse((at, finish, task, start)) = told.pop()?;
+            *now = (*now).max(at);
+            Some(Completion { task, start, finish })
+        }
+        _ => {
+            *now = until.unwrap_or(*now);
+            None
+        }
+    }
+}
+
 /// Workers with one stream each. Only [`Timing::start`] puts gaps between a worker's tasks.
 pub struct Sim<T> {
     timing: T,
     now: Nanos,
     free_at: Vec<Nanos>,
     last: Vec<Option<CellId>>,
-    /// When the driver is told, the finish, the task, the start.
-    running: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
+    running: Told,
 }
 
 impl<T: Timing> Sim<T> {
@@ -56,17 +73,7 @@ impl<T: Timing> Backend for Sim<T> {
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         // The clock does not go back, even if the driver asks for an earlier instant.
         let until = until.map(|until| until.max(self.now));
-        match self.running.peek() {
-            Some(Reverse((told, ..))) if until.is_none_or(|until| *told <= until) => {
-                let Reverse((told, finish, task, start)) = self.running.pop()?;
-                self.now = self.now.max(told);
-                Some(Completion { task, start, finish })
-            }
-            _ => {
-                self.now = until.unwrap_or(self.now);
-                None
-            }
-        }
+        next(&mut self.now, &mut self.running, until)
     }
 }
 
@@ -83,8 +90,7 @@ pub struct SharedSim<T> {
     timing: T,
     now: Nanos,
     workers: Vec<Worker>,
-    /// Completed tasks, as [`Sim`]'s `running`.
-    done: BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>,
+    done: Told,
 }
 
 /// In 2^-32 of a nanosecond at full speed. All of time takes 96 bits.
@@ -175,7 +181,7 @@ impl Worker {
     }
 
     /// All tasks end at the end of time.
-    fn step(&mut self, at: Nanos, done: &mut BinaryHeap<Reverse<(Nanos, Nanos, TaskId, Nanos)>>) {
+    fn step(&mut self, at: Nanos, done: &mut Told) {
         self.clock += Work::from(speed(self.demands).0) * Work::from(at.saturating_since(self.read).0);
         self.read = at;
         loop {
@@ -247,17 +253,7 @@ impl<T: Timing> Backend for SharedSim<T> {
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         let until = until.map(|until| until.max(self.now));
         self.advance(until.unwrap_or(Nanos::MAX));
-        match self.done.peek() {
-            Some(Reverse((told, ..))) if until.is_none_or(|until| *told <= until) => {
-                let Reverse((told, finish, task, start)) = self.done.pop()?;
-                self.now = self.now.max(told);
-                Some(Completion { task, start, finish })
-            }
-            _ => {
-                self.now = until.unwrap_or(self.now);
-                None
-            }
-        }
+        next(&mut self.now, &mut self.done, until)
     }
 }
 

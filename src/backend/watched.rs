@@ -11,22 +11,12 @@ pub struct Watcher<'w> {
     pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
 }
 
-pub struct Watched<'w, B> {
-    backend: B,
-    watcher: Watcher<'w>,
+pub struct Watched<'b, 'w> {
+    pub backend: &'b mut dyn Backend,
+    pub watcher: Watcher<'w>,
 }
 
-impl<'w, B: Backend> Watched<'w, B> {
-    pub fn new(backend: B, watcher: Watcher<'w>) -> Self {
-        Watched { backend, watcher }
-    }
-
-    pub fn into_inner(self) -> B {
-        self.backend
-    }
-}
-
-impl<B: Backend> Backend for Watched<'_, B> {
+impl Backend for Watched<'_, '_> {
     fn now(&self) -> Nanos {
         self.backend.now()
     }

@@ -117,10 +117,8 @@ impl Loaded for OnCpu {
         log: Option<Sender<StepTime>>,
     ) -> Result<Box<dyn Backend + 'e>> {
         let (network, workers) = (Arc::clone(&self.network), self.workers);
-        Ok(Box::new(match log {
-            Some(log) => cpu::Cpu::logging(network, requests, workers, log)?,
-            None => cpu::Cpu::with_lanes(network, requests, workers, cpu::lanes(workers, options.streams))?,
-        }))
+        let lanes = if log.is_some() { 1 } else { cpu::lanes(workers, options.streams) };
+        Ok(Box::new(cpu::Cpu::new(network, requests, workers, lanes, log)?))
     }
 }
 

@@ -178,9 +178,9 @@ fn simulated<'r>(
         )));
     };
     let (inputs, device) = prepare(&results.scenario, Target::Simulated(simulator))?;
-    let backend = device.simulated(&inputs, &point.run).expect("the target is simulated");
+    let mut backend = device.simulated(&inputs, &point.run).expect("the target is simulated");
     let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
-    run.serve(&mut Watched::new(backend, watcher), &AtomicBool::new(false))?;
+    run.serve(&mut Watched { backend: &mut *backend, watcher }, &AtomicBool::new(false))?;
     let record = run.record;
 
     let mut again = Vec::new();

@@ -359,7 +359,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Backend, sim};
+    use crate::backend::sim;
     use crate::cost::table::{CostTable, Overhead};
     use crate::task::Completion;
     use crate::task::TaskRow;

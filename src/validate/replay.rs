@@ -37,14 +37,14 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     let Recording { rounds, delivered, tasks, failures, finished } = recording;
     let over = AtomicBool::new(false);
     let keep = Keep { tasks: true, rounds: true, reasons: watcher.members, ..Keep::default() };
-    let mut backend = Watched::new(Replayed::new(rounds, delivered, tasks, failures, &over), watcher);
+    let mut backend = Replayed::new(rounds, delivered, tasks, failures, &over);
     let mut run = inputs.prepare(&point.run, keep)?;
-    match run.serve(&mut backend, &over) {
+    match run.serve(&mut Watched { backend: &mut backend, watcher }, &over) {
         // The driver stops at the end of the recording.
         Ok(()) | Err(Error::Interrupted) => {}
         Err(error) => return Err(error),
     }
-    let (backend, record) = (backend.into_inner(), run.record);
+    let record = run.record;
 
     let requests = bytes_of(&point.folder, RequestLine::FILE)?;
     let difference = recording

@@ -49,8 +49,8 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
         let mut bench = Bench::new(&Model::Lstm, Settings { launch, ..Settings::default() }, 1);
         let plan = bench.plan(STREAM, 0, 2, 0, true);
         for states in [10, 64, 100, 5000] {
-            bench.gpus.begin(1, &Needs { states, words: states as u32, ..needs() }).unwrap();
-            assert!(u64::from(bench.gpus.slots(STREAM.worker)) >= states);
+            let slots = bench.gpus.begin(1, &Needs { states, words: states as u32, ..needs() }).unwrap();
+            assert!(u64::from(slots[0]) >= states);
             assert_eq!(bench.gpus.signalled(STREAM), 0);
             assert_eq!(bench.gpus.record(STREAM).unwrap().number, 0);
             assert_eq!(bench.plan(STREAM, 0, 2, 0, true), plan);
@@ -75,10 +75,9 @@ fn states_take_what_memory_there_is() {
         return;
     }
     let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
-    bench.gpus.begin(1, &Needs { states: 1 << 30, ..needs() }).unwrap();
+    let slots = bench.gpus.begin(1, &Needs { states: 1 << 30, ..needs() }).unwrap()[0];
     // A state of 2·9 numbers takes 20, so that it begins on a multiple of four; three quarters of the memory are for states.
     let fit = 80_000_000 / 80 * 3 / 4;
-    let slots = bench.gpus.slots(STREAM.worker);
     assert!((fit * 9 / 10..=fit).contains(&slots), "{slots} of {fit}");
 
     // What the stream then asks for is not there.

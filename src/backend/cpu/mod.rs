@@ -62,26 +62,14 @@ pub fn lanes(workers: usize, streams: u16) -> usize {
 }
 
 impl Cpu {
-    /// Starts the workers, then the clock. If there are more cores than workers, the calling thread, the driver's,
-    /// keeps to one of them until the value is dropped.
-    pub fn new(network: Arc<Network>, requests: &Requests, workers: usize) -> Result<Cpu> {
-        Cpu::start(network, requests, [workers, 1], None)
-    }
-
-    /// With `lanes` threads for each worker, among which its streams are distributed.
-    pub fn with_lanes(network: Arc<Network>, requests: &Requests, workers: usize, lanes: usize) -> Result<Cpu> {
-        Cpu::start(network, requests, [workers, lanes.max(1)], None)
-    }
-
-    /// Workers send the time of each step of tasks of whole requests to `log`, in order.
-    pub fn logging(network: Arc<Network>, requests: &Requests, workers: usize, log: Sender<StepTime>) -> Result<Cpu> {
-        Cpu::start(network, requests, [workers, 1], Some(log))
-    }
-
-    fn start(
+    /// Starts the workers, then the clock. Each worker has `lanes` threads, among which its streams are distributed. If
+    /// there are more cores than threads, the calling thread, the driver's, keeps to one of them until the value is
+    /// dropped. With a `log`, workers send the time of each step of tasks of whole requests to it, in order.
+    pub fn new(
         network: Arc<Network>,
         requests: &Requests,
-        [workers, lanes]: [usize; 2],
+        workers: usize,
+        lanes: usize,
         log: Option<Sender<StepTime>>,
     ) -> Result<Cpu> {
         let threads = workers * lanes;
@@ -105,10 +93,9 @@ impl Cpu {
         let (setting_up, ready) = channel::<std::convert::Infallible>();
         for (id, lane) in (0..workers as u16).flat_map(|id| (0..lanes).map(move |lane| (id, lane))) {
             let (sender, jobs) = channel();
-            let worker = Worker::new(WorkerId(id), Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop))
-                .alone(threads == 1)
-                .spinning(cores.spare)
-                .logging(log.clone());
+            let (network, table, stop) = (Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop));
+            let mut worker = Worker::new(WorkerId(id), network, table, stop);
+            (worker.alone, worker.spins, worker.log) = (threads == 1, cores.spare, log.clone());
             let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(threads::keep_to);

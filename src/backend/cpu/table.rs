@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::shared::{self, NodePlace, in_order, run_before, run_twice};
+use crate::backend::places::Places;
+use crate::backend::shared::{self, NodePlace, in_order, run_twice};
 use crate::network::Network;
 use crate::network::reference::Output;
 use crate::task::NodeRef;
@@ -34,22 +35,15 @@ struct Chain {
 }
 
 /// A request whose nodes are a general graph.
+#[derive(Default)]
 struct Nodes {
     /// Grows to the largest number needed at one time.
     states: Vec<f32>,
     vacant: Vec<u32>,
-    /// The place of each node's state, or why there is none.
-    place: Box<[u32]>,
-    /// How many other nodes still need each state. A state that no other node needs stays.
-    takers: Box<[u32]>,
-    left: u32,
+    /// The places count states.
+    places: Places,
     words: Vec<(u32, u32)>,
 }
-
-/// The node has not run.
-const AHEAD: u32 = u32::MAX;
-/// All nodes that needed the state have taken it.
-const TAKEN: u32 = u32::MAX - 1;
 
 impl Table {
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> Table {
@@ -79,7 +73,8 @@ impl Table {
         let taken = match (&mut *slot, self.graph(at.request)) {
             (Slot::Done(_) | Slot::Failed(_), _) => Err(None),
             (Slot::Fresh, CellGraph::Graph(graph)) => {
-                let mut nodes = Box::new(Nodes::new(graph));
+                let mut nodes = Box::<Nodes>::default();
+                nodes.places.begin(graph);
                 let taken = nodes.take(graph, at.node.0, self.width, states);
                 *slot = Slot::Graph(nodes);
                 taken.map_err(Some)
@@ -119,7 +114,7 @@ impl Table {
         let output = match (&mut *slot, self.graph(at.request)) {
             (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
                 nodes.put(at.node.0, state, words);
-                (nodes.left == 0).then(|| nodes.output(graph, self.width))
+                (nodes.places.left == 0).then(|| nodes.output(graph, self.width))
             }
             (Slot::Chain(chain), graph) => {
                 chain.put(at.node.0, state, words);
@@ -155,7 +150,7 @@ impl Table {
         let left = match &*slot {
             Slot::Fresh => nodes,
             Slot::Chain(chain) => nodes - u64::from(chain.done),
-            Slot::Graph(graph) => u64::from(graph.left),
+            Slot::Graph(graph) => u64::from(graph.places.left),
             Slot::Done(_) | Slot::Failed(_) => return,
         };
         slot.fail(shared::left_over(left, nodes));
@@ -208,31 +203,14 @@ impl Chain {
 }
 
 impl Nodes {
-    fn new(graph: &Graph) -> Nodes {
-        Nodes {
-            states: Vec::new(),
-            vacant: Vec::new(),
-            place: vec![AHEAD; graph.len()].into(),
-            takers: (0..graph.len() as u32).map(|node| graph.successors(node).len() as u32).collect(),
-            left: graph.len() as u32,
-            words: Vec::new(),
-        }
-    }
-
     fn take(&mut self, graph: &Graph, node: u32, width: usize, states: &mut Vec<f32>) -> Result<(), String> {
-        if self.place[node as usize] != AHEAD {
+        if self.places.has_run(node) {
             return Err(run_twice(node));
         }
         for &input in graph.inputs(node) {
-            let place = self.place[input as usize];
-            match place {
-                AHEAD => return Err(run_before(node, input)),
-                TAKEN => return Err(run_twice(node)),
-                _ => states.extend_from_slice(&self.states[place as usize * width..][..width]),
-            }
-            self.takers[input as usize] -= 1;
-            if self.takers[input as usize] == 0 {
-                self.place[input as usize] = TAKEN;
+            let place = self.places.input(node, input)?;
+            states.extend_from_slice(&self.states[place as usize * width..][..width]);
+            if self.places.take(input) {
                 self.vacant.push(place);
             }
         }
@@ -240,7 +218,7 @@ impl Nodes {
     }
 
     fn put(&mut self, node: u32, state: &[f32], words: &[u32]) {
-        if self.place[node as usize] != AHEAD {
+        if self.places.has_run(node) {
             return; // It was in one batch twice, with the same result.
         }
         let place = self.vacant.pop().unwrap_or((self.states.len() / state.len()) as u32);
@@ -250,17 +228,14 @@ impl Nodes {
         } else {
             self.states[from..from + state.len()].copy_from_slice(state);
         }
-        self.place[node as usize] = place;
-        self.left -= 1;
+        self.places.put(node, place);
         self.words.extend(words.iter().map(|word| (node, *word)));
     }
 
     fn output(&mut self, graph: &Graph, width: usize) -> Output {
         let sinks = (0..graph.len() as u32).filter(|node| graph.successors(*node).is_empty());
-        let state = sinks
-            .flat_map(|node| &self.states[self.place[node as usize] as usize * width..][..width])
-            .copied()
-            .collect();
+        let state =
+            sinks.flat_map(|node| &self.states[self.places.of(node) as usize * width..][..width]).copied().collect();
         self.words.sort_unstable_by_key(|(node, _)| *node);
         Output { state, words: self.words.iter().map(|(_, word)| *word).collect() }
     }

@@ -42,8 +42,10 @@ pub struct Report {
 
 pub struct Worker {
     id: WorkerId,
-    alone: bool,
-    spins: bool,
+    /// The only worker may hold states back, as no other needs them.
+    pub alone: bool,
+    /// With a core of its own, it may spin for its next job.
+    pub spins: bool,
     pub(super) network: Arc<Network>,
     pub(super) table: Arc<Table>,
     pub(super) stop: Arc<AtomicBool>,
@@ -56,7 +58,7 @@ pub struct Worker {
     /// Kept for its memory.
     pub(super) nodes: Vec<NodeRef>,
     /// Receives the times of steps of whole requests.
-    pub(super) log: Option<Sender<StepTime>>,
+    pub log: Option<Sender<StepTime>>,
 }
 
 impl Worker {
@@ -76,20 +78,6 @@ impl Worker {
             nodes: Vec::new(),
             log: None,
         }
-    }
-
-    /// The only worker may hold states back, as no other needs them.
-    pub fn alone(self, alone: bool) -> Worker {
-        Worker { alone, ..self }
-    }
-
-    /// With a core of its own, it may spin for its next job.
-    pub fn spinning(self, spins: bool) -> Worker {
-        Worker { spins, ..self }
-    }
-
-    pub fn logging(self, log: Option<Sender<StepTime>>) -> Worker {
-        Worker { log, ..self }
     }
 
     pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {

@@ -79,7 +79,7 @@ pub struct Batch<'a> {
 /// The memory that a run needs of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The number of states that suffices for all requests at once. A device may have less room ([`Device::slots`]).
+    /// The number of states that suffices for all requests at once. A device may have less room ([`Device::begin`]).
     pub states: u64,
     /// The words that the requests write, with a place for each node; 0 for models that write none.
     pub words: u32,
@@ -118,11 +118,8 @@ impl fmt::Display for Fault {
 /// The GPUs of a host, each with one network. A worker is a GPU. Methods fail with the driver's faults.
 pub trait Device {
     /// Prepares a run: the pools are empty, places for words and copied states exist, signals and events count from 0.
-    /// Prepared plans stay. Fails if memory is short.
-    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<(), Fault>;
-
-    /// How many states a worker's pool can hold.
-    fn slots(&self, worker: WorkerId) -> u32;
+    /// Prepared plans stay. Returns how many states each worker's pool can hold. Fails if memory is short.
+    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault>;
 
     /// The largest number of steps of `rows` chains in one launch of a persistent kernel; 0 if there is none.
     fn most_steps(&self, rows: u32) -> u32;

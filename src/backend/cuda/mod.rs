@@ -108,8 +108,7 @@ impl<'d, D: Device> Cuda<'d, D> {
     ) -> Result<Cuda<'d, D>> {
         let cells = kept::cells(&network);
         let (kept, needs) = Kept::new(&options.keep, &requests.graphs, &network, &cells)?;
-        device.begin(workers, &needs).map_err(Error::failed)?;
-        let pools = Pools::new((0..workers as u16).map(|worker| device.slots(WorkerId(worker))));
+        let pools = Pools::new(device.begin(workers, &needs).map_err(Error::failed)?);
         let mut cuda = Cuda {
             epoch: clock::now(),
             device,

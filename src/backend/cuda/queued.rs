@@ -64,7 +64,8 @@ impl<D: Device> Cuda<'_, D> {
             (members, steps) if self.runs_sequences(members, steps) => self.queue_sequences(id, steps, outcome)?,
             (MemberList::Requests(requests), steps) => self.queue_whole(id, steps, requests, outcome)?,
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
-                let launched = self.queue_batch(id, Size::of(step, true), nodes, outcome)?;
+                self.queued.nodes.clone_from(nodes);
+                let launched = self.queue_batch(id, Size::of(step, true), outcome)?;
                 if launched {
                     self.streams.counted(id);
                 }
@@ -92,40 +93,26 @@ impl<D: Device> Cuda<'_, D> {
         list: &[Part],
         outcome: &mut Outcome,
     ) -> Result<(), Fault> {
-        let mut nodes = std::mem::take(&mut self.queued.nodes);
-        let mut queued = Ok(());
         for place in 0..shared::longest_part(list) {
-            queued = match shared::part_nodes(list, place, steps, self.states.graphs(), &mut nodes) {
-                Ok(step) => self
-                    .queue_batch(id, Size::of(&step, false), &nodes, outcome)
+            match shared::part_nodes(list, place, steps, self.states.graphs(), &mut self.queued.nodes) {
+                Ok(step) => {
+                    self.queue_batch(id, Size::of(&step, false), outcome)?;
                     // The next node overwrites the slot that is copied.
-                    .and_then(|_| self.copy(id)),
-                Err(reason) => {
-                    nodes.iter().for_each(|at| self.states.fail(at.request, reason.clone()));
-                    Ok(())
+                    self.copy(id)?;
                 }
-            };
-            if queued.is_err() {
-                break;
+                Err(reason) => self.queued.nodes.iter().for_each(|at| self.states.fail(at.request, reason.clone())),
             }
         }
-        self.queued.nodes = nodes;
-        queued?;
         self.copy_and_signal(id)
     }
 
-    /// Queues one launch over these nodes. Continues from the rows of the launch before if these nodes are the next of
-    /// all of them; gathers otherwise. Returns whether there was anything to launch.
-    fn queue_batch(
-        &mut self,
-        id: StreamKey,
-        size: Size,
-        nodes: &[NodeRef],
-        outcome: &mut Outcome,
-    ) -> Result<bool, Fault> {
+    /// Queues one launch over the nodes in [`Queued`]. Continues from the rows of the launch before if these nodes are
+    /// the next of all of them; gathers otherwise. Returns whether there was anything to launch.
+    fn queue_batch(&mut self, id: StreamKey, size: Size, outcome: &mut Outcome) -> Result<bool, Fault> {
         let launch = self.next_launch(id);
         let rows = self.streams.rows(id, size.cell);
         let shape = rows.shape().filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
+        let nodes = &self.queued.nodes;
         let stay = rows.go_on_with(nodes) && nodes.iter().all(|at| self.states.goes_on(*at));
         let plan = match shape.filter(|_| stay).and_then(|shape| self.plans.find(shape)) {
             Some(plan) => {
@@ -134,7 +121,7 @@ impl<D: Device> Cuda<'_, D> {
                 plan
             }
             None => {
-                self.take(id, size.cell, &launch, nodes);
+                self.take(id, size.cell, &launch);
                 if self.queued.batch.rows.is_empty() {
                     self.wait_for_uses(id)?;
                     return Ok(false);
@@ -161,14 +148,14 @@ impl<D: Device> Cuda<'_, D> {
         Launch { number: self.queued.launches, worker, used: self.streams.next_use(id) }
     }
 
-    /// Makes a row for each of these nodes. A node that can't run makes its request fail and has no row.
-    fn take(&mut self, id: StreamKey, cell: CellId, launch: &Launch, nodes: &[NodeRef]) {
-        let Cuda { states, streams, queued: Queued { batch, dropped, .. }, .. } = self;
+    /// Makes a row for each of the nodes in [`Queued`]. A node that can't run makes its request fail and has no row.
+    fn take(&mut self, id: StreamKey, cell: CellId, launch: &Launch) {
+        let Cuda { states, streams, queued: Queued { batch, dropped, nodes, .. }, .. } = self;
         let rows = streams.rows(id, cell);
         rows.clear();
         batch.clear();
         dropped.clear();
-        for &at in nodes {
+        for &at in nodes.iter() {
             match states.take(at, cell, launch, batch) {
                 Ok(member) => rows.push(member),
                 Err(reason) => {
@@ -280,12 +267,10 @@ impl<D: Device> Cuda<'_, D> {
             plan
         } else {
             self.dismiss(id, size.cell);
-            let mut nodes = std::mem::take(&mut self.queued.nodes);
-            nodes.clear();
-            self.queued.list.take(size.cell, size.rows as usize, &mut nodes);
+            self.queued.nodes.clear();
+            self.queued.list.take(size.cell, size.rows as usize, &mut self.queued.nodes);
             let launch = self.next_launch(id);
-            self.take(id, size.cell, &launch, &nodes);
-            self.queued.nodes = nodes;
+            self.take(id, size.cell, &launch);
             self.gather(id, size, outcome)?
         };
         self.device.launch(plan)?;
@@ -356,47 +341,34 @@ impl<D: Device> Cuda<'_, D> {
     /// Queues the parts that [`Cuda::runs_sequences`] has left: each step (that is, a number of runs of the cell) is one
     /// launch over the chains that are still in it, or several if it has too many runs for one.
     fn queue_sequences(&mut self, id: StreamKey, steps: &[Step], outcome: &mut Outcome) -> Result<(), Fault> {
-        let list = std::mem::take(&mut self.queued.parts);
-        let mut queued = Ok(());
         let mut from = 0;
         for step in steps {
             let end = from + step.times;
-            while queued.is_ok() && from < end {
+            while from < end {
                 let run = self.device.most_steps(step.batch).clamp(1, end - from);
-                let size = Size { steps: run, ..Size::of(step, false) };
-                queued = self.queue_sequence(id, size, &list, from, outcome);
+                self.queue_sequence(id, Size { steps: run, ..Size::of(step, false) }, from, outcome)?;
                 from += run;
             }
         }
-        self.queued.parts = list;
         self.streams.clear_rows(id);
-        queued?;
         self.copy_and_signal(id)
     }
 
     /// Queues one launch: of each part the next `size.steps` nodes from place `from` on.
-    fn queue_sequence(
-        &mut self,
-        id: StreamKey,
-        size: Size,
-        list: &[Part],
-        from: u32,
-        outcome: &mut Outcome,
-    ) -> Result<(), Fault> {
-        let mut nodes = std::mem::take(&mut self.queued.nodes);
+    fn queue_sequence(&mut self, id: StreamKey, size: Size, from: u32, outcome: &mut Outcome) -> Result<(), Fault> {
+        let Queued { nodes, parts, .. } = &mut self.queued;
+        let left = parts.iter().filter(|part| (from as usize) < shared::part_length(part));
         nodes.clear();
-        let left = list.iter().filter(|part| (from as usize) < shared::part_length(part));
         nodes.extend(left.map(|part| NodeRef { request: part.request, node: NodeId(part.from.0 + from) }));
         let launch = self.next_launch(id);
-        self.take(id, size.cell, &launch, &nodes);
-        self.queued.nodes = nodes;
-        let rows = &mut self.queued.batch.rows;
+        self.take(id, size.cell, &launch);
+        let Queued { batch: Gathering { rows, .. }, parts, .. } = &mut self.queued;
         if rows.is_empty() {
             return self.wait_for_uses(id);
         }
         // Rows are in the order of the parts, without those whose requests have failed.
-        let mut of_rows = list.iter();
-        for row in rows.iter_mut() {
+        let mut of_rows = parts.iter();
+        for row in rows {
             let part = of_rows.find(|part| part.request == row.request).expect("each row belongs to a part");
             row.last = part.to.0.min(row.node + size.steps) - 1;
         }

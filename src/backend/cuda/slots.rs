@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::device::{Device, Row, Slot};
 use super::streams::Use;
+use crate::backend::places::Places;
 use crate::backend::shared::{in_order, run_before, run_twice};
 use crate::task::NodeRef;
 use crate::units::{NodeId, RequestId, WorkerId};
@@ -25,8 +26,8 @@ struct Pool {
 pub struct Pools(Vec<Pool>);
 
 impl Pools {
-    pub fn new(rooms: impl Iterator<Item = u32>) -> Pools {
-        Pools(rooms.map(|room| Pool { free: Vec::new(), fresh: 0, room, lost: None }).collect())
+    pub fn new(rooms: Vec<u32>) -> Pools {
+        Pools(rooms.into_iter().map(|room| Pool { free: Vec::new(), fresh: 0, room, lost: None }).collect())
     }
 
     pub fn take(&mut self, worker: WorkerId) -> Result<Slot, String> {
@@ -210,26 +211,15 @@ pub struct Nodes {
     pub held: Vec<Held>,
     /// Which of them hold no state that is needed.
     pub vacant: Vec<u32>,
-    /// For each node the index of the slot with its state, or [`AHEAD`] or [`TAKEN`].
-    pub place: Vec<u32>,
-    /// For each node, how many successors have yet to take its state. The state of a node without successors stays.
-    takers: Vec<u32>,
-    pub left: u32,
+    /// The places are indices of slots.
+    pub places: Places,
 }
-
-const AHEAD: u32 = u32::MAX;
-/// All successors have taken the node's state.
-const TAKEN: u32 = u32::MAX - 1;
 
 impl Nodes {
     pub fn begin(&mut self, graph: &Graph) {
         self.held.clear();
         self.vacant.clear();
-        self.place.clear();
-        self.place.resize(graph.len(), AHEAD);
-        self.takers.clear();
-        self.takers.extend((0..graph.len() as u32).map(|node| graph.successors(node).len() as u32));
-        self.left = graph.len() as u32;
+        self.places.begin(graph);
     }
 
     /// Takes the states that a node needs, and finds a slot for its own.
@@ -242,16 +232,11 @@ impl Nodes {
         batch: &mut Gathering,
     ) -> Result<Slot, String> {
         let NodeRef { request, node: NodeId(node) } = at;
-        if self.place[node as usize] != AHEAD {
+        if self.places.has_run(node) {
             return Err(run_twice(node));
         }
         for &input in graph.inputs(node) {
-            let place = self.place[input as usize];
-            match place {
-                AHEAD => return Err(run_before(node, input)),
-                TAKEN => return Err(run_twice(node)),
-                _ => {}
-            }
+            let place = self.places.input(node, input)?;
             let held = &mut self.held[place as usize];
             if held.written == launch.number {
                 return Err(run_before(node, input));
@@ -268,9 +253,7 @@ impl Nodes {
                 slot = held.slot;
             }
             batch.inputs.push(slot);
-            self.takers[input as usize] -= 1;
-            if self.takers[input as usize] == 0 {
-                self.place[input as usize] = TAKEN;
+            if self.places.take(input) {
                 batch.vacated.push((request, place));
             }
         }
@@ -278,9 +261,8 @@ impl Nodes {
         let held = &mut self.held[place as usize];
         batch.writes(held, launch);
         let slot = held.slot;
-        self.place[node as usize] = place;
-        self.left -= 1;
-        if self.left == 0 {
+        self.places.put(node, place);
+        if self.places.left == 0 {
             // The request ends with this launch, so all its other nodes must be over by then.
             self.held.iter_mut().for_each(|held| batch.uses(held, launch));
         }
@@ -305,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_pool_is_full_when_all_slots_are_taken() {
-        let mut pools = Pools::new([2, 0].into_iter());
+        let mut pools = Pools::new(vec![2, 0]);
         let (first, second) = (pools.take(WorkerId(0)).unwrap(), pools.take(WorkerId(0)).unwrap());
         assert_ne!(first, second);
         assert_eq!(pools.take(WorkerId(0)).unwrap_err(), "worker 0 has no room for more than 2 states");

@@ -137,7 +137,7 @@ impl States {
             }
             (State::Graph(nodes), CellGraph::Graph(graph)) => {
                 let slot = nodes.take(graph, at, launch, pools, batch)?;
-                (slot, nodes.left == 0)
+                (slot, nodes.places.left == 0)
             }
             _ => unreachable!("a state is of its graph's kind"),
         };
@@ -171,7 +171,7 @@ impl States {
         let slot = match (state, graph) {
             (State::Chain(chain), _) if row.has_ended() || self.network.operators().is_some() => chain.current().slot,
             (State::Graph(nodes), CellGraph::Graph(graph)) if graph.successors(row.node).is_empty() => {
-                nodes.held[nodes.place[row.node as usize] as usize].slot
+                nodes.held[nodes.places.of(row.node) as usize].slot
             }
             _ => return None,
         };
@@ -222,7 +222,7 @@ impl States {
         let left = match &self.requests[request.index()] {
             State::Fresh => nodes,
             State::Chain(chain) => nodes - u64::from(chain.done),
-            State::Graph(graph) => u64::from(graph.left),
+            State::Graph(graph) => u64::from(graph.places.left),
             State::Done | State::Failed(_) => 0,
         };
         if left > 0 {

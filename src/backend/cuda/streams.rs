@@ -7,7 +7,7 @@
 //! Each stream also holds, for each cell type, the rows in its operands. As long as a batch's nodes are the next nodes of
 //! these rows, in the same order, the device continues from the rows that it has, without a gather.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
@@ -78,21 +78,13 @@ impl Queue {
 #[derive(Debug, Default)]
 pub struct Streams {
     queues: Vec<Queue>,
-    index: Vec<Vec<Option<StreamKey>>>,
+    index: BTreeMap<Stream, StreamKey>,
     spare: Vec<Outcome>,
 }
 
 impl Streams {
     pub fn open(&mut self, stream: Stream) -> StreamKey {
-        let (worker, place) = (stream.worker.index(), stream.id.index());
-        if self.index.len() <= worker {
-            self.index.resize_with(worker + 1, Vec::new);
-        }
-        let of_worker = &mut self.index[worker];
-        if of_worker.len() <= place {
-            of_worker.resize(place + 1, None);
-        }
-        *of_worker[place].get_or_insert_with(|| {
+        *self.index.entry(stream).or_insert_with(|| {
             self.queues.push(Queue {
                 stream,
                 queued: 0,

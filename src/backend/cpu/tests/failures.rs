@@ -131,7 +131,7 @@ fn parts_out_of_order_are_told() {
 }
 
 fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec<Option<String>> {
-    let mut cpu = Cpu::with_lanes(Arc::clone(network), requests, 1, 2).expect("threads");
+    let mut cpu = Cpu::new(Arc::clone(network), requests, 1, 2, None).expect("threads");
     for (id, (steps, members)) in (0..).map(TaskId).zip(tasks) {
         cpu.submit(id, &Task::whole_requests(WorkerId(0), steps, &[], 1), Some(members.clone()));
         cpu.wait(None).expect("a task runs");
@@ -156,7 +156,7 @@ fn a_backend_that_is_dropped_leaves_its_tasks_undone() {
     let network = toy::of_cells(vec![Box::new(Slow(Mix { salt: 0, writes: false }))]);
     let graphs = vec![CellGraph::chain(CellId(0), u32::MAX)];
     let requests = Requests { shapes: vec![Shape::Chain(u32::MAX)].into(), graphs: graphs.into() };
-    let mut cpu = Cpu::new(Arc::clone(&network), &requests, 1).expect("a thread");
+    let mut cpu = Cpu::new(Arc::clone(&network), &requests, 1, 1, None).expect("a thread");
     let steps = [Step { cell: CellId(0), batch: 1, times: u32::MAX, input: 0 }];
     let task = Task::whole_requests(WorkerId(0), &steps, &[], 1);
     for id in 0..3 {

@@ -112,7 +112,7 @@ fn stages_side_by_side_keep_the_laws() {
             if !matches!(model, Model::Network(_) | Model::Lstm) {
                 return;
             }
-            run(&mut Cpu::with_lanes(network(model), requests, workers, 2).expect("threads"));
+            run(&mut Cpu::new(network(model), requests, workers, 2, None).expect("threads"));
         });
     }
 }
@@ -178,7 +178,7 @@ fn streams_of_a_worker_run_side_by_side() {
     let network = toy::of_cells(vec![Box::new(Meeting { there: AtomicUsize::new(0), expected })]);
     let graphs = vec![CellGraph::chain(CellId(0), 1); expected];
     let requests = Requests { shapes: vec![Shape::Chain(1); expected].into(), graphs: graphs.into() };
-    let mut cpu = Cpu::with_lanes(network, &requests, 1, expected).expect("threads");
+    let mut cpu = Cpu::new(network, &requests, 1, expected, None).expect("threads");
     let steps = [Step { cell: CellId(0), batch: 1, times: 1, input: 0 }];
     for request in (0..expected as u32).map(RequestId) {
         // Streams beyond the threads share them in turn.

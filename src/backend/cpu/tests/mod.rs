@@ -53,7 +53,7 @@ fn serve(
         .collect();
     let mut recorder = Recorder::new(requests.len(), setup.workers, setup.cells.len(), Keep::default());
     let mut source = OpenLoop::new(requests, &arrivals);
-    let mut backend = Cpu::with_lanes(Arc::clone(network), requests, setup.workers, lanes).expect("threads");
+    let mut backend = Cpu::new(Arc::clone(network), requests, setup.workers, lanes, None).expect("threads");
     drive(&mut source, &mut *policy, &mut backend, &mut recorder, setup.workers, &AtomicBool::new(false))
         .expect("this run is not stopped");
     let digests = (0..requests.len() as u32).map(|request| backend.digest(RequestId(request))).collect();

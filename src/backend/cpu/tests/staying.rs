@@ -66,7 +66,7 @@ fn rows_stay_while_the_next_job_goes_on_with_them() {
 fn the_log_has_the_steps_of_whole_requests() {
     let mut bench = Bench::new(2, CellGraph::chain(CellId(0), 3));
     let (log, steps) = channel();
-    bench.worker = bench.worker.logging(Some(log));
+    bench.worker.log = Some(log);
     let step = Step { cell: CellId(0), batch: 2, times: 3, input: 0 };
     let requests = vec![RequestId(0), RequestId(1)];
     bench.run(&Job { id: TaskId(7), steps: smallvec![step], members: MemberList::Requests(requests) }, None);
@@ -95,7 +95,7 @@ fn rows_stay_over_an_idle_time() {
 #[test]
 fn the_only_worker_waits_for_the_next_job() {
     let mut bench = Bench::new(3, CellGraph::chain(CellId(0), 4));
-    bench.worker = bench.worker.alone(true);
+    bench.worker.alone = true;
     let two = |node| job(0, &[(0, node), (1, node)]);
     bench.run(&two(0), None);
     assert!(bench.table.is_fresh(RequestId(0)), "no other worker needs it");

@@ -2,7 +2,6 @@
 
 use std::ffi::{CString, OsString, c_void};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::{env, fs};
 
 use cudarc::driver::result;
@@ -10,6 +9,7 @@ use cudarc::driver::sys::CUmodule;
 
 use super::call::{Function, Parameters};
 use super::driver::{Gpu, Owned};
+use super::host::Host;
 use super::nvrtc::{Nvrtc, Source, Target};
 use crate::error::{Error, Result};
 use crate::files;
@@ -57,13 +57,8 @@ pub(super) type Module = Owned<CUmodule>;
 
 impl Module {
     /// Compiles a source, or finds it in the cache, and loads it. The GPU's context must be the thread's.
-    pub fn load(
-        gpu: &Arc<Gpu>,
-        nvrtc: &Nvrtc,
-        cache: &Cache,
-        source: &Source<'_>,
-        options: &[String],
-    ) -> Result<Module> {
+    pub fn load(host: &Host, source: &Source<'_>, options: &[String]) -> Result<Module> {
+        let Host { gpu, nvrtc, cache, .. } = host;
         let image = compiled(source, options, nvrtc, target(gpu, nvrtc)?, cache)?;
         let failed = |error| Error::failed(gpu.fault(format_args!("{} can't be loaded", source.name), error).reason);
         // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
@@ -94,12 +89,12 @@ pub(super) struct Kernels {
 
 impl Kernels {
     /// Compiles the kernels for a GPU, or finds them in the cache, and loads them.
-    pub fn load(gpu: &Arc<Gpu>, nvrtc: &Nvrtc, precision: Precision, cache: &Cache) -> Result<Kernels> {
-        gpu.bind().map_err(|fault| Error::failed(fault.reason))?;
+    pub fn load(host: &Host, precision: Precision) -> Result<Kernels> {
+        host.gpu.bind().map_err(|fault| Error::failed(fault.reason))?;
         let mut loaded = Kernels { _modules: Vec::new(), functions: Vec::new() };
         for file in FILES {
             let source = source(file);
-            let module = Module::load(gpu, nvrtc, cache, &source, &options(precision))?;
+            let module = Module::load(host, &source, &options(precision))?;
             for (_, name) in file.2 {
                 loaded.functions.push(module.function(&source, name)?);
             }

@@ -13,6 +13,7 @@ pub mod cublas;
 pub mod driver;
 pub mod floors;
 pub mod grnn;
+mod host;
 pub mod libraries;
 mod memory;
 pub mod nvrtc;
@@ -29,10 +30,9 @@ use cudarc::driver::{result, sys};
 
 use self::cells::Sequences;
 use self::compile::{Cache, Kernels};
-use self::cublas::Cublas;
 use self::driver::Gpu;
 pub use self::driver::{About, devices};
-use self::grnn::Host;
+use self::host::Host;
 use self::memory::Mapped;
 use self::plan::{PlanState, Workshop};
 use self::stream::StreamState;
@@ -65,7 +65,6 @@ pub struct Gpus {
     brought: Vec<Option<(Stream, u64)>>,
     /// The numbers of a state.
     state: usize,
-    cublas: Cublas,
     spec: Spec,
     settings: Settings,
 }
@@ -103,13 +102,14 @@ impl Gpus {
         let (cache, state) = (Cache::of_user(), cells::state(model, spec));
         let mut opened = Vec::with_capacity(workers);
         for number in 0..workers {
-            let gpu = Gpu::open(number)?;
-            let kernels = Kernels::load(&gpu, nvrtc, settings.precision, &cache).or_way_out(CPU)?;
-            let mut upload = Upload::new(&gpu, &weights, spec, settings.precision);
+            let (nvrtc, cublas, cache) = (nvrtc.clone(), cublas.clone(), cache.clone());
+            let host = Host { gpu: Gpu::open(number)?, nvrtc, cublas, cache };
+            let kernels = Kernels::load(&host, settings.precision).or_way_out(CPU)?;
+            let mut upload = Upload::new(&host.gpu, &weights, spec, settings.precision);
             let cells = cells::of_model(model, &mut upload).map_err(failed)?;
-            let host = || Host::of(&gpu, nvrtc, cublas, &cache);
-            let sequences = persistent.map(|device| Sequences::new(host(), model, device, &mut upload)).transpose()?;
-            opened.push(Worker::new(gpu, kernels, cells, sequences, cells::stride(state)).map_err(failed)?);
+            let sequences = persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
+            let worker = Worker::new(host, kernels, cells, sequences.transpose()?, cells::stride(state));
+            opened.push(worker.map_err(failed)?);
         }
         let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
         for gpu in &gpus {
@@ -127,7 +127,6 @@ impl Gpus {
             fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(failed)?,
             brought: Vec::new(),
             state,
-            cublas: cublas.clone(),
             spec: spec.clone(),
             settings: *settings,
         })
@@ -148,7 +147,7 @@ impl Gpus {
         }
         if worker.streams[place].is_none() {
             let (memories, precision) = (worker.memories(), self.settings.precision);
-            let opened = StreamState::open(&worker.gpu, &worker.kernels, &self.cublas, precision, memories);
+            let opened = StreamState::open(&worker.gpu, &worker.kernels, &worker.cublas, precision, memories);
             worker.streams[place] = Some(worker.noted(opened)?);
         }
         Ok(worker.streams[place].as_mut().expect("it was opened above"))
@@ -238,7 +237,7 @@ impl Drop for Gpus {
 }
 
 impl Device for Gpus {
-    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<(), Fault> {
+    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault> {
         if workers > self.workers.len() {
             let reason = format!("{workers} workers, but {} GPUs are open", self.workers.len());
             return Err(Fault { reason, lost: false });
@@ -267,21 +266,18 @@ impl Device for Gpus {
         let mut moved = vec![more_words; self.workers.len()];
         let mut fits = Ok(());
         for (worker, moved) in self.workers[..workers].iter_mut().zip(&mut moved) {
-            let room = worker.slots();
-            let outcome = worker.fit(needs.states).map(drop);
-            *moved |= worker.slots() != room;
+            let room = worker.slots;
+            let outcome = worker.fit(needs.states);
+            *moved |= worker.slots != room;
             let outcome = outcome.and_then(|()| worker.reset());
             fits = fits.and(worker.noted(outcome));
         }
-        if fits.is_err() {
+        if let Err(fault) = fits {
             self.give_up(|_| true);
-            return fits;
+            return Err(fault);
         }
-        self.remake(|plan| moved[plan.shape.stream.worker.index()])
-    }
-
-    fn slots(&self, worker: WorkerId) -> u32 {
-        self.workers[worker.index()].slots()
+        self.remake(|plan| moved[plan.shape.stream.worker.index()])?;
+        Ok(self.workers[..workers].iter().map(|worker| worker.slots).collect())
     }
 
     fn most_steps(&self, rows: u32) -> u32 {

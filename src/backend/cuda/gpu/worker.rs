@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::cells::{Cell, Sequences, States};
 use super::compile::Kernels;
+use super::cublas::Cublas;
 use super::driver::{Gpu, size};
+use super::host::Host;
 use super::memory::{Mapped, Memory};
 use super::stream::StreamState;
 use crate::backend::cuda::device::{Fault, Shape, Slot};
@@ -23,7 +25,7 @@ pub(super) struct Worker {
     pool: Option<Memory>,
     /// For each slot whether a NaN or an infinity was stored there.
     non_finite: Mapped<u32>,
-    slots: u32,
+    pub slots: u32,
     /// [`super::cells::stride`].
     stride: u32,
     pub cells: Vec<Box<dyn Cell>>,
@@ -32,6 +34,7 @@ pub(super) struct Worker {
     /// The stream that last launched a persistent kernel.
     persistent: Option<usize>,
     pub kernels: Kernels,
+    pub cublas: Cublas,
     pub gpu: Arc<Gpu>,
     /// Why the GPU can no longer be used.
     lost: Option<String>,
@@ -39,12 +42,13 @@ pub(super) struct Worker {
 
 impl Worker {
     pub fn new(
-        gpu: Arc<Gpu>,
+        host: Host,
         kernels: Kernels,
         cells: Vec<Box<dyn Cell>>,
         sequences: Option<Sequences>,
         stride: u32,
     ) -> Result<Worker, Fault> {
+        let Host { gpu, cublas, .. } = host;
         let non_finite = Mapped::new(&gpu, 0, "a note for each state")?;
         Ok(Worker {
             streams: Vec::new(),
@@ -56,6 +60,7 @@ impl Worker {
             sequences,
             persistent: None,
             kernels,
+            cublas,
             gpu,
             lost: None,
         })
@@ -106,16 +111,12 @@ impl Worker {
         self.sequences.as_ref().map_or(0, |sequences| sequences.most_steps(rows))
     }
 
-    pub fn slots(&self) -> u32 {
-        self.slots
-    }
-
-    /// Makes room for this number of states, or for as many as fit. Returns whether the pool has moved, which
-    /// invalidates all plans. No work may be queued.
-    pub fn fit(&mut self, states: u64) -> Result<bool, Fault> {
+    /// Makes room for this number of states, or for as many as fit. More room moves the pool, which invalidates all
+    /// plans. No work may be queued.
+    pub fn fit(&mut self, states: u64) -> Result<(), Fault> {
         let wanted = states.clamp(1, MOST_SLOTS);
         if wanted <= u64::from(self.slots) {
-            return Ok(false);
+            return Ok(());
         }
         let (free, total) = self.gpu.memory()?;
         let bytes = self.stride as usize * size_of::<f32>();
@@ -136,7 +137,7 @@ impl Worker {
         }
         let slots = wanted.min(fits as u64) as u32;
         if slots <= self.slots {
-            return Ok(false);
+            return Ok(());
         }
         // The old pool is freed first: both may not fit.
         self.slots = 0;
@@ -144,7 +145,7 @@ impl Worker {
         self.non_finite = Mapped::new(&self.gpu, slots as usize, "a note for each state")?;
         self.pool = Some(Memory::new(&self.gpu, slots as usize * bytes, "states")?);
         self.slots = slots;
-        Ok(true)
+        Ok(())
     }
 
     /// Resets signals, events and flags. No work may be queued.

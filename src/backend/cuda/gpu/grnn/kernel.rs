@@ -35,7 +35,7 @@ impl Kernel {
         host.gpu.bind().map_err(failed)?;
         let (name, text) = configuration.source();
         let source = Source { name, text, headers: &HEADERS };
-        let module = Module::load(&host.gpu, &host.nvrtc, &host.cache, &source, &configuration.options())?;
+        let module = Module::load(host, &source, &configuration.options())?;
         let function = module.function(&source, configuration.kernel())?;
         let kernel = Kernel { module, function, configuration };
         kernel.check_room()?;

@@ -73,7 +73,7 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
     host.gpu.bind().map_err(failed)?;
     let mut bench = Bench::new(host, times).map_err(failed)?;
     let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
-    let module = Module::load(&host.gpu, &host.nvrtc, &host.cache, &source, &micro_options())?;
+    let module = Module::load(host, &source, &micro_options())?;
     let load = |kernel| module.function(&source, kernel);
     let one_warp = Grid { blocks: 1, threads: WARP };
     let of_warps = |warps: u32| Grid { blocks: 1, threads: warps * schedulers * WARP };

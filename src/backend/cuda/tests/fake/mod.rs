@@ -7,13 +7,17 @@
 //! is a worker that dies before it has run an access. Nothing can be ordered after that access, so the request is lost
 //! with the worker, and its slots may be in disorder until they are returned.
 
+mod calls;
+mod slots;
+
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rand::RngExt as _;
 
-use crate::backend::cuda::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream};
+use self::slots::{Clock, Place};
+use crate::backend::cuda::device::{Event, Fault, HostPlace, Plan, Row, Shape, Slot, Stream};
 use crate::network::operators::{Activations, Operators};
 use crate::network::{self, Network, Scratch};
 use crate::units::{CellId, RequestId, WorkerId};
@@ -88,30 +92,6 @@ enum Operation {
     CopyToHost(Slot, HostPlace),
 }
 
-/// For each stream, the number of its operations known to be done.
-#[derive(Clone, Debug, Default)]
-struct Clock(Vec<u64>);
-
-impl Clock {
-    fn join(&mut self, other: &Clock) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = (*own).max(*other));
-    }
-
-    fn set(&mut self, stream: usize, count: u64) {
-        if self.0.len() <= stream {
-            self.0.resize(stream + 1, 0);
-        }
-        self.0[stream] = count;
-    }
-
-    fn knows(&self, (stream, count): (usize, u64)) -> bool {
-        self.0.get(stream).is_some_and(|known| *known >= count)
-    }
-}
-
 impl Operation {
     fn uses(&self, worker: WorkerId, at: (WorkerId, Slot)) -> bool {
         let of = |slot: &Slot| (worker, *slot) == at;
@@ -121,52 +101,6 @@ impl Operation {
             Operation::CopyToHost(slot, _) => of(slot),
             Operation::Launch(_) | Operation::Signal | Operation::Record(_) | Operation::Wait(_) => false,
         }
-    }
-}
-
-/// A slot: its state, and the operations that used it.
-#[derive(Default)]
-struct Place {
-    state: Option<Vec<f32>>,
-    writer: Option<(usize, u64)>,
-    readers: Vec<(usize, u64)>,
-    broken: bool,
-    /// A dead worker had still to use it.
-    disorderly: bool,
-}
-
-impl Place {
-    /// The state is no longer meaningful.
-    fn spoil(&mut self, state: &[f32]) {
-        self.disorderly = true;
-        self.state.get_or_insert_with(|| state.to_vec());
-    }
-
-    fn read(&mut self, by: (usize, u64), clock: &Clock, what: impl std::fmt::Debug) -> Vec<f32> {
-        self.readers.push(by);
-        if let (true, Some(state)) = (self.disorderly, &self.state) {
-            return state.clone();
-        }
-        let writer = self.writer.unwrap_or_else(|| panic!("{what:?} was never written"));
-        assert!(clock.knows(writer), "{what:?} is read while it may be written");
-        self.state.clone().expect("it was written")
-    }
-
-    fn write(&mut self, by: (usize, u64), clock: &Clock, state: Vec<f32>, what: impl std::fmt::Debug) {
-        let known = self.writer.iter().chain(&self.readers).all(|other| clock.knows(*other));
-        let (writer, readers) = (self.writer, &self.readers);
-        assert!(
-            known || self.disorderly,
-            "{what:?} is written by {by:?}, who knows of {clock:?}, while it may be in use: written by {writer:?}, read by \
-             {readers:?}"
-        );
-        self.broken |= !state.iter().all(|number| number.is_finite());
-        if known {
-            self.readers.clear();
-        } else {
-            self.readers.extend(self.writer);
-        }
-        (self.state, self.writer) = (Some(state), Some(by));
     }
 }
 
@@ -517,135 +451,5 @@ impl Engine {
 
     fn place(&mut self, worker: WorkerId, slot: Slot) -> &mut Place {
         self.places.entry((worker, slot)).or_default()
-    }
-}
-
-impl Device for Fake {
-    fn begin(&mut self, _: usize, needs: &Needs) -> Result<(), Fault> {
-        let engine = self.engine.get_mut();
-        engine.queues.clear();
-        engine.host = Clock::default();
-        engine.places.clear();
-        engine.tables.clear();
-        engine.events.clear();
-        engine.words = vec![None; needs.words as usize];
-        self.fetched = (0..needs.fetched).map(|_| OnceCell::new()).collect();
-        Ok(())
-    }
-
-    fn slots(&self, _: WorkerId) -> u32 {
-        self.slots
-    }
-
-    fn most_steps(&self, _: u32) -> u32 {
-        self.most_steps
-    }
-
-    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
-        if let Some(ready) = self.plans.iter().position(|plan| *plan == Some(shape)) {
-            return Ok(Plan(ready as u32));
-        }
-        self.prepared += 1;
-        if self.trouble.prepare.is_some_and(|(from, held)| self.prepared >= from && self.plans() >= held) {
-            return Err(Fault { reason: "out of memory".into(), lost: false });
-        }
-        self.plans.push(Some(shape));
-        self.most_plans = self.most_plans.max(self.plans());
-        Ok(Plan(self.plans.len() as u32 - 1))
-    }
-
-    fn release(&mut self, plan: Plan) {
-        self.plans[plan.0 as usize].take().expect("a plan is given up once");
-    }
-
-    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
-        let shape = self.shape(plan);
-        assert!(batch.rows.len() <= shape.rows as usize, "the rows fit the plan");
-        assert!(shape.inputs == 0 || batch.inputs.len() <= shape.inputs as usize, "the inputs fit the plan");
-        self.push(shape.stream, Operation::Gather(shape, batch.rows.to_vec(), batch.inputs.to_vec()))
-    }
-
-    fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
-        self.launches += 1;
-        if self.trouble.launch == Some(self.launches) {
-            return Err(Fault { reason: "too many resources".into(), lost: false });
-        }
-        let shape = self.shape(plan);
-        self.push(shape.stream, Operation::Launch(shape))
-    }
-
-    fn signal(&mut self, stream: Stream) -> Result<(), Fault> {
-        self.push(stream, Operation::Signal)
-    }
-
-    fn signalled(&self, stream: Stream) -> u64 {
-        let mut engine = self.engine.borrow_mut();
-        for _ in 0..engine.rng.random_range(0..4) {
-            self.run_one(&mut engine);
-        }
-        let Some(queue) = engine.queues.iter().find(|queue| queue.stream == stream) else { return 0 };
-        let (counted, done) = (queue.signals.len() as u64, queue.signals.last().cloned());
-        done.into_iter().for_each(|done| engine.host.join(&done));
-        counted
-    }
-
-    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
-        let engine = self.engine.get_mut();
-        let at = engine.place_of(stream);
-        engine.queues[at].events += 1;
-        let number = engine.queues[at].events;
-        self.push(stream, Operation::Record(number))?;
-        Ok(Event { stream, number })
-    }
-
-    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
-        self.ask_other(event.stream.worker, stream)?;
-        self.push(stream, Operation::Wait(event))
-    }
-
-    fn copy_peer(&mut self, from: (WorkerId, Slot), (stream, slot): (Stream, Slot)) -> Result<(), Fault> {
-        assert_ne!(from.0, stream.worker, "a state is migrated from another worker");
-        if let Err(fault) = self.ask_other(from.0, stream) {
-            // Nothing is written to the slot, and its old contents are used.
-            let state = vec![0.5; self.network.state()];
-            self.engine.get_mut().place(stream.worker, slot).spoil(&state);
-            return Err(fault);
-        }
-        self.push(stream, Operation::CopyPeer(from, slot))
-    }
-
-    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
-        self.push(stream, Operation::CopyToHost(slot, place))
-    }
-
-    fn fetched(&self, place: HostPlace) -> &[f32] {
-        self.fetched[place.number as usize].get().expect("a state is read when it has been fetched")
-    }
-
-    fn word(&self, place: u32) -> u32 {
-        self.engine.borrow().words[place as usize].expect("a word is read when it has been written")
-    }
-
-    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
-        let mut engine = self.engine.borrow_mut();
-        for queue in engine.queues.iter().filter(|queue| !self.is_dead(&engine, queue.stream.worker)) {
-            let waiting = queue.operations.iter().find(|(.., left)| left.uses(queue.stream.worker, (worker, slot)));
-            assert!(waiting.is_none(), "{slot:?} of worker {worker} is asked about before {waiting:?} has run");
-        }
-        let host = engine.host.clone();
-        let place = engine.place(worker, slot);
-        let known = place.writer.iter().chain(&place.readers).all(|other| host.knows(*other));
-        assert!(known, "{slot:?} of worker {worker} is asked about while it may be in use");
-        place.disorderly = false;
-        std::mem::take(&mut place.broken)
-    }
-
-    fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
-        if self.is_dead(&self.engine.borrow(), worker) {
-            let width = self.network.state();
-            self.engine.get_mut().give_up(worker, width);
-            return Err(Fault { reason: "it fell off the bus".into(), lost: true });
-        }
-        Ok(())
     }
 }
