@@ -1,11 +1,15 @@
 //! `batchlab compare`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Format;
+use super::render::Shown;
 use crate::error::Result;
 use crate::plot::{self, Inputs};
 use crate::validate::compare::{Comparison, compare, report};
+
+/// How the names of its figures begin.
+pub const PICTURE: &str = "latency-cdf-";
 
 /// Compare two runs of the same requests, such as a real one with a simulated one
 ///
@@ -24,9 +28,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// How the table is printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    #[command(flatten)]
+    pub shown: Shown,
 
     /// Print only the table and errors, without notes
     #[arg(long, short)]
@@ -36,15 +39,13 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let comparison = compare(&args.a, &args.b)?;
     let out = args.out.clone().unwrap_or_else(|| default_folder(&args.a, &args.b));
-    report::write_csv(&out.join("comparison.csv"), &comparison)?;
-    let figures = draw(&comparison, &out)?;
-    args.format.show(|| report::table(&comparison), || report::to_json(&comparison))?;
+    let figures = write(&comparison, &out)?;
+    args.shown.show(|| report::table(&comparison), || report::to_json(&comparison))?;
     if !args.quiet {
         for note in &comparison.notes {
             eprintln!("{note}");
         }
-        let without =
-            if figures.is_empty() { "; no figures without request logs (output.requests = true)" } else { "" };
+        let without = if figures == 0 { "; no figures without request logs (output.requests = true)" } else { "" };
         eprintln!("comparison in {}{without}", out.display());
     }
     Ok(())
@@ -57,23 +58,20 @@ fn default_folder(a: &Path, b: &Path) -> PathBuf {
     a.join(format!("compare-{parent}"))
 }
 
-fn draw(comparison: &Comparison, out: &Path) -> Result<Vec<PathBuf>> {
+/// A table and, for each load, a figure. Returns the number of figures' files.
+pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
+    report::write_csv(&out.join("comparison.csv"), comparison)?;
     let (a, b) = (comparison.a.path(), comparison.b.path());
     // A run compared with itself has only one folder.
     if a.canonicalize().ok() == b.canonicalize().ok() {
-        return Ok(Vec::new());
+        return Ok(0);
     }
     let inputs = Inputs::open(&[a, b])?;
     let options = plot::Options { title: Some(comparison.a.scenario().to_string()), ..plot::Options::default() };
-    let mut points: Vec<&str> = Vec::new();
-    for place in &comparison.places {
-        if !points.contains(&place.point.as_str()) {
-            points.push(&place.point);
-        }
-    }
-    let mut files = Vec::new();
+    let points: BTreeSet<&str> = comparison.places.iter().map(|place| place.point.as_str()).collect();
+    let mut files = 0;
     for point in points {
-        files.extend(plot::draw_compared_cdf(&inputs, point, &options, &out.join(format!("latency-cdf-{point}")))?);
+        files += plot::draw_compared_cdf(&inputs, point, &options, &out.join(format!("{PICTURE}{point}")))?.len();
     }
     Ok(files)
 }

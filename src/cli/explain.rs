@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
-use super::Format;
+use super::render::Shown;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Executors;
 use crate::explain::request::Life;
 use crate::explain::task::Account;
-use crate::explain::{Again, Subject};
+use crate::explain::{Again, Subject, What};
 use crate::policy::registry::Registry;
 use crate::units::{RequestId, TaskId};
 use crate::validate::results::{Point, Results};
@@ -25,48 +23,30 @@ pub struct Args {
     #[arg(value_name = "RESULTS")]
     pub results: PathBuf,
 
-    /// What to explain
-    #[arg(value_enum)]
-    pub what: What,
+    #[command(flatten)]
+    pub subject: Subject,
 
-    /// Its number, as in requests.csv or tasks.csv
-    #[arg(value_name = "N")]
-    pub number: u64,
-
-    /// How the result is printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A request's life
-    Request,
-    /// A task's reasons
-    Task,
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
     let point = only(args, &results)?;
-    let subject = match args.what {
-        What::Request => Subject::Request(RequestId(u32::try_from(args.number).unwrap_or(u32::MAX))),
-        What::Task => Subject::Task(TaskId(args.number)),
-    };
-    let again = Again::run(&results, point, subject, executors)?;
-    let (text, json) = match subject {
-        Subject::Request(request) => {
-            let life = Life::new(&again, request);
-            (life.text(), life.to_json())
+    let Subject { what, number } = args.subject;
+    let again = Again::run(&results, point, args.subject, executors)?;
+    match what {
+        What::Request => {
+            let life = Life::new(&again, RequestId(number as u32));
+            args.shown.show(|| life.text(), || life.to_json())
         }
-        Subject::Task(task) => {
-            let account = Account::new(&again, task).ok_or_else(|| {
-                Error::input(format!("{}: task {task} was not done when the run ended", args.results.display()))
+        What::Task => {
+            let account = Account::new(&again, TaskId(number)).ok_or_else(|| {
+                Error::input(format!("{}: task {number} was not done when the run ended", args.results.display()))
             })?;
-            (account.text(), account.to_json())
+            args.shown.show(|| account.text(), || account.to_json())
         }
-    };
-    args.format.show(|| text, || json)
+    }
 }
 
 fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
@@ -79,7 +59,7 @@ fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
                 "{}: holds {} points, and a number means another {} in each; name one of\n{}",
                 args.results.display(),
                 several.len(),
-                if args.what == What::Request { "life" } else { "task" },
+                if args.subject.what == What::Request { "life" } else { "task" },
                 folders.join("\n")
             )))
         }

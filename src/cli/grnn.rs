@@ -5,9 +5,9 @@ mod tune;
 
 use std::path::PathBuf;
 
-use super::print;
+use super::render::print;
 use crate::backend::cuda::gpu::grnn::{Host, measure};
-use crate::cost::grnn::{Cell, Device, SCHEDULERS, device_file};
+use crate::cost::grnn::{Device, SCHEDULERS, device_file};
 use crate::error::{Error, Result};
 use crate::files::{can_write, write_whole};
 
@@ -23,23 +23,6 @@ enum Command {
     Fit(FitArgs),
     Rank(rank::Args),
     Tune(tune::Args),
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum CellName {
-    /// One synchronisation per step
-    Lstm,
-    /// One or two synchronisations per step
-    Gru,
-}
-
-impl CellName {
-    fn cell(self) -> Cell {
-        match self {
-            CellName::Lstm => Cell::Lstm,
-            CellName::Gru => Cell::Gru,
-        }
-    }
 }
 
 pub fn run(args: &Args) -> Result<()> {

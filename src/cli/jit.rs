@@ -1,15 +1,13 @@
 //! `batchlab jit`.
 
-use std::fmt::{self, Display};
-use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{Format, print_with};
-use crate::error::{Error, Result};
-use crate::papers::jit::count::{Counter, Counts};
+use super::render::{Shown, table};
+use crate::error::Result;
+use crate::papers::jit::count::{BatchCount, Counter, Counts};
 use crate::papers::jit::kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use crate::papers::jit::sample::Samples;
 use crate::workload::random;
@@ -50,21 +48,14 @@ struct Count {
     /// Seed of the random orders
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How the counts are printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let Command::Count(args) = &args.command;
     let report = Report::of(args)?;
-    match args.format {
-        Format::Table => print_with(|out| write!(out, "{report}")),
-        Format::Json => {
-            let json = serde_json::to_value(&report).map_err(Error::failed)?;
-            super::print_json(vec![json])
-        }
-    }
+    args.shown.show(|| report.text(args), || &report)
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -74,8 +65,6 @@ struct Report {
     kernels: Kernels,
     #[serde(skip_serializing_if = "Option::is_none")]
     orders: Option<Range>,
-    #[serde(skip)]
-    sample: &'static str,
 }
 
 /// Our counts of operators, the paper's of kernels.
@@ -111,8 +100,40 @@ impl Report {
             counts: counter.count(&order, batch),
             kernels: Kernels { counts: kernels, paper_unbatched: PAPER_UNBATCHED, paper_batched: PAPER_BATCHED },
             orders: args.orders.map(|orders| range(&samples, &counter, batch, orders.get(), args.seed)),
-            sample: if args.pairs { "pair" } else { "tree" },
         })
+    }
+
+    fn text(&self, args: &Count) -> String {
+        let batches: Vec<(usize, &BatchCount)> = self.counts.batches.iter().enumerate().collect();
+        let mut text = table(
+            &batches,
+            &[
+                ("batch", &|(number, _)| number.to_string()),
+                (if args.pairs { "pairs" } else { "trees" }, &|(_, batch)| batch.samples.to_string()),
+                ("cells", &|(_, batch)| batch.cells.to_string()),
+                ("leaves", &|(_, batch)| batch.leaves.to_string()),
+                ("level", &|(_, batch)| batch.max_level.to_string()),
+                ("unbatched", &|(_, batch)| batch.unbatched.to_string()),
+                ("initial", &|(_, batch)| batch.begin_state_launches.to_string()),
+                ("cell", &|(_, batch)| batch.cell_launches.to_string()),
+                ("head", &|(_, batch)| batch.similarity_launches.to_string()),
+                ("launches", &|(_, batch)| batch.batched.to_string()),
+            ],
+        );
+        let both = |none: u64, batched: u64| {
+            format!("{none} without batching, {batched} with: {:.0}x\n", none as f64 / batched as f64)
+        };
+        text += &format!("\ncells     {}", both(self.counts.unbatched, self.counts.batched));
+        if let Some(Range { orders, seed, min, max, mean }) = &self.orders {
+            text += &format!("orders    {min} to {max}, mean {mean:.0}, in {orders} random orders (seed {seed})\n");
+        }
+        let KernelCounts { unbatched, batched, graph_nodes } = self.kernels.counts;
+        text += &format!("operators {}", both(unbatched, batched));
+        text + &format!(
+            "          (22 + 2K for a cell of K children; {graph_nodes} nodes in the graphs of all cells, 29 + 4K each; \
+             the paper counts {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK by an unpublished rule: only the order of \
+             magnitude compares)\n"
+        )
     }
 }
 
@@ -125,46 +146,5 @@ fn range(samples: &Samples, counter: &Counter, batch: usize, orders: u32, seed: 
         min: counts.iter().min().copied().unwrap_or(0),
         max: counts.iter().max().copied().unwrap_or(0),
         mean: counts.iter().sum::<u64>() as f64 / f64::from(orders),
-    }
-}
-
-impl Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let samples = format!("{}s", self.sample);
-        writeln!(
-            f,
-            "{:>6}{:>8}{:>9}{:>9}{:>7}{:>11}{:>9}{:>7}{:>7}{:>10}",
-            "batch", samples, "cells", "leaves", "level", "unbatched", "initial", "cell", "head", "launches"
-        )?;
-        for (number, batch) in self.counts.batches.iter().enumerate() {
-            writeln!(
-                f,
-                "{number:>6}{:>8}{:>9}{:>9}{:>7}{:>11}{:>9}{:>7}{:>7}{:>10}",
-                batch.samples,
-                batch.cells,
-                batch.leaves,
-                batch.max_level,
-                batch.unbatched,
-                batch.begin_state_launches,
-                batch.cell_launches,
-                batch.similarity_launches,
-                batch.batched
-            )?;
-        }
-        let ratio = |unbatched: u64, batched: u64| unbatched as f64 / batched as f64;
-        let Counts { unbatched, batched, .. } = self.counts;
-        writeln!(f, "\ncells     {unbatched} without batching, {batched} with: {:.0}x", ratio(unbatched, batched))?;
-        if let Some(range) = &self.orders {
-            let Range { orders, seed, min, max, mean } = range;
-            writeln!(f, "orders    {min} to {max}, mean {mean:.0}, in {orders} random orders (seed {seed})")?;
-        }
-        let KernelCounts { unbatched, batched, graph_nodes } = self.kernels.counts;
-        writeln!(f, "operators {unbatched} without batching, {batched} with: {:.0}x", ratio(unbatched, batched))?;
-        writeln!(
-            f,
-            "          (22 + 2K for a cell of K children; {graph_nodes} nodes in the graphs of all cells, 29 + 4K each; \
-             the paper counts {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK by an unpublished rule: only the order of \
-             magnitude compares)"
-        )
     }
 }

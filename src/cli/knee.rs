@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Common, stop_on_ctrl_c};
+use super::{Common, number_in};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::knee::{self, Knee, Objective, Tried, WINDOWS};
@@ -13,6 +13,7 @@ use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit};
 use crate::results::write::write_columns;
+use crate::scenario::gpu::parse;
 use crate::scenario::{Load, Quantile, Scenario};
 use crate::units::Nanos;
 
@@ -26,7 +27,7 @@ pub struct KneeArgs {
     goal: Goal,
 
     /// Precision of the search, as a fraction of the rate
-    #[arg(long, default_value_t = 0.005, value_parser = tolerance)]
+    #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
     tolerance: f64,
 
     /// Searches, each with its own random streams
@@ -50,12 +51,12 @@ pub struct WindowArgs {
     #[arg(long, value_name = "LABEL")]
     policy: String,
 
-    /// The windows to try, with their units [default: 1, 2, 5, 10, 20, 50 and 100ms]
-    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = Nanos::parse)]
+    /// The windows to try, with their units
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', default_values_t = WINDOWS, value_parser = Nanos::parse)]
     windows: Vec<Nanos>,
 
     /// Precision of the search, as a fraction of the rate
-    #[arg(long, default_value_t = 0.01, value_parser = tolerance)]
+    #[arg(long, default_value_t = 0.01, value_parser = number_in(0.0001..=0.5))]
     tolerance: f64,
 
     #[command(flatten)]
@@ -74,7 +75,7 @@ struct Goal {
     slo: Option<Nanos>,
 
     /// The quantile that must hold it: p50, p90, p95, p99 or p999 [default: the scenario's metrics.quantile]
-    #[arg(long, value_parser = quantile)]
+    #[arg(long, value_parser = |name: &str| parse(&Quantile::ALL.map(|one| (one.name(), one)), name))]
     quantile: Option<Quantile>,
 }
 
@@ -88,27 +89,13 @@ impl Goal {
     }
 }
 
-fn quantile(name: &str) -> Result<Quantile, String> {
-    Quantile::ALL.into_iter().find(|quantile| quantile.name() == name).ok_or_else(|| {
-        let known = Quantile::ALL.map(Quantile::name).join(", ");
-        format!("unknown quantile; known: {known}")
-    })
-}
-
-fn tolerance(text: &str) -> Result<f64, String> {
-    let allowed = "a number from 0.0001 to 0.5";
-    let value: f64 = text.parse().map_err(|_| format!("not a number; {allowed}"))?;
-    if (0.0001..=0.5).contains(&value) { Ok(value) } else { Err(format!("out of range; {allowed}")) }
-}
-
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
     let common = &args.common;
     let scenario = common.scenario(&args.goal.scenario, registry)?;
     let objective = args.goal.objective(&scenario, args.tolerance, args.replications, "100ms")?;
-    let stop = stop_on_ctrl_c()?;
-    let bar = common.progress(scenario.policies.len() * args.replications as usize, &scenario.name);
-    let knees = common.on_threads(|| knee::find(&scenario, &objective, stop, &|| bar.inc(1)))?;
-    bar.finish_and_clear();
+    let searches = scenario.policies.len() * args.replications as usize;
+    let knees =
+        common.carry_out(searches, &scenario.name, |stop, done| knee::find(&scenario, &objective, stop, done))?;
 
     let file = common.out(Target::SIM.name()).join(folder_name(&scenario.name)).join("knee.csv");
     let half_width = |knee: &Knee| knee.interval().map(|interval| interval.half_width);
@@ -138,7 +125,7 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
             "rows": knees.iter().map(row).collect::<Vec<_>>(),
         })
     };
-    common.format.show(|| knee_table(&scenario.name, &objective, &knees), json)?;
+    common.shown.show(|| knee_table(&scenario.name, &objective, &knees), json)?;
     if let Some(warning) = too_short(&scenario, &objective, &knees) {
         common.note(warning);
     }
@@ -193,12 +180,10 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
         return Err(Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}")));
     }
     let objective = args.goal.objective(&scenario, args.tolerance, 1, "200ms")?;
-    let windows = if args.windows.is_empty() { WINDOWS.to_vec() } else { args.windows.clone() };
-    let stop = stop_on_ctrl_c()?;
-    let bar = common.progress(windows.len(), &scenario.name);
     let load = |set: &str| common.scenario_with(&args.goal.scenario, &[set.to_string()], registry);
-    let tried = common.on_threads(|| knee::find_window(&load, policy, &windows, &objective, stop, &|| bar.inc(1)))?;
-    bar.finish_and_clear();
+    let tried = common.carry_out(args.windows.len(), &scenario.name, |stop, done| {
+        knee::find_window(&load, policy, &args.windows, &objective, stop, done)
+    })?;
     let best = knee::best_window(&tried, args.tolerance).map(|one| one.window);
     let row = |one: &Tried| json!({ "window_ms": one.window.as_millis_f64(), "knee_rps": one.rate });
     let json = || {
@@ -212,13 +197,8 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
             "rows": tried.iter().map(row).collect::<Vec<_>>(),
         })
     };
-    common.format.show(
-        || {
-            let head = format!("{}: the highest rate of {policy} {}", scenario.name, title(&objective));
-            head + &window_rows(&tried, best)
-        },
-        json,
-    )
+    let head = || format!("{}: the highest rate of {policy} {}", scenario.name, title(&objective));
+    common.shown.show(|| head() + &window_rows(&tried, best), json)
 }
 
 fn window_rows(tried: &[Tried], best: Option<Nanos>) -> String {

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
-use super::{Format, print};
+use super::render::{self, Shown, print};
 use crate::backend::cuda::gpu::driver::{About, Libraries, Library, of_driver};
 use crate::backend::cuda::gpu::libraries;
 use crate::error::Result;
 use crate::policy::registry::Registry;
+use crate::results::table::aligned;
 
 pub fn policies(registry: &Registry) -> Result<()> {
     let mut text = String::new();
@@ -23,9 +24,8 @@ pub fn policies(registry: &Registry) -> Result<()> {
 /// List the GPUs of this host and the CUDA libraries
 #[derive(clap::Args, Clone, Debug)]
 pub struct DevicesArgs {
-    /// How the list is printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 /// Fails after printing if the backend `cuda` lacks a GPU or a library.
@@ -34,7 +34,7 @@ pub fn devices(args: &DevicesArgs) -> Result<()> {
     let libraries = Libraries::of(&found);
     let gpus = of_driver(&found);
     let seen = gpus.as_deref().unwrap_or_default();
-    args.format.show(|| table(seen, &libraries), || json!({ "gpus": seen, "libraries": libraries }))?;
+    args.shown.show(|| table(seen, &libraries), || json!({ "gpus": seen, "libraries": libraries }))?;
     gpus.map(drop)?;
     found.nvrtc.need()?;
     found.cublas.need()?;
@@ -43,38 +43,27 @@ pub fn devices(args: &DevicesArgs) -> Result<()> {
 
 fn table(gpus: &[About], libraries: &Libraries) -> String {
     let gibibytes = |bytes: u64| format!("{:.1}", bytes as f64 / (1u64 << 30) as f64);
-    let head = ["gpu", "name", "capability", "multiprocessors", "free_gib", "memory_gib"].map(String::from);
-    let mut rows = vec![head];
-    rows.extend(gpus.iter().map(|gpu| {
-        [
-            gpu.gpu.to_string(),
-            gpu.name.clone(),
-            gpu.capability.clone(),
-            gpu.multiprocessors.to_string(),
-            gibibytes(gpu.memory_free),
-            gibibytes(gpu.memory),
-        ]
-    }));
-    let mut text = if gpus.is_empty() { "no GPU\n".to_string() } else { aligned(&rows) };
-    text.push('\n');
-    let library = |name: &str, library: &Option<Library>| {
-        let about = library.as_ref().map(|library| [library.version.clone(), library.path.clone()]);
-        let [version, path] = about.unwrap_or_else(|| ["not found".into(), String::new()]);
-        [name.to_string(), version, path]
+    let gpus = match gpus {
+        [] => "no GPU\n".to_string(),
+        some => render::table(
+            some,
+            &[
+                ("gpu", &|about| about.gpu.to_string()),
+                ("name", &|about| about.name.clone()),
+                ("capability", &|about| about.capability.clone()),
+                ("multiprocessors", &|about| about.multiprocessors.to_string()),
+                ("free_gib", &|about| gibibytes(about.memory_free)),
+                ("memory_gib", &|about| gibibytes(about.memory)),
+            ],
+        ),
+    };
+    let library = |name: &str, library: &Option<Library>| match library {
+        Some(Library { version, path }) => [name, version, path].map(String::from).to_vec(),
+        None => [name, "not found", ""].map(String::from).to_vec(),
     };
     let Libraries { driver, nvrtc, cublas } = libraries;
-    text + &aligned(&[library("driver, CUDA", driver), library("NVRTC", nvrtc), library("cuBLAS", cublas)])
-}
-
-/// Columns two spaces apart.
-fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect::<Vec<_>>();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    let libraries = [library("driver, CUDA", driver), library("NVRTC", nvrtc), library("cuBLAS", cublas)];
+    format!("{gpus}\n{}", aligned(&libraries))
 }
 
 #[cfg(test)]
@@ -95,10 +84,10 @@ mod tests {
         let libraries = Libraries { driver, nvrtc: None, cublas: None };
         assert_eq!(
             table(&[gpu], &libraries),
-            "gpu  name   capability  multiprocessors  free_gib  memory_gib\n\
-             0    A GPU  9.0         132              1.5       2.0\n\
+            "gpu   name  capability  multiprocessors  free_gib  memory_gib\n\
+             0    A GPU         9.0              132       1.5         2.0\n\
              \n\
-             driver, CUDA  12.4       /lib/libcuda.so.1\n\
+             driver, CUDA       12.4  /lib/libcuda.so.1\n\
              NVRTC         not found\n\
              cuBLAS        not found\n"
         );

@@ -20,6 +20,8 @@ pub mod sim;
 pub mod trace;
 pub mod validate;
 
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,9 +30,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::render::{Format, print, print_json, print_with};
+use self::render::Shown;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Executors;
+use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 
@@ -137,9 +140,8 @@ pub struct Common {
     #[arg(long, short)]
     pub quiet: bool,
 
-    /// How the results are printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 impl Common {
@@ -154,6 +156,24 @@ impl Common {
         Ok(scenario)
     }
 
+    /// Scenarios with equal names would overwrite each other's results.
+    pub fn scenarios(&self, paths: &[PathBuf], registry: &Registry) -> Result<Vec<Scenario>> {
+        let scenarios = paths.iter().map(|path| self.scenario(path, registry)).collect::<Result<Vec<_>>>()?;
+        let mut seen = BTreeMap::new();
+        for scenario in &scenarios {
+            // Some file systems ignore case.
+            if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
+                return Err(Error::input(format!(
+                    "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
+                    scenario.file.display(),
+                    scenario.name,
+                    other.display()
+                )));
+            }
+        }
+        Ok(scenarios)
+    }
+
     pub fn out(&self, backend: &str) -> PathBuf {
         self.out.clone().unwrap_or_else(|| PathBuf::from("results").join(backend))
     }
@@ -165,7 +185,20 @@ impl Common {
         pool.map_err(|cause| Error::failed(format!("threads can't be started: {cause}")))?.install(work)
     }
 
-    pub fn progress(&self, runs: usize, name: &str) -> ProgressBar {
+    /// As [`Common::on_threads`], until Ctrl-C sets the flag. The work tells of each run that is done.
+    pub fn carry_out<T: Send>(
+        &self,
+        runs: usize,
+        name: &str,
+        work: impl FnOnce(&AtomicBool, &(dyn Fn() + Sync)) -> Result<T> + Send,
+    ) -> Result<T> {
+        let (stop, bar) = (stop_on_ctrl_c()?, self.progress(runs, name));
+        let done = self.on_threads(|| work(stop, &|| bar.inc(1)))?;
+        bar.finish_and_clear();
+        Ok(done)
+    }
+
+    fn progress(&self, runs: usize, name: &str) -> ProgressBar {
         progress(self.quiet, runs, "runs", name)
     }
 
@@ -198,5 +231,13 @@ pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
     match ctrlc::set_handler(handler) {
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(&STOP),
         Err(cause) => Err(Error::failed(format!("Ctrl-C can't be caught: {cause}"))),
+    }
+}
+
+/// Parses a number within bounds.
+pub fn number_in(allowed: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| allowed.contains(number));
+        number.ok_or_else(|| format!("not a number from {} to {}", allowed.start(), allowed.end()))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Format;
+use super::render;
 use crate::cost::CostModel;
 use crate::cost::roofline::Roofline;
 use crate::cost::slice;
@@ -50,9 +50,8 @@ pub struct Args {
     /// Slice the network where the preferred batch falls from above BATCH to at most BATCH
     #[arg(long, value_name = "BATCH", conflicts_with_all = ["stages", "at"])]
     preferred: Option<u32>,
-    /// How the network is printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[command(flatten)]
+    shown: render::Shown,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -64,7 +63,7 @@ pub fn run(args: &Args) -> Result<()> {
     let costs = costs(args, &model, device.as_ref())?;
     let shown = Shown { args, network: &network, tokens, costs };
     let stages = shown.stages()?;
-    args.format.show(|| shown.table(&stages), || shown.json(device.as_deref(), &stages))
+    args.shown.show(|| shown.table(&stages), || shown.json(device.as_deref(), &stages))
 }
 
 /// 0 for requests of one fixed size.
@@ -104,23 +103,23 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     fn stages(&self) -> Result<Vec<Range<usize>>> {
-        let needs = |option: &str| {
-            Error::input(format!(
-                "{option}: needs the times of operators; name a device (--roofline) or a cost table (--costs)"
-            ))
+        let costs = |option: &str| {
+            self.costs.as_ref().ok_or_else(|| {
+                Error::input(format!(
+                    "{option}: needs the times of operators; name a device (--roofline) or a cost table (--costs)"
+                ))
+            })
         };
         let Args { stages, at, preferred, batch, .. } = self.args;
         match (stages, at.as_slice(), preferred) {
             (Some(count), ..) => {
-                let costs = self.costs.as_ref().ok_or_else(|| needs("--stages"))?;
                 let largest = batch.iter().copied().max().unwrap_or(1);
-                let times = slice::times(self.network, costs, largest, self.tokens);
+                let times = slice::times(self.network, costs("--stages")?, largest, self.tokens);
                 slice::even(&times, *count).map_err(|problem| Error::input(format!("--stages: {problem}")))
             }
             (_, _, Some(threshold)) => {
-                let costs = self.costs.as_ref().ok_or_else(|| needs("--preferred"))?;
-                let preferred: Vec<u32> =
-                    self.network.operators().map(|operator| self.preferred(costs, operator)).collect();
+                costs("--preferred")?;
+                let preferred: Vec<u32> = self.network.operators().filter_map(|one| self.preferred(one)).collect();
                 Ok(slice::by_preferred(&preferred, *threshold))
             }
             (_, [], _) => Ok(Vec::new()),
@@ -131,21 +130,34 @@ impl Shown<'_> {
         }
     }
 
-    fn preferred(&self, costs: &TableModel, operator: &Operator) -> u32 {
-        costs.preferred(operator.cell, self.network.input(operator, self.tokens)).unwrap_or(1)
-    }
-
-    fn time(&self, costs: &TableModel, operator: &Operator, batch: u32) -> Nanos {
+    /// `None` without times.
+    fn preferred(&self, operator: &Operator) -> Option<u32> {
         let input = self.network.input(operator, self.tokens);
-        costs.cell(&Step { cell: operator.cell, batch, times: 1, input })
+        self.costs.as_ref().map(|costs| costs.preferred(operator.cell, input).unwrap_or(1))
     }
 
-    fn times(&self, costs: &TableModel, operators: Range<usize>) -> Vec<Nanos> {
-        let of_range = |batch: &u32| {
-            let operators = self.network.operators().skip(operators.start).take(operators.len());
-            operators.map(|operator| self.time(costs, operator, *batch)).sum()
+    /// Of all these operators together, for each batch size; none without a device and a cost table.
+    fn times(&self, operators: &Range<usize>) -> Vec<(u32, Nanos)> {
+        let Some(costs) = &self.costs else { return Vec::new() };
+        let time = |operator: &Operator, batch: u32| {
+            let input = self.network.input(operator, self.tokens);
+            costs.cell(&Step { cell: operator.cell, batch, times: 1, input })
         };
-        self.args.batch.iter().map(of_range).collect()
+        let of_batch = |&batch: &u32| {
+            let operators = self.network.operators().skip(operators.start).take(operators.len());
+            (batch, operators.map(|operator| time(operator, batch)).sum())
+        };
+        self.args.batch.iter().map(of_batch).collect()
+    }
+
+    fn micros(&self, operators: &Range<usize>) -> impl Iterator<Item = String> {
+        self.times(operators).into_iter().map(|(_, time)| format!("{:.1}", time.0 as f64 / 1e3))
+    }
+
+    /// A line of headings, the last ones for times.
+    fn headings(&self, names: &[&str]) -> Vec<String> {
+        let batches = self.args.batch.iter().filter(|_| self.costs.is_some());
+        names.iter().map(ToString::to_string).chain(batches.map(|batch| format!("µs at {batch}"))).collect()
     }
 
     /// Multiply-adds of one query, and weights.
@@ -155,63 +167,38 @@ impl Shown<'_> {
     }
 
     fn table(&self, stages: &[Range<usize>]) -> String {
-        let mut header =
-            vec!["operator".to_string(), "kind".into(), "for one query".into(), "MMAC".into(), "elements".into()];
-        if self.costs.is_some() {
-            header.push("preferred".into());
-            header.extend(self.args.batch.iter().map(|batch| format!("µs at {batch}")));
-        }
-        let mut lines = vec![header];
-        let micros = |time: Nanos| format!("{:.1}", time.0 as f64 / 1e3);
-        for operator in self.network.operators() {
+        let names = ["operator", "kind", "for one query", "MMAC", "elements", "preferred"];
+        let mut lines = vec![self.headings(&names[..if self.costs.is_some() { 6 } else { 5 }])];
+        for (place, operator) in self.network.operators().enumerate() {
             let work = operator.form.at(self.tokens);
             let macs = format!("{:.2}", work.flops(1) as f64 / 2e6);
-            let mut line = vec![
-                operator.name.clone(),
-                operator.form.kind.name().into(),
-                products(&work),
-                macs,
-                work.elements.to_string(),
-            ];
-            if let Some(costs) = &self.costs {
-                line.push(self.preferred(costs, operator).to_string());
-                line.extend(self.args.batch.iter().map(|batch| micros(self.time(costs, operator, *batch))));
-            }
+            let mut line = vec![operator.name.clone(), operator.form.kind.name().into(), products(&work), macs];
+            line.push(work.elements.to_string());
+            line.extend(self.preferred(operator).map(|batch| batch.to_string()));
+            line.extend(self.micros(&(place..place + 1)));
             lines.push(line);
         }
         let all = 0..self.network.operators().len();
         let (macs, weights) = self.totals();
-        if let Some(costs) = &self.costs {
-            let mut line: Vec<String> = ["all", "", "", "", "", ""].map(String::from).to_vec();
-            line[3] = format!("{:.2}", macs as f64 / 1e6);
-            line.extend(self.times(costs, all.clone()).into_iter().map(micros));
-            lines.push(line);
+        if self.costs.is_some() {
+            let millions = format!("{:.2}", macs as f64 / 1e6);
+            let line = ["all", "", "", &millions, "", ""].map(String::from);
+            lines.push(line.into_iter().chain(self.micros(&all)).collect());
         }
-        let mut text = aligned(&lines);
         let of_tokens = if self.tokens > 0 { format!(" for {} tokens", self.tokens) } else { String::new() };
-        text.push_str(&format!(
-            "\n{} operators, {:.3} G multiply-adds{of_tokens}, {:.3} M weights\n",
-            all.len(),
-            macs as f64 / 1e9,
-            weights as f64 / 1e6
-        ));
-        if !stages.is_empty() {
-            let mut lines = vec![["stage", "operators", "from", "to"].map(String::from).to_vec()];
-            if self.costs.is_some() {
-                lines[0].extend(self.args.batch.iter().map(|batch| format!("µs at {batch}")));
-            }
-            for (number, stage) in (1..).zip(stages) {
-                let [first, last] = self.ends(stage);
-                let mut line = vec![format!("{number}"), stage.len().to_string(), first, last];
-                if let Some(costs) = &self.costs {
-                    line.extend(self.times(costs, stage.clone()).into_iter().map(micros));
-                }
-                lines.push(line);
-            }
-            text.push('\n');
-            text.push_str(&aligned(&lines));
+        let (macs, weights) = (macs as f64 / 1e9, weights as f64 / 1e6);
+        let text = aligned(&lines)
+            + &format!("\n{} operators, {macs:.3} G multiply-adds{of_tokens}, {weights:.3} M weights\n", all.len());
+        if stages.is_empty() {
+            return text;
         }
-        text
+        let mut lines = vec![self.headings(&["stage", "operators", "from", "to"])];
+        for (number, stage) in (1..).zip(stages) {
+            let [first, last] = self.ends(stage);
+            let line = [format!("{number}"), stage.len().to_string(), first, last];
+            lines.push(line.into_iter().chain(self.micros(stage)).collect());
+        }
+        text + "\n" + &aligned(&lines)
     }
 
     fn ends(&self, stage: &Range<usize>) -> [String; 2] {
@@ -220,16 +207,10 @@ impl Shown<'_> {
     }
 
     fn json(&self, device: Option<&Roofline>, stages: &[Range<usize>]) -> Value {
-        let by_batch = |times: Vec<Nanos>| -> Value {
-            self.args
-                .batch
-                .iter()
-                .zip(times)
-                .map(|(batch, time)| (batch.to_string(), json!(time)))
-                .collect::<serde_json::Map<_, _>>()
-                .into()
+        let times = |operators: &Range<usize>| -> Option<Value> {
+            let times = self.times(operators).into_iter().map(|(batch, time)| (batch.to_string(), json!(time)));
+            self.costs.as_ref().map(|_| times.collect())
         };
-        let costs = self.costs.as_ref();
         let operator = |(place, operator): (usize, &Operator)| {
             let Work { kind, count, rows, inner, columns, elements } = operator.form.at(self.tokens);
             json!({
@@ -240,21 +221,15 @@ impl Shown<'_> {
                 "inner": inner,
                 "columns": columns,
                 "elements": elements,
-                "preferred_batch": costs.map(|costs| self.preferred(costs, operator)),
-                "times_ns": costs.map(|costs| by_batch(self.times(costs, place..place + 1))),
+                "preferred_batch": self.preferred(operator),
+                "times_ns": times(&(place..place + 1)),
             })
         };
         let stage = |stage: &Range<usize>| {
             let [first, last] = self.ends(stage);
-            json!({
-                "from": first,
-                "to": last,
-                "operators": stage.len(),
-                "times_ns": costs.map(|costs| by_batch(self.times(costs, stage.clone()))),
-            })
+            json!({ "from": first, "to": last, "operators": stage.len(), "times_ns": times(stage) })
         };
         let (macs, weights) = self.totals();
-        let all = 0..self.network.operators().len();
         json!({
             "network": self.network.given(),
             "device": device.map(Roofline::name),
@@ -262,7 +237,7 @@ impl Shown<'_> {
             "tokens": (self.tokens > 0).then_some(self.tokens),
             "multiply_adds": macs as u64,
             "weights": weights as u64,
-            "times_ns": costs.map(|costs| by_batch(self.times(costs, all))),
+            "times_ns": times(&(0..self.network.operators().len())),
             "operators": self.network.operators().enumerate().map(operator).collect::<Vec<_>>(),
             "stages": stages.iter().map(stage).collect::<Vec<_>>(),
         })

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::print;
+use super::render::print;
 use crate::error::{Error, Result};
 use crate::plot::{Format, Inputs, KINDS, Kind, Options, draw, draw_all, missing_letters};
 use crate::units::Nanos;

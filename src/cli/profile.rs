@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use clap::ArgGroup;
 
-use super::{print, progress, stop_on_ctrl_c};
+use super::render::print;
+use super::{progress, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::cost::grnn;
 use crate::error::{Context as _, Error, Result};

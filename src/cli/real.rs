@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
 use super::{Common, sim};
 use crate::error::Result;
 use crate::experiment::Options;
@@ -31,8 +29,8 @@ pub struct Args {
 
     /// Requests to run again alone on the CPU, to check that the results have the same bits, or, from a GPU, are the same up
     /// to rounding
-    #[arg(long, value_enum, default_value_t = Which::Sample)]
-    pub verify: Which,
+    #[arg(long, value_enum, default_value_t)]
+    pub verify: Verify,
 
     /// Continue an interrupted run of the same scenario on this machine: finished runs are kept, and loads or policies may
     /// have been added
@@ -43,23 +41,8 @@ pub struct Args {
     pub common: Common,
 }
 
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// Up to 32 of each run
-    Sample,
-    /// All that finished
-    All,
-    /// None
-    None,
-}
-
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
-    let verify = match args.verify {
-        Which::Sample => Verify::Sample,
-        Which::All => Verify::All,
-        Which::None => Verify::None,
-    };
-    let target = Target::Real(executors.executor(&args.backend)?, verify);
+    let target = Target::Real(executors.executor(&args.backend)?, args.verify);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.repeats, resume: args.resume };
     sim::run_all(&args.scenarios, &args.common, &options, registry)

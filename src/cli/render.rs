@@ -1,26 +1,76 @@
-//! Results as a table for a reader, or as JSON for a program.
+//! Results as tables for a reader, or as JSON for a program.
 
 use std::io::{self, BufWriter, Write};
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::results::table::aligned;
+
+/// The option of every command that prints results.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Shown {
+    /// How the results are printed
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+enum Format {
     /// For a reader
     Table,
     /// For a program
     Json,
 }
 
-impl Format {
-    pub fn show(self, table: impl FnOnce() -> String, json: impl FnOnce() -> Value) -> Result<()> {
-        match self {
+impl Shown {
+    pub fn show<J: Serialize>(self, table: impl FnOnce() -> String, json: impl FnOnce() -> J) -> Result<()> {
+        let mut several = self.several();
+        several.show(table, json)?;
+        several.end()
+    }
+
+    pub fn several(self) -> Several {
+        Several { format: self.format, documents: Vec::new() }
+    }
+}
+
+/// Results of one call: tables are printed at once, JSON at the end as one document.
+pub struct Several {
+    format: Format,
+    documents: Vec<Value>,
+}
+
+impl Several {
+    pub fn show<J: Serialize>(&mut self, table: impl FnOnce() -> String, json: impl FnOnce() -> J) -> Result<()> {
+        match self.format {
             Format::Table => print(&table()),
-            Format::Json => print_json(vec![json()]),
+            Format::Json => {
+                self.documents.push(serde_json::to_value(json()).map_err(Error::failed)?);
+                Ok(())
+            }
         }
     }
+
+    /// A single document stands alone, several stand in an array.
+    pub fn end(mut self) -> Result<()> {
+        match (self.format, self.documents.len()) {
+            (Format::Table, _) => Ok(()),
+            (Format::Json, 1) => print(&format!("{:#}\n", self.documents.remove(0))),
+            (Format::Json, _) => print(&format!("{:#}\n", Value::Array(self.documents))),
+        }
+    }
+}
+
+/// A column's heading, and its cell in a row.
+pub type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
+
+/// A line of headings, then a line for each row.
+pub fn table<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
+    let headings = columns.iter().map(|(heading, _)| (*heading).to_string()).collect();
+    let line = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
+    aligned(&std::iter::once(headings).chain(rows.iter().map(line)).collect::<Vec<_>>())
 }
 
 /// A reader that stops reading, such as `head`, is not an error.
@@ -40,10 +90,4 @@ pub fn print_with(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::R
         Err(cause) => Err(Error::failed(format!("standard output: cannot be written: {cause}"))),
         Ok(()) => Ok(()),
     }
-}
-
-/// The value itself, or an array of several.
-pub fn print_json(mut values: Vec<Value>) -> Result<()> {
-    let document = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
-    print(&format!("{document:#}\n"))
 }

@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 
 use rayon::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::Format;
+use super::render::{self, Shown};
 use crate::backend::watched::Watcher;
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
 use crate::metrics::summary::Times;
 use crate::policy::registry::Registry;
+use crate::results::columns::Metric;
 use crate::results::table::aligned;
 use crate::scenario::{PolicyEntry, Scenario, costs};
 use crate::task::{MemberList, Task};
@@ -41,9 +42,8 @@ pub struct Args {
     #[arg(long, value_name = "COSTS", requires = "ledger")]
     pub costs: Option<PathBuf>,
 
-    /// How the results are printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
+    #[command(flatten)]
+    pub shown: Shown,
 }
 
 struct Row<'r> {
@@ -66,10 +66,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         )));
     }
     let inputs = Inputs::new(&scenario)?;
-    let models = match args.ledger {
-        true => Some(models(args, &scenario, inputs.cells())?),
-        false => None,
-    };
+    let models = args.ledger.then(|| models(args, &scenario, inputs.cells())).transpose()?;
     let row = |point: &&Point| {
         let recording = Recording::read(&point.folder, inputs.cells())?;
         let mut signatures = Vec::new();
@@ -90,7 +87,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let rows = recorded.par_iter().with_max_len(1).map(row).collect::<Result<Vec<Row<'_>>>>()?;
 
     let json = || json!({ "scenario": scenario.name, "rows": rows.iter().map(to_json).collect::<Vec<_>>() });
-    args.format.show(|| text(&rows), json)?;
+    args.shown.show(|| text(&rows), json)?;
     match rows.iter().filter(|row| row.replay.difference.is_some()).count() {
         0 => Ok(()),
         differing => Err(Error::failed(format!(
@@ -119,24 +116,30 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
 
 /// A line for each point, then differences and ledgers.
 fn text(rows: &[Row<'_>]) -> String {
-    let mut lines = vec![["policy", "point", "rounds", "tasks", "equal"].map(String::from).to_vec()];
-    for Row { policy, point, replay, .. } in rows {
-        let (played, all) = replay.rounds;
-        let rounds = if played == all { all.to_string() } else { format!("{played} of {all}") };
-        let equal = match (&replay.difference, replay.finished) {
-            (Some(_), _) => "no",
-            (None, true) => "yes",
-            (None, false) => "yes, to its interruption",
-        };
-        lines.push(vec![policy.to_string(), point.clone(), rounds, replay.tasks.to_string(), equal.into()]);
-    }
-    let mut text = aligned(&lines);
+    let rounds = |(played, all): (usize, usize)| {
+        if played == all { all.to_string() } else { format!("{played} of {all}") }
+    };
+    let equal = |replay: &Replay| match (&replay.difference, replay.finished) {
+        (Some(_), _) => "no".into(),
+        (None, true) => "yes".into(),
+        (None, false) => "yes, to its interruption".into(),
+    };
+    let mut text = render::table(
+        rows,
+        &[
+            ("policy", &|row| row.policy.to_string()),
+            ("point", &|row| row.point.clone()),
+            ("rounds", &|row| rounds(row.replay.rounds)),
+            ("tasks", &|row| row.replay.tasks.to_string()),
+            ("equal", &|row| equal(&row.replay)),
+        ],
+    );
     for Row { policy, point, replay, ledger } in rows {
         if let Some(difference) = &replay.difference {
-            text.push_str(&format!("\n{policy} at {point}: {difference}\n"));
+            text += &format!("\n{policy} at {point}: {difference}\n");
         }
         if let Some(ledger) = ledger {
-            text.push_str(&format!("\n{policy} at {point}\n{}", ledger_text(ledger)));
+            text += &format!("\n{policy} at {point}\n{}", ledger_text(ledger));
         }
     }
     text
@@ -145,16 +148,22 @@ fn text(rows: &[Row<'_>]) -> String {
 /// With the term that causes most of the gap.
 fn ledger_text(ledger: &Ledger) -> String {
     let mut lines = vec![["latency, ms", "mean", "", "p50", "", "p99", ""].map(String::from).to_vec()];
-    for (name, times) in named(ledger) {
-        let mut line = vec![name];
-        for latency in LATENCIES.map(|(_, latency)| latency) {
+    let mut line = |name: &str, times: &Times| {
+        let mut line = vec![name.to_string()];
+        for (_, latency) in LATENCIES {
             let (value, real) = (latency(times), latency(&ledger.real));
             let off = value.zip(real).map(|(value, real)| 100.0 * (value / real - 1.0));
             line.push(value.map_or("-".into(), |value| format!("{value:.3}")));
             line.push(off.filter(|_| lines.len() > 1).map_or(String::new(), |off| format!("{off:+.2} %")));
         }
         lines.push(line);
+    };
+    line("real", &ledger.real);
+    line("all as recorded", &ledger.recorded);
+    for (term, times) in Term::ALL.iter().zip(&ledger.replaced) {
+        line(&format!("{} by the model", term.name()), times);
     }
+    line("all by the model", &ledger.model);
     let owner = match ledger.owner() {
         Some(owner) => format!(
             "owner of the gap: {} (by the model, the mean changes by {:+.2} % of the real one)\n",
@@ -166,20 +175,10 @@ fn ledger_text(ledger: &Ledger) -> String {
     aligned(&lines) + &owner
 }
 
-type Latency = (&'static str, fn(&Times) -> Option<f64>);
+type Latency = (Metric, fn(&Times) -> Option<f64>);
 
 const LATENCIES: [Latency; 3] =
-    [("mean_ms", |times| times.mean_ms), ("p50_ms", |times| times.p50_ms), ("p99_ms", |times| times.p99_ms)];
-
-/// With names in the table.
-fn named(ledger: &Ledger) -> Vec<(String, &Times)> {
-    let replaced =
-        Term::ALL.iter().zip(&ledger.replaced).map(|(term, times)| (format!("{} by the model", term.name()), times));
-    let mut all = vec![("real".to_string(), &ledger.real), ("all as recorded".to_string(), &ledger.recorded)];
-    all.extend(replaced);
-    all.push(("all by the model".to_string(), &ledger.model));
-    all
-}
+    [(Metric::Mean, |times| times.mean_ms), (Metric::P50, |times| times.p50_ms), (Metric::P99, |times| times.p99_ms)];
 
 fn to_json(row: &Row<'_>) -> Value {
     let Row { policy, point, replay, ledger } = row;
@@ -197,19 +196,14 @@ fn to_json(row: &Row<'_>) -> Value {
 }
 
 fn ledger_json(ledger: &Ledger) -> Value {
-    let latencies = |times: &Times| -> Value {
-        LATENCIES.iter().map(|(name, latency)| (name.to_string(), json!(latency(times)))).collect::<Map<_, _>>().into()
-    };
-    let of_terms = |value: &dyn Fn(usize, Term) -> Value| -> Value {
-        let terms = Term::ALL.into_iter().enumerate();
-        terms.map(|(place, term)| (term.name().to_string(), value(place, term))).collect::<Map<_, _>>().into()
-    };
+    let latencies = |times| LATENCIES.iter().map(|(metric, of)| (metric.name(), of(times))).collect::<Value>();
+    let replaced = Term::ALL.iter().zip(&ledger.replaced).map(|(term, times)| (term.name(), latencies(times)));
     json!({
         "real": latencies(&ledger.real),
         "recorded": latencies(&ledger.recorded),
-        "by_model": of_terms(&|place, _| latencies(&ledger.replaced[place])),
+        "by_model": replaced.collect::<Value>(),
         "all_by_model": latencies(&ledger.model),
-        "effects": of_terms(&|_, term| json!(ledger.effect(term))),
+        "effects": Term::ALL.iter().map(|term| (term.name(), ledger.effect(*term))).collect::<Value>(),
         "owner": ledger.owner().map(Term::name),
     })
 }

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use self::order::{Item, Order};
-use super::{Common, Format, print, print_json, stop_on_ctrl_c};
+use super::render::{Shown, print};
+use super::{Common, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
-use crate::experiment::{self, Options, Report};
+use crate::experiment::{self, Options};
 use crate::files::write_whole;
-use crate::papers::lab::{Lab, Study};
-use crate::papers::report::{self, Shown};
-use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand};
+use crate::papers::lab::Lab;
+use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
 use crate::policy::registry::Registry;
 use crate::results::{summary, table};
 use crate::scenario::Scenario;
@@ -64,24 +64,26 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     for (paper, found) in &findings {
         checked.extend(check(*paper, found)?);
     }
-    if order.page {
+    if !order.all.is_empty() {
         write_page(&order, &findings, &checked, &out)?;
         args.common.note(format!("the figures and their claims: {}", out.join("index.html").display()));
     }
-    tell(&order, &findings, &checked, args.common.format)
+    tell(&order, &findings, &checked, args.common.shown)
 }
 
 /// Reads all scenarios first.
 fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> Result<BTreeMap<Paper, Findings>> {
     let common = &args.common;
     let measured = args.measured.as_deref().map(Measured::read).transpose()?;
-    let file = |item: &Item| args.scenarios.join(item.paper.name()).join(format!("{}.toml", item.exhibit.name));
+    let file = |paper: Paper, name: &str| args.scenarios.join(paper.name()).join(format!("{name}.toml"));
     let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
     let (mut scenarios, mut studies) = (Vec::new(), Vec::new());
     for item in items {
         match item.exhibit.made {
             Made::Study => studies.push(*item),
-            Made::Scenario => scenarios.push((*item, common.scenario(&file(item), registry)?)),
+            Made::Scenario => {
+                scenarios.push((*item, common.scenario(&file(item.paper, &item.exhibit.name), registry)?));
+            }
             Made::Count => {
                 let launches = Launches::of(args.data.as_deref())?;
                 findings.entry(item.paper).or_default().add_launches(&item.exhibit.name, launches);
@@ -91,18 +93,18 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
     let stop = stop_on_ctrl_c()?;
     let runs = |scenario: &Scenario| scenario.policies.len() * scenario.points().len();
     let bar = common.progress(scenarios.iter().map(|(_, scenario)| runs(scenario)).sum(), "");
-    for (Item { paper, exhibit }, scenario) in scenarios {
-        bar.set_message(format!("{} {}", paper.name(), exhibit.name));
-        let out = out.join(paper.name());
+    for (item, scenario) in scenarios {
+        bar.set_message(item.name());
+        let out = out.join(item.paper.name());
         let options = Options { target: Target::SIM, out, replications: 1, resume: false };
         let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
         if report.interrupted() {
             return Err(Error::Interrupted);
         }
         for why in &report.undrawn {
-            common.note(format!("{} {}: no figure: {why}", paper.name(), exhibit.name));
+            common.note(format!("{}: no figure: {why}", item.name()));
         }
-        findings.entry(paper).or_default().add(&exhibit.name, scenario, report);
+        findings.entry(item.paper).or_default().add(&item.exhibit.name, scenario, report);
     }
     bar.finish_and_clear();
     // A search's number of runs is not known in advance.
@@ -110,14 +112,12 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
     let tick = || bar.tick();
     for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
         let paper = of_paper[0].paper;
-        let folder = args.scenarios.join(paper.name());
-        let load =
-            |name: &str, sets: &[String]| common.scenario_with(&folder.join(format!("{name}.toml")), sets, registry);
+        let load = |name: &str, sets: &[String]| common.scenario_with(&file(paper, name), sets, registry);
         let lab = Lab::new(&load, out.join(paper.name()), measured.as_ref(), stop, &tick);
-        for Item { exhibit, .. } in of_paper {
-            bar.set_message(format!("{} {}", paper.name(), exhibit.name));
-            let study = common.on_threads(|| carry_out(paper, exhibit, &lab))?;
-            findings.entry(paper).or_default().add_study(&exhibit.name, study);
+        for item in of_paper {
+            bar.set_message(item.name());
+            let study = common.on_threads(|| carry_out(paper, item.exhibit, &lab))?;
+            findings.entry(paper).or_default().add_study(&item.exhibit.name, study);
             bar.inc(1);
         }
     }
@@ -129,68 +129,60 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
 }
 
 /// Named figures with their claims, or all claims.
-fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], format: Format) -> Result<()> {
-    let mut documents = Vec::new();
-    for Item { paper, exhibit } in &order.named {
-        let own = |one: &&Checked| one.paper == *paper && one.claim.exhibits.first() == Some(&exhibit.name);
+fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], shown: Shown) -> Result<()> {
+    let mut shown = shown.several();
+    for item in &order.named {
+        let own = |one: &&Checked| one.paper == item.paper && one.claim.exhibits.first() == Some(&item.exhibit.name);
         let own: Vec<Checked> = checked.iter().filter(own).cloned().collect();
-        let name = format!("{} {}", paper.name(), exhibit.name);
-        let found = findings.get(paper);
-        let study = found.and_then(|found| found.studied(&exhibit.name));
-        let results = match found.and_then(|found| found.report(&exhibit.name)) {
-            None if study.is_some() => study.map(studied).expect("it is one"),
-            Some(Report { rows, folder, .. }) => Results {
-                text: format!("{}\nresults in {}\n", table::table(rows), folder.path().display()),
-                json: summary::to_json(&name, rows),
-            },
-            None => counted(found.and_then(|found| found.launches(&exhibit.name)))?,
-        };
-        match format {
-            Format::Table => {
-                print(&format!("{name}: {}\n{}\n", exhibit.place, results.text))?;
-                if !own.is_empty() {
-                    print(&format!("{}\n", report::table(&own)))?;
-                }
-            }
-            Format::Json => documents.push(json!({
-                "figure": name,
-                "results": results.json,
-                "claims": report::to_json(&own),
-            })),
-        }
+        let Results { text, json, .. } = results(&findings[&item.paper], item);
+        let claims = || if own.is_empty() { String::new() } else { format!("{}\n", report::table(&own)) };
+        shown.show(
+            || format!("{}: {}\n{text}\n{}", item.name(), item.exhibit.place, claims()),
+            || json!({ "figure": item.name(), "results": json, "claims": report::to_json(&own) }),
+        )?;
     }
     if !order.claims.is_empty() {
         let claims: Vec<Checked> = checked.iter().filter(|one| order.claims.contains(&one.paper)).cloned().collect();
-        match format {
-            Format::Table => print(&report::table(&claims))?,
-            Format::Json => documents.push(report::to_json(&claims)),
-        }
+        shown.show(|| report::table(&claims), || report::to_json(&claims))?;
     }
-    if format == Format::Json { print_json(documents) } else { Ok(()) }
+    shown.end()
 }
 
-fn studied(study: &Study) -> Results {
-    let numbers = study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
-    Results { text: format!("{}\n{numbers}", study.table()), json: study.to_json() }
-}
-
-/// Of a figure, for a reader and for a program.
-struct Results {
+/// Of an exhibit, for a reader, for a program, and for the page.
+struct Results<'a> {
     text: String,
     json: Value,
+    pictures: &'a [PathBuf],
+    note: String,
+    numbers: Option<PathBuf>,
 }
 
-fn counted(launches: Option<&Launches>) -> Result<Results> {
-    Ok(match launches {
-        None => Results { text: format!("not counted: {}\n", not_at_hand()), json: Value::Null },
-        Some(launches) => Results {
-            text: launches.table(),
-            json: json!({
-                "cells": serde_json::to_value(&launches.cells).map_err(Error::failed)?,
-                "kernels": serde_json::to_value(launches.kernels).map_err(Error::failed)?,
-            }),
-        },
-    })
+fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
+    let exhibit = &item.exhibit.name;
+    if let Some(study) = found.studied(exhibit) {
+        let file = study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
+        return Results {
+            text: format!("{}\n{file}", study.table()),
+            json: study.to_json(),
+            pictures: &study.pictures,
+            note: study.note.clone(),
+            numbers: study.numbers.clone(),
+        };
+    }
+    if let Some(report) = found.report(exhibit) {
+        return Results {
+            text: format!("{}\nresults in {}\n", table::table(&report.rows), report.folder.path().display()),
+            json: summary::to_json(&item.name(), &report.rows),
+            pictures: &report.figures,
+            note: report.undrawn.join("\n"),
+            numbers: Some(report.folder.summary()),
+        };
+    }
+    let (text, json) = match found.launches(exhibit) {
+        None => (format!("not counted: {}\n", not_at_hand()), Value::Null),
+        Some(launches) => (launches.table(), json!(launches)),
+    };
+    Results { note: text.clone(), text, json, pictures: &[], numbers: None }
 }
 
 fn listed(paper: Paper) -> String {
@@ -201,32 +193,20 @@ fn listed(paper: Paper) -> String {
     text
 }
 
-fn documents(pictures: &[PathBuf]) -> Result<Vec<String>> {
-    let svg = pictures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg"));
-    svg.map(|file| fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause))).collect()
-}
-
 fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
     let mut shown = Vec::new();
-    for Item { paper, exhibit } in order.on_page() {
-        let found = findings.get(&paper);
-        if let Some(study) = found.and_then(|found| found.studied(&exhibit.name)) {
-            let numbers = study.numbers.as_ref().and_then(|file| file.strip_prefix(out).ok());
-            let numbers = numbers.map(|path| path.display().to_string());
-            let text = Some(study.note.clone()).filter(|note| !note.is_empty());
-            shown.push(Shown { paper, exhibit, pictures: documents(&study.pictures)?, text, numbers });
-            continue;
-        }
-        let Some(report) = found.and_then(|found| found.report(&exhibit.name)) else {
-            let text = counted(found.and_then(|found| found.launches(&exhibit.name)))?.text;
-            shown.push(Shown { paper, exhibit, pictures: Vec::new(), text: Some(text), numbers: None });
-            continue;
-        };
-        let pictures = documents(&report.figures)?;
-        let text = (!report.undrawn.is_empty()).then(|| report.undrawn.join("\n"));
-        let summary = report.folder.summary();
-        let numbers = summary.strip_prefix(out).ok().map(|path| path.display().to_string());
-        shown.push(Shown { paper, exhibit, pictures, text, numbers });
+    for item in order.on_page() {
+        let Results { pictures, note, numbers, .. } = results(&findings[&item.paper], &item);
+        let svg = pictures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg"));
+        let read = |file: &PathBuf| fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause));
+        let below = |file: PathBuf| Some(file.strip_prefix(out).ok()?.display().to_string());
+        shown.push(report::Shown {
+            paper: item.paper,
+            exhibit: item.exhibit,
+            pictures: svg.map(read).collect::<Result<_>>()?,
+            text: Some(note).filter(|note| !note.is_empty()),
+            numbers: numbers.and_then(below),
+        });
     }
     let page = report::html(&shown, checked);
     write_whole(&out.join("index.html"), |file| file.write_all(page.as_bytes()))

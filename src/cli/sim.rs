@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{Common, Format, print, print_json, stop_on_ctrl_c};
+use super::Common;
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target};
 use crate::experiment::verify::{Largest, Verified};
 use crate::experiment::{self, Failure, Options, Report};
-use crate::files::folder_name;
 use crate::metrics::recorder::Decisions;
 use crate::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::policy::registry::Registry;
@@ -54,24 +53,19 @@ const FAILURES_SHOWN: usize = 3;
 
 /// Checks all scenarios first; failed requests are an error at the end, after all files have been written.
 pub fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Registry) -> Result<()> {
-    let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
-    refuse_equal_names(&scenarios)?;
+    let scenarios = common.scenarios(files, registry)?;
     if scenarios.len() > 1 {
         // A mistake in the last scenario must not appear after hours of the first.
         scenarios.iter().try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
     }
-    let stop = stop_on_ctrl_c()?;
-    let mut documents = Vec::new();
+    let mut shown = common.shown.several();
     let mut failed = None;
     for scenario in &scenarios {
         let runs = scenario.policies.len() * scenario.points().len() * options.replications as usize;
-        let bar = common.progress(runs, &scenario.name);
-        let report = common.on_threads(|| experiment::run(scenario, options, stop, &|| bar.inc(1)))?;
-        bar.finish_and_clear();
-        match common.format {
-            Format::Table => print(&format!("{}\n{}\n", scenario.name, table::table(&report.rows)))?,
-            Format::Json => documents.push(summary::to_json(&scenario.name, &report.rows)),
-        }
+        let report =
+            common.carry_out(runs, &scenario.name, |stop, done| experiment::run(scenario, options, stop, done))?;
+        let table = || format!("{}\n{}\n", scenario.name, table::table(&report.rows));
+        shown.show(table, || summary::to_json(&scenario.name, &report.rows))?;
         tell(common, scenario, &report);
         let folder = report.folder.path().display();
         if report.interrupted() {
@@ -90,9 +84,7 @@ pub fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: 
             });
         }
     }
-    if common.format == Format::Json {
-        print_json(documents)?;
-    }
+    shown.end()?;
     failed.map_or(Ok(()), Err)
 }
 
@@ -185,21 +177,4 @@ fn lateness(row: &SummaryRow, late: &Lateness) -> String {
         "\"{}\" at {}: the generator was late by {:.1} us on average, {p99}at most {:.1} us; {share}{verdict}",
         row.policy, row.point, late.mean_us, late.max_us
     )
-}
-
-/// They would overwrite each other's results.
-pub fn refuse_equal_names(scenarios: &[Scenario]) -> Result<()> {
-    let mut seen = BTreeMap::new();
-    for scenario in scenarios {
-        // Some file systems ignore case.
-        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
-            return Err(Error::input(format!(
-                "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
-                scenario.file.display(),
-                scenario.name,
-                other.display()
-            )));
-        }
-    }
-    Ok(())
 }

@@ -6,13 +6,14 @@ mod import;
 mod info;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::print_with;
+use super::render::print_with;
 use crate::error::{Error, Result};
 use crate::units::{Nanos, Rate};
-use crate::workload::arrivals::{Parameters, Process, check_rate};
+use crate::workload::arrivals::{Parameters, Process, check_rate, within_the_clock};
 use crate::workload::random;
 use crate::workload::trace::Trace;
 
@@ -59,27 +60,8 @@ struct ArrivalArgs {
     /// Mean rate in requests per second (not for stepping and offline)
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
-    /// gamma: coefficient of variation of the gaps
-    #[arg(long)]
-    cv: Option<f64>,
-    /// mmpp: ratio of the high rate to the low rate
-    #[arg(long)]
-    ratio: Option<f64>,
-    /// mmpp: mean time in the low state, such as 200ms
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
-    low: Option<Nanos>,
-    /// mmpp: mean time in the high state, such as 50ms
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
-    high: Option<Nanos>,
-    /// stepping: first rate
-    #[arg(long, value_name = "RPS")]
-    from: Option<f64>,
-    /// stepping: last rate
-    #[arg(long, value_name = "RPS")]
-    to: Option<f64>,
-    /// stepping: number of steps
-    #[arg(long)]
-    steps: Option<u32>,
+    #[command(flatten)]
+    parameters: Parameters,
     /// Seed of all random draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -90,18 +72,7 @@ impl ArrivalArgs {
         if self.process == "closed" {
             return Err(Error::input("--process: a closed loop has no trace: its arrivals depend on the answers"));
         }
-        let process = Process::new(
-            &self.process,
-            &Parameters {
-                cv: self.cv,
-                ratio: self.ratio,
-                low: self.low,
-                high: self.high,
-                from: self.from,
-                to: self.to,
-                steps: self.steps,
-            },
-        )?;
+        let process = Process::new(&self.process, &self.parameters)?;
         let rate = self.rate.map(Rate);
         match (process.takes_rate(), rate) {
             (true, None) => Err(Error::input(format!("{} needs --rate, in requests per second", self.process))),
@@ -112,6 +83,12 @@ impl ArrivalArgs {
                 Ok((process, rate))
             }
         }
+    }
+
+    fn times(&self, (process, rate): (Process, Option<Rate>), requests: usize) -> Result<Arc<[Nanos]>> {
+        let times = process.times(rate, requests, &mut self.stream("arrivals"));
+        within_the_clock(&times)?;
+        Ok(times.into())
     }
 
     /// A scenario with the same seed draws the same requests.
@@ -142,19 +119,12 @@ impl OutputArgs {
         let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else {
             return print_with(|out| trace.write_to(out));
         };
-        if path.exists() && !path.is_file() {
-            // Devices and pipes are written to, not replaced.
-            return File::create(path)
-                .and_then(|file| {
-                    let mut out = BufWriter::new(file);
-                    trace.write_to(&mut out)?;
-                    out.flush()
-                })
-                .map_err(|cause| Error::unwritable(path, &cause));
-        }
         trace.write(path)?;
-        let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
-        eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());
+        // Devices and pipes are no files to tell of.
+        if path.is_file() {
+            let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
+            eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());
+        }
         Ok(())
     }
 }

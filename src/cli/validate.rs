@@ -3,20 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::compare::{self, PICTURE};
 use super::profile::{self, Order};
-use super::sim::refuse_equal_names;
-use super::{Common, stop_on_ctrl_c};
+use super::{Common, number_in, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Executors, Target, Verify};
 use crate::experiment::prepare;
 use crate::files::folder_name;
-use crate::plot::{self, Inputs};
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
-use crate::validate::compare::{Comparison, report as comparison_report};
 use crate::validate::set::{self, Line, Part, Plan, report};
-
-const PICTURE: &str = "latency-cdf-";
 
 /// Validate the simulator against this machine
 ///
@@ -44,7 +40,7 @@ pub struct Args {
     pub repeats: u32,
 
     /// Duration of a run at capacity
-    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 3.0, value_parser = number_in(0.01..=100_000.0))]
     pub seconds: f64,
 
     /// An existing cost table for all scenarios, instead of measuring one for each
@@ -55,19 +51,12 @@ pub struct Args {
     pub common: Common,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    let allowed = 0.01..=100_000.0;
-    let parsed = text.parse().ok().filter(|seconds| allowed.contains(seconds));
-    parsed.ok_or_else(|| format!("\"{text}\" is not a time in seconds from {} to {}", allowed.start(), allowed.end()))
-}
-
 /// Decisions that a replay does not repeat are an error.
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let common = &args.common;
     let executor = executors.executor(&args.backend)?;
     let files = if args.scenarios.is_empty() { the_set(executor)? } else { args.scenarios.clone() };
-    let scenarios: Vec<Scenario> = files.iter().map(|path| common.scenario(path, registry)).collect::<Result<_>>()?;
-    refuse_equal_names(&scenarios)?;
+    let scenarios = common.scenarios(&files, registry)?;
     let target = Target::Real(executor, Verify::Sample);
     let mut device = String::new();
     for scenario in &scenarios {
@@ -89,17 +78,18 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         let parts = common.on_threads(|| set::parts(scenario, &costs, &plan, stop))?;
         for part in &parts {
             tell(common, part, &plan);
-            let bar = common.progress(plan.loads.len() * (plan.repeats as usize + 1), &part.scenario.name);
+            let (name, runs) = (&part.scenario.name, plan.loads.len() * (plan.repeats as usize + 1));
             let (comparison, of_part) =
-                common.on_threads(|| set::validate(part, &plan, registry, stop, &|| bar.inc(1)))?;
-            bar.finish_and_clear();
-            draw(&comparison, part, &plan.out.join("compared").join(folder_name(&part.scenario.name)))?;
+                common.carry_out(runs, name, |stop, done| set::validate(part, &plan, registry, stop, done))?;
+            let folder = plan.out.join("compared").join(folder_name(name));
+            remove_figures(&folder);
+            compare::write(&comparison, &folder)?;
             lines.extend(of_part);
             // After each part, so that results remain if a later one fails.
             report::write_csv(&plan.out.join("validation.csv"), &lines)?;
         }
     }
-    common.format.show(|| format!("{device}\n{}", report::table(&lines)), || report::to_json(&lines))?;
+    common.shown.show(|| format!("{device}\n{}", report::table(&lines)), || report::to_json(&lines))?;
     common.note(format!("profiles, results and figures in {}", plan.out.display()));
     match lines.iter().find(|line| !line.same_decisions) {
         None => Ok(()),
@@ -144,18 +134,6 @@ fn tell(common: &Common, part: &Part, plan: &Plan) {
         plan.repeats,
         rates.join(", ")
     ));
-}
-
-/// A figure for each load, and the comparison as a table.
-fn draw(comparison: &Comparison, part: &Part, out: &Path) -> Result<()> {
-    remove_figures(out);
-    comparison_report::write_csv(&out.join("comparison.csv"), comparison)?;
-    let inputs = Inputs::open(&[comparison.a.path(), comparison.b.path()])?;
-    let options = plot::Options { title: Some(part.scenario.name.clone()), ..plot::Options::default() };
-    for rate in &part.rates {
-        plot::draw_compared_cdf(&inputs, &rate.to_string(), &options, &out.join(format!("{PICTURE}{rate}")))?;
-    }
-    Ok(())
 }
 
 /// Of an earlier validation with other rates, as far as possible.

@@ -125,14 +125,15 @@ pub enum Target {
 }
 
 /// Which requests of a real run are compared with the same requests run alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verify {
-    None,
-    /// A few, drawn from the seed.
+    /// Up to 32 of each run
     #[default]
     Sample,
-    /// All that finished.
+    /// All that finished
     All,
+    /// None
+    None,
 }
 
 /// The default bound in real runs, which hold the states of all requests in memory.

@@ -14,9 +14,7 @@ use crate::experiment::inputs::Inputs;
 use crate::experiment::prepare;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::results::write;
-use crate::task::Reason;
-use crate::task::TaskRow;
-use crate::task::{HostOverhead, MemberList, Step, Task};
+use crate::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
 use crate::units::{Nanos, RequestId, TaskId};
 use crate::validate::recorded::{Recording, bytes_of};
 use crate::validate::replay::replay;
@@ -24,10 +22,23 @@ use crate::validate::results::{Point, Results};
 use crate::workload::model::CellType;
 use crate::workload::trace::Requests;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    Request(RequestId),
-    Task(TaskId),
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Subject {
+    /// What to explain
+    #[arg(value_enum)]
+    pub what: What,
+
+    /// Its number, as in requests.csv or tasks.csv
+    #[arg(value_name = "N")]
+    pub number: u64,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A request's life
+    Request,
+    /// A task's reasons
+    Task,
 }
 
 #[derive(Clone, Debug)]
@@ -94,12 +105,13 @@ pub struct Again {
 impl Again {
     /// Fails if a real run has no recording, if the results differ from the logs, or if the subject does not exist.
     pub fn run(results: &Results, point: &Point, subject: Subject, executors: &Executors) -> Result<Again> {
+        let Subject { what, number } = subject;
         let mut formed = Vec::new();
         let cells = results.scenario.workload.model.cell_types().len();
         let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
-            let concerned = |members: &&MemberList| match subject {
-                Subject::Task(wanted) => id == wanted,
-                Subject::Request(wanted) => members.requests().any(|request| request == wanted),
+            let concerned = |members: &&MemberList| match what {
+                What::Task => id.0 == number,
+                What::Request => members.requests().any(|request| u64::from(request.0) == number),
             };
             formed.extend(members.filter(concerned).map(|members| Formed::of(id, task, members.clone(), cells)));
         };
@@ -109,13 +121,13 @@ impl Again {
             false => simulated(results, point, watcher, executors)?,
         };
         let requests = inputs.requests(0)?;
-        let (what, given, count) = match subject {
-            Subject::Request(request) => ("request", u64::from(request.0), requests.len() as u64),
-            Subject::Task(task) => ("task", task.0, record.task_count),
+        let (what, count) = match what {
+            What::Request => ("request", requests.len() as u64),
+            What::Task => ("task", record.task_count),
         };
-        if given >= count {
+        if number >= count {
             return Err(Error::input(format!(
-                "{}: has no {what} {given}; its {what}s are 0 to {}",
+                "{}: has no {what} {number}; its {what}s are 0 to {}",
                 point.folder.display(),
                 count.saturating_sub(1)
             )));

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Again, Formed};
 use crate::results::table::aligned;
-use crate::task::TaskRow;
-use crate::task::{MemberList, Part};
+use crate::task::{MemberList, Part, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::workload::cell_graph::CellGraph;
 

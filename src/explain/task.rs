@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::request::{milliseconds, span};
 use super::{Again, Formed};
-use crate::task::MemberList;
-use crate::task::TaskRow;
+use crate::task::{MemberList, TaskRow};
 use crate::units::{Nanos, TaskId};
 
 pub struct Account<'a> {

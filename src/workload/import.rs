@@ -5,7 +5,6 @@ use std::io::Read;
 use std::sync::Arc;
 
 use super::shape::{MAX_LENGTH, Shape};
-use super::trace::Trace;
 use super::treebanks::Notation;
 use crate::error::{Error, Result};
 use crate::units::Nanos;
@@ -49,12 +48,6 @@ pub struct Imported {
     /// Rows left out because of a length 0.
     pub skipped: usize,
     pub sorted: bool,
-}
-
-impl Imported {
-    pub fn into_trace(self) -> Option<Trace> {
-        Some(Trace { arrivals: self.arrivals?, shapes: self.shapes })
-    }
 }
 
 struct Columns {

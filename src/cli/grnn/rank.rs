@@ -1,14 +1,12 @@
 //! `batchlab grnn rank`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::CellName;
-use crate::cli::Format;
-use crate::cost::grnn::{Cell, Cost, Device, Launches, Mapping, Ranked, Sizes, Space, csv, rank, weights_of_thread};
+use crate::cli::render::{Shown, table};
+use crate::cost::grnn::{Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
 use crate::files::write_whole;
 
@@ -20,7 +18,7 @@ use crate::files::write_whole;
 pub struct Args {
     /// The cell; for a GRU, both kernels (one or two synchronisations) are ranked together
     #[arg(long, value_enum)]
-    cell: CellName,
+    cell: Cell,
     /// Width of the state
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     hidden: u32,
@@ -42,37 +40,35 @@ pub struct Args {
     /// Also allow blocks whose threads are not a multiple of 128 (one warp for each scheduler)
     #[arg(long)]
     loose: bool,
-    /// How the mappings are printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let device = Device::open(&args.device)?;
     let space = Space { widest: args.max_tile_width, uneven: args.loose };
-    let cell = args.cell.cell();
-    let ranked = rank(cell, args.hidden, args.batch, &device, &space);
+    let ranked = rank(args.cell, args.hidden, args.batch, &device, &space);
     if let Some(file) = &args.csv {
-        let text = csv(cell, args.hidden, args.batch, &ranked);
+        let text = csv(args.cell, args.hidden, args.batch, &ranked);
         write_whole(file, |out| out.write_all(text.as_bytes()))?;
     }
-    let size: u64 = cell.kernels().iter().map(|rnn| space.size(*rnn, args.batch)).sum();
+    let size: u64 = args.cell.kernels().iter().map(|rnn| space.size(*rnn, args.batch)).sum();
     let shown = &ranked[..args.top.min(ranked.len())];
-    let table = || {
+    let text = || {
         let head = format!(
             "{}, hidden {}, batch {}, on {}: {} of {size} mappings are valid\n",
-            cell.name(),
+            args.cell.name(),
             args.hidden,
             args.batch,
             device.name,
             ranked.len()
         );
-        head + &if ranked.is_empty() { instead(cell, args, &device, &space) } else { table(cell, shown, args) }
+        head + &if ranked.is_empty() { instead(args, &device, &space) } else { mappings(shown, args) }
     };
     let json = || {
         json!({
             "device": device.name,
-            "cell": cell.name(),
+            "cell": args.cell.name(),
             "hidden": args.hidden,
             "batch": args.batch,
             "space": size,
@@ -80,12 +76,12 @@ pub fn run(args: &Args) -> Result<()> {
             "top": shown.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
         })
     };
-    args.format.show(table, json)
+    args.shown.show(text, json)
 }
 
 /// If no mapping is valid.
-fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
-    let launches = Launches::new(cell, args.hidden, device, space);
+fn instead(args: &Args, device: &Device, space: &Space) -> String {
+    let launches = Launches::new(args.cell, args.hidden, device, space);
     // Launches by size: thousands of launches have at most two sizes.
     let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
     launches.of(args.batch).for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
@@ -104,47 +100,33 @@ fn instead(cell: Cell, args: &Args, device: &Device, space: &Space) -> String {
     }
 }
 
-fn table(cell: Cell, ranked: &[Ranked], args: &Args) -> String {
-    let mut text = format!(
-        "{:>4}{:>5}{:>5}{:>8}{:>6}{:>6}{:>5}{:>9}{:>8}{:>9}{:>10}{:>5}{:>13}{:>10}{:>14}\n",
-        "rank",
-        "TW",
-        "TH",
-        "groups",
-        "size",
-        "sync",
-        "sub",
-        "threads",
-        "blocks",
-        "weights",
-        "GC",
-        "SC",
-        "RC",
-        "PC",
-        "cost"
-    );
-    for (place, one) in (1..).zip(ranked) {
-        let Ranked { rnn, mapping, cost } = one;
-        let Mapping { tile_width, tile_height, groups, group_size } = mapping;
-        let sizes = Sizes { rnn: *rnn, hidden: args.hidden, batch: args.batch };
-        let sync = match cell {
-            Cell::Lstm => "-".into(),
-            Cell::Gru => rnn.synchronisations().to_string(),
-        };
-        let Cost { memory, synchronisation, reduction, product } = cost;
-        writeln!(
-            text,
-            "{place:>4}{tile_width:>5}{tile_height:>5}{groups:>8}{group_size:>6}{sync:>6}{:>5}{:>9}{:>8}{:>9}{memory:>10.2}{synchronisation:>5}\
-             {reduction:>13.6}{product:>10.2}{:>14.6}",
-            mapping.sub_tile_width(*rnn),
-            mapping.threads(),
-            mapping.blocks(&sizes),
-            weights_of_thread(mapping, &sizes).ceil(),
-            cost.total()
-        )
-        .expect("a string takes all");
-    }
-    text
+fn mappings(ranked: &[Ranked], args: &Args) -> String {
+    let sizes = |one: &Ranked| Sizes { rnn: one.rnn, hidden: args.hidden, batch: args.batch };
+    let sync = |one: &Ranked| match args.cell {
+        Cell::Lstm => "-".into(),
+        Cell::Gru => one.rnn.synchronisations().to_string(),
+    };
+    let rows: Vec<(usize, &Ranked)> = (1..).zip(ranked).collect();
+    table(
+        &rows,
+        &[
+            ("rank", &|(place, _)| place.to_string()),
+            ("TW", &|(_, one)| one.mapping.tile_width.to_string()),
+            ("TH", &|(_, one)| one.mapping.tile_height.to_string()),
+            ("groups", &|(_, one)| one.mapping.groups.to_string()),
+            ("size", &|(_, one)| one.mapping.group_size.to_string()),
+            ("sync", &|(_, one)| sync(one)),
+            ("sub", &|(_, one)| one.mapping.sub_tile_width(one.rnn).to_string()),
+            ("threads", &|(_, one)| one.mapping.threads().to_string()),
+            ("blocks", &|(_, one)| one.mapping.blocks(&sizes(one)).to_string()),
+            ("weights", &|(_, one)| weights_of_thread(&one.mapping, &sizes(one)).ceil().to_string()),
+            ("GC", &|(_, one)| format!("{:.2}", one.cost.memory)),
+            ("SC", &|(_, one)| one.cost.synchronisation.to_string()),
+            ("RC", &|(_, one)| format!("{:.6}", one.cost.reduction)),
+            ("PC", &|(_, one)| format!("{:.2}", one.cost.product)),
+            ("cost", &|(_, one)| format!("{:.6}", one.cost.total())),
+        ],
+    )
 }
 
 fn object(one: &Ranked, args: &Args) -> Value {

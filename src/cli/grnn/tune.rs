@@ -1,16 +1,14 @@
 //! `batchlab grnn tune`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rand::seq::index::sample;
 use serde_json::{Value, json};
 
-use super::CellName;
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
-use crate::cli::Format;
+use crate::cli::render::{self, Shown};
 use crate::cost::device_file;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
@@ -27,7 +25,7 @@ use crate::workload::random;
 pub struct Args {
     /// The cell; for a GRU, both kernels (one or two synchronisations) are tried
     #[arg(long, value_enum)]
-    cell: CellName,
+    cell: Cell,
     /// Width of the state and of the inputs
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     hidden: u32,
@@ -58,7 +56,7 @@ pub struct Args {
     again: bool,
     /// Run only kernels of this kind; they keep their ranks among both kinds
     #[arg(long, value_enum, conflicts_with = "all")]
-    kernel: Option<KernelName>,
+    kernel: Option<Rnn>,
     /// Run this mapping instead of the first of the ranking (repeatable)
     #[arg(long = "mapping", value_name = "TW,TH,GPB,WS", value_parser = parsed, conflicts_with_all = ["all", "top"])]
     mappings: Vec<Mapping>,
@@ -68,29 +66,8 @@ pub struct Args {
     /// Add the measurements to a file, for `reproduce --measured`; those of the same mappings are replaced
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// How the measurements are printed
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum KernelName {
-    /// LSTM
-    Lstm,
-    /// GRU with one synchronisation per step
-    GruSingle,
-    /// GRU with two synchronisations per step
-    GruDouble,
-}
-
-impl KernelName {
-    fn rnn(self) -> Rnn {
-        match self {
-            KernelName::Lstm => Rnn::Lstm,
-            KernelName::GruSingle => Rnn::GruSingle,
-            KernelName::GruDouble => Rnn::GruDouble,
-        }
-    }
+    #[command(flatten)]
+    shown: Shown,
 }
 
 fn parsed(text: &str) -> Result<Mapping, String> {
@@ -116,7 +93,7 @@ pub fn run(args: &Args) -> Result<()> {
         Error::input(format!("{error}; tune runs kernels on a GPU, and batchlab grnn rank needs none"))
     })?;
     let (gpu, device) = (host.name().to_string(), device(args, &host)?);
-    let (cell, part) = (args.cell.cell(), args.batch.div_ceil(args.launches));
+    let part = args.batch.div_ceil(args.launches);
     let needed = args.batch.div_ceil(part);
     if needed < args.launches {
         return Err(Error::input(format!(
@@ -124,12 +101,12 @@ pub fn run(args: &Args) -> Result<()> {
             args.launches, args.batch
         )));
     }
-    let all = rank(cell, args.hidden, part, &device, &Space::default());
+    let all = rank(args.cell, args.hidden, part, &device, &Space::default());
     if all.is_empty() {
         return Err(Error::input(format!(
             "no mapping of {} with hidden {} and batch {part} is valid on {gpu}; batchlab grnn rank shows which batches run instead, and \
              --launches splits a batch",
-            cell.name(),
+            args.cell.name(),
             args.hidden
         )));
     }
@@ -139,7 +116,7 @@ pub fn run(args: &Args) -> Result<()> {
         Measured::open(path, &gpu, host.multiprocessors())
     });
     let file = file.transpose()?;
-    let tuner = Tuner::new(host, cell, args.hidden, part, args.steps)?;
+    let tuner = Tuner::new(host, args.cell, args.hidden, part, args.steps)?;
     // The user's choice may not contain the fastest.
     let whole = args.kernel.is_none() && args.mappings.is_empty();
     let may_recall = whole && !args.again && args.all == 0 && file.is_none();
@@ -167,7 +144,7 @@ pub fn run(args: &Args) -> Result<()> {
     let json = || {
         json!({
             "gpu": gpu,
-            "cell": cell.name(),
+            "cell": args.cell.name(),
             "hidden": args.hidden,
             "batch": args.batch,
             "launches": args.launches,
@@ -178,7 +155,7 @@ pub fn run(args: &Args) -> Result<()> {
             "regret": regrets(&measured, best, args).map(|(one, top)| json!({ "top_1": one, "top": top })),
         })
     };
-    args.format.show(|| table(&measured, best, all.len(), &gpu, cell, args), json)?;
+    args.shown.show(|| table(&measured, best, all.len(), &gpu, args), json)?;
     outcome
 }
 
@@ -190,10 +167,10 @@ fn device(args: &Args, host: &Host) -> Result<Device> {
 
 /// Places in the ranking, and why each is run.
 fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chosen>> {
-    let wanted = args.kernel.map(KernelName::rnn);
-    let mut of_kernel = (0..all.len()).filter(|place| wanted.is_none_or(|kernel| all[*place].rnn == kernel)).peekable();
+    let is_wanted = |place: &usize| args.kernel.is_none_or(|kernel| all[*place].rnn == kernel);
+    let mut of_kernel = (0..all.len()).filter(is_wanted).peekable();
     if of_kernel.peek().is_none() {
-        let kernel = wanted.map_or(String::new(), |kernel| kernel.to_string());
+        let kernel = args.kernel.map_or(String::new(), |kernel| kernel.to_string());
         return Err(Error::input(format!(
             "--kernel {kernel}: none of the {} valid mappings on {gpu} is of it",
             all.len()
@@ -276,54 +253,44 @@ fn show_known(known: &Tuned, gpu: &str, args: &Args) -> Result<()> {
             known.steps
         )
     };
-    args.format.show(table, || json!({ "gpu": gpu, "launches": args.launches, "known": known }))
+    args.shown.show(table, || json!({ "gpu": gpu, "launches": args.launches, "known": known }))
 }
 
-fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, cell: Cell, args: &Args) -> String {
-    let launches = if args.launches > 1 { format!(" in {} launches", args.launches) } else { String::new() };
-    let mut text = format!(
-        "{}, hidden {}, batch {}{launches}, {} steps, on {gpu}: {} of {valid} valid mappings were run\n{:>6}{:>12}{:>5}{:>5}{:>8}{:>6}{:>14}{:>11}\n",
+fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args) -> String {
+    let Args { cell, hidden, batch, steps, launches, .. } = args;
+    let in_launches = if *launches > 1 { format!(" in {launches} launches") } else { String::new() };
+    let head = format!(
+        "{}, hidden {hidden}, batch {batch}{in_launches}, {steps} steps, on {gpu}: {} of {valid} valid mappings were run\n",
         cell.name(),
-        args.hidden,
-        args.batch,
-        args.steps,
         measured.len(),
-        "rank",
-        "kernel",
-        "TW",
-        "TH",
-        "groups",
-        "size",
-        "cost",
-        "ms"
     );
-    for one in measured.iter().filter(|one| one.chosen != Chosen::Drawn || one.place == best.place) {
-        let Mapping { tile_width, tile_height, groups, group_size } = one.ranked.mapping;
-        let (rnn, cost) = (one.ranked.rnn.to_string(), one.ranked.cost.total());
-        writeln!(
-            text,
-            "{:>6}{rnn:>12}{tile_width:>5}{tile_height:>5}{groups:>8}{group_size:>6}{cost:>14.6}{:>11.4}",
-            one.place,
-            milliseconds(one.time, args)
-        )
-        .expect("a string takes all");
-    }
-    writeln!(text, "the fastest is rank {}, {}", best.place, words(best.ranked.rnn, &best.ranked.mapping))
-        .expect("as above");
-    if let Some((one, top)) = regrets(measured, best, args) {
-        let percent = [one, top].map(|regret| regret * 100.0);
-        let slower =
-            format!("rank 1 is {:.1} % slower than it, the first {} are {:.1} %", percent[0], args.top, percent[1]);
-        writeln!(text, "{slower}").expect("as above");
-    }
-    text
+    let is_shown = |one: &&Timed| one.chosen != Chosen::Drawn || one.place == best.place;
+    let rows = render::table(
+        &measured.iter().filter(is_shown).collect::<Vec<_>>(),
+        &[
+            ("rank", &|one| one.place.to_string()),
+            ("kernel", &|one| one.ranked.rnn.to_string()),
+            ("TW", &|one| one.ranked.mapping.tile_width.to_string()),
+            ("TH", &|one| one.ranked.mapping.tile_height.to_string()),
+            ("groups", &|one| one.ranked.mapping.groups.to_string()),
+            ("size", &|one| one.ranked.mapping.group_size.to_string()),
+            ("cost", &|one| format!("{:.6}", one.ranked.cost.total())),
+            ("ms", &|one| format!("{:.4}", milliseconds(one.time, args))),
+        ],
+    );
+    let fastest = format!("the fastest is rank {}, {}\n", best.place, words(best.ranked.rnn, &best.ranked.mapping));
+    let slower = regrets(measured, best, args).map_or(String::new(), |(one, top)| {
+        let [one, top] = [one, top].map(|regret| regret * 100.0);
+        format!("rank 1 is {one:.1} % slower than it, the first {} are {top:.1} %\n", args.top)
+    });
+    head + &rows + &fastest + &slower
 }
 
 fn write(mut file: Measured, measured: &[Timed], valid: usize, device: &str, args: &Args) -> Result<()> {
     let Args { hidden, batch, steps, .. } = *args;
     for one in measured {
         file.add(Row {
-            size: Size { cell: args.cell.cell(), hidden, batch, steps },
+            size: Size { cell: args.cell, hidden, batch, steps },
             way: Way::Grnn(measured::Ranked {
                 rnn: one.ranked.rnn,
                 mapping: one.ranked.mapping,

@@ -11,6 +11,16 @@ pub struct Item {
     pub exhibit: &'static Exhibit,
 }
 
+impl Item {
+    fn all(paper: Paper) -> impl Iterator<Item = Item> {
+        paper.exhibits().iter().map(move |exhibit| Item { paper, exhibit })
+    }
+
+    pub fn name(&self) -> String {
+        format!("{} {}", self.paper.name(), self.exhibit.name)
+    }
+}
+
 /// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
@@ -18,9 +28,8 @@ pub struct Order {
     pub named: Vec<Item>,
     /// All their claims are checked.
     pub claims: BTreeSet<Paper>,
-    /// All their exhibits are on the page.
+    /// All their exhibits are on a page.
     pub all: BTreeSet<Paper>,
-    pub page: bool,
     /// Their exhibits are listed.
     pub list: BTreeSet<Paper>,
 }
@@ -46,7 +55,6 @@ impl Order {
                 "all" => {
                     order.all.extend(&papers);
                     order.claims.extend(&papers);
-                    order.page = true;
                 }
                 figure => {
                     let item = find(figure, &papers)?;
@@ -71,33 +79,25 @@ impl Order {
             let claims =
                 claims.iter().filter(|claim| checked || claim.exhibits.first().is_some_and(|first| named(first)));
             let needed: BTreeSet<&str> = claims.flat_map(|claim| &claim.exhibits).map(String::as_str).collect();
-            let wanted = |exhibit: &&Exhibit| all || named(&exhibit.name) || needed.contains(exhibit.name.as_str());
-            items.extend(paper.exhibits().iter().filter(wanted).map(|exhibit| Item { paper, exhibit }));
+            let wanted = |name: &str| all || named(name) || needed.contains(name);
+            items.extend(Item::all(paper).filter(|item| wanted(&item.exhibit.name)));
         }
         items
     }
 
     pub fn on_page(&self) -> Vec<Item> {
-        let of_paper = |paper: &Paper| {
-            let paper = *paper;
-            paper.exhibits().iter().map(move |exhibit| Item { paper, exhibit })
-        };
-        self.all.iter().flat_map(of_paper).collect()
+        self.all.iter().copied().flat_map(Item::all).collect()
     }
 }
 
 fn find(name: &str, papers: &[Paper]) -> Result<Item> {
-    let of_paper = |paper: &Paper| {
-        let exhibit = paper.exhibits().iter().find(|exhibit| exhibit.name == name)?;
-        Some(Item { paper: *paper, exhibit })
-    };
-    let found: Vec<Item> = papers.iter().filter_map(of_paper).collect();
+    let found: Vec<Item> =
+        papers.iter().copied().flat_map(Item::all).filter(|item| item.exhibit.name == name).collect();
     match found.as_slice() {
         [item] => Ok(*item),
         [] => Err(Error::input(format!("unknown figure \"{name}\"; known: {}", known(papers)))),
         several => {
-            let commands = several.iter().map(|item| format!("{} {name}", item.paper.name()));
-            let commands: Vec<String> = commands.collect();
+            let commands: Vec<String> = several.iter().map(Item::name).collect();
             Err(Error::input(format!("\"{name}\" is a figure of several papers; say {}", commands.join(" or "))))
         }
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn names(items: &[Item]) -> Vec<String> {
-        items.iter().map(|item| format!("{} {}", item.paper.name(), item.exhibit.name)).collect()
+        items.iter().map(Item::name).collect()
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let order = parse("batchmaker fig7a fig10 late fig7").unwrap();
         assert_eq!(names(&order.named), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
         assert_eq!(names(&order.items()), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
-        assert!(!order.page && order.claims.is_empty());
+        assert!(order.all.is_empty() && order.claims.is_empty());
     }
 
     #[test]
@@ -151,12 +151,12 @@ mod tests {
     fn all_and_claims_are_about_every_paper_or_one() {
         let exhibits: usize = Paper::ALL.iter().map(|paper| paper.exhibits().len()).sum();
         let all = parse("all").unwrap();
-        assert_eq!((all.items().len(), all.on_page().len(), all.page), (exhibits, exhibits, true));
+        assert_eq!((all.items().len(), all.on_page().len()), (exhibits, exhibits));
         let late = parse("late all").unwrap();
         assert_eq!(late.items().len(), Paper::Late.exhibits().len());
         assert!(late.items().iter().all(|item| item.paper == Paper::Late));
         let claims = parse("late claims").unwrap();
-        assert_eq!((claims.page, claims.on_page().len(), claims.items().is_empty()), (false, 0, false));
+        assert_eq!((claims.on_page().len(), claims.items().is_empty()), (0, false));
     }
 
     #[test]

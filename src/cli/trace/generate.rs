@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs};
 use crate::error::{Error, Result};
-use crate::workload::arrivals::within_the_clock;
 use crate::workload::dataset::Dataset;
 use crate::workload::model::Model;
 use crate::workload::trace::Trace;
@@ -36,15 +35,14 @@ pub(super) fn run(args: &Args) -> Result<()> {
 
 /// Arrivals and shapes have separate random streams, so two arrival processes draw the same shapes.
 fn draw(args: &Args) -> Result<Trace> {
-    let (process, rate) = args.arrivals.process()?;
+    let process = args.arrivals.process()?;
     let model = Model::open(&args.model, &|file| Ok(PathBuf::from(file)));
     let model = model.map_err(|error| Error::input(format!("--model: {error}")))?;
     let dataset = Dataset::open(&args.dataset, &model, &|path| PathBuf::from(path))?;
     let n = args.requests as usize;
-    let arrivals = process.times(rate, n, &mut args.arrivals.stream("arrivals"));
-    within_the_clock(&arrivals)?;
+    let arrivals = args.arrivals.times(process, n)?;
     let shapes = dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?;
-    Ok(Trace { arrivals: arrivals.into(), shapes })
+    Ok(Trace { arrivals, shapes })
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs, open};
 use crate::error::{Context, Error, Result};
-use crate::workload::arrivals::within_the_clock;
-use crate::workload::import::{Format, Imported, Kind};
+use crate::workload::import::{Format, Kind};
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
@@ -42,13 +41,17 @@ fn read(args: &Args) -> Result<Trace> {
         None => detect_format(&mut input).within(&name)?,
     };
     let imported = format.read(consumed.as_bytes().chain(input), args.kind).within(&name)?;
-    report(&imported, &name);
-    let Some((process, rate)) = process else {
-        return Ok(imported.into_trace().expect("a format with times gives arrivals"));
+    if imported.skipped > 0 {
+        eprintln!("{name}: skipped {} rows of length 0", imported.skipped);
+    }
+    if imported.sorted {
+        eprintln!("{name}: the rows were not in the order of their times and have been sorted");
+    }
+    let arrivals = match process {
+        Some(process) => args.arrivals.times(process, imported.shapes.len())?,
+        None => imported.arrivals.expect("a format with times gives arrivals"),
     };
-    let times = process.times(rate, imported.shapes.len(), &mut args.arrivals.stream("arrivals"));
-    within_the_clock(&times)?;
-    Ok(Trace { arrivals: times.into(), shapes: imported.shapes })
+    Ok(Trace { arrivals, shapes: imported.shapes })
 }
 
 /// By the first line, which it also returns.
@@ -56,15 +59,6 @@ fn detect_format(input: &mut impl BufRead) -> Result<(Format, String)> {
     let mut line = String::new();
     input.read_line(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
     Ok((Format::of_header(line.trim_end())?, line))
-}
-
-fn report(imported: &Imported, name: &str) {
-    if imported.skipped > 0 {
-        eprintln!("{name}: skipped {} rows of length 0", imported.skipped);
-    }
-    if imported.sorted {
-        eprintln!("{name}: the rows were not in the order of their times and have been sorted");
-    }
 }
 
 #[cfg(test)]

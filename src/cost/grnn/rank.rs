@@ -9,9 +9,11 @@ use crate::error::{Error, Result};
 use crate::units::Nanos;
 use crate::workload::model::Model;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Cell {
+    /// One synchronisation per step
     Lstm,
+    /// One or two synchronisations per step
     Gru,
 }
 

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Device;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rnn {
+    /// One synchronisation
     Lstm,
     /// Two synchronisations: blocks wait for the reset gate's product.
     GruDouble,

@@ -7,6 +7,8 @@ pub mod sample;
 use std::env;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::{Check, Findings, Verdict};
 use crate::error::{Error, Result};
 use count::{Counter, Counts};
@@ -60,7 +62,7 @@ fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict 
     found.launches("table1").map_or_else(|| Verdict::not_run(NOT_AT_HAND), verdict)
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Launches {
     pub cells: Counts,
     pub kernels: KernelCounts,

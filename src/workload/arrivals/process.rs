@@ -39,17 +39,29 @@ pub enum Process {
     Offline,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// What a process takes besides a rate.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Parameters {
-    /// For `gamma`.
+    /// gamma: coefficient of variation of the gaps
+    #[arg(long)]
     pub cv: Option<f64>,
-    /// For `mmpp`, with the next two.
+    /// mmpp: ratio of the high rate to the low rate
+    #[arg(long)]
     pub ratio: Option<f64>,
+    /// mmpp: mean time in the low state, such as 200ms
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
     pub low: Option<Nanos>,
+    /// mmpp: mean time in the high state, such as 50ms
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
     pub high: Option<Nanos>,
-    /// For `stepping`, with the next two.
+    /// stepping: first rate
+    #[arg(long, value_name = "RPS")]
     pub from: Option<f64>,
+    /// stepping: last rate
+    #[arg(long, value_name = "RPS")]
     pub to: Option<f64>,
+    /// stepping: number of steps
+    #[arg(long)]
     pub steps: Option<u32>,
 }
 
