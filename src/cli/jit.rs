@@ -4,12 +4,14 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use serde_json::json;
 
-use super::render::{Shown, table};
+use super::render::Shown;
 use crate::error::Result;
 use crate::papers::jit::count::{BatchCount, Counter, Counts};
 use crate::papers::jit::kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use crate::papers::jit::sample::Samples;
+use crate::results::table::tabulate;
 use crate::workload::random;
 
 /// Count the launches of JIT dynamic batching
@@ -54,27 +56,25 @@ struct Count {
 
 pub fn run(args: &Args) -> Result<()> {
     let Command::Count(args) = &args.command;
-    let report = Report::of(args)?;
-    args.shown.show(|| report.text(args), || &report)
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Report {
-    #[serde(flatten)]
-    counts: Counts,
-    kernels: Kernels,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    orders: Option<Range>,
-}
-
-/// Our counts of operators, the paper's of kernels.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Kernels {
-    #[serde(flatten)]
-    counts: KernelCounts,
-    /// On SICK.
-    paper_unbatched: u64,
-    paper_batched: u64,
+    let samples = Samples::read(&args.trees, args.pairs)?;
+    let order = match &args.order {
+        Some(file) => samples.read_order(file)?,
+        None => samples.order(),
+    };
+    let (batch, counter) = (args.batch.get() as usize, Counter::new(&samples));
+    let (cells, operators) = (counter.count(&order, batch), KernelCounts::of(&samples, &order, batch));
+    let range = args.orders.map(|orders| range(&samples, &counter, batch, orders.get(), args.seed));
+    let json = || {
+        let mut json = json!(cells);
+        json["kernels"] = json!(operators);
+        json["kernels"]["paper_unbatched"] = PAPER_UNBATCHED.into();
+        json["kernels"]["paper_batched"] = PAPER_BATCHED.into();
+        if let Some(range) = &range {
+            json["orders"] = json!(range);
+        }
+        json
+    };
+    args.shown.show(|| text(args, &cells, &operators, range.as_ref()), json)
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -86,55 +86,37 @@ struct Range {
     mean: f64,
 }
 
-impl Report {
-    fn of(args: &Count) -> Result<Report> {
-        let samples = Samples::read(&args.trees, args.pairs)?;
-        let order = match &args.order {
-            Some(file) => samples.read_order(file)?,
-            None => samples.order(),
-        };
-        let batch = args.batch.get() as usize;
-        let counter = Counter::new(&samples);
-        let kernels = KernelCounts::of(&samples, &order, batch);
-        Ok(Report {
-            counts: counter.count(&order, batch),
-            kernels: Kernels { counts: kernels, paper_unbatched: PAPER_UNBATCHED, paper_batched: PAPER_BATCHED },
-            orders: args.orders.map(|orders| range(&samples, &counter, batch, orders.get(), args.seed)),
-        })
+fn text(args: &Count, cells: &Counts, operators: &KernelCounts, range: Option<&Range>) -> String {
+    let batches: Vec<(usize, &BatchCount)> = cells.batches.iter().enumerate().collect();
+    let mut text = tabulate(
+        &batches,
+        &[
+            ("batch", &|(number, _)| number.to_string()),
+            (if args.pairs { "pairs" } else { "trees" }, &|(_, batch)| batch.samples.to_string()),
+            ("cells", &|(_, batch)| batch.cells.to_string()),
+            ("leaves", &|(_, batch)| batch.leaves.to_string()),
+            ("level", &|(_, batch)| batch.max_level.to_string()),
+            ("unbatched", &|(_, batch)| batch.unbatched.to_string()),
+            ("initial", &|(_, batch)| batch.begin_state_launches.to_string()),
+            ("cell", &|(_, batch)| batch.cell_launches.to_string()),
+            ("head", &|(_, batch)| batch.similarity_launches.to_string()),
+            ("launches", &|(_, batch)| batch.batched.to_string()),
+        ],
+    );
+    let both = |none: u64, batched: u64| {
+        format!("{none} without batching, {batched} with: {:.0}x\n", none as f64 / batched as f64)
+    };
+    text += &format!("\ncells     {}", both(cells.unbatched, cells.batched));
+    if let Some(Range { orders, seed, min, max, mean }) = range {
+        text += &format!("orders    {min} to {max}, mean {mean:.0}, in {orders} random orders (seed {seed})\n");
     }
-
-    fn text(&self, args: &Count) -> String {
-        let batches: Vec<(usize, &BatchCount)> = self.counts.batches.iter().enumerate().collect();
-        let mut text = table(
-            &batches,
-            &[
-                ("batch", &|(number, _)| number.to_string()),
-                (if args.pairs { "pairs" } else { "trees" }, &|(_, batch)| batch.samples.to_string()),
-                ("cells", &|(_, batch)| batch.cells.to_string()),
-                ("leaves", &|(_, batch)| batch.leaves.to_string()),
-                ("level", &|(_, batch)| batch.max_level.to_string()),
-                ("unbatched", &|(_, batch)| batch.unbatched.to_string()),
-                ("initial", &|(_, batch)| batch.begin_state_launches.to_string()),
-                ("cell", &|(_, batch)| batch.cell_launches.to_string()),
-                ("head", &|(_, batch)| batch.similarity_launches.to_string()),
-                ("launches", &|(_, batch)| batch.batched.to_string()),
-            ],
-        );
-        let both = |none: u64, batched: u64| {
-            format!("{none} without batching, {batched} with: {:.0}x\n", none as f64 / batched as f64)
-        };
-        text += &format!("\ncells     {}", both(self.counts.unbatched, self.counts.batched));
-        if let Some(Range { orders, seed, min, max, mean }) = &self.orders {
-            text += &format!("orders    {min} to {max}, mean {mean:.0}, in {orders} random orders (seed {seed})\n");
-        }
-        let KernelCounts { unbatched, batched, graph_nodes } = self.kernels.counts;
-        text += &format!("operators {}", both(unbatched, batched));
-        text + &format!(
-            "          (22 + 2K for a cell of K children; {graph_nodes} nodes in the graphs of all cells, 29 + 4K each; \
-             the paper counts {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK by an unpublished rule: only the order of \
-             magnitude compares)\n"
-        )
-    }
+    let KernelCounts { unbatched, batched, graph_nodes } = *operators;
+    text += &format!("operators {}", both(unbatched, batched));
+    text + &format!(
+        "          (22 + 2K for a cell of K children; {graph_nodes} nodes in the graphs of all cells, 29 + 4K each; \
+         the paper counts {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK by an unpublished rule: only the order of \
+         magnitude compares)\n"
+    )
 }
 
 fn range(samples: &Samples, counter: &Counter, batch: usize, orders: u32, seed: u64) -> Range {

@@ -1,6 +1,5 @@
 //! `batchlab find-knee` and `batchlab find-window`.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -12,10 +11,11 @@ use crate::experiment::knee::{self, Knee, Objective, Tried, WINDOWS};
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit};
+use crate::results::table::aligned;
 use crate::results::write::write_columns;
 use crate::scenario::gpu::parse;
 use crate::scenario::{Load, Quantile, Scenario};
-use crate::units::Nanos;
+use crate::units::{Nanos, Rate};
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective
 ///
@@ -125,7 +125,15 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
             "rows": knees.iter().map(row).collect::<Vec<_>>(),
         })
     };
-    common.shown.show(|| knee_table(&scenario.name, &objective, &knees), json)?;
+    let text = || {
+        let line = |knee: &Knee| vec![format!("  {}", knee.policy), rate(knee.mean(), half_width(knee))];
+        let what = format!("{}: the highest rate", scenario.name);
+        let text = table(&what, &objective, &knees.iter().map(line).collect::<Vec<_>>());
+        let has_intervals = knees.iter().any(|knee| knee.interval().is_some());
+        let note = "± half the width of the 95 % confidence interval over the replications\n";
+        if has_intervals { text + note } else { text }
+    };
+    common.shown.show(text, json)?;
     if let Some(warning) = too_short(&scenario, &objective, &knees) {
         common.note(warning);
     }
@@ -148,27 +156,19 @@ fn too_short(scenario: &Scenario, objective: &Objective, knees: &[Knee]) -> Opti
     })
 }
 
-/// As its table's title ends.
-fn title(objective: &Objective) -> String {
+/// What was searched for, then a line for each policy or window.
+fn table(what: &str, objective: &Objective, lines: &[Vec<String>]) -> String {
     let Objective { slo, quantile, tolerance, .. } = objective;
-    format!("with {} at most {slo}, to {} %\n", quantile.name(), tolerance * 100.0)
+    let (quantile, percent) = (quantile.name(), tolerance * 100.0);
+    format!("{what} with {quantile} at most {slo}, to {percent} %\n{}", aligned(lines))
 }
 
-fn knee_table(scenario: &str, objective: &Objective, knees: &[Knee]) -> String {
-    let width = knees.iter().map(|knee| knee.policy.chars().count()).max().unwrap_or(0);
-    let mut text = format!("{scenario}: the highest rate {}", title(objective));
-    for knee in knees {
-        let rate = match (knee.mean(), knee.interval()) {
-            (Some(rate), Some(interval)) => format!("{:.0} ± {:.0} req/s", rate.0, interval.half_width),
-            (Some(rate), None) => format!("{:.0} req/s", rate.0),
-            (None, _) => "holds at no rate".to_string(),
-        };
-        let _ = writeln!(text, "  {:<width$}  {rate}", knee.policy);
+fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
+    match (rate, half_width) {
+        (Some(rate), Some(half_width)) => format!("{:.0} ± {half_width:.0} req/s", rate.0),
+        (Some(rate), None) => format!("{:.0} req/s", rate.0),
+        (None, _) => "holds at no rate".into(),
     }
-    if knees.iter().any(|knee| knee.interval().is_some()) {
-        text.push_str("± half the width of the 95 % confidence interval over the replications\n");
-    }
-    text
 }
 
 pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
@@ -197,15 +197,11 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
             "rows": tried.iter().map(row).collect::<Vec<_>>(),
         })
     };
-    let head = || format!("{}: the highest rate of {policy} {}", scenario.name, title(&objective));
-    common.shown.show(|| head() + &window_rows(&tried, best), json)
-}
-
-fn window_rows(tried: &[Tried], best: Option<Nanos>) -> String {
-    let line = |one: &Tried| {
-        let rate = one.rate.map_or("holds at no rate".into(), |rate| format!("{:.0} req/s", rate.0));
-        let mark = if Some(one.window) == best { "  <- the shortest of the best" } else { "" };
-        format!("  window {:<8}{rate}{mark}\n", one.window.to_string())
+    let text = || {
+        let mark = |one: &Tried| if Some(one.window) == best { "<- the shortest of the best" } else { "" };
+        let line = |one: &Tried| vec![format!("  window {}", one.window), rate(one.rate, None), mark(one).into()];
+        let what = format!("{}: the highest rate of {policy}", scenario.name);
+        table(&what, &objective, &tried.iter().map(line).collect::<Vec<_>>())
     };
-    tried.iter().map(line).collect()
+    common.shown.show(text, json)
 }

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::render::{self, Shown, print};
+use super::render::{Shown, print};
 use crate::backend::cuda::gpu::driver::{About, Libraries, Library, of_driver};
 use crate::backend::cuda::gpu::libraries;
 use crate::error::Result;
 use crate::policy::registry::Registry;
-use crate::results::table::aligned;
+use crate::results::table::{aligned, tabulate};
 
 pub fn policies(registry: &Registry) -> Result<()> {
     let mut text = String::new();
@@ -45,7 +45,7 @@ fn table(gpus: &[About], libraries: &Libraries) -> String {
     let gibibytes = |bytes: u64| format!("{:.1}", bytes as f64 / (1u64 << 30) as f64);
     let gpus = match gpus {
         [] => "no GPU\n".to_string(),
-        some => render::table(
+        some => tabulate(
             some,
             &[
                 ("gpu", &|about| about.gpu.to_string()),

@@ -12,7 +12,6 @@ pub mod list;
 pub mod network;
 pub mod plot;
 pub mod profile;
-pub mod real;
 pub mod render;
 pub mod replay;
 pub mod reproduce;
@@ -47,8 +46,8 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    Sim(sim::Args),
-    Real(real::Args),
+    Sim(sim::SimArgs),
+    Real(sim::RealArgs),
     FindKnee(knee::KneeArgs),
     FindWindow(knee::WindowArgs),
     Plot(plot::Args),
@@ -75,8 +74,8 @@ pub fn main(registry: &Registry) -> ExitCode {
 /// As [`main`], on these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     let outcome = match parse(executors).command {
-        Command::Sim(args) => sim::run(&args, registry, executors),
-        Command::Real(args) => real::run(&args, registry, executors),
+        Command::Sim(args) => sim::sim(&args, registry, executors),
+        Command::Real(args) => sim::real(&args, registry, executors),
         Command::FindKnee(args) => knee::find_knee(&args, registry),
         Command::FindWindow(args) => knee::find_window(&args, registry),
         Command::Plot(args) => plot::run(args),

@@ -7,7 +7,6 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::render::print;
 use crate::error::{Error, Result};
 use crate::plot::{Format, Inputs, KINDS, Kind, Options, draw, draw_all, missing_letters};
-use crate::units::Nanos;
 
 /// Draw figures from results
 ///
@@ -24,18 +23,8 @@ pub struct Args {
     #[arg(long, value_parser = |text: &str| text.parse::<Kind>(), help = kinds(false), long_help = kinds(true))]
     pub kind: Vec<Kind>,
 
-    /// Point whose requests are shown: a rate, or a folder's name such as `trace` [default: the highest rate that saturates no
-    /// policy]
-    #[arg(long)]
-    pub point: Option<String>,
-
-    /// Draw only these policies, by their labels
-    #[arg(long, value_name = "A,B")]
-    pub policies: Vec<String>,
-
-    /// Title of the figure
-    #[arg(long)]
-    pub title: Option<String>,
+    #[command(flatten)]
+    pub options: Options,
 
     /// Picture format
     #[arg(long, value_enum)]
@@ -45,10 +34,6 @@ pub struct Args {
     #[arg(short, long, value_name = "STEM_OR_DIR")]
     pub output: Option<PathBuf>,
 
-    /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate
-    #[arg(long, value_parser = Nanos::parse)]
-    pub slo: Option<Nanos>,
-
     /// Draw bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
     #[arg(long, conflicts_with = "no_bars")]
     pub bars: bool,
@@ -56,18 +41,6 @@ pub struct Args {
     /// Draw no bars from p50 to p99 in latency-throughput
     #[arg(long)]
     pub no_bars: bool,
-
-    /// Use a linear axis for latency instead of a logarithmic one
-    #[arg(long)]
-    pub linear: bool,
-
-    /// Draw tails (1 - CDF on a logarithmic axis) instead of distributions
-    #[arg(long)]
-    pub tail: bool,
-
-    /// Draw only the first N requests of a schedule
-    #[arg(long, value_name = "N")]
-    pub first: Option<usize>,
 }
 
 /// Of --kind, with descriptions or names only.
@@ -100,17 +73,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         Some(Formats::Png) => vec![Format::Png],
         Some(Formats::Both) | None => vec![Format::Svg, Format::Png],
     };
-    let options = Options {
-        title: args.title.clone(),
-        formats,
-        policies: args.policies.clone(),
-        point: args.point.clone(),
-        slo: args.slo,
-        bars: (args.bars || args.no_bars).then_some(args.bars),
-        linear: args.linear,
-        tail: args.tail,
-        first: args.first,
-    };
+    let options = Options { formats, bars: (args.bars || args.no_bars).then_some(args.bars), ..args.options.clone() };
     let missing = missing_letters(&inputs, &options);
     if options.formats.contains(&Format::Png) && !missing.is_empty() {
         eprintln!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead");

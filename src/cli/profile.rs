@@ -140,78 +140,69 @@ impl CellOf {
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct Order {
-    wanted: Vec<Wanted>,
-    settings: Settings,
-    output: Option<PathBuf>,
-    quiet: bool,
+pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
+    if args.floors {
+        return floors(args);
+    }
+    let executor = executors.executor(&args.backend)?;
+    let scenario = args.scenario.as_ref().map(|path| Scenario::load(path, &args.overrides, registry)).transpose()?;
+    let (wanted, workers, gpu) = match &scenario {
+        Some(scenario) => {
+            (vec![Wanted::of_scenario(scenario, &args.inputs)?], scenario.device.workers, scenario.device.gpu)
+        }
+        None => {
+            let Args { precision, signal, launch, .. } = *args;
+            (wanted(args)?, usize::from(args.workers), GpuSettings { precision, signal, launch })
+        }
+    };
+    let persistent = match (&args.grnn, &scenario) {
+        (Some(device), _) => Some(named(device, &wanted, executor)?),
+        (None, Some(scenario)) => persistent_of(scenario, executor)?,
+        (None, None) => None,
+    };
+    check_inputs(&args.inputs, &wanted)?;
+    let given = match &args.batches[..] {
+        [] => profile::batches_of(executor, wanted.iter().map(|one| &one.model)),
+        given => given,
+    };
+    let batches = BTreeSet::from_iter(given.iter().copied()).into_iter().collect();
+    let settings = Settings { batches, repeats: args.repeats, workers, executor, gpu, persistent };
+    measure(&wanted, &settings, args.output.as_deref(), args.quiet)
 }
 
-impl Order {
-    /// All cells of its model, at the device's batch sizes.
-    pub fn of_scenario(
-        scenario: &Scenario,
-        executor: &'static dyn Executor,
-        output: &Path,
-        quiet: bool,
-    ) -> Result<Order> {
-        let wanted = vec![Wanted::of_scenario(scenario, &[])?];
-        let settings = Settings {
-            batches: profile::batches_of(executor, wanted.iter().map(|one| &one.model)).to_vec(),
-            repeats: REPEATS,
-            workers: scenario.device.workers,
-            executor,
-            gpu: scenario.device.gpu,
-            persistent: persistent_of(scenario, executor)?,
-        };
-        Ok(Order { wanted, settings, output: Some(output.to_path_buf()), quiet })
-    }
+/// All cells of its model, at the device's batch sizes.
+pub fn of_scenario(scenario: &Scenario, executor: &'static dyn Executor, output: &Path, quiet: bool) -> Result<()> {
+    let wanted = Wanted::of_scenario(scenario, &[])?;
+    let settings = Settings {
+        batches: profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec(),
+        repeats: REPEATS,
+        workers: scenario.device.workers,
+        executor,
+        gpu: scenario.device.gpu,
+        persistent: persistent_of(scenario, executor)?,
+    };
+    measure(&[wanted], &settings, Some(output), quiet)
+}
 
-    fn of_args(args: &Args, registry: &Registry, executors: &Executors) -> Result<Order> {
-        let executor = executors.executor(&args.backend)?;
-        let (wanted, workers, gpu, of_scenario) = match &args.scenario {
-            Some(path) => {
-                let scenario = Scenario::load(path, &args.overrides, registry)?;
-                let wanted = Wanted::of_scenario(&scenario, &args.inputs)?;
-                let persistent = if args.grnn.is_none() { persistent_of(&scenario, executor)? } else { None };
-                (vec![wanted], scenario.device.workers, scenario.device.gpu, persistent)
-            }
-            None => {
-                let Args { precision, signal, launch, .. } = *args;
-                (wanted(args)?, usize::from(args.workers), GpuSettings { precision, signal, launch }, None)
-            }
-        };
-        let persistent = match &args.grnn {
-            Some(device) => Some(named(device, &wanted, executor)?),
-            None => of_scenario,
-        };
-        let takes_tokens = |model: &Model| match model {
-            Model::Dnn(_) => true,
-            other => other.network().is_some_and(|network| network.most_tokens().is_some()),
-        };
-        if !args.inputs.is_empty() && !wanted.iter().any(|one| takes_tokens(&one.model)) {
-            return Err(Error::input(
-                "--inputs: the time of these cells does not depend on the size of an input; only that of feed-forward cells \
-                 does (dnn:NAME, and dnn:FILE.csv that takes tokens)",
-            ));
-        }
-        for network in wanted.iter().filter_map(|one| one.model.network()) {
-            let most = network.most_tokens().unwrap_or(0);
-            if let Some(beyond) = args.inputs.iter().find(|tokens| **tokens > most) {
-                let file = network.path().display();
-                return Err(Error::input(format!("--inputs: {beyond} tokens, and {file} takes up to {most}")));
-            }
-        }
-        let given = match &args.batches[..] {
-            [] => profile::batches_of(executor, wanted.iter().map(|one| &one.model)),
-            given => given,
-        };
-        let batches: BTreeSet<u32> = given.iter().copied().collect();
-        let batches = batches.into_iter().collect();
-        let settings = Settings { batches, repeats: args.repeats, workers, executor, gpu, persistent };
-        Ok(Order { wanted, settings, output: args.output.clone(), quiet: args.quiet })
+/// Of `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
+fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
+    let most = |one: &Wanted| match &one.model {
+        Model::Dnn(_) => u32::MAX,
+        other => other.network().and_then(|network| network.most_tokens()).unwrap_or(0),
+    };
+    if !inputs.is_empty() && wanted.iter().all(|one| most(one) == 0) {
+        return Err(Error::input(
+            "--inputs: the time of these cells does not depend on the size of an input; only that of feed-forward cells \
+             does (dnn:NAME, and dnn:FILE.csv that takes tokens)",
+        ));
     }
+    for (network, most) in wanted.iter().filter_map(|one| Some((one.model.network()?, most(one)))) {
+        if let Some(beyond) = inputs.iter().find(|tokens| **tokens > most) {
+            let file = network.path().display();
+            return Err(Error::input(format!("--inputs: {beyond} tokens, and {file} takes up to {most}")));
+        }
+    }
+    Ok(())
 }
 
 /// The device whose model chooses persistent kernels, if the scenario has them.
@@ -245,22 +236,14 @@ fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
     )))
 }
 
-pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
-    if args.floors {
-        return floors(args);
-    }
-    measure(&Order::of_args(args, registry, executors)?)
-}
-
-pub fn measure(order: &Order) -> Result<()> {
-    let Order { wanted, settings, output, quiet } = order;
-    output.as_deref().map_or(Ok(()), can_write)?;
+fn measure(wanted: &[Wanted], settings: &Settings, output: Option<&Path>, quiet: bool) -> Result<()> {
+    output.map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
-    let bar = progress(*quiet, wanted.iter().map(|one| one.steps(settings)).sum(), "batches", "profile");
+    let bar = progress(quiet, wanted.iter().map(|one| one.steps(settings)).sum(), "batches", "profile");
     let command: Vec<String> = std::env::args().skip(1).collect();
     let made = profile::make(wanted, settings, &format!("batchlab {}", command.join(" ")), stop, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    put(output.as_deref(), &made.csv)?;
+    put(output, &made.csv)?;
     if !quiet {
         eprint!("{}", made.shown);
         made.notes.iter().for_each(|note| eprintln!("{note}"));

@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::results::table::aligned;
 
 /// The option of every command that prints results.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -61,16 +60,6 @@ impl Several {
             (Format::Json, _) => print(&format!("{:#}\n", Value::Array(self.documents))),
         }
     }
-}
-
-/// A column's heading, and its cell in a row.
-pub type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
-
-/// A line of headings, then a line for each row.
-pub fn table<T>(rows: &[T], columns: &[Column<'_, T>]) -> String {
-    let headings = columns.iter().map(|(heading, _)| (*heading).to_string()).collect();
-    let line = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
-    aligned(&std::iter::once(headings).chain(rows.iter().map(line)).collect::<Vec<_>>())
 }
 
 /// A reader that stops reading, such as `head`, is not an error.

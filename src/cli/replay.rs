@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::render::{self, Shown};
+use super::render::Shown;
 use crate::backend::watched::Watcher;
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::experiment::inputs::Inputs;
 use crate::metrics::summary::Times;
 use crate::policy::registry::Registry;
 use crate::results::columns::Metric;
-use crate::results::table::aligned;
+use crate::results::table::{aligned, tabulate};
 use crate::scenario::{PolicyEntry, Scenario, costs};
 use crate::task::{MemberList, Task};
 use crate::units::TaskId;
@@ -124,7 +124,7 @@ fn text(rows: &[Row<'_>]) -> String {
         (None, true) => "yes".into(),
         (None, false) => "yes, to its interruption".into(),
     };
-    let mut text = render::table(
+    let mut text = tabulate(
         rows,
         &[
             ("policy", &|row| row.policy.to_string()),

@@ -1,11 +1,11 @@
-//! `batchlab sim`, and the notes that `sim` and `real` print after each scenario.
+//! `batchlab sim` and `batchlab real`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::Common;
 use crate::error::{Error, Result};
-use crate::experiment::executor::{Executors, Target};
+use crate::experiment::executor::{Executors, Target, Verify};
 use crate::experiment::verify::{Largest, Verified};
 use crate::experiment::{self, Failure, Options, Report};
 use crate::metrics::recorder::Decisions;
@@ -20,7 +20,7 @@ use crate::scenario::Scenario;
 /// Every policy of a scenario replays the same requests at every load. Results go to DIR/NAME, where NAME is the
 /// scenario's name: summary.csv, a folder for each policy and load, and the figures that the scenario asks for.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Args {
+pub struct SimArgs {
     /// Scenario files
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
@@ -41,10 +41,50 @@ pub struct Args {
     pub common: Common,
 }
 
-pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
+/// Run scenarios in real time, on a CPU or GPUs that compute the networks
+///
+/// Policies, requests and result files are those of `sim`. Runs follow one another, and at each load the policies take
+/// turns. A run whose requests were handed over too late is marked as not valid. Ctrl-C keeps the finished runs and the
+/// logs of the interrupted one.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RealArgs {
+    /// Scenario files
+    #[arg(required = true, value_name = "SCENARIO")]
+    pub scenarios: Vec<PathBuf>,
+
+    /// The processor that computes
+    #[arg(long, default_value = "cpu")]
+    pub backend: String,
+
+    /// Runs of each point, all with the same requests at the same times; from 2 on, metrics have 95 % confidence intervals
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repeats: u32,
+
+    /// Requests to run again alone on the CPU, to check that the results have the same bits, or, from a GPU, are the same up
+    /// to rounding
+    #[arg(long, value_enum, default_value_t)]
+    pub verify: Verify,
+
+    /// Continue an interrupted run of the same scenario on this machine: finished runs are kept, and loads or policies may
+    /// have been added
+    #[arg(long)]
+    pub resume: bool,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.replications, resume: args.resume };
+    run_all(&args.scenarios, &args.common, &options, registry)
+}
+
+pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
+    let target = Target::Real(executors.executor(&args.backend)?, args.verify);
+    let out = args.common.out(target.name());
+    let options = Options { target, out, replications: args.repeats, resume: args.resume };
     run_all(&args.scenarios, &args.common, &options, registry)
 }
 
@@ -52,7 +92,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
 const FAILURES_SHOWN: usize = 3;
 
 /// Checks all scenarios first; failed requests are an error at the end, after all files have been written.
-pub fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Registry) -> Result<()> {
+fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Registry) -> Result<()> {
     let scenarios = common.scenarios(files, registry)?;
     if scenarios.len() > 1 {
         // A mistake in the last scenario must not appear after hours of the first.

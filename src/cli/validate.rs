@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::compare::{self, PICTURE};
-use super::profile::{self, Order};
+use super::profile;
 use super::{Common, number_in, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Executors, Target, Verify};
@@ -12,7 +12,7 @@ use crate::experiment::prepare;
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
-use crate::validate::set::{self, Line, Part, Plan, report};
+use crate::validate::set::{self, Line, Plan, report};
 
 /// Validate the simulator against this machine
 ///
@@ -77,8 +77,11 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         let costs = costs(args, executor, &plan, scenario)?;
         let parts = common.on_threads(|| set::parts(scenario, &costs, &plan, stop))?;
         for part in &parts {
-            tell(common, part, &plan);
-            let (name, runs) = (&part.scenario.name, plan.loads.len() * (plan.repeats as usize + 1));
+            let (name, repeats, capacity) = (&part.scenario.name, plan.repeats, part.capacity.0);
+            let rates: Vec<String> = part.rates.iter().map(ToString::to_string).collect();
+            let rates = rates.join(", ");
+            common.note(format!("{name}: capacity {capacity:.0} req/s; {repeats} real runs at each of {rates} req/s"));
+            let runs = plan.loads.len() * (repeats as usize + 1);
             let (comparison, of_part) =
                 common.carry_out(runs, name, |stop, done| set::validate(part, &plan, registry, stop, done))?;
             let folder = plan.out.join("compared").join(folder_name(name));
@@ -120,20 +123,8 @@ fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &S
     }
     let costs = plan.out.join(folder_name(&scenario.name)).join("costs.csv");
     args.common.note(format!("{}: measuring the cells", scenario.name));
-    let order = Order::of_scenario(scenario, executor, &costs, args.common.quiet)?;
-    profile::measure(&order)?;
+    profile::of_scenario(scenario, executor, &costs, args.common.quiet)?;
     Ok(costs)
-}
-
-fn tell(common: &Common, part: &Part, plan: &Plan) {
-    let rates: Vec<String> = part.rates.iter().map(ToString::to_string).collect();
-    common.note(format!(
-        "{}: capacity {:.0} req/s; {} real runs at each of {} req/s",
-        part.scenario.name,
-        part.capacity.0,
-        plan.repeats,
-        rates.join(", ")
-    ));
 }
 
 /// Of an earlier validation with other rates, as far as possible.

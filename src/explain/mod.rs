@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target};
 use crate::experiment::inputs::Inputs;
 use crate::experiment::prepare;
-use crate::metrics::recorder::{Keep, Recorder};
+use crate::metrics::recorder::{Keep, Recorder, happened};
 use crate::results::write;
 use crate::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
 use crate::units::{Nanos, RequestId, TaskId};
@@ -145,7 +145,7 @@ impl Again {
     /// `None` if it did not finish.
     pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
         let place = self.record.tasks.binary_search_by_key(&task, |row| row.task).ok()?;
-        Some(&self.record.tasks[place]).filter(|row| row.finish != Nanos::MAX)
+        Some(&self.record.tasks[place]).filter(|row| happened(row.finish).is_some())
     }
 
     pub fn reason(&self, task: TaskId) -> Option<&Reason> {

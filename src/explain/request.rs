@@ -1,9 +1,13 @@
 //! A request's life: its tasks, the requests beside it, its waiting times and its padding.
 
+use std::collections::BTreeSet;
+use std::iter::{once, repeat_n};
+
 use serde_json::{Value, json};
 
 use super::{Again, Formed};
-use crate::results::table::aligned;
+use crate::metrics::recorder::happened;
+use crate::results::table::tabulate;
 use crate::task::{MemberList, Part, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::workload::cell_graph::CellGraph;
@@ -11,6 +15,10 @@ use crate::workload::cell_graph::CellGraph;
 pub struct Life<'a> {
     again: &'a Again,
     request: RequestId,
+    graph: &'a CellGraph,
+    arrival: Nanos,
+    /// `None` if it never left.
+    finish: Option<Nanos>,
     stops: Vec<Stop<'a>>,
 }
 
@@ -40,15 +48,8 @@ impl<'a> Life<'a> {
             let behind = again.busy_with(row, ready, row.start);
             stops.push(Stop { row, formed, nodes, ready, needed: needed.map(|row| row.task), behind });
         }
-        Life { again, request, stops }
-    }
-
-    fn arrival(&self) -> Nanos {
-        self.again.record.arrival[self.request.index()]
-    }
-
-    fn finish(&self) -> Option<Nanos> {
-        Some(self.again.record.finish[self.request.index()]).filter(|finish| *finish != Nanos::MAX)
+        let finish = happened(again.record.finish[request.index()]);
+        Life { again, request, graph, arrival, finish, stops }
     }
 
     /// Why it left without a result, if so.
@@ -57,114 +58,109 @@ impl<'a> Life<'a> {
         let failure = record.failures.iter().find(|(id, ..)| *id == self.request);
         let rejection = record.rejections.iter().find(|(id, _)| *id == self.request);
         failure
-            .map(|(_, at, reason)| format!("failed after {}: {reason}", span(self.arrival(), *at)))
-            .or(rejection.map(|(_, at)| format!("was turned away after {}", span(self.arrival(), *at))))
+            .map(|(_, at, reason)| format!("failed after {}: {reason}", span(self.arrival, *at)))
+            .or(rejection.map(|(_, at)| format!("was turned away after {}", span(self.arrival, *at))))
     }
 
     /// Before the first task, in tasks, and between tasks.
-    fn parts(&self) -> (Nanos, Nanos, Nanos) {
+    fn parts(&self) -> [Nanos; 3] {
         let mut by_start: Vec<&TaskRow> = self.stops.iter().map(|stop| stop.row).collect();
         by_start.sort_by_key(|row| row.start);
-        let first = by_start.first().map_or(self.arrival(), |row| row.start);
+        let first = by_start.first().map_or(self.arrival, |row| row.start);
         let (mut inside, mut end) = (Nanos::ZERO, first);
         for row in by_start {
             inside += row.finish.saturating_since(row.start.max(end));
             end = end.max(row.finish);
         }
-        let all = self.finish().unwrap_or(end).saturating_since(self.arrival());
-        let before = first.saturating_since(self.arrival());
-        (before, inside, all.saturating_since(before + inside))
+        let all = self.finish.unwrap_or(end).saturating_since(self.arrival);
+        let before = first.saturating_since(self.arrival);
+        [before, inside, all.saturating_since(before + inside)]
     }
 
     pub fn text(&self) -> String {
         let Again { policy, point, requests, .. } = self.again;
-        let shape = &requests.shapes[self.request.index()];
-        let graph = &requests.graphs[self.request.index()];
-        let mut text = format!("request {} ({}) under {policy} at {point}\n", self.request, short(&shape.to_string()));
-        text += &format!("  arrived at {}\n", milliseconds(self.arrival()));
-        let (before, inside, between) = self.parts();
-        match (self.finish(), self.broken_off()) {
-            (_, Some(broken_off)) => text += &format!("  {broken_off}\n"),
-            (Some(finish), None) => {
-                text += &format!(
-                    "  left after {}: waited {} for its first task, was in tasks for {}, stood between tasks for {}\n",
-                    span(self.arrival(), finish),
-                    milliseconds(before),
-                    milliseconds(inside),
-                    milliseconds(between)
-                );
-            }
-            (None, None) => text += "  never left\n",
-        }
-        text += &format!("  its own cells: {}, {} of them in sequence\n", graph.nodes(), graph.depth());
-        let padding = self.padding();
-        text += &match padding {
-            0 => "  no padding\n".to_string(),
-            _ => format!("  padding: {padding} of the cells that its row ran are not its own\n"),
+        let shape = short(&requests.shapes[self.request.index()].to_string());
+        let [before, inside, between] = self.parts().map(milliseconds);
+        let left = match (self.finish, self.broken_off()) {
+            (_, Some(broken_off)) => broken_off,
+            (Some(finish), None) => format!(
+                "left after {}: waited {before} for its first task, was in tasks for {inside}, stood between tasks for {between}",
+                span(self.arrival, finish)
+            ),
+            (None, None) => "never left".into(),
         };
-        text + "\n" + &self.table()
+        let padding = match self.padding() {
+            0 => "no padding".into(),
+            padding => format!("padding: {padding} of the cells that its row ran are not its own"),
+        };
+        let (arrival, cells, depth) = (milliseconds(self.arrival), self.graph.nodes(), self.graph.depth());
+        format!(
+            "request {} ({shape}) under {policy} at {point}\n  arrived at {arrival}\n  {left}\n  \
+             its own cells: {cells}, {depth} of them in sequence\n  {padding}\n\n{}",
+            self.request,
+            self.table()
+        )
     }
 
     /// In batches of whole requests or parts.
     fn padding(&self) -> u64 {
-        let graph = &self.again.requests.graphs[self.request.index()];
-        let of_stop = |stop: &Stop<'_>| {
-            row_cells(stop.formed).map_or(0, |cells| cells.saturating_sub(own_cells(graph, &stop.nodes)))
-        };
-        self.stops.iter().map(of_stop).sum()
+        let of_stop = |stop: &Stop<'_>| row_cells(stop.formed)?.checked_sub(own_cells(self.graph, &stop.nodes));
+        self.stops.iter().filter_map(of_stop).sum()
     }
 
     fn table(&self) -> String {
         if self.stops.is_empty() {
             return "it was in no task\n".into();
         }
-        let header = ["task", "cell", "nodes", "batch", "with", "worker", "start", "took", "waited"];
-        let mut lines = vec![header.map(String::from).to_vec()];
-        for stop in &self.stops {
-            let row = stop.row;
-            lines.push(vec![
-                row.task.to_string(),
-                self.again.short_names(row),
-                nodes_text(&stop.nodes),
-                row.batch.to_string(),
-                match stop.formed.requests().len() - 1 {
-                    1 => "1 other".into(),
-                    others => format!("{others} others"),
-                },
-                row.worker.to_string(),
-                format!("+{}", milliseconds(row.start.saturating_since(self.arrival()))),
-                span(row.start, row.finish),
-                span(stop.ready, row.start),
-            ]);
-        }
-        let reasons = std::iter::once("for".to_string()).chain(self.stops.iter().map(Stop::waited_for));
+        let with = |stop: &Stop<'_>| match stop.others() {
+            1 => "1 other".into(),
+            others => format!("{others} others"),
+        };
+        let figures = tabulate(
+            &self.stops,
+            &[
+                ("task", &|stop| stop.row.task.to_string()),
+                ("cell", &|stop| self.again.short_names(stop.row)),
+                ("nodes", &|stop| nodes_text(&stop.nodes)),
+                ("batch", &|stop| stop.row.batch.to_string()),
+                ("with", &with),
+                ("worker", &|stop| stop.row.worker.to_string()),
+                ("start", &|stop| format!("+{}", span(self.arrival, stop.row.start))),
+                ("took", &|stop| span(stop.row.start, stop.row.finish)),
+                ("waited", &|stop| span(stop.ready, stop.row.start)),
+            ],
+        );
+        let reasons = once("for".to_string()).chain(self.stops.iter().map(Stop::waited_for));
         let line = |(figures, reason): (&str, String)| format!("{figures}  {reason}").trim_end().to_string() + "\n";
-        aligned(&lines).lines().zip(reasons).map(line).collect()
+        figures.lines().zip(reasons).map(line).collect()
     }
 
     /// As JSON, with times in nanoseconds.
     pub fn to_json(&self) -> Value {
-        let (before, inside, between) = self.parts();
-        let tasks: Vec<Value> = self.stops.iter().map(|stop| stop.to_json(self.again)).collect();
+        let [before, inside, between] = self.parts();
         json!({
             "request": self.request,
             "policy": self.again.policy,
             "point": self.again.point,
             "shape": self.again.requests.shapes[self.request.index()].to_string(),
-            "arrival_ns": self.arrival(),
-            "finish_ns": self.finish(),
+            "arrival_ns": self.arrival,
+            "finish_ns": self.finish,
             "broken_off": self.broken_off(),
             "before_first_task_ns": before,
             "in_tasks_ns": inside,
             "between_tasks_ns": between,
-            "cells": self.again.requests.graphs[self.request.index()].nodes(),
+            "cells": self.graph.nodes(),
             "padding_cells": self.padding(),
-            "tasks": tasks,
+            "tasks": self.stops.iter().map(|stop| stop.to_json(self.again)).collect::<Value>(),
         })
     }
 }
 
 impl Stop<'_> {
+    fn others(&self) -> usize {
+        self.formed.requests().len() - 1
+    }
+
     fn waited_for(&self) -> String {
         if self.ready >= self.row.start {
             return String::new();
@@ -189,13 +185,12 @@ impl Stop<'_> {
     }
 
     fn to_json(&self, again: &Again) -> Value {
-        let nodes: Vec<u32> = self.nodes.iter().map(|node| node.0).collect();
         json!({
             "task": self.row.task,
             "cell": again.names(self.row),
-            "nodes": nodes,
+            "nodes": self.nodes,
             "batch": self.row.batch,
-            "others": self.formed.requests().len() - 1,
+            "others": self.others(),
             "worker": self.row.worker,
             "stream": self.row.stream,
             "ready_ns": self.ready,
@@ -219,13 +214,9 @@ fn row_cells(formed: &Formed) -> Option<u64> {
 /// A node with an input counts once for each of its tokens.
 fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     let CellGraph::Chains(runs) = graph else { return nodes.len() as u64 };
-    let mut ends = 0;
-    let inputs = runs.iter().map(|run| {
-        ends += run.length;
-        (ends, u64::from(run.input.max(1)))
-    });
-    let inputs: Vec<(u32, u64)> = inputs.collect();
-    nodes.iter().map(|node| inputs[inputs.partition_point(|(end, _)| *end <= node.0)].1).sum()
+    let tokens = runs.iter().flat_map(|run| repeat_n(u64::from(run.input.max(1)), run.length as usize));
+    let tokens: Vec<u64> = tokens.collect();
+    nodes.iter().map(|node| tokens[node.0 as usize]).sum()
 }
 
 fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeId> {
@@ -247,24 +238,20 @@ fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> O
             CellGraph::Graph(graph) => graph.inputs(node.0).to_vec(),
         }
     };
-    let needed: std::collections::BTreeSet<u32> = nodes.iter().flat_map(needs).collect();
+    let needed: BTreeSet<u32> = nodes.iter().flat_map(needs).collect();
     let holds = |stop: &&Stop<'a>| stop.nodes.iter().any(|node| needed.contains(&node.0));
     stops.iter().filter(holds).map(|stop| stop.row).max_by_key(|row| row.finish)
 }
 
 /// Nodes as ranges: `0-3, 7`.
 fn nodes_text(nodes: &[NodeId]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for NodeId(node) in nodes {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *node => *last = *node,
-            _ => ranges.push((*node, *node)),
-        }
-    }
-    let range = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    let listed: Vec<String> = ranges.iter().take(LISTED).map(range).collect();
+    let range = |range: &[NodeId]| match range {
+        [first, .., last] => format!("{first}-{last}"),
+        few => few.iter().map(ToString::to_string).collect(),
+    };
+    let ranges: Vec<String> = nodes.chunk_by(|a, b| a.0 + 1 == b.0).map(range).collect();
     let more = if ranges.len() > LISTED { format!(" … ({})", nodes.len()) } else { String::new() };
-    listed.join(",") + &more
+    ranges[..ranges.len().min(LISTED)].join(",") + &more
 }
 
 fn joined(tasks: &[TaskId]) -> String {

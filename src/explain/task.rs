@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::request::{milliseconds, span};
 use super::{Again, Formed};
-use crate::task::{MemberList, TaskRow};
+use crate::task::{MemberList, Reason, TaskRow};
 use crate::units::{Nanos, TaskId};
 
 pub struct Account<'a> {
@@ -43,63 +43,48 @@ impl<'a> Account<'a> {
 
     pub fn text(&self) -> String {
         let Account { again, formed, row } = self;
-        let mut text = format!(
-            "task {} under {} at {}: {} in a batch of {} on worker {}, stream {}\n",
-            row.task,
-            again.policy,
-            again.point,
-            again.short_names(row),
-            row.batch,
-            row.worker,
-            row.stream
-        );
-        match again.reason(row.task) {
-            Some(reason) => {
-                text += &format!("  why this: {}\n", reason.what);
-                text += &format!("  why so many: {}\n", reason.size);
-                text += &format!("  why then: {}\n", reason.when);
+        let Again { policy, point, .. } = again;
+        let TaskRow { task, batch, worker, stream, submit, start, finish, .. } = row;
+        let names = again.short_names(row);
+        let mut lines = vec![format!(
+            "task {task} under {policy} at {point}: {names} in a batch of {batch} on worker {worker}, stream {stream}"
+        )];
+        match again.reason(*task) {
+            Some(Reason { what, size, when }) => {
+                lines.extend([format!("why this: {what}"), format!("why so many: {size}"), format!("why then: {when}")])
             }
-            None => text += "  its policy gives no reasons\n",
+            None => lines.push("its policy gives no reasons".into()),
         }
-        text += &format!(
-            "  submitted at {}, started {} later, took {}\n",
-            milliseconds(row.submit),
-            span(row.submit, row.start),
-            span(row.start, row.finish)
-        );
+        let (waited, took) = (span(*submit, *start), span(*start, *finish));
+        lines.push(format!("submitted at {}, started {waited} later, took {took}", milliseconds(*submit)));
         if let Some(before) = self.before() {
-            let gap = match before.finish <= row.start {
-                true => format!("{} before this began", span(before.finish, row.start)),
+            let gap = match before.finish <= *start {
+                true => format!("{} before this began", span(before.finish, *start)),
                 false => "after this began".into(),
             };
-            text += &format!(
-                "  before it on the worker: task {} ({}, {}), done {gap}\n",
-                before.task,
-                again.short_names(before),
-                before.batch
-            );
+            let (task, names, batch) = (before.task, again.short_names(before), before.batch);
+            lines.push(format!("before it on the worker: task {task} ({names}, {batch}), done {gap}"));
         }
         if formed.gather {
-            text += "  gather: its members are not those of the task before it\n";
+            lines.push("gather: its members are not those of the task before it".into());
         }
-        let host = formed.host;
-        if host.ahead > Nanos::ZERO || host.during > Nanos::ZERO {
-            text += &format!(
-                "  host work: {} ahead of it, {} while the device stood still\n",
-                milliseconds(host.ahead),
-                milliseconds(host.during)
-            );
+        if formed.host.ahead > Nanos::ZERO || formed.host.during > Nanos::ZERO {
+            let [ahead, during] = [formed.host.ahead, formed.host.during].map(milliseconds);
+            lines.push(format!("host work: {ahead} ahead of it, {during} while the device stood still"));
         }
-        text += &format!("  {}\n", self.cells_text());
-        let members = self.members();
-        let more = members.len().saturating_sub(LISTED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        lines.push(self.cells_text());
         let what = match formed.members {
             MemberList::Requests(_) => "requests",
             MemberList::Nodes(_) => "nodes (request:node)",
             MemberList::Parts(_) => "parts (request:first-last node)",
         };
-        text + &format!("  {what}: {}{more}\n", members[..members.len().min(LISTED)].join(" "))
+        let members = self.members();
+        let more = match members.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        lines.push(format!("{what}: {}{more}", members[..members.len().min(LISTED)].join(" ")));
+        lines.join("\n  ") + "\n"
     }
 
     fn cells_text(&self) -> String {

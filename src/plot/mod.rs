@@ -96,24 +96,35 @@ pub enum Format {
     Png,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
+    /// Title of the figure
+    #[arg(long)]
     pub title: Option<String>,
     /// Both if empty.
+    #[arg(skip)]
     pub formats: Vec<Format>,
-    /// Labels to show, several in one text with commas between them; all if empty.
+    /// Draw only these policies, by their labels
+    #[arg(long, value_name = "A,B")]
     pub policies: Vec<String>,
-    /// The point shown, by its folder's name. Default: the highest rate that saturates no policy.
+    /// Point whose requests are shown: a rate, or a folder's name such as `trace` [default: the highest rate that saturates no
+    /// policy]
+    #[arg(long)]
     pub point: Option<String>,
-    /// A line in `latency-rate`.
+    /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate
+    #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
     /// Whiskers from the median to the 99th percentile in `latency-throughput`. Default: with at most four policies.
+    #[arg(skip)]
     pub bars: Option<bool>,
-    /// A linear axis for latency.
+    /// Use a linear axis for latency instead of a logarithmic one
+    #[arg(long)]
     pub linear: bool,
-    /// CDFs show the share above, on a logarithmic axis.
+    /// Draw tails (1 - CDF on a logarithmic axis) instead of distributions
+    #[arg(long)]
     pub tail: bool,
-    /// Requests of a schedule.
+    /// Draw only the first N requests of a schedule
+    #[arg(long, value_name = "N")]
     pub first: Option<usize>,
 }
 

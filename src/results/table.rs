@@ -144,6 +144,16 @@ fn shortened(name: &str) -> String {
     name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
 }
 
+/// A column's heading, and its cell in a row.
+pub type Heading<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
+
+/// A line of headings, then a line for each row.
+pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
+    let headings = columns.iter().map(|(heading, _)| (*heading).to_string()).collect();
+    let line = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
+    aligned(&std::iter::once(headings).chain(rows.iter().map(line)).collect::<Vec<_>>())
+}
+
 /// The first column is aligned left, the others right.
 pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |cell: &String| cell.chars().count();

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::cli::render::{Shown, table};
+use crate::cli::render::Shown;
 use crate::cost::grnn::{Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
 use crate::files::write_whole;
+use crate::results::table::tabulate;
 
 /// Rank the mappings of a persistent kernel
 ///
@@ -107,7 +108,7 @@ fn mappings(ranked: &[Ranked], args: &Args) -> String {
         Cell::Gru => one.rnn.synchronisations().to_string(),
     };
     let rows: Vec<(usize, &Ranked)> = (1..).zip(ranked).collect();
-    table(
+    tabulate(
         &rows,
         &[
             ("rank", &|(place, _)| place.to_string()),

@@ -8,13 +8,14 @@ use rand::seq::index::sample;
 use serde_json::{Value, json};
 
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
-use crate::cli::render::{self, Shown};
+use crate::cli::render::Shown;
 use crate::cost::device_file;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
 use crate::files::can_write;
 use crate::papers::measured;
 use crate::papers::measured::{Chosen, Measured, Row, Size, Way};
+use crate::results::table::tabulate;
 use crate::workload::random;
 
 /// Find the fastest mapping of a persistent kernel on this host's GPU
@@ -265,7 +266,7 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args)
         measured.len(),
     );
     let is_shown = |one: &&Timed| one.chosen != Chosen::Drawn || one.place == best.place;
-    let rows = render::table(
+    let rows = tabulate(
         &measured.iter().filter(is_shown).collect::<Vec<_>>(),
         &[
             ("rank", &|one| one.place.to_string()),

@@ -40,15 +40,16 @@ impl Order {
     pub fn parse(words: &[String]) -> Result<Order> {
         let mut order = Order::default();
         let mut papers: Vec<Paper> = Paper::ALL.to_vec();
-        let mut open = None;
-        for word in words {
+        let mut words = words.iter().peekable();
+        while let Some(word) = words.next() {
             if let Some(paper) = Paper::named(word) {
-                nothing_open(open)?;
                 papers = vec![paper];
-                open = Some(paper);
+                if words.peek().is_none_or(|next| Paper::named(next).is_some()) {
+                    let known = known(&papers);
+                    return Err(Error::input(format!("{word}: name a figure or a list; known: {known}")));
+                }
                 continue;
             }
-            open = None;
             match word.as_str() {
                 "list" => order.list.extend(&papers),
                 "claims" => order.claims.extend(&papers),
@@ -64,7 +65,6 @@ impl Order {
                 }
             }
         }
-        nothing_open(open)?;
         Ok(order)
     }
 
@@ -73,13 +73,11 @@ impl Order {
         let mut items = Vec::new();
         for paper in Paper::ALL {
             let named = |name: &str| self.named.iter().any(|item| item.paper == paper && item.exhibit.name == name);
-            let all = self.all.contains(&paper);
-            let checked = self.claims.contains(&paper);
-            let claims = paper.claims();
-            let claims =
-                claims.iter().filter(|claim| checked || claim.exhibits.first().is_some_and(|first| named(first)));
+            let checked =
+                |first: Option<&String>| self.claims.contains(&paper) || first.is_some_and(|name| named(name));
+            let claims = paper.claims().iter().filter(|claim| checked(claim.exhibits.first()));
             let needed: BTreeSet<&str> = claims.flat_map(|claim| &claim.exhibits).map(String::as_str).collect();
-            let wanted = |name: &str| all || named(name) || needed.contains(name);
+            let wanted = |name: &str| self.all.contains(&paper) || named(name) || needed.contains(name);
             items.extend(Item::all(paper).filter(|item| wanted(&item.exhibit.name)));
         }
         items
@@ -110,15 +108,6 @@ fn known(papers: &[Paper]) -> String {
     };
     let papers: Vec<String> = papers.iter().map(of_paper).collect();
     format!("{}; list, claims, all", papers.join("; "))
-}
-
-fn nothing_open(open: Option<Paper>) -> Result<()> {
-    match open {
-        None => Ok(()),
-        Some(paper) => {
-            Err(Error::input(format!("{}: name a figure or a list; known: {}", paper.name(), known(&[paper]))))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::open;
-use crate::cli::render::{Shown, table};
+use crate::cli::render::Shown;
 use crate::error::{Context, Error, Result};
+use crate::results::table::tabulate;
 use crate::units::Nanos;
 use crate::workload::describe::{Bin, Description, Peak};
 use crate::workload::trace::Trace;
@@ -47,7 +48,7 @@ fn text(about: &Description) -> String {
     if about.lengths.is_empty() {
         return text;
     }
-    let lengths = table(
+    let lengths = tabulate(
         &about.lengths,
         &[
             ("length", &|of| of.what.to_string()),
