@@ -38,9 +38,13 @@ fn fill_file(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     Ok(())
 }
 
-/// The file, or the target of a link.
+/// The file, or the target of a link; a folder is an error.
 fn place_of(path: &Path) -> Result<PathBuf> {
-    let place = if path.is_symlink() { fs::canonicalize(path) } else { Ok(path.to_path_buf()) };
+    let place = match path {
+        folder if folder.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        link if link.is_symlink() => fs::canonicalize(link),
+        file => Ok(file.to_path_buf()),
+    };
     place.map_err(|cause| Error::unwritable(path, &cause))
 }
 
@@ -51,9 +55,6 @@ fn is_no_file(path: &Path) -> bool {
 
 /// Tests whether a file can be written later, so that no work is lost.
 pub fn can_write(path: &Path) -> Result<()> {
-    if path.is_dir() {
-        return Err(Error::unwritable(path, &io::ErrorKind::IsADirectory.into()));
-    }
     if is_no_file(path) {
         // Opening and closing a pipe would end it for its reader.
         return Ok(());

@@ -54,13 +54,11 @@ fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
         [point] => Ok(point),
         [] => Err(Error::input(format!("{}: holds the results of no point", args.results.display()))),
         several => {
-            let folders: Vec<String> = several.iter().map(|point| format!("  {}", point.folder.display())).collect();
+            let folders: String = several.iter().map(|point| format!("\n  {}", point.folder.display())).collect();
+            let (count, what) = (several.len(), if args.subject.what == What::Request { "life" } else { "task" });
             Err(Error::input(format!(
-                "{}: holds {} points, and a number means another {} in each; name one of\n{}",
-                args.results.display(),
-                several.len(),
-                if args.subject.what == What::Request { "life" } else { "task" },
-                folders.join("\n")
+                "{}: holds {count} points, and a number means another {what} in each; name one of{folders}",
+                args.results.display()
             )))
         }
     }

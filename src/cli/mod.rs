@@ -237,6 +237,6 @@ pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
 pub fn number_in(allowed: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| allowed.contains(number));
-        number.ok_or_else(|| format!("not a number from {} to {}", allowed.start(), allowed.end()))
+        number.ok_or_else(|| format!("\"{text}\" is not a number from {} to {}", allowed.start(), allowed.end()))
     }
 }

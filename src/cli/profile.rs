@@ -130,13 +130,9 @@ impl CellOf {
 
     /// A name of both tree-LSTMs means the binary one.
     fn model(&self) -> Model {
-        match self.name.as_str() {
-            "lstm" => Model::Lstm,
-            "gru" => Model::Gru,
-            "encoder" | "decoder" => Model::Seq2Seq,
-            "leaf" | "internal" => Model::TreeLstm,
-            other => Model::Dnn(other.to_string()),
-        }
+        let has_cell = |model: &Model| profile::cells_of(model).contains(&self.name);
+        let known = [Model::Lstm, Model::Gru, Model::Seq2Seq, Model::TreeLstm].into_iter().find(has_cell);
+        known.unwrap_or_else(|| Model::Dnn(self.name.clone()))
     }
 }
 

@@ -74,7 +74,7 @@ fn mistakes_are_named() {
         (&["validate", "--quiet"], "scenarios/validate/chains.toml: is not there; name the scenarios to validate"),
         (&["validate", "t.toml", "--loads", "0"], "--loads"),
         (&["validate", "t.toml", "--repeats", "1"], "--repeats"),
-        (&["validate", "t.toml", "--seconds", "0"], "is not a time in seconds"),
+        (&["validate", "t.toml", "--seconds", "0"], "\"0\" is not a number from 0.01 to 100000"),
         (&["validate", "t.toml", "--costs", "none.csv"], "none.csv: cannot be read"),
     ] {
         let ran = desk.run(arguments);

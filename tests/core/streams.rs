@@ -13,7 +13,7 @@ use batchlab::error::Error;
 use batchlab::experiment::executor::{Executors, Target};
 use batchlab::experiment::inputs::Inputs;
 use batchlab::experiment::{self, Options};
-use batchlab::explain::{Again, Subject};
+use batchlab::explain::{Again, Subject, What};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::whole::PaddedBatch;
@@ -197,7 +197,8 @@ fn files_and_figures_have_a_lane_for_each_stream() {
     let point_json: serde_json::Value = serde_json::from_str(&read("point.json")).unwrap();
     assert!(point_json.to_string().contains("\"utilization\":1.0"), "{point_json}");
     // A second run is identical.
-    let again = Again::run(&results, point, Subject::Task(TaskId(1)), &Executors::standard()).unwrap();
+    let subject = Subject { what: What::Task, number: 1 };
+    let again = Again::run(&results, point, subject, &Executors::standard()).unwrap();
     assert_eq!(again.record.busy, [Nanos(610)]);
     assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
     // Two streams serve no more than one stream of full batches: 4 in 100 · 3 ns, without the overhead.

@@ -169,8 +169,8 @@ fn device(args: &Args, host: &Host) -> Result<Device> {
 /// Places in the ranking, and why each is run.
 fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chosen>> {
     let is_wanted = |place: &usize| args.kernel.is_none_or(|kernel| all[*place].rnn == kernel);
-    let mut of_kernel = (0..all.len()).filter(is_wanted).peekable();
-    if of_kernel.peek().is_none() {
+    let of_kernel: Vec<usize> = (0..all.len()).filter(is_wanted).collect();
+    if of_kernel.is_empty() {
         let kernel = args.kernel.map_or(String::new(), |kernel| kernel.to_string());
         return Err(Error::input(format!(
             "--kernel {kernel}: none of the {} valid mappings on {gpu} is of it",
@@ -180,11 +180,10 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
     if args.mappings.is_empty() {
         let mut rng = random::stream(args.seed, 0, "grnn tune");
         let drawn = sample(&mut rng, all.len(), args.all.min(all.len())).into_iter();
-        let first = of_kernel.take(args.top as usize).map(|place| (place, Chosen::First));
+        let first = of_kernel.into_iter().take(args.top as usize).map(|place| (place, Chosen::First));
         // A mapping from the top is `First` even if drawn too.
         return Ok(drawn.map(|place| (place, Chosen::Drawn)).chain(first).collect());
     }
-    let of_kernel: Vec<usize> = of_kernel.collect();
     let mut places = BTreeMap::new();
     for mapping in &args.mappings {
         let mut found = of_kernel.iter().filter(|place| all[**place].mapping == *mapping).peekable();

@@ -44,13 +44,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
-    let limit = args.max_length.unwrap_or(u32::MAX);
     let kept: Vec<(Nanos, &Shape)> = trace
         .arrivals
         .iter()
         .copied()
         .zip(trace.shapes.iter())
-        .filter(|(_, shape)| limit == u32::MAX || cut_length(shape) <= limit)
+        .filter(|(_, shape)| args.max_length.is_none_or(|most| cut_length(shape) <= most))
         .skip(args.skip)
         .take(args.take.unwrap_or(usize::MAX))
         .collect();
