@@ -94,7 +94,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
     common.shown.show(|| format!("{device}\n{}", report::table(&lines)), || report::to_json(&lines))?;
     common.note(format!("profiles, results and figures in {}", plan.out.display()));
-    match lines.iter().find(|line| !line.same_decisions) {
+    match lines.iter().find(|line| !line.same_decisions()) {
         None => Ok(()),
         Some(line) => Err(Error::failed(format!(
             "{} at {}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",

@@ -89,7 +89,7 @@ fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing 
     let y = match options.tail {
         false => shares(),
         true => {
-            let requests = lines.iter().map(|line| line.cdf.count()).max().unwrap_or(1);
+            let requests = lines.iter().map(|line| line.cdf.count).max().unwrap_or(1);
             log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
         }
     };
@@ -137,7 +137,7 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
 /// Panics unless the inputs are two results folders.
 pub fn draw_compared(inputs: &Inputs, point: &str, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
     const SECOND: &[f64] = &[6.0, 3.5];
-    let [first, second] = inputs.folders() else { panic!("two results folders are compared") };
+    let [first, second] = &inputs.folders[..] else { panic!("two results folders are compared") };
     let all = inputs.series(options).map_err(|undrawn| undrawn.error(LATENCY_CDF.name))?;
     let found = |series: &Series<'_>| match series.row_at(point).map(|_| distribution(series, point, latency)) {
         None | Some(Err(Undrawn::Nothing(_))) => Ok(None),
@@ -189,10 +189,6 @@ impl Cdf {
             }
         }
         (cdf.count > 0).then_some(cdf)
-    }
-
-    pub fn count(&self) -> u64 {
-        self.count
     }
 
     /// The first percentile of the samples above 0.

@@ -159,7 +159,7 @@ fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) ->
     let few = runs.series.len() <= MOST_WITH_WHISKERS;
     let with_whiskers = percentile == Metric::P90 && options.bars.unwrap_or(few);
     let whiskers = if with_whiskers { whiskers(&runs.series)? } else { Vec::new() };
-    let folders = inputs.folders().iter().filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
+    let folders = inputs.folders.iter().filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
     let (floors, ceilings) = bounds(percentile, folders)?;
     let name = percentile.name().trim_end_matches("_ms");
     let y = latency_axis(

@@ -15,8 +15,8 @@ use crate::workload::model::Model;
 
 #[derive(Debug)]
 pub struct Inputs {
-    folders: Vec<Folder>,
-    files: Vec<PathBuf>,
+    pub folders: Vec<Folder>,
+    pub files: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -74,14 +74,6 @@ impl Inputs {
                 }
             }
         }
-    }
-
-    pub fn folders(&self) -> &[Folder] {
-        &self.folders
-    }
-
-    pub fn files(&self) -> &[PathBuf] {
-        &self.files
     }
 
     /// All that appear in legends.

@@ -37,12 +37,10 @@ type Panel = (String, Vec<(usize, Course)>);
 fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     let series = inputs.series(options)?;
     let (policies, parts) = inputs.by_folder(&series);
-    let missing = "requests.csv of the point \"stepping\" is not there; set output.requests and the arrival process \
-        stepping";
     let mut fields: Vec<Panel> = Vec::new();
     for (folder, own) in parts {
-        let curve = |(place, s)| Ok((place, course(s)?.ok_or_else(|| nothing(missing))?));
-        fields.push((folder.name.clone(), own.into_iter().map(curve).collect::<Result<_, Undrawn>>()?));
+        let curves = own.into_iter().map(|(place, s)| Ok((place, course(s)?)));
+        fields.push((folder.name.clone(), curves.collect::<Result<_, Undrawn>>()?));
     }
     let mut legend: Vec<Entry> =
         policies.iter().enumerate().map(|(i, label)| Entry::new(*label, Key::Area(Style::of(i).color))).collect();
@@ -82,9 +80,10 @@ fn axes((name, curves): &Panel, options: &Options) -> (String, Axis, Axis) {
     (name.clone(), x, Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0))
 }
 
-/// `None` without a request log.
-fn course(series: &Series<'_>) -> Result<Option<Course>> {
-    let (_, Some(mut log)) = series.log("stepping")? else { return Ok(None) };
+fn course(series: &Series<'_>) -> Result<Course, Undrawn> {
+    let missing = "requests.csv of the point \"stepping\" is not there; set output.requests and the arrival process \
+        stepping";
+    let (_, Some(mut log)) = series.log("stepping")? else { return Err(nothing(missing)) };
     let mut requests: Vec<(u64, u64)> = Vec::new();
     while let Some(RequestLine { arrival_ns, finish_ns, .. }) = log.read()? {
         requests.extend(finish_ns.map(|finish| (arrival_ns.0, finish.0)));
@@ -99,9 +98,11 @@ fn course(series: &Series<'_>) -> Result<Option<Course>> {
         let from = (i * of(STEPS)) as f64;
         [(from, rate), (from + step.len() as f64, rate)]
     };
-    let course = Course {
+    if requests.is_empty() {
+        return Err(nothing(missing));
+    }
+    Ok(Course {
         latency: requests.chunks(of(GROUPS)).enumerate().map(latency).collect(),
         load: requests.chunks(of(STEPS)).filter(|step| step.len() > 1).enumerate().flat_map(load).collect(),
-    };
-    Ok((!requests.is_empty()).then_some(course))
+    })
 }

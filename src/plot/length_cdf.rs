@@ -34,13 +34,13 @@ const UNKNOWN: &str = "steps, nodes or tokens";
 
 fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut sources: Vec<(String, Vec<Part>)> = Vec::new();
-    for folder in inputs.folders() {
+    for folder in &inputs.folders {
         let path = folder.results.path.join("lengths.csv");
         if path.is_file() {
             sources.push((folder.name.clone(), folder_parts(&path, folder)?));
         }
     }
-    for path in inputs.files() {
+    for path in &inputs.files {
         sources.push((stem(path), parts(path)?));
     }
     if sources.is_empty() {

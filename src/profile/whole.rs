@@ -120,21 +120,17 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> R
     let trees = wanted.model.takes_trees();
     let padded = Padded { bucket_width: LENGTH, max_batch: requests, pad_to: PadTo::Bucket, window: Nanos::ZERO };
     let merged = Merged { max_batch: requests, ..Merged::default() };
-    let mut policies: Vec<&dyn registry::Settings> = Vec::new();
-    if !trees {
-        policies.push(&padded);
-    }
-    if trees || requests > 1 {
-        policies.push(&merged);
-    }
-    if trees && requests == 1 {
-        policies.push(&Unbatched {});
-    }
+    let policies: &[&dyn registry::Settings] = match (trees, requests) {
+        (false, 1) => &[&padded],
+        (false, _) => &[&padded, &merged],
+        (true, 1) => &[&merged, &Unbatched {}],
+        (true, _) => &[&merged],
+    };
     // The first task of each worker runs on cold caches.
     let tasks = 1 + (REQUESTS / requests as usize).clamp(2, 24);
     let clients = requests as usize * settings.workers;
     let count = (tasks * clients) as u32;
-    for (place, policy) in policies.into_iter().enumerate() {
+    for (place, policy) in policies.iter().enumerate() {
         let uneven = place > 0;
         let shape = |i: u32| match &wanted.model {
             _ if trees => wanted.trees[i as usize % wanted.trees.len()].clone(),
@@ -142,7 +138,7 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> R
             Model::Seq2Seq => Shape::Seq2Seq { source: LENGTH, target: LENGTH },
             _ => Shape::Chain(if uneven { mixed(i, 7) } else { LENGTH }),
         };
-        let served = serve(subject, (0..count).map(shape).collect(), clients, policy, 0)?;
+        let served = serve(subject, (0..count).map(shape).collect(), clients, *policy, 0)?;
         add_steps(wanted, settings, &served, requests, whole);
     }
     Ok(())

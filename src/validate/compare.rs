@@ -275,12 +275,7 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
         metric: Compared::Metric(metric),
         a: mean_a,
         b: mean_b,
-        range: several.map(|values| {
-            (
-                values.iter().copied().fold(f64::INFINITY, f64::min),
-                values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            )
-        }),
+        range: several.and_then(|v| v.iter().copied().reduce(f64::min).zip(v.iter().copied().reduce(f64::max))),
         runs: (a.len(), b.len()),
         difference: mean_a.zip(mean_b).and_then(|(a, b)| percent(b - a)),
         spread: several.and_then(|values| prediction(values)).and_then(|interval| percent(interval.half_width)),

@@ -319,7 +319,7 @@ impl Durations {
             let by_model = model.duration(&task, last.take());
             *last = signature.steps.last().map(|step| step.cell);
             let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
-            of_batch.push(ratio(took, by_model));
+            of_batch.push(took.0 as f64 / by_model.0.max(1) as f64);
         }
         let medians = |batches: BTreeMap<u32, Vec<f64>>| {
             batches.into_iter().map(|(batch, ratios)| (batch, median(ratios))).collect::<BTreeMap<u32, f64>>()
@@ -344,10 +344,6 @@ impl Durations {
         };
         Nanos((by_model.0 as f64 * ratio).round() as u64)
     }
-}
-
-fn ratio(took: Nanos, by_model: Nanos) -> f64 {
-    took.0 as f64 / by_model.0.max(1) as f64
 }
 
 /// Of an even number of values, the higher middle one.

@@ -34,10 +34,10 @@ pub struct Replay {
 /// Replays a recorded run. Reasons are kept if the watcher wants the members.
 pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
     let cells = inputs.cells();
-    let Recording { rounds, delivered, tasks, failures, finished } = recording;
+    let rounds = &recording.rounds;
     let over = AtomicBool::new(false);
     let keep = Keep { tasks: true, rounds: true, reasons: watcher.members, ..Keep::default() };
-    let mut backend = Replayed::new(rounds, delivered, tasks, failures, &over);
+    let mut backend = Replayed::new(recording, &over);
     let mut run = inputs.prepare(&point.run, keep)?;
     match run.serve(&mut Watched { backend: &mut backend, watcher }, &over) {
         // The driver stops at the end of the recording.
@@ -51,7 +51,7 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
         .agrees_with_itself(requests.as_deref().map(rows))
         .err()
         .or_else(|| other_arrivals(&rounds[..backend.played()], &record.rounds))
-        .or_else(|| backend.difference(*finished).map(|difference| described(&difference, rounds, cells)));
+        .or_else(|| backend.difference().map(|difference| described(&difference, rounds, cells)));
     let difference = match difference {
         Some(difference) => Some(difference),
         None if backend.played() < rounds.len() => {
@@ -60,7 +60,7 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
         None => other_bytes(point, &record, requests.as_deref(), cells)?,
     };
     let rounds = (backend.played(), rounds.len());
-    Ok(Replay { rounds, tasks: backend.submitted(), finished: *finished, difference, record })
+    Ok(Replay { rounds, tasks: backend.submitted(), finished: recording.finished, difference, record })
 }
 
 fn rows(log: &[u8]) -> u64 {

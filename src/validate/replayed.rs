@@ -1,19 +1,16 @@
 //! A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
 //! ones; the first difference ends the replay, since no record says what would follow.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::recorded::Recording;
 use crate::backend::Backend;
-use crate::task::{Completion, MemberList, Members, Task};
-use crate::task::{Round, TaskRow, distinct_cells};
+use crate::task::{Completion, MemberList, Members, Task, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId};
 
 pub struct Replayed<'r> {
-    rounds: &'r [Round],
+    recording: &'r Recording,
     delivered: std::slice::Iter<'r, TaskId>,
-    tasks: &'r [Option<TaskRow>],
-    failures: &'r BTreeMap<RequestId, String>,
     /// Set at the end, which stops the driver.
     over: &'r AtomicBool,
     /// The number of rounds that have begun.
@@ -47,26 +44,17 @@ pub struct Decided {
 }
 
 impl<'r> Replayed<'r> {
-    /// `delivered` are the completions of the rounds, with the times in `tasks`, by task number; a task that is `None`
-    /// there is accepted as it is. Sets `over` at the end.
-    pub fn new(
-        rounds: &'r [Round],
-        delivered: &'r [TaskId],
-        tasks: &'r [Option<TaskRow>],
-        failures: &'r BTreeMap<RequestId, String>,
-        over: &'r AtomicBool,
-    ) -> Self {
-        over.store(rounds.is_empty(), Ordering::Relaxed);
+    /// A task that the recording lacks is accepted as it is. Sets `over` at the end.
+    pub fn new(recording: &'r Recording, over: &'r AtomicBool) -> Self {
+        over.store(recording.rounds.is_empty(), Ordering::Relaxed);
         Replayed {
-            rounds,
-            delivered: delivered.iter(),
-            tasks,
-            failures,
+            recording,
+            delivered: recording.delivered.iter(),
             over,
             begun: 0,
             left: 0,
             told: true,
-            running: Vec::with_capacity(tasks.len()),
+            running: Vec::with_capacity(recording.tasks.len()),
             difference: None,
             beyond: None,
         }
@@ -80,15 +68,15 @@ impl<'r> Replayed<'r> {
         self.running.len() as u64
     }
 
-    /// If the recorded run was complete (`finished`), no task may be left over on either side.
-    pub fn difference(&self, finished: bool) -> Option<Difference> {
+    /// If the recorded run was complete, no task may be left over on either side.
+    pub fn difference(&self) -> Option<Difference> {
         let next = || self.next_recorded().cloned().map(|row| self.differs(Some(row), None));
-        let beyond = || self.beyond.clone().filter(|_| finished);
+        let beyond = || self.beyond.clone().filter(|_| self.recording.finished);
         self.difference.clone().or_else(next).or_else(beyond)
     }
 
     fn next_recorded(&self) -> Option<&'r TaskRow> {
-        self.tasks.get(self.running.len()..)?.iter().flatten().next()
+        self.recording.tasks.get(self.running.len()..)?.iter().flatten().next()
     }
 
     fn differs(&self, recorded: Option<TaskRow>, decided: Option<Decided>) -> Difference {
@@ -102,7 +90,7 @@ impl<'r> Replayed<'r> {
 
     /// A task recorded before this round must have been submitted by now.
     fn begin_round(&mut self) {
-        let Some(round) = self.rounds.get(self.begun) else { return };
+        let Some(round) = self.recording.rounds.get(self.begun) else { return };
         let missed = self.next_recorded().filter(|row| row.submit < round.now && self.begun > 0);
         if let Some(row) = missed {
             return self.end(self.differs(Some(row.clone()), None));
@@ -115,7 +103,7 @@ impl<'r> Replayed<'r> {
     /// A completion of a task that does not run ends the replay.
     fn complete(&mut self) -> Option<Completion> {
         let task = *self.delivered.next()?;
-        let row = self.tasks.get(task.index()).and_then(Option::as_ref);
+        let row = self.recording.tasks.get(task.index()).and_then(Option::as_ref);
         match (row, self.running.get_mut(task.index())) {
             (Some(row), Some(running)) if *running => {
                 *running = false;
@@ -131,7 +119,7 @@ impl<'r> Replayed<'r> {
 
 impl Backend for Replayed<'_> {
     fn now(&self) -> Nanos {
-        self.begun.checked_sub(1).map_or(Nanos::ZERO, |round| self.rounds[round].now)
+        self.begun.checked_sub(1).map_or(Nanos::ZERO, |round| self.recording.rounds[round].now)
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
@@ -149,13 +137,13 @@ impl Backend for Replayed<'_> {
             start: now,
             finish: now,
         };
-        let recorded = self.tasks.get(id.index()).and_then(Option::as_ref);
+        let recorded = self.recording.tasks.get(id.index()).and_then(Option::as_ref);
         let decided = |row| Some(Decided { row, requests: requests_of(task) });
         match recorded {
             Some(recorded) if TaskRow { start: now, finish: now, ..recorded.clone() } != row => {
                 return self.end(self.differs(Some(recorded.clone()), decided(row)));
             }
-            None if id.index() >= self.tasks.len() && self.beyond.is_none() => {
+            None if id.index() >= self.recording.tasks.len() && self.beyond.is_none() => {
                 self.beyond = Some(self.differs(None, decided(row)));
             }
             _ => {}
@@ -175,14 +163,14 @@ impl Backend for Replayed<'_> {
             return self.complete();
         }
         self.told = true;
-        if self.begun == self.rounds.len() {
+        if self.begun == self.recording.rounds.len() {
             self.over.store(true, Ordering::Relaxed);
         }
         None
     }
 
     fn failure(&mut self, request: RequestId) -> Option<String> {
-        self.failures.get(&request).cloned()
+        self.recording.failures.get(&request).cloned()
     }
 }
 

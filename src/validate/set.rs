@@ -55,8 +55,7 @@ pub struct Line {
     pub rate: Rate,
     /// Mean latency, 99th percentile of latency, and throughput.
     pub figures: Vec<Row>,
-    /// In the replay of the recorded run.
-    pub same_decisions: bool,
+    /// If the replay of the recorded run decides the same.
     pub ledger: Option<Ledger>,
     /// Whether all requests of the real runs were handed over in time, if known.
     pub in_time: Option<bool>,
@@ -75,7 +74,14 @@ const LEAST_REQUESTS: f64 = 2000.0;
 
 /// The scenario must draw its requests.
 pub fn check(scenario: &Scenario) -> Result<()> {
-    arrive(&mut scenario.clone(), ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })
+    offline(scenario).map(drop)
+}
+
+/// With all requests there from the start.
+fn offline(scenario: &Scenario) -> Result<Scenario> {
+    let mut offline = scenario.clone();
+    arrive(&mut offline, ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })?;
+    Ok(offline)
 }
 
 pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
@@ -101,8 +107,7 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
 
 /// The throughput of a scenario's only policy with all requests there from the start.
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
-    let mut offline = scenario.clone();
-    arrive(&mut offline, ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })?;
+    let offline = offline(scenario)?;
     let (inputs, device) = prepare(&offline, Target::SIM)?;
     let run = Run { policy: 0, load: LoadPoint::Offline, replication: 0 };
     let ran = device.run(&inputs, &run, Keep::default(), stop)?;
@@ -167,7 +172,6 @@ pub fn validate(
             load: *load,
             rate: *rate,
             figures: figures.to_vec(),
-            same_decisions: replayed.iter().any(|(of, ledger)| *of == point && ledger.is_some()),
             ledger: replayed.iter().find(|(of, _)| *of == point).and_then(|(_, ledger)| ledger.clone()),
             in_time: late.and_then(|late| late.valid),
         }
@@ -199,6 +203,11 @@ fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(Strin
 }
 
 impl Line {
+    /// In the replay of the recorded run.
+    pub fn same_decisions(&self) -> bool {
+        self.ledger.is_some()
+    }
+
     pub fn judgements(&self) -> impl Iterator<Item = Judgement> {
         self.figures.iter().map(|row| self.judgement(row))
     }

@@ -31,7 +31,7 @@ fn columns<'l>() -> [Column<'static, Figure<'l>>; 12] {
         number("difference_percent", |row| row.difference),
         number("spread_percent", |row| row.spread),
         Column::text("judgement", |(line, row): &Figure<'l>| line.judgement(row).name().into()),
-        Column::truth("same_decisions", |(line, _): &Figure<'l>| Some(line.same_decisions)),
+        Column::truth("same_decisions", |(line, _): &Figure<'l>| Some(line.same_decisions())),
         Column::truth("in_time", |(line, _): &Figure<'l>| line.in_time),
     ]
 }
@@ -81,7 +81,7 @@ fn cells(line: &Line) -> Vec<String> {
         let judgement = line.judgement(row).name().to_string();
         cells.extend([number(row.a), number(row.b), percent(row.difference), spread(row), judgement]);
     }
-    cells.push(if line.same_decisions { "equal" } else { "DIFFERENT" }.into());
+    cells.push(if line.same_decisions() { "equal" } else { "DIFFERENT" }.into());
     cells.push(if line.in_time == Some(false) { "late" } else { "" }.into());
     cells.push(line.ledger.as_ref().map_or(String::new(), owner));
     cells
@@ -110,7 +110,7 @@ fn line_to_json(line: &Line) -> Value {
             let effect = |term: &Term| (term.name().to_string(), ledger.effect(*term).map(|effect| 100.0 * effect).into());
             Term::ALL.iter().map(effect).collect::<serde_json::Map<String, Value>>()
         }),
-        "same_decisions": line.same_decisions,
+        "same_decisions": line.same_decisions(),
         "in_time": line.in_time,
     })
 }
