@@ -15,12 +15,13 @@ use crate::error::{Error, Result};
 use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
 use crate::metrics::summary::Summary;
 use crate::plot;
+use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::scenario::{Load, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
 const OF_THE_RUN: [&str; 6] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json"];
-const LOGS: [&str; 4] = ["requests.csv", "tasks.csv", "rounds.csv", "timeline.json"];
+const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "timeline.json"];
 /// By the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
 const POINT: (&str, &str) = ("point", ".json");

@@ -13,6 +13,7 @@ use crate::experiment::executor::{Executors, Target};
 use crate::experiment::inputs::Inputs;
 use crate::experiment::prepare;
 use crate::metrics::recorder::{Keep, Recorder, happened};
+use crate::results::logs::{LogRow as _, RequestLine};
 use crate::results::write;
 use crate::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
 use crate::units::{Nanos, RequestId, TaskId};
@@ -197,7 +198,7 @@ fn simulated<'r>(
 
     let mut again = Vec::new();
     write::requests(&mut again, &record).map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
-    match bytes_of(&point.folder, "requests.csv")? {
+    match bytes_of(&point.folder, RequestLine::FILE)? {
         Some(then) if then != again => Err(Error::input(format!(
             "{}: requests.csv differs from the results of its scenario now: the cost table or the program has changed; run \
              the scenario again, and explain that",

@@ -161,7 +161,7 @@ fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) ->
     let whiskers = if with_whiskers { whiskers(&runs.series)? } else { Vec::new() };
     let folders = inputs.folders.iter().filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
     let (floors, ceilings) = bounds(percentile, folders)?;
-    let name = percentile.name().trim_end_matches("_ms");
+    let name = percentile.short_name();
     let y = latency_axis(
         &format!("{name} latency (ms)"),
         runs.dots().map(|dot| dot.y).chain(whiskers.iter().map(|w| w.low)).chain(floors.iter().copied()),

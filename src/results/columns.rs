@@ -160,6 +160,11 @@ impl Metric {
         self.definition().name
     }
 
+    /// Without the unit: `p99`, `throughput`.
+    pub fn short_name(self) -> &'static str {
+        self.name().trim_end_matches("_ms").trim_end_matches("_rps")
+    }
+
     pub fn unit(self) -> Unit {
         self.definition().unit
     }

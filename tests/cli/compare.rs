@@ -99,7 +99,8 @@ fn other_requests_are_refused() {
     let log = desk.read("two/t/A/200/requests.csv").replacen("\n1,", "\n1,1", 1);
     desk.write("one/t/A/200/requests.csv", log);
     desk.run(&["compare", "two/t", "one/t"]).failed(2, "at 200 the log has request 1 at ");
-    desk.run(&["compare", "two", "one/t"]).failed(2, "two: has no summary.csv; name the folder");
+    let parent = "two: has no summary.csv; it holds the results of 1 scenarios: name one, such as two/t";
+    desk.run(&["compare", "two", "one/t"]).failed(2, parent);
     desk.write("one/t/A/100/point.json", "{}");
     desk.write("one/t/A/200/requests.csv", desk.read("two/t/A/200/requests.csv"));
     desk.run(&["compare", "two/t", "one/t"]).failed(2, "one/t/A/100/point.json: is not a point of this version");

@@ -48,12 +48,11 @@ fn side(results: &Side, runs: Option<usize>) -> String {
 fn cells(row: &Row) -> Vec<String> {
     let name = match &row.metric {
         Compared::Metric(Metric::Mean) => "mean latency (ms)".into(),
-        Compared::Metric(Metric::P50) => "p50 (ms)".into(),
-        Compared::Metric(Metric::P90) => "p90 (ms)".into(),
-        Compared::Metric(Metric::P99) => "p99 (ms)".into(),
-        Compared::Metric(Metric::Throughput) => "throughput (req/s)".into(),
-        Compared::Metric(Metric::MeanBatch) => "mean batch".into(),
-        Compared::Metric(other) => other.name().into(),
+        Compared::Metric(metric) => match metric.unit() {
+            Unit::Millis => format!("{} (ms)", metric.short_name()),
+            Unit::PerSecond => format!("{} (req/s)", metric.short_name()),
+            _ => metric.short_name().replace('_', " "),
+        },
         Compared::Batches(cell) => format!("batches of {cell} (KS)"),
     };
     let value = |value: Option<f64>| value.map_or("-".into(), significant);

@@ -52,10 +52,8 @@ pub fn table(lines: &[Line]) -> String {
     let (above, below) = heading.into_iter().map(Into::into).unzip();
     let mut rows: Vec<Vec<String>> = vec![above, below];
     rows.extend(lines.iter().map(cells));
-    let bounds: Vec<String> = BOUNDS
-        .iter()
-        .map(|(figure, bound)| format!("{} within {bound} %", figure.name().trim_end_matches("_ms")))
-        .collect();
+    let bounds: Vec<String> =
+        BOUNDS.iter().map(|(figure, bound)| format!("{} within {bound} %", figure.short_name())).collect();
     format!(
         "{}\n± is where one more real run would lie with 95 % confidence. Asked for up to {BOUND_UP_TO} % of capacity: {}.\n\
          {} of {} figures are within; {} are beyond, but not by more than real runs differ among each other; {} are beyond.\n",
