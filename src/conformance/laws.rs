@@ -12,29 +12,27 @@ use crate::units::{CellId, Nanos, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
 pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
-    let checks: [&dyn Fn() -> Result<(), String>; 9] = [
-        &|| caps(case, run, guarantees),
-        &|| conservation(case, run),
-        &|| order(case, run),
-        &|| causality(case, run),
-        &|| busy_time(run),
-        &|| run.littles_law.clone(),
-        &|| if guarantees.work_conserving { work_conservation(case, run) } else { Ok(()) },
-        &|| if guarantees.pins { pinning(case, run) } else { Ok(()) },
-        &|| if guarantees.bounded { bounds(case, run) } else { Ok(()) },
-    ];
-    checks.iter().find_map(|check| check().err())
+    let timed = || {
+        run.littles_law.clone()?;
+        if guarantees.work_conserving {
+            work_conservation(case, run)?
+        }
+        if guarantees.bounded { bounds(case, run) } else { Ok(()) }
+    };
+    first_broken_by_backend(case, run, guarantees).or_else(|| timed().err())
 }
 
 /// Only laws that do not depend on the simulator's exact times.
 pub(super) fn first_broken_by_backend(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
-    caps(case, run, guarantees)
-        .and_then(|()| conservation(case, run))
-        .and_then(|()| order(case, run))
-        .and_then(|()| causality(case, run))
-        .and_then(|()| busy_time(run))
-        .and_then(|()| if guarantees.pins { pinning(case, run) } else { Ok(()) })
-        .err()
+    let laws = || {
+        caps(case, run, guarantees)?;
+        conservation(case, run)?;
+        order(case, run)?;
+        causality(case, run)?;
+        busy_time(run)?;
+        if guarantees.pins { pinning(case, run) } else { Ok(()) }
+    };
+    laws().err()
 }
 
 fn caps(case: &Case, run: &Record, guarantees: &Guarantees) -> Result<(), String> {

@@ -10,15 +10,12 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::operators::batch::Batch;
-use super::operators::classes::Classes;
-use super::operators::{self, Launch, by_depth};
+use super::operators::{Evaluation, Order, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::FirstCome;
 use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason};
-use crate::task::{HostOverhead, Step, Task};
 use crate::units::Nanos;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::Catalogue;
@@ -66,10 +63,7 @@ impl Settings for DyNet {
         Ok(Box::new(DyNetPolicy {
             settings: self.clone(),
             queue: FirstCome::new(self.max_batch),
-            classes: Classes::new(catalogue.operators(), |operator, before, _| operator.signature(before)),
-            batch: Batch::default(),
-            launches: Vec::new(),
-            steps: Vec::new(),
+            evaluation: Evaluation::new(catalogue.operators(), |operator, before, _| operator.signature(before)),
         }))
     }
 
@@ -85,10 +79,7 @@ impl Settings for DyNet {
 struct DyNetPolicy {
     settings: DyNet,
     queue: FirstCome<CellGraph>,
-    classes: Classes<Signature>,
-    batch: Batch,
-    launches: Vec<Launch>,
-    steps: Vec<Step>,
+    evaluation: Evaluation<Signature>,
 }
 
 impl Policy for DyNetPolicy {
@@ -97,22 +88,17 @@ impl Policy for DyNetPolicy {
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let DyNetPolicy { settings, queue, classes, batch, launches, steps } = self;
+        let DyNetPolicy { settings, queue, evaluation } = self;
         let DyNet { by, construct_ns, merge_ns, .. } = *settings;
+        let order: Order<Signature> = match by {
+            By::Agenda => agenda::by_agenda,
+            By::Depth => by_depth,
+        };
         queue.schedule(dispatch, |taken, graphs, dispatch| {
-            batch.clear();
-            graphs.for_each(|graph| batch.add(&graph, classes));
-            let operators = match by {
-                By::Agenda => agenda::by_agenda(batch, classes, launches),
-                By::Depth => by_depth(batch, classes, launches),
-            };
-            operators::steps(launches, classes.keyed(), steps);
+            let (operators, launches) = evaluation.evaluate(graphs, order);
             let during = construct_ns.saturating_add(merge_ns).saturating_mul(operators);
-            let task = Task {
-                host: HostOverhead { ahead: Nanos::ZERO, during },
-                ..Task::whole_requests(taken.worker, steps, taken.requests, batch.cells())
-            };
-            let (size, launches) = (taken.requests.len(), launches.len());
+            let task = evaluation.task(taken, during);
+            let size = taken.requests.len();
             dispatch.submit_because(&task, || Reason {
                 what: format!(
                     "the {size} requests that wait longest, as one graph: {operators} operators in {launches} launches"

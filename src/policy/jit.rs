@@ -11,15 +11,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::operators::batch::Batch;
-use super::operators::classes::Classes;
-use super::operators::{self, Launch, by_depth};
+use super::operators::{Evaluation, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::{FirstCome, Taken, one_by_one};
 use super::{Outcomes, Policy};
-use crate::task::{Dispatch, Reason};
-use crate::task::{HostOverhead, Step, Task};
+use crate::task::{Dispatch, HostOverhead, Reason, Step, Task};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::{Catalogue, List};
@@ -67,21 +64,13 @@ impl Settings for Jit {
         at_least_1([("max_batch", self.max_batch)])?;
         // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
-        let classes = match self.granularity {
-            Granularity::Graph | Granularity::Cell => Classes::new(&whole_cells(setup.cells.len()), key),
-            Granularity::Operator => Classes::new(catalogue.operators(), key),
-            Granularity::Kernel => Classes::new(catalogue.kernels(), key),
+        let evaluation = match self.granularity {
+            Granularity::Graph | Granularity::Cell => Evaluation::new(&whole_cells(setup.cells.len()), key),
+            Granularity::Operator => Evaluation::new(catalogue.operators(), key),
+            Granularity::Kernel => Evaluation::new(catalogue.kernels(), key),
         };
-        Ok(Box::new(JitPolicy {
-            queue: FirstCome::new(self.max_batch),
-            scope: Scope {
-                settings: self.clone(),
-                classes,
-                batch: Batch::default(),
-                launches: Vec::new(),
-                steps: Vec::new(),
-            },
-        }))
+        let scope = Scope { settings: self.clone(), evaluation };
+        Ok(Box::new(JitPolicy { queue: FirstCome::new(self.max_batch), scope }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -137,19 +126,14 @@ impl Policy for JitPolicy {
         let JitPolicy { queue, scope } = self;
         queue.schedule(dispatch, |taken, requests, dispatch| match scope.settings.granularity {
             Granularity::Graph => scope.submit_graphs(taken, requests, dispatch),
-            Granularity::Cell | Granularity::Operator | Granularity::Kernel => {
-                scope.submit_table(taken, requests, dispatch);
-            }
+            _ => scope.submit_table(taken, requests, dispatch),
         });
     }
 }
 
 struct Scope {
     settings: Jit,
-    classes: Classes<Key>,
-    batch: Batch,
-    launches: Vec<Launch>,
-    steps: Vec<Step>,
+    evaluation: Evaluation<Key>,
 }
 
 impl Scope {
@@ -168,14 +152,13 @@ impl Scope {
         }
         let shapes = groups.len();
         for (shape, graph, requests) in groups {
-            self.steps.clear();
-            let alone = one_by_one(&graph);
-            self.steps.extend(alone.iter().map(|step| Step { batch: requests.len() as u32, ..*step }));
-            let cells = self.steps.iter().map(Step::cells).sum();
+            let mut steps = one_by_one(&graph);
+            steps.iter_mut().for_each(|step| step.batch = requests.len() as u32);
+            let cells = steps.iter().map(Step::cells).sum();
             let during = self.settings.analysis_ns.saturating_mul(requests.len() as u64);
             let task = Task {
                 host: HostOverhead { ahead: Nanos::ZERO, during },
-                ..Task::whole_requests(taken.worker, &self.steps, &requests, cells)
+                ..Task::whole_requests(taken.worker, &steps, &requests, cells)
             };
             dispatch.submit_because(&task, || Reason {
                 what: format!("requests of the shape {shape}, one of {shapes} shapes in the batching scope"),
@@ -191,17 +174,10 @@ impl Scope {
         requests: impl Iterator<Item = (Shape, CellGraph)>,
         dispatch: &mut Dispatch<'_>,
     ) {
-        self.batch.clear();
-        requests.for_each(|(_, graph)| self.batch.add(&graph, &mut self.classes));
-        let nodes = by_depth(&self.batch, &self.classes, &mut self.launches);
-        operators::steps(&self.launches, self.classes.keyed(), &mut self.steps);
-        let during = self.settings.analysis_ns.saturating_mul(nodes);
-        let task = Task {
-            host: HostOverhead { ahead: Nanos::ZERO, during },
-            ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.batch.cells())
-        };
+        let (nodes, slots) = self.evaluation.evaluate(requests.map(|(_, graph)| graph), by_depth);
+        let task = self.evaluation.task(taken, self.settings.analysis_ns.saturating_mul(nodes));
         dispatch.submit_because(&task, || Reason {
-            what: format!("a batching scope: {nodes} nodes looked up, in {} slots", self.launches.len()),
+            what: format!("a batching scope: {nodes} nodes looked up, in {slots} slots"),
             size: taken.size_of_evaluation(),
             when: when(taken),
         });
@@ -217,6 +193,9 @@ fn when(taken: Taken<'_>) -> String {
 mod tests {
     use super::*;
     use crate::conformance::{Guarantees, check};
+    use crate::policy::operators;
+    use crate::policy::operators::batch::Batch;
+    use crate::policy::operators::classes::Classes;
     use crate::workload::model::{CellType, Model, Unfolder};
 
     const ALL: [Granularity; 4] = [Granularity::Graph, Granularity::Cell, Granularity::Operator, Granularity::Kernel];

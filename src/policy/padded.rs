@@ -3,8 +3,7 @@
 //! An idle worker takes a batch from the next non-empty bucket, in turn, and runs it to the bucket's length or its
 //! longest member's (BatchMaker, section 7.1).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +58,6 @@ impl Settings for Padded {
             sized: setup.cells.iter().any(|cell| cell.sized),
             longest: setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX),
             buckets: BTreeMap::new(),
-            occupied: BTreeSet::new(),
             pointer: 0,
             now: Nanos::ZERO,
             batch: PaddedBatch::default(),
@@ -75,8 +73,8 @@ struct PaddedPolicy {
     settings: Padded,
     sized: bool,
     longest: u32,
+    /// Without empty ones.
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
-    occupied: BTreeSet<u32>,
     pointer: u32,
     now: Nanos,
     batch: PaddedBatch,
@@ -90,29 +88,28 @@ struct Waiting {
 
 impl PaddedPolicy {
     fn next_bucket(&self) -> Option<u32> {
-        let after = self.occupied.range((Bound::Included(self.pointer), Bound::Unbounded));
-        let before = self.occupied.range((Bound::Unbounded, Bound::Excluded(self.pointer)));
-        after.chain(before).copied().find(|bucket| self.may_send(*bucket))
+        let mut in_turn = self.buckets.range(self.pointer..).chain(self.buckets.range(..self.pointer));
+        in_turn.find(|(_, waiting)| self.may_send(waiting)).map(|(bucket, _)| *bucket)
     }
 
-    fn may_send(&self, bucket: u32) -> bool {
-        let waiting = &self.buckets[&bucket];
-        waiting.len() >= self.settings.max_batch as usize || self.deadline(waiting).is_some_and(|at| at <= self.now)
+    fn may_send(&self, waiting: &VecDeque<Waiting>) -> bool {
+        waiting.len() >= self.settings.max_batch as usize || self.deadline(waiting) <= self.now
     }
 
-    fn deadline(&self, waiting: &VecDeque<Waiting>) -> Option<Nanos> {
-        waiting.front().map(|oldest| oldest.arrival.saturating_add(self.settings.window))
+    fn deadline(&self, waiting: &VecDeque<Waiting>) -> Nanos {
+        waiting[0].arrival.saturating_add(self.settings.window)
     }
 
     fn send(&mut self, bucket: u32, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
-        let waiting = self.buckets.get_mut(&bucket).expect("an occupied bucket exists");
+        let waiting = self.buckets.get_mut(&bucket).expect("requests wait in the bucket");
         let size = waiting.len().min(self.settings.max_batch as usize);
         self.batch.clear();
         for member in waiting.drain(..size) {
             self.batch.add(member.request, &member.graph);
         }
-        if waiting.is_empty() {
-            self.occupied.remove(&bucket);
+        let left = waiting.len();
+        if left == 0 {
+            self.buckets.remove(&bucket);
         }
         if self.settings.pad_to == PadTo::Bucket {
             // The last bucket may reach beyond the largest number.
@@ -125,7 +122,7 @@ impl PaddedPolicy {
             }
         }
         let PaddedPolicy { settings, pointer, .. } = self;
-        let (left, window) = (waiting.len(), settings.window);
+        let window = settings.window;
         dispatch.submit_because(&self.batch.task(worker), || Reason {
             what: format!(
                 "bucket {bucket} (lengths {} to {}): of those that may send, the first from bucket {pointer} on, going round",
@@ -156,7 +153,6 @@ impl Policy for PaddedPolicy {
             arrival: request.arrival,
             graph: request.graph.clone(),
         });
-        self.occupied.insert(bucket);
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
@@ -175,7 +171,6 @@ impl Policy for PaddedPolicy {
             return None;
         }
         // A bucket whose window has ended waits for a worker, not for the clock.
-        let deadlines = self.occupied.iter().filter_map(|bucket| self.deadline(&self.buckets[bucket]));
-        deadlines.filter(|at| *at > self.now).min()
+        self.buckets.values().map(|waiting| self.deadline(waiting)).filter(|at| *at > self.now).min()
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
+use serde::de::{self, DeserializeOwned};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -23,23 +23,31 @@ pub struct Setup<'a> {
     pub costs: Option<&'a Arc<dyn CostModel>>,
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// The costs that a key's value is computed from.
+    pub(super) fn costs_for(&self, key: &str) -> Result<&'a Arc<dyn CostModel>, String> {
+        self.costs.ok_or_else(|| {
+            format!(
+                "{key}: can't be computed, because the costs of the device are unknown; name a cost table (device.costs) \
+                 or a data sheet (device.roofline), or give a value"
+            )
+        })
+    }
+
     /// Refuses models with other graphs than chains, which `who` can't pad.
     pub fn require_sequences(&self, who: &str) -> Result<(), String> {
         if self.model.is_sequence() {
             return Ok(());
         }
-        Err(match self.model.graph_model() {
+        let why = match self.model.graph_model() {
             Some(graph) => format!(
-                "{who} takes sequences only: chains of cells, one type after another, the first of them as long as the \
-                 request, which graph:{} does not promise; use cellular or merged",
+                ": chains of cells, one type after another, the first of them as long as the request, which graph:{} does \
+                 not promise",
                 graph.given()
             ),
-            None => format!(
-                "{who} takes sequences only, and the model {} has trees; use cellular or merged",
-                self.model.name()
-            ),
-        })
+            None => format!(", and the model {} has trees", self.model.name()),
+        };
+        Err(format!("{who} takes sequences only{why}; use cellular or merged"))
     }
 }
 
@@ -134,7 +142,7 @@ pub struct Registry {
 #[derive(Clone, Debug)]
 struct Entry {
     kind: PolicyKind,
-    keys: &'static [&'static str],
+    keys: Vec<String>,
     parse: fn(Spanned<DeTable<'_>>) -> Result<Parsed, toml::de::Error>,
 }
 
@@ -172,13 +180,12 @@ impl Registry {
         }
         let parse = |table: Spanned<DeTable<'_>>| -> Result<Parsed, toml::de::Error> {
             let settings = S::deserialize(toml::de::Deserializer::from(table))?;
-            let values = match serde_json::to_value(&settings) {
-                Ok(serde_json::Value::Object(values)) => values,
-                other => panic!("{} must serialise to a table of its keys, not to {other:?}", type_name::<S>()),
-            };
+            let values = values(&settings);
             Ok((Arc::new(settings), values))
         };
-        self.entries.push(Entry { kind, keys: field_names::<S>(), parse });
+        // All keys have defaults.
+        let keys = values(&S::default()).into_iter().map(|(key, _)| key).collect();
+        self.entries.push(Entry { kind, keys, parse });
         self
     }
 
@@ -191,8 +198,8 @@ impl Registry {
     }
 
     /// The keys that only this kind has.
-    pub fn keys(&self, kind: &str) -> Option<&'static [&'static str]> {
-        self.find(kind).map(|(_, entry)| entry.keys)
+    pub fn keys(&self, kind: &str) -> Option<Vec<&str>> {
+        self.find(kind).map(|(_, entry)| entry.keys.iter().map(String::as_str).collect())
     }
 
     /// Takes the table without the keys that all policies share.
@@ -213,37 +220,12 @@ impl Registry {
     }
 }
 
-/// The derived `Deserialize` passes them to any deserialiser first.
-fn field_names<T: DeserializeOwned>() -> &'static [&'static str] {
-    struct Listener<'a>(&'a mut &'static [&'static str]);
-
-    impl<'de> Deserializer<'de> for Listener<'_> {
-        type Error = de::value::Error;
-
-        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
-            Err(de::Error::custom("settings are a struct with named fields"))
-        }
-
-        fn deserialize_struct<V: Visitor<'de>>(
-            self,
-            _: &'static str,
-            fields: &'static [&'static str],
-            visitor: V,
-        ) -> Result<V::Value, Self::Error> {
-            *self.0 = fields;
-            self.deserialize_any(visitor)
-        }
-
-        serde::forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
-            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-        }
+/// Every key with its value.
+fn values<S: Serialize>(settings: &S) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(settings) {
+        Ok(serde_json::Value::Object(values)) => values,
+        other => panic!("{} must serialise to a table of its keys, not to {other:?}", type_name::<S>()),
     }
-
-    let mut names: &'static [&'static str] = &[];
-    let refused = T::deserialize(Listener(&mut names));
-    debug_assert!(refused.is_err(), "a listener gives no values");
-    names
 }
 
 #[cfg(test)]
@@ -284,7 +266,7 @@ mod tests {
         let registry = Registry::new().with::<Toy>();
         assert_eq!(registry.kinds().collect::<Vec<_>>(), ["toy"]);
         assert_eq!(registry.about("toy"), Some("for tests"));
-        assert_eq!(registry.keys("toy"), Some(&["max_batch", "window"][..]));
+        assert_eq!(registry.keys("toy"), Some(vec!["max_batch", "window"]));
         let error = registry.parse("toi", DeTable::parse("").unwrap()).unwrap_err();
         assert_eq!(error.message(), "unknown policy \"toi\"; known: toy");
         // Results keep the alias that the scenario used.

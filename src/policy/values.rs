@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, Visitor};
 use serde::{Serialize, Serializer};
 
+use crate::units::Nanos;
 use crate::workload::model::CellType;
 
 /// `at_least_1([("max_batch", self.max_batch)])?`.
@@ -33,31 +35,23 @@ impl PerCell<u32> {
     /// In the order of `cells`, at most the device's largest batch; `key` is for messages.
     pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
         let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
-        let checked = |place: &str, value: u32| match value {
-            0 => Err(format!("{place}: 0 is too small; at least 1 (the model's cells: {})", names())),
-            _ => Ok(value),
-        };
-        let largest = |cell: &CellType| cell.batches.last().copied().unwrap_or(u32::MAX);
-        match self {
-            PerCell::All(value) => {
-                let value = checked(key, *value)?;
-                Ok(cells.iter().map(|cell| value.min(largest(cell))).collect())
-            }
-            PerCell::Each(by_cell) => {
-                if let Some(unknown) = by_cell.keys().find(|name| cells.iter().all(|cell| cell.name != **name)) {
-                    return Err(format!("{key}.{unknown}: the model has no such cell; its cells: {}", names()));
-                }
-                let value_of = |cell: &CellType| match by_cell.get(&cell.name) {
-                    Some(value) => {
-                        checked(&format!("{key}.{}", cell.name), *value).map(|value| value.min(largest(cell)))
-                    }
-                    None => {
-                        Err(format!("{key}: no value for the cell \"{}\"; the model's cells: {}", cell.name, names()))
-                    }
-                };
-                cells.iter().map(value_of).collect()
-            }
+        if let PerCell::Each(by_cell) = self
+            && let Some(unknown) = by_cell.keys().find(|name| cells.iter().all(|cell| cell.name != **name))
+        {
+            return Err(format!("{key}.{unknown}: the model has no such cell; its cells: {}", names()));
         }
+        let value_of = |cell: &CellType| {
+            let (place, value) = match self {
+                PerCell::All(value) => (key.to_string(), Some(*value)),
+                PerCell::Each(by_cell) => (format!("{key}.{}", cell.name), by_cell.get(&cell.name).copied()),
+            };
+            match value {
+                None => Err(format!("{key}: no value for the cell \"{}\"; the model's cells: {}", cell.name, names())),
+                Some(0) => Err(format!("{place}: 0 is too small; at least 1 (the model's cells: {})", names())),
+                Some(value) => Ok(cell.batches.last().map_or(value, |largest| value.min(*largest))),
+            }
+        };
+        cells.iter().map(value_of).collect()
     }
 }
 
@@ -98,20 +92,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for PerCellVisitor<T> {
         T::deserialize(value.into_deserializer()).map(PerCell::All)
     }
 
-    fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let mut by_cell = BTreeMap::new();
-        while let Some((cell, value)) = entries.next_entry()? {
-            by_cell.insert(cell, value);
-        }
-        Ok(PerCell::Each(by_cell))
+    fn visit_map<A: de::MapAccess<'de>>(self, entries: A) -> Result<Self::Value, A::Error> {
+        BTreeMap::deserialize(MapAccessDeserializer::new(entries)).map(PerCell::Each)
     }
 }
 
 /// `#[serde(with = "time_with_unit")] window: Nanos` reads `"2ms"`.
 pub mod time_with_unit {
-    use std::fmt;
-
-    use serde::de::{self, Visitor};
     use serde::{Deserializer, Serializer};
 
     use crate::units::Nanos;
@@ -122,22 +109,35 @@ pub mod time_with_unit {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        deserializer.deserialize_str(TimeVisitor)
+        super::time_or(None, deserializer).map(|time| time.expect("no word stands for a time"))
     }
+}
 
-    struct TimeVisitor;
+/// A time with its unit; `None` for the word, if there is one.
+pub(super) fn time_or<'de, D: Deserializer<'de>>(
+    word: Option<&'static str>,
+    deserializer: D,
+) -> Result<Option<Nanos>, D::Error> {
+    struct Wanted(Option<&'static str>);
 
-    impl Visitor<'_> for TimeVisitor {
-        type Value = Nanos;
+    impl Visitor<'_> for Wanted {
+        type Value = Option<Nanos>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a time with its unit in quotes, such as \"2ms\"")
+            f.write_str("a time with its unit in quotes, such as \"2ms\"")?;
+            self.0.map_or(Ok(()), |word| write!(f, ", or \"{word}\""))
         }
 
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Nanos, E> {
-            Nanos::parse(text).map_err(E::custom)
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Nanos>, E> {
+            if self.0 == Some(text) {
+                return Ok(None);
+            }
+            let or = self.0.map_or(String::new(), |word| format!("; or \"{word}\""));
+            Nanos::parse(text).map(Some).map_err(|problem| E::custom(format!("{problem}{or}")))
         }
     }
+
+    deserializer.deserialize_str(Wanted(word))
 }
 
 #[cfg(test)]

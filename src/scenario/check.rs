@@ -386,7 +386,7 @@ impl PolicyReader<'_> {
         };
         let source = table.source();
         let mut table = Section::new(source, format!("{name}: "), table.span, table.entries);
-        table.only("", &[POLICY, own].concat())?;
+        table.only("", &[POLICY, &own].concat())?;
 
         let label_field = table.take("label");
         let label = label_field.as_ref().map_or_else(|| Ok(kind.clone()), label)?;

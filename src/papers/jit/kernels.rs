@@ -12,9 +12,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::sample::Samples;
-use crate::policy::operators::batch::Batch;
-use crate::policy::operators::by_depth;
-use crate::policy::operators::classes::Classes;
+use crate::policy::operators::{Evaluation, by_depth};
 use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph};
 use crate::workload::model::Model;
@@ -44,18 +42,17 @@ pub struct KernelCounts {
 impl KernelCounts {
     /// `batch` samples (at least 1) at a time.
     pub fn of(samples: &Samples, order: &[u32], batch: usize) -> KernelCounts {
-        let mut classes =
-            Classes::new(&lists(), |operator, before, _| Some((operator.name.clone(), operator.layout(before))));
-        let (mut counts, mut together, mut launches) = (KernelCounts::default(), Batch::default(), Vec::new());
+        let mut evaluation =
+            Evaluation::new(&lists(), |operator, before, _| Some((operator.name.clone(), operator.layout(before))));
+        let mut counts = KernelCounts::default();
         for numbers in order.chunks(batch) {
-            together.clear();
-            for trees in numbers.iter().map(|number| samples.of(*number)) {
-                together.add(&CellGraph::Graph(Arc::new(graph(trees, samples.are_pairs()))), &mut classes);
-                let children = trees.iter().flat_map(|tree| tree.child_counts());
-                counts.graph_nodes += children.map(|children| 29 + 4 * u64::from(children.max(1))).sum::<u64>();
-            }
-            counts.unbatched += by_depth(&together, &classes, &mut launches);
-            counts.batched += launches.len() as u64;
+            let trees = numbers.iter().map(|number| samples.of(*number));
+            let children = trees.clone().flatten().flat_map(|tree| tree.child_counts());
+            counts.graph_nodes += children.map(|children| 29 + 4 * u64::from(children.max(1))).sum::<u64>();
+            let graphs = trees.map(|trees| CellGraph::Graph(Arc::new(graph(trees, samples.are_pairs()))));
+            let (operators, launches) = evaluation.evaluate(graphs, by_depth);
+            counts.unbatched += operators;
+            counts.batched += launches as u64;
         }
         counts
     }

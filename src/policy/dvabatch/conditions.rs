@@ -100,6 +100,15 @@ impl Lines {
         self.lines.get(&line).into_iter().flatten().take(count).map(|(_, query)| *query)
     }
 
+    pub fn longest_input(&self, line: u32, count: usize) -> u32 {
+        self.first(line, count).map(|query| query.input).max().unwrap_or(0)
+    }
+
+    /// The next end of a window. A window that has ended waits for the device, not for the clock.
+    pub fn next_window(&self, window: Nanos, now: Nanos) -> Option<Nanos> {
+        self.iter().map(|(_, _, arrival)| arrival.saturating_add(window)).filter(|end| *end > now).min()
+    }
+
     pub(super) fn take(&mut self, line: u32, count: usize, taken: &mut Vec<Query>) {
         let waiting = self.lines.get_mut(&line).expect("the line is not empty");
         taken.extend(waiting.drain(..count).map(|(_, query)| query));

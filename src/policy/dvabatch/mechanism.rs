@@ -229,7 +229,7 @@ impl Mechanism {
             Some(Enter::Stretch { count }) => {
                 let (id, row) = stretchable.expect("the conditions stretch a batch that can be stretched");
                 let line = row.line;
-                let input = row.input.max(lines.first(line, count).map(|query| query.input).max().unwrap_or(0));
+                let input = row.input.max(lines.longest_input(line, count));
                 lines.take(line, count, &mut self.entering);
                 (self.table.stretch(id, self.entering.drain(..), input), input)
             }

@@ -33,13 +33,13 @@ impl Conditions for ByInput {
         };
         let (line, length, _) = entry.lines.iter().filter(due).min_by_key(|(line, _, arrival)| (*arrival, *line))?;
         let count = length.min(most);
-        let longest = entry.lines.first(line, count).map(|query| query.input).max().unwrap_or(0);
+        let longest = entry.lines.longest_input(line, count);
         let input = self.padded.map_or(longest, |most| (line + 1).saturating_mul(self.width).min(most).max(longest));
         Some(Enter::New { line, count, input })
     }
 
     fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
-        next_window(lines.iter().map(|(_, _, arrival)| arrival.saturating_add(self.window)), now)
+        lines.next_window(self.window, now)
     }
 }
 
@@ -136,12 +136,12 @@ impl Conditions for ByLoad {
             return None;
         }
         let count = length.min(most);
-        let input = entry.lines.first(line, count).map(|query| query.input).max().unwrap_or(0);
+        let input = entry.lines.longest_input(line, count);
         self.room.fits(count as u32, input, entry.table).then_some(Enter::New { line, count, input })
     }
 
     fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
-        next_window(lines.iter().map(|(_, _, arrival)| arrival.saturating_add(self.window)), now)
+        lines.next_window(self.window, now)
     }
 }
 
@@ -166,9 +166,4 @@ impl Room {
 
 fn used(durations: &Durations, table: &BatchTable) -> u64 {
     table.rows().map(|(_, row)| durations.demand(row.live, row.input).0).sum()
-}
-
-/// A window that has ended waits for the device, not for the clock.
-fn next_window(ends: impl Iterator<Item = Nanos>, now: Nanos) -> Option<Nanos> {
-    ends.filter(|end| *end > now).min()
 }

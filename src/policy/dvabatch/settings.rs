@@ -1,20 +1,18 @@
 //! The settings of DVABatch and LazyBatch.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
 use super::mechanism::STREAMS;
 use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Room};
 use super::slicing::{Durations, Slicing};
 use super::{Stage, Staged};
+use crate::cost::CostModel;
 use crate::cost::curve::preferred;
 use crate::cost::slice;
-use crate::cost::{CostModel, MemberKind};
 use crate::policy::Policy;
 use crate::policy::padded::PadTo;
 use crate::policy::registry::{Batches, PolicyKind, Settings, Setup};
@@ -36,9 +34,10 @@ pub struct DvaBatch {
     pub steps: u32,
     /// Queries in a batch, or in all batches side by side.
     pub max_batch: u32,
-    /// How long the first request waits for others.
-    #[serde(with = "window")]
-    pub window: Window,
+    /// How long the first request waits for others. "first-stage": the first stage's time for the largest batch and
+    /// input, as in the paper.
+    #[serde(with = "first_stage")]
+    pub window: Option<Nanos>,
     /// T_comp_wait, the age up to which a batch is stretched; the paper gives no value. "auto": while the device has no
     /// room and newcomers gain as much as the batch loses; never for chains, whose next batch begins at once.
     #[serde(with = "auto")]
@@ -108,7 +107,7 @@ impl Default for DvaBatch {
             stages: Stages::Count(4),
             steps: 10,
             max_batch: 64,
-            window: Window::Time(Nanos::ZERO),
+            window: Some(Nanos::ZERO),
             comp_wait: None,
             buffer_pairs: 2,
             room: RoomFor::Room,
@@ -160,7 +159,7 @@ impl DvaBatch {
 
     pub fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
         if let Some(network) = setup.model.network() {
-            let ranges = self.ranges(network, setup.costs)?;
+            let ranges = self.ranges(network, setup)?;
             let operators: Vec<(CellId, bool)> =
                 network.operators().map(|operator| (operator.cell, !operator.form.is_constant())).collect();
             return Ok(Slicing::network(&operators, &ranges));
@@ -174,19 +173,18 @@ impl DvaBatch {
         }
     }
 
-    fn ranges(&self, network: &Dnn, costs: Option<&Arc<dyn CostModel>>) -> Result<Vec<Range<usize>>, String> {
-        let costs = || costs.map(|costs| &**costs).ok_or_else(|| needs_costs("stages"));
-        let count = network.operators().len();
+    fn ranges(&self, network: &Dnn, setup: &Setup<'_>) -> Result<Vec<Range<usize>>, String> {
+        let costs = || setup.costs_for("stages").map(|costs| &**costs);
         match &self.stages {
             Stages::Count(stages) => {
-                let times = slice::times(network, costs()?, self.max_batch.isqrt(), network.most_tokens().unwrap_or(0));
+                let times = slice::times(network, costs()?, self.max_batch.isqrt(), most_tokens(Some(network)));
                 slice::even(&times, *stages as usize).map_err(|problem| format!("stages: {problem}"))
             }
             Stages::At(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 slice::at(network, &names).map_err(|problem| format!("stages: {problem}"))
             }
-            Stages::By(Rule::Operators) => Ok((0..count).map(|place| place..place + 1).collect()),
+            Stages::By(Rule::Operators) => Ok((0..network.operators().len()).map(|place| place..place + 1).collect()),
             Stages::By(Rule::Preferred) => {
                 Ok(slice::by_preferred(&preferred_by_operator(network, costs()?, self.max_batch), self.max_batch / 8))
             }
@@ -194,103 +192,77 @@ impl DvaBatch {
     }
 
     fn conditions(&self, setup: &Setup<'_>, slicing: &Arc<Slicing>) -> Result<Box<dyn Conditions>, String> {
-        let network = setup.model.network();
-        let known = || setup.costs.map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)));
-        let durations = |key: &str| known().ok_or_else(|| needs_costs(key));
+        let (network, max_batch) = (setup.model.network(), self.max_batch);
+        let durations = |key| setup.costs_for(key).map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)));
         // A chain's batch shrinks; the next would wait for the few left.
-        let waits = self.room == RoomFor::Room;
-        let room = || Room(network.filter(|_| waits).and_then(|_| known()));
-        let (window, padded) = (self.window(setup, slicing)?, self.padded(network)?);
-        let load = |comp_wait| ByLoad { max_batch: self.max_batch, window, comp_wait, room: room() };
-        let comp_wait = || -> Result<CompWait, String> {
-            Ok(match (self.comp_wait, network) {
-                (Some(time), _) => CompWait::Age(time),
-                (None, Some(_)) => CompWait::Gain(durations("comp_wait")?),
-                (None, None) => CompWait::Age(Nanos::ZERO),
-            })
+        let waits = network.is_some() && self.room == RoomFor::Room;
+        let room = Room(durations("room").ok().filter(|_| waits));
+        let window = match self.window {
+            Some(time) => time,
+            None => slicing.time(Stage(0), max_batch, most_tokens(network), &**setup.costs_for("window")?),
         };
-        let splitting = |entry| -> Result<ByOperator, String> {
-            let stages = match &**slicing {
-                Slicing::Network { stages, .. } => stages.len() as u32,
-                Slicing::Chain { .. } => {
-                    return Err(
-                        "policy: the steps of a chain are all alike and prefer the same batch; use input or load"
-                            .into(),
-                    );
-                }
-            };
-            let slack_permille = (self.split_slack * 1000.0).round() as u32;
-            Ok(ByOperator { entry, durations: durations("policy")?, stages, slack_permille })
-        };
-        Ok(match self.diversity(setup, slicing)? {
-            Diversity::Input | Diversity::Auto => Box::new(ByInput {
-                width: self.bucket_width,
-                sized: network.is_some(),
-                padded,
-                max_batch: self.max_batch,
-                window,
-                room: room(),
-            }),
-            Diversity::Operator => Box::new(splitting(load(CompWait::Age(Nanos::ZERO)))?),
-            Diversity::Load => Box::new(load(comp_wait()?)),
-            Diversity::OperatorLoad => Box::new(splitting(load(comp_wait()?))?),
-        })
-    }
-
-    fn window(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Nanos, String> {
-        match self.window {
-            Window::Time(time) => Ok(time),
-            Window::FirstStage => {
-                let costs = setup.costs.ok_or_else(|| needs_costs("window"))?;
-                let input = setup.model.network().and_then(Dnn::most_tokens).unwrap_or(0);
-                Ok(time_of(slicing, Stage(0), self.max_batch, input, &**costs))
-            }
+        let padded = self.padded(network)?;
+        let diversity = self.diversity(setup, slicing)?;
+        if diversity == Diversity::Input {
+            let (width, sized) = (self.bucket_width, network.is_some());
+            return Ok(Box::new(ByInput { width, sized, padded, max_batch, window, room }));
         }
+        let comp_wait = match (self.comp_wait, network) {
+            _ if diversity == Diversity::Operator => CompWait::Age(Nanos::ZERO),
+            (Some(time), _) => CompWait::Age(time),
+            (None, Some(_)) => CompWait::Gain(durations("comp_wait")?),
+            (None, None) => CompWait::Age(Nanos::ZERO),
+        };
+        let entry = ByLoad { max_batch, window, comp_wait, room };
+        if diversity == Diversity::Load {
+            return Ok(Box::new(entry));
+        }
+        let Slicing::Network { stages, .. } = &**slicing else {
+            return Err(
+                "policy: the steps of a chain are all alike and prefer the same batch; use input or load".into()
+            );
+        };
+        let slack_permille = (self.split_slack * 1000.0).round() as u32;
+        let (stages, durations) = (stages.len() as u32, durations("policy")?);
+        Ok(Box::new(ByOperator { entry, durations, stages, slack_permille }))
     }
 
     fn padded(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
         match (self.pad_to, network) {
             (PadTo::Longest, _) => Ok(None),
-            (PadTo::Bucket, Some(network)) => Ok(Some(network.most_tokens().unwrap_or(0))),
+            (PadTo::Bucket, Some(_)) => Ok(Some(most_tokens(network))),
             (PadTo::Bucket, None) => {
                 Err("pad_to: the requests of a chain leave where they end and are not padded; use longest".into())
             }
         }
     }
 
+    /// Never [`Diversity::Auto`].
     fn diversity(&self, setup: &Setup<'_>, slicing: &Slicing) -> Result<Diversity, String> {
-        let costs = setup.costs;
-        Ok(match (self.policy, setup.model.network()) {
-            (Diversity::Auto, None) => Diversity::Input,
-            (Diversity::Auto, Some(network)) if matches!(network.takes(), dnn::Takes::Tokens(_)) => Diversity::Input,
-            (Diversity::Auto, Some(network)) => {
-                let costs = &**costs.ok_or_else(|| needs_costs("policy"))?;
-                let prefers = |stage| {
-                    let tokens = network.most_tokens().unwrap_or(0);
-                    preferred(|batch| time_of(slicing, stage, batch, tokens, costs)).min(self.max_batch)
-                };
-                let stages: Vec<u32> = (0..slicing.stages(0) as u32).map(|stage| prefers(Stage(stage))).collect();
-                let small = stages.iter().any(|batch| *batch <= self.max_batch / 8);
-                let large = stages.iter().any(|batch| *batch >= self.max_batch / 2);
-                if small && large { Diversity::OperatorLoad } else { Diversity::Load }
-            }
-            (chosen, _) => chosen,
-        })
+        if self.policy != Diversity::Auto {
+            return Ok(self.policy);
+        }
+        if setup.model.network().is_none_or(|network| network.takes() != dnn::Takes::Fixed) {
+            return Ok(Diversity::Input);
+        }
+        let costs = &**setup.costs_for("policy")?;
+        let prefers = |stage| preferred(|batch| slicing.time(Stage(stage), batch, 0, costs)).min(self.max_batch);
+        let stages: Vec<u32> = (0..slicing.stages(0) as u32).map(prefers).collect();
+        let small = stages.iter().any(|batch| *batch <= self.max_batch / 8);
+        let large = stages.iter().any(|batch| *batch >= self.max_batch / 2);
+        Ok(if small && large { Diversity::OperatorLoad } else { Diversity::Load })
     }
 }
 
-fn time_of(slicing: &Slicing, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
-    let mut steps = Vec::new();
-    slicing.steps(stage, batch, u32::MAX, input, &mut steps);
-    let times = steps.iter().map(|step| costs.runs(step, MemberKind::Parts).time);
-    times.fold(Nanos::ZERO, Nanos::saturating_add)
+fn most_tokens(network: Option<&Dnn>) -> u32 {
+    network.and_then(Dnn::most_tokens).unwrap_or(0)
 }
 
 /// The smallest batch that fills the device, at most `largest`.
 fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
     let fills =
         |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
-    let tokens = network.most_tokens().unwrap_or(0);
+    let tokens = most_tokens(Some(network));
     let of_operator = |operator: &dnn::Operator| {
         let input = network.input(operator, tokens);
         let mut sizes = (0..31).map(|power| 1u32 << power).take_while(|batch| *batch < largest);
@@ -299,75 +271,31 @@ fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> 
     network.operators().map(of_operator).collect()
 }
 
-fn needs_costs(key: &str) -> String {
-    format!(
-        "{key}: can't be computed, because the costs of the device are unknown; name a cost table (device.costs) or a data sheet \
-         (device.roofline), or give a value"
-    )
-}
+/// A module for `#[serde(with)]`: a time with its unit, or a word for `None`.
+macro_rules! time_or {
+    ($module:ident, $word:literal) => {
+        mod $module {
+            use serde::{Deserializer, Serializer};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
-    Time(Nanos),
-    /// The first stage's time for the largest batch and input, as in the paper.
-    FirstStage,
-}
+            use crate::policy::values::time_or;
+            use crate::units::Nanos;
 
-mod auto {
-    use serde::{Deserializer, Serializer};
-
-    use super::{time_or_word, time_with_unit};
-    use crate::units::Nanos;
-
-    pub fn serialize<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
-        match time {
-            Some(time) => time_with_unit::serialize(time, serializer),
-            None => serializer.serialize_str("auto"),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-        time_or_word("auto", deserializer)
-    }
-}
-
-mod window {
-    use serde::{Deserializer, Serializer};
-
-    use super::{Window, time_or_word, time_with_unit};
-
-    pub fn serialize<S: Serializer>(window: &Window, serializer: S) -> Result<S::Ok, S::Error> {
-        match window {
-            Window::Time(time) => time_with_unit::serialize(time, serializer),
-            Window::FirstStage => serializer.serialize_str("first-stage"),
-        }
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Window, D::Error> {
-        Ok(time_or_word("first-stage", deserializer)?.map_or(Window::FirstStage, Window::Time))
-    }
-}
-
-fn time_or_word<'de, D: Deserializer<'de>>(word: &'static str, deserializer: D) -> Result<Option<Nanos>, D::Error> {
-    struct Wanted(&'static str);
-
-    impl Visitor<'_> for Wanted {
-        type Value = Option<Nanos>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a time with its unit in quotes, such as \"2ms\", or \"{}\"", self.0)
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Nanos>, E> {
-            if text == self.0 {
-                return Ok(None);
+            pub fn serialize<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+                match time {
+                    Some(time) => serializer.collect_str(time),
+                    None => serializer.serialize_str($word),
+                }
             }
-            Nanos::parse(text).map(Some).map_err(|problem| E::custom(format!("{problem}; or \"{}\"", self.0)))
-        }
-    }
 
-    deserializer.deserialize_str(Wanted(word))
+            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+                time_or(Some($word), deserializer)
+            }
+        }
+    };
 }
+
+time_or!(auto, "auto");
+time_or!(first_stage, "first-stage");
 
 /// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it: every operator is a stage, and
 /// batches are never split.

@@ -95,6 +95,14 @@ impl Slicing {
         }
     }
 
+    /// Of all its nodes.
+    pub fn time(&self, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
+        let mut steps = Vec::new();
+        self.steps(stage, batch, u32::MAX, input, &mut steps);
+        let times = steps.iter().map(|step| costs.runs(step, MemberKind::Parts).time);
+        times.fold(Nanos::ZERO, Nanos::saturating_add)
+    }
+
     /// As [`Step::cells`] counts them.
     pub fn own_cells(&self, stage: Stage, query: &Query) -> u64 {
         let input = u64::from(query.input.max(1));
@@ -154,10 +162,10 @@ impl Durations {
         let (mut all, mut steps, mut rest) = (Vec::new(), Vec::new(), vec![Nanos::ZERO; self.slicing.stages(0)]);
         let mut sum = Nanos::ZERO;
         for (stage, rest) in rest.iter_mut().enumerate().rev() {
-            self.slicing.steps(Stage(stage as u32), batch, 0, input, &mut steps);
-            let times = steps.iter().map(|step| self.costs.runs(step, MemberKind::Parts).time);
-            sum = times.fold(sum, Nanos::saturating_add);
+            let stage = Stage(stage as u32);
+            sum = sum.saturating_add(self.slicing.time(stage, batch, input, &*self.costs));
             *rest = sum;
+            self.slicing.steps(stage, batch, 0, input, &mut steps);
             all.append(&mut steps);
         }
         Profile { rest, demand: mean_demand(&*self.costs, &all, MemberKind::Parts) }

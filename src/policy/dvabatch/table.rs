@@ -149,22 +149,11 @@ impl BatchTable {
         row.splits = true;
         row.queries.retain(|query| !query.left);
         let (created, line, input) = (row.created, row.line, row.input);
-        let rest = row.queries.split_off(sizes[0] as usize);
-        let mut rest = rest.into_iter();
+        let mut queries = std::mem::take(&mut row.queries).into_iter();
         for (part, size) in sizes.iter().enumerate() {
-            let part = match part {
-                0 => id,
-                _ => {
-                    let new = self.insert(created, line, input, true);
-                    self.rows
-                        .get_mut(&new)
-                        .expect("it was inserted")
-                        .queries
-                        .extend(rest.by_ref().take(*size as usize));
-                    new
-                }
-            };
+            let part = if part == 0 { id } else { self.insert(created, line, input, true) };
             let row = self.rows.get_mut(&part).expect("it is one of them");
+            row.queries.extend(queries.by_ref().take(*size as usize));
             row.live = *size;
             (0..=after.0).map(Stage).for_each(|stage| {
                 row.hand(stage, *size);

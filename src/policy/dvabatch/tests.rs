@@ -34,7 +34,7 @@ fn it_keeps_the_laws() {
                         stages: stages.clone(),
                         steps,
                         max_batch: 6,
-                        window: Window::Time(Nanos(window)),
+                        window: Some(Nanos(window)),
                         comp_wait: Some(Nanos(comp_wait)),
                         buffer_pairs,
                         bucket_width: 5,
@@ -75,7 +75,7 @@ fn it_keeps_the_laws_by_the_papers_own_rules() {
         let by_the_paper = DvaBatch {
             policy,
             max_batch: 6,
-            window: Window::FirstStage,
+            window: None,
             comp_wait: Some(Nanos(2_000)),
             room: RoomFor::Any,
             bucket_width: 5,

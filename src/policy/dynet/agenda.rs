@@ -21,7 +21,7 @@ use crate::workload::operator::Source;
 /// Appends the launches; returns the number of operators.
 pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
     launches.clear();
-    let (order, operators) = Order::of(&batch.groups(classes), batch, classes);
+    let (order, operators) = order(&batch.groups(classes), batch, classes);
     let mut agenda = Agenda {
         batch,
         classes,
@@ -32,7 +32,7 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
         ready: vec![Vec::new(); classes.keyed().len()],
     };
     agenda.begin();
-    while let Some(key) = order.next(&agenda.ready) {
+    while let Some(&key) = order.iter().find(|key| !agenda.ready[key.index()].is_empty()) {
         let units = std::mem::take(&mut agenda.ready[key.index()]);
         // Units of a key have one input size: it is part of the signature.
         let input =
@@ -45,41 +45,31 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
     operators
 }
 
-struct Order {
-    keys: Vec<Key>,
-}
-
-impl Order {
-    fn of<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> (Order, u64) {
-        let keyed = classes.keyed();
-        // By key in the order of sight: operators, sum of depths.
-        let mut place = vec![NONE; keyed.len()];
-        let mut seen: Vec<(Key, u64, u64)> = Vec::new();
-        let mut operators = 0;
-        groups.each(batch, classes, |entry| {
-            operators += entry.nodes;
-            let key = classes.all()[entry.class as usize].keys[entry.place as usize];
-            if place[key.index()] == NONE {
-                place[key.index()] = seen.len() as u32;
-                seen.push((key, 0, 0));
-            }
-            let (_, count, depths) = &mut seen[place[key.index()] as usize];
-            *count += entry.nodes;
-            *depths += entry.nodes * u64::from(entry.depth);
-        });
-        // Stable: the first seen stays first. Means are compared as exact fractions.
-        seen.sort_by(|(a, a_count, a_depths), (b, b_count, b_depths)| {
-            let mean =
-                (u128::from(*a_depths) * u128::from(*b_count)).cmp(&(u128::from(*b_depths) * u128::from(*a_count)));
-            let (a, b) = (&keyed[a.index()], &keyed[b.index()]);
-            b.alone.cmp(&a.alone).then(mean).then(b.elementwise.cmp(&a.elementwise))
-        });
-        (Order { keys: seen.into_iter().map(|(key, ..)| key).collect() }, operators)
-    }
-
-    fn next(&self, ready: &[Vec<Unit>]) -> Option<Key> {
-        self.keys.iter().copied().find(|key| !ready[key.index()].is_empty())
-    }
+/// The signatures, the next to run first, and the number of operators.
+fn order<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> (Vec<Key>, u64) {
+    let keyed = classes.keyed();
+    // By key in the order of sight: operators, sum of depths.
+    let mut place = vec![NONE; keyed.len()];
+    let mut seen: Vec<(Key, u64, u64)> = Vec::new();
+    let mut operators = 0;
+    groups.each(batch, classes, |entry| {
+        operators += entry.nodes;
+        let key = classes.all()[entry.class as usize].keys[entry.place as usize];
+        if place[key.index()] == NONE {
+            place[key.index()] = seen.len() as u32;
+            seen.push((key, 0, 0));
+        }
+        let (_, count, depths) = &mut seen[place[key.index()] as usize];
+        *count += entry.nodes;
+        *depths += entry.nodes * u64::from(entry.depth);
+    });
+    // Stable: the first seen stays first. Means are compared as exact fractions.
+    seen.sort_by(|(a, a_count, a_depths), (b, b_count, b_depths)| {
+        let mean = (u128::from(*a_depths) * u128::from(*b_count)).cmp(&(u128::from(*b_depths) * u128::from(*a_count)));
+        let (a, b) = (&keyed[a.index()], &keyed[b.index()]);
+        b.alone.cmp(&a.alone).then(mean).then(b.elementwise.cmp(&a.elementwise))
+    });
+    (seen.into_iter().map(|(key, ..)| key).collect(), operators)
 }
 
 const NONE: u32 = u32::MAX;
@@ -137,8 +127,8 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         for node in 0..self.batch.nodes() {
             if self.missing[node as usize] == 0 {
                 let class = self.batch.class(node);
-                self.add_edge(class, &mut made);
-                self.add_node(node, class, &mut made);
+                self.present(class, What::Edges, &mut made);
+                self.present(class, What::Nodes, &mut made).nodes.push(node);
             }
         }
         self.open(self.batch.seen().iter().map(|class| self.static_wave[*class as usize]).collect());
@@ -159,25 +149,19 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves.len() as u32 - 1
     }
 
-    fn add_edge(&mut self, class: u32, made: &mut Vec<u32>) {
-        let place = 2 * class as usize;
+    /// The present launch's wave, with one more member.
+    fn present(&mut self, class: u32, what: What, made: &mut Vec<u32>) -> &mut Wave {
+        let of_edges = 2 * class as usize;
+        let place = of_edges + usize::from(what == What::Nodes);
         if self.wave_of[place] == NONE {
-            self.wave_of[place] = self.wave(class, What::Edges);
+            let edges = self.wave_of[of_edges];
+            self.wave_of[place] = self.wave(class, what);
+            self.waves[self.wave_of[place] as usize].edges = edges;
             made.push(self.wave_of[place]);
-        }
-        self.waves[self.wave_of[place] as usize].count += 1;
-    }
-
-    fn add_node(&mut self, node: u32, class: u32, made: &mut Vec<u32>) {
-        let place = 2 * class as usize + 1;
-        if self.wave_of[place] == NONE {
-            self.wave_of[place] = self.wave(class, What::Nodes);
-            made.push(self.wave_of[place]);
-            self.waves[self.wave_of[place] as usize].edges = self.wave_of[place - 1];
         }
         let wave = &mut self.waves[self.wave_of[place] as usize];
         wave.count += 1;
-        wave.nodes.push(node);
+        wave
     }
 
     fn open_made(&mut self, made: Vec<u32>) {
@@ -287,10 +271,10 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         };
         for taker in nodes.into_iter().flat_map(|node| batch.takers(node)) {
             let class = batch.class(*taker);
-            self.add_edge(class, made);
+            self.present(class, What::Edges, made);
             self.missing[*taker as usize] -= 1;
             if self.missing[*taker as usize] == 0 {
-                self.add_node(*taker, class, made);
+                self.present(class, What::Nodes, made).nodes.push(*taker);
             }
         }
     }

@@ -6,7 +6,9 @@ use rand::RngExt as _;
 
 use super::*;
 use crate::conformance::{Guarantees, check};
-use crate::policy::operators::naive;
+use crate::policy::operators::batch::Batch;
+use crate::policy::operators::classes::Classes;
+use crate::policy::operators::{self, naive};
 use crate::units::CellId;
 use crate::workload::cell_graph::{Graph, Run};
 use crate::workload::model::{Model, Unfolder};

@@ -11,8 +11,12 @@ pub(crate) mod naive;
 use std::hash::Hash;
 
 use self::batch::Batch;
-use self::classes::{Classes, Key, Keyed};
-use crate::task::Step;
+use self::classes::{Classes, Key, KeyOf, Keyed};
+use super::whole::Taken;
+use crate::task::{HostOverhead, Step, Task};
+use crate::units::Nanos;
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::operator::catalogue::List;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -20,6 +24,38 @@ pub struct Launch {
     pub operators: u64,
     pub rows: u64,
     pub input: u32,
+}
+
+/// Puts a batch's operators in order and appends the launches; returns the number of operators.
+pub type Order<K> = fn(&Batch, &Classes<K>, &mut Vec<Launch>) -> u64;
+
+/// Batches of requests as launches, one batch after another.
+pub struct Evaluation<K> {
+    classes: Classes<K>,
+    batch: Batch,
+    launches: Vec<Launch>,
+    steps: Vec<Step>,
+}
+
+impl<K: Hash + Eq> Evaluation<K> {
+    pub fn new(lists: &[List], key_of: KeyOf<K>) -> Self {
+        let classes = Classes::new(lists, key_of);
+        Evaluation { classes, batch: Batch::default(), launches: Vec::new(), steps: Vec::new() }
+    }
+
+    /// The numbers of operators and of launches.
+    pub fn evaluate(&mut self, graphs: impl IntoIterator<Item = CellGraph>, order: Order<K>) -> (u64, usize) {
+        self.batch.clear();
+        graphs.into_iter().for_each(|graph| self.batch.add(&graph, &mut self.classes));
+        (order(&self.batch, &self.classes, &mut self.launches), self.launches.len())
+    }
+
+    /// The task of the batch that was evaluated last, with the host's work for it.
+    pub fn task<'a>(&'a mut self, taken: Taken<'a>, during: Nanos) -> Task<'a> {
+        steps(&self.launches, self.classes.keyed(), &mut self.steps);
+        let host = HostOverhead { ahead: Nanos::ZERO, during };
+        Task { host, ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.batch.cells()) }
+    }
 }
 
 /// Operators that run by themselves are steps; equal neighbours become one step.

@@ -86,7 +86,7 @@ fn every_known_key_is_shown() {
     add("policy cellular.", &check::POLICY[1..]);
     let registry = Registry::standard();
     for kind in registry.kinds() {
-        add(&format!("policy {kind}."), registry.keys(kind).unwrap());
+        add(&format!("policy {kind}."), &registry.keys(kind).unwrap());
     }
     let missing: Vec<&String> = known.iter().filter(|key| !shown.contains(*key)).collect();
     assert!(missing.is_empty(), "not in scenarios/reference.toml: {missing:?}");

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::conformance::{Guarantees, check_backend};
 use crate::network::{Batch, Cell, Scratch};
 use crate::policy::cellular::Cellular;
-use crate::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages, Window};
+use crate::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages};
 use crate::policy::ideal::Ideal;
 use crate::policy::jit::{Granularity, Jit};
 use crate::policy::merged::Merged;
@@ -40,7 +40,7 @@ fn staged(policy: Diversity, stages: Stages, buffer_pairs: u8) -> Box<DvaBatch> 
         stages,
         steps: 2,
         max_batch: 4,
-        window: Window::Time(window),
+        window: Some(window),
         comp_wait,
         buffer_pairs,
         ..DvaBatch::default()

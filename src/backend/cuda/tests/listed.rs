@@ -12,7 +12,7 @@ use crate::conformance::{Guarantees, check_backend};
 use crate::network::Network;
 use crate::network::reference::Output;
 use crate::policy::cellular::Cellular;
-use crate::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages, Window};
+use crate::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages};
 use crate::policy::padded::Padded;
 use crate::policy::registry::Settings;
 use crate::policy::values::PerCell;
@@ -46,7 +46,7 @@ fn staged(rng: &mut Stream) -> Box<dyn Settings> {
         stages,
         steps: rng.random_range(1..=3),
         max_batch,
-        window: Window::Time(Nanos(rng.random_range(0..50_000))),
+        window: Some(Nanos(rng.random_range(0..50_000))),
         comp_wait: Some(Nanos(rng.random_range(0..3_000_000))),
         buffer_pairs: rng.random_range(1..=3),
         ..DvaBatch::default()
