@@ -1,2 +1,3 @@
 pub mod listed_networks;
+pub mod policies;
 pub mod policy_mistakes;

@@ -4,117 +4,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rand::RngExt as _;
 use smallvec::smallvec;
 
 use super::{serve, toy};
-use crate::backend::Backend;
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::table::Table;
 use crate::backend::cpu::worker::{Job, Worker};
-use crate::backend::tests::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
+use crate::backend::tests::listed_networks::{self, Case, EXAMPLE, costs, listed, network};
+use crate::backend::{Answer, Backend as _};
 use crate::clock;
-use crate::conformance::{Guarantees, check_backend};
 use crate::network::{Batch, Cell, Scratch};
-use crate::policy::cellular::Cellular;
-use crate::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages};
-use crate::policy::ideal::Ideal;
-use crate::policy::jit::{Granularity, Jit};
-use crate::policy::merged::Merged;
-use crate::policy::padded::{PadTo, Padded};
-use crate::policy::registry::{Settings, Setup};
-use crate::policy::unbatched::Unbatched;
-use crate::policy::values::PerCell;
+use crate::policy::registry::Setup;
 use crate::task::{MemberList, NodeRef, Part, Step, Task};
-use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
-use crate::workload::model::{Model, Unfolder};
-use crate::workload::random;
+use crate::workload::model::Unfolder;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-fn staged(policy: Diversity, stages: Stages, buffer_pairs: u8) -> Box<DvaBatch> {
-    let (window, comp_wait) = (Nanos(20_000), Some(Nanos(200_000)));
-    Box::new(DvaBatch {
-        policy,
-        stages,
-        steps: 2,
-        max_batch: 4,
-        window: Some(window),
-        comp_wait,
-        buffer_pairs,
-        ..DvaBatch::default()
-    })
-}
-
 #[test]
-fn requests_come_to_the_same_bits_in_stages_and_whole_and_node_by_node() {
-    for (case, name) in (0..).zip(["example", "repeated", "lstm", "gru"]) {
-        let mut rng = random::stream(case, 0, "cpu listed");
-        let model = match name {
-            "example" => listed(EXAMPLE),
-            "repeated" => listed(REPEATED),
-            other => Model::parse(other).expect("a model"),
-        };
-        let shape = |rng: &mut random::Stream| match name {
-            "example" => Shape::Tokens(rng.random_range(1..=40)),
-            "repeated" => Shape::Fixed,
-            _ => Shape::Chain(rng.random_range(1..=9)),
-        };
-        let shapes: Vec<Shape> = (0..30).map(|_| shape(&mut rng)).collect();
-        let requests = Requests::unfold(shapes.into(), &model).expect("shapes of the model");
-        let (network, cells, costs) = (network(&model), model.cell_types(), costs(&model));
-        let alone: Vec<u64> =
-            (0..).zip(requests.graphs.iter()).map(|(id, graph)| network.alone(RequestId(id), graph).digest()).collect();
-        for workers in 1..=2 {
-            let setup = Setup { model: &model, cells: &cells, workers, costs: Some(&costs) };
-            let mut policies: Vec<Box<dyn Settings>> = vec![
-                staged(Diversity::Auto, Stages::Count(3), 2),
-                staged(Diversity::Input, Stages::Count(2), 1),
-                staged(Diversity::Load, Stages::By(Rule::Operators), 3),
-                Box::new(Lazy { max_batch: 4, comp_wait: Nanos(300_000) }),
-                Box::new(Cellular { max_batch: PerCell::All(4), ..Cellular::default() }),
-                Box::new(Merged { max_batch: 4, ..Merged::default() }),
-                Box::new(Ideal { max_batch: 4 }),
-                Box::new(Unbatched {}),
-                Box::new(Jit { max_batch: 4, ..Jit::default() }),
-                Box::new(Jit { granularity: Granularity::Graph, max_batch: 4, ..Jit::default() }),
-                Box::new(Padded { max_batch: 4, bucket_width: 16, pad_to: PadTo::Bucket, ..Padded::default() }),
-                Box::new(Padded { max_batch: 4, pad_to: PadTo::Longest, ..Padded::default() }),
-            ];
-            if model.network().is_some() {
-                policies.push(staged(Diversity::OperatorLoad, Stages::Count(3), 2));
-            }
-            for policy in policies {
-                let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
-                assert_eq!(record.failures, [], "{name} by {policy:?}");
-                let wrong = alone.iter().zip(&digests).position(|(alone, found)| *found != Some(*alone));
-                assert_eq!(wrong, None, "{name} by {policy:?} on {workers} workers");
-            }
-        }
-    }
+fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
+    listed_networks::results_are_the_same(160, &|Case { network, requests, policy, workers, .. }, rng| {
+        let (model, costs) = (network.model(), costs(network.model()));
+        let setup = Setup { model, cells: &model.cell_types(), workers: *workers, costs: Some(&costs) };
+        let (digests, record) = serve(network, &setup, requests, &**policy, rng);
+        (digests.into_iter().map(|digest| digest.map(Answer::Digest)).collect(), record)
+    });
 }
 
 #[test]
 fn stages_side_by_side_keep_the_laws() {
-    let policies: [Box<dyn Settings>; 5] = [
-        staged(Diversity::Auto, Stages::Count(3), 2),
-        staged(Diversity::Load, Stages::By(Rule::Operators), 1),
-        Box::new(Lazy { max_batch: 4, comp_wait: Nanos(3_000) }),
-        Box::new(Padded { bucket_width: 4, max_batch: 4, ..Padded::default() }),
-        Box::new(Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() }),
-    ];
-    for policy in policies {
-        let pins = policy.describe().name == "cellular";
-        let promises = Guarantees { max_batch: 4, work_conserving: false, pins, cases: 60, ..Guarantees::default() };
-        check_backend(&*policy, &promises, |model, requests, workers, run| {
-            // The others have tests of their own, and no stages.
-            if !matches!(model, Model::Network(_) | Model::Lstm) {
-                return;
-            }
-            run(&mut Cpu::new(network(model), requests, workers, 2, None).expect("threads"));
-        });
-    }
+    listed_networks::stages_keep_the_laws(&|model, requests, workers, run| {
+        run(&mut Cpu::new(network(model), requests, workers, 2, None).expect("threads"));
+    });
 }
 
 #[test]

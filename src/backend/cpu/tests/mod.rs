@@ -12,16 +12,15 @@ use rand::RngExt;
 
 use self::toy::Kind;
 use super::Cpu;
+use crate::backend::tests::policies;
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
-use crate::policy::fold::Fold;
 use crate::policy::ideal::Ideal;
 use crate::policy::jit::{Granularity, Jit};
-use crate::policy::late::Late;
 use crate::policy::merged::Merged;
-use crate::policy::padded::{PadTo, Padded};
+use crate::policy::padded::Padded;
 use crate::policy::registry::{Settings, Setup};
 use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
@@ -60,39 +59,6 @@ fn serve(
     (digests, recorder)
 }
 
-/// A policy that pads takes only sequences.
-fn random_policy(sequences: bool, rng: &mut Stream) -> Box<dyn Settings> {
-    let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
-    match rng.random_range(0..if sequences { 9 } else { 7 }) {
-        0 | 1 => Box::new(Cellular {
-            max_tasks: rng.random_range(1..6),
-            max_batch: PerCell::All(max_batch),
-            min_batch: PerCell::All(rng.random_range(1..=max_batch)),
-            chunk: if sequences { rng.random_range(1..=4) } else { 1 },
-        }),
-        2 => Box::new(Merged { max_batch, ..Merged::default() }),
-        3 => Box::new(Unbatched {}),
-        4 => Box::new(Late {
-            max_batch: PerCell::All(max_batch),
-            min_batch: PerCell::All(rng.random_range(1..=max_batch)),
-            lookahead: rng.random_range(0..4),
-        }),
-        5 => Box::new(Fold {
-            max_batch,
-            construct_ns: Nanos(rng.random_range(0..3_000)),
-            overlap: rng.random_range(0.0..=1.0),
-            copies: rng.random_bool(0.5),
-        }),
-        6 => Box::new(Ideal { max_batch }),
-        _ => Box::new(Padded {
-            bucket_width: rng.random_range(1..6),
-            max_batch,
-            pad_to: if rng.random_bool(0.5) { PadTo::Bucket } else { PadTo::Longest },
-            window: Nanos(rng.random_range(0..50_000)),
-        }),
-    }
-}
-
 #[test]
 fn every_request_has_the_result_of_a_single_run() {
     let network = toy::network();
@@ -102,7 +68,7 @@ fn every_request_has_the_result_of_a_single_run() {
         let (model, cells) = (kind.model(), kind.cells());
         let requests = kind.requests(rng.random_range(1..40), &mut rng);
         let setup = Setup { model: &model, cells: &cells, workers: rng.random_range(1..=3), costs: None };
-        let policy = random_policy(kind.sequences(), &mut rng);
+        let policy = policies::random(kind.sequences(), if kind.sequences() { 4 } else { 1 }, &mut rng);
         let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
         let case = format!("case {case}: {kind:?} by {policy:?} on {} workers", setup.workers);
         assert_eq!(record.failures, [], "{case}");

@@ -2,126 +2,48 @@
 
 use rand::RngExt as _;
 
+use super::Service;
 use super::fake::Fake;
 use super::staying::{Hand, step};
-use super::{Service, random_policy};
-use crate::backend::Backend as _;
-use crate::backend::cuda::{Cuda, Options, check};
-use crate::backend::tests::listed_networks::{EXAMPLE, REPEATED, costs, listed, network};
-use crate::conformance::{Guarantees, check_backend};
-use crate::network::Network;
-use crate::network::reference::Output;
+use crate::backend::cuda::{Cuda, Options};
+use crate::backend::tests::listed_networks::{self, EXAMPLE, costs, is_right, listed, network, requests};
+use crate::backend::{Answer, Backend as _};
 use crate::policy::cellular::Cellular;
-use crate::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages};
-use crate::policy::padded::Padded;
-use crate::policy::registry::Settings;
+use crate::policy::dvabatch::DvaBatch;
 use crate::policy::values::PerCell;
 use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, Nanos, NodeId, RequestId, WorkerId};
 use crate::workload::model::Model;
-use crate::workload::random::{self, Stream};
+use crate::workload::random;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
-fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
-    let mut shape = || match model.network().map(|listed| listed.most_tokens()) {
-        Some(Some(_)) => Shape::Tokens(rng.random_range(1..=24)),
-        Some(None) => Shape::Fixed,
-        None => Shape::Chain(rng.random_range(1..=9)),
-    };
-    let shapes: Vec<Shape> = (0..count).map(|_| shape()).collect();
-    Requests::unfold(shapes.into(), model).expect("shapes of the model")
-}
-
-fn staged(rng: &mut Stream) -> Box<dyn Settings> {
-    let max_batch = rng.random_range(1..=5);
-    if rng.random_bool(0.25) {
-        return Box::new(Lazy { max_batch, comp_wait: Nanos(rng.random_range(0..3_000_000)) });
-    }
-    let policies = [Diversity::Auto, Diversity::Input, Diversity::Load, Diversity::Auto];
-    let stages =
-        if rng.random_bool(0.7) { Stages::Count(rng.random_range(1..=4)) } else { Stages::By(Rule::Operators) };
-    Box::new(DvaBatch {
-        policy: policies[rng.random_range(0..policies.len())],
-        stages,
-        steps: rng.random_range(1..=3),
-        max_batch,
-        window: Some(Nanos(rng.random_range(0..50_000))),
-        comp_wait: Some(Nanos(rng.random_range(0..3_000_000))),
-        buffer_pairs: rng.random_range(1..=3),
-        ..DvaBatch::default()
-    })
-}
-
-/// Whether a request has the result that it has alone; in a listed network, operator by operator.
-fn is_right(network: &Network, requests: &Requests, id: u32, output: Option<&Output>) -> Result<(), String> {
-    let (request, graph, output) = (RequestId(id), &requests.graphs[id as usize], output.ok_or("no output")?);
-    let Some(operators) = network.operators() else {
-        let same = *output == network.alone(request, graph);
-        return if same { Ok(()) } else { Err("another output".into()) };
-    };
-    operators.follow(request, graph, &output.state, |passed| {
-        let same =
-            passed.found.iter().zip(passed.expected).all(|(found, expected)| found.to_bits() == expected.to_bits());
-        if same { Ok(()) } else { Err("other numbers".into()) }
-    })
-}
-
 #[test]
 fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
-    let models = [listed(EXAMPLE), listed(REPEATED), Model::Lstm, Model::Gru];
-    for case in 0..160 {
-        let mut rng = random::stream(case, 0, "cuda listed");
-        let model = &models[case as usize % models.len()];
-        let network = network(model);
-        let requests = requests(model, rng.random_range(1..25), &mut rng);
-        let by_stages = rng.random_bool(0.6);
-        let policy = if by_stages { staged(&mut rng) } else { random_policy(model, &mut rng) };
-        let mut service = Service::new(&network, &requests, &*policy);
-        service.costs = Some(costs(model));
-        service.workers = rng.random_range(1..=3);
+    listed_networks::results_are_the_same(160, &|case, rng| {
+        let mut service = Service::new(&case.network, &case.requests, &*case.policy);
+        service.costs = Some(costs(case.network.model()));
+        service.workers = case.workers;
         // Stages have streams of their own; other tasks are spread over several.
-        service.streams = if by_stages && rng.random_bool(0.7) { 0 } else { rng.random_range(1..=3) };
+        service.streams = if case.by_stages && rng.random_bool(0.7) { 0 } else { rng.random_range(1..=3) };
         service.astray = rng.random_bool(0.2);
-        let mut device = Fake::new(&network, random::stream(case, 0, "cuda listed device"));
-        if model.network().is_none() {
+        let mut device = Fake::new(&case.network, random::stream(rng.random(), 0, "cuda listed device"));
+        if case.network.operators().is_none() {
             device.most_steps = [0, 2, 100][rng.random_range(0..3)];
         }
-        let (outputs, record) = service.serve(&mut device, &mut rng);
-        let case = format!("case {case}: {} by {policy:?} on {} workers", model.name(), service.workers);
-        assert_eq!(record.failures, [], "{case}");
-        for (request, output) in (0..).zip(&outputs) {
-            assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request} in {case}");
-        }
-    }
+        let (outputs, record) = service.serve(&mut device, rng);
+        (outputs.into_iter().map(|output| output.map(Answer::Output)).collect(), record)
+    });
 }
 
 #[test]
 fn stages_on_streams_of_their_own_keep_the_laws() {
-    let policies: [Box<dyn Settings>; 4] = [
-        Box::new(DvaBatch {
-            max_batch: 4,
-            stages: Stages::Count(3),
-            comp_wait: Some(Nanos(100_000)),
-            ..DvaBatch::default()
-        }),
-        Box::new(Lazy { max_batch: 4, comp_wait: Nanos(3_000) }),
-        Box::new(Padded { bucket_width: 4, max_batch: 4, ..Padded::default() }),
-        Box::new(Cellular { max_tasks: 3, max_batch: PerCell::All(4), ..Cellular::default() }),
-    ];
-    for policy in policies {
-        let pins = policy.describe().name == "cellular";
-        let promises = Guarantees { max_batch: 4, work_conserving: false, pins, cases: 60, ..Guarantees::default() };
-        check_backend(&*policy, &promises, |model, requests, workers, run| {
-            if check(model).is_err() || !matches!(model, Model::Network(_) | Model::Lstm) {
-                return;
-            }
-            let network = network(model);
-            let mut device = Fake::new(&network, random::stream(3, 0, "laws device"));
-            let options = Options { streams: 3, ..Options::default() };
-            run(&mut Cuda::new(&mut device, network, requests, workers, &options).expect("a device that is well"));
-        });
-    }
+    listed_networks::stages_keep_the_laws(&|model, requests, workers, run| {
+        let network = network(model);
+        let mut device = Fake::new(&network, random::stream(3, 0, "laws device"));
+        let options = Options { streams: 3, ..Options::default() };
+        run(&mut Cuda::new(&mut device, network, requests, workers, &options).expect("a device that is well"));
+    });
 }
 
 #[test]

@@ -17,20 +17,14 @@ use rand::RngExt as _;
 use self::fake::Fake;
 use super::{BETWEEN_CALLS, Cuda, Options};
 use crate::backend::Backend;
+use crate::backend::tests::policies;
 use crate::cost::CostModel;
 use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::reference::Output;
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
-use crate::policy::fold::Fold;
-use crate::policy::ideal::Ideal;
-use crate::policy::jit::{Granularity, Jit};
-use crate::policy::late::Late;
-use crate::policy::merged::Merged;
-use crate::policy::padded::{PadTo, Padded};
 use crate::policy::registry::{Settings, Setup};
-use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
@@ -73,40 +67,7 @@ fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
 
 /// A random policy that serves the model.
 fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Settings> {
-    let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
-    match rng.random_range(0..if model.takes_trees() { 10 } else { 12 }) {
-        0..=2 => Box::new(Cellular {
-            max_tasks: rng.random_range(1..6),
-            max_batch: PerCell::All(max_batch),
-            min_batch: PerCell::All(rng.random_range(1..=max_batch)),
-            chunk: if matches!(model, Model::Lstm | Model::Gru) { rng.random_range(1..6) } else { 1 },
-        }),
-        3..=4 => Box::new(Late {
-            max_batch: PerCell::All(max_batch),
-            min_batch: PerCell::All(rng.random_range(1..=max_batch)),
-            lookahead: rng.random_range(0..=3),
-        }),
-        5 => Box::new(Merged { max_batch, ..Merged::default() }),
-        6 => Box::new(Unbatched {}),
-        7 => Box::new(Fold {
-            max_batch,
-            construct_ns: Nanos(rng.random_range(0..5_000)),
-            overlap: rng.random(),
-            copies: rng.random_bool(0.5),
-        }),
-        8 => Box::new(Ideal { max_batch }),
-        9 => Box::new(Jit {
-            granularity: if rng.random_bool(0.5) { Granularity::Cell } else { Granularity::Graph },
-            max_batch,
-            ..Jit::default()
-        }),
-        _ => Box::new(Padded {
-            bucket_width: rng.random_range(1..6),
-            max_batch,
-            pad_to: if rng.random_bool(0.5) { PadTo::Bucket } else { PadTo::Longest },
-            window: Nanos(rng.random_range(0..50_000)),
-        }),
-    }
+    policies::of_model(!model.takes_trees(), if matches!(model, Model::Lstm | Model::Gru) { 5 } else { 1 }, rng)
 }
 
 /// Spreads a policy's tasks over the given streams and, on request, over other workers, so that dependent tasks are in
