@@ -28,6 +28,7 @@ enum Slot {
 }
 
 /// Each node needs only the node before.
+#[derive(Default)]
 struct Chain {
     done: u32,
     state: Vec<f32>,
@@ -70,15 +71,13 @@ impl Table {
     pub fn take(&self, at: NodeRef, states: &mut Vec<f32>) {
         let mut slot = self.slot(at.request);
         let before = states.len();
+        if let (Slot::Fresh, CellGraph::Graph(graph)) = (&*slot, self.graph(at.request)) {
+            let mut nodes = Box::<Nodes>::default();
+            nodes.places.begin(graph);
+            *slot = Slot::Graph(nodes);
+        }
         let taken = match (&mut *slot, self.graph(at.request)) {
             (Slot::Done(_) | Slot::Failed(_), _) => Err(None),
-            (Slot::Fresh, CellGraph::Graph(graph)) => {
-                let mut nodes = Box::<Nodes>::default();
-                nodes.places.begin(graph);
-                let taken = nodes.take(graph, at.node.0, self.width, states);
-                *slot = Slot::Graph(nodes);
-                taken.map_err(Some)
-            }
             (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
                 nodes.take(graph, at.node.0, self.width, states).map_err(Some)
             }
@@ -86,7 +85,7 @@ impl Table {
                 states.extend_from_slice(&chain.state);
                 in_order(at.node.0, chain.done).map_err(Some)
             }
-            (Slot::Fresh | Slot::Graph(_), CellGraph::Chains(_)) => in_order(at.node.0, 0).map_err(Some),
+            (Slot::Fresh | Slot::Graph(_), _) => in_order(at.node.0, 0).map_err(Some),
         };
         if let Err(reason) = taken {
             reason.into_iter().for_each(|reason| slot.fail(reason));
@@ -102,14 +101,14 @@ impl Table {
     /// Stores the state and the words since the last stored state. The last node completes the request.
     pub fn put(&self, at: NodeRef, cell: CellId, state: &[f32], words: &[u32]) {
         let mut slot = self.slot(at.request);
-        if matches!(*slot, Slot::Done(_) | Slot::Failed(_)) {
-            return;
-        }
         // Without a branch, the loop is a few vector instructions.
         if !state.iter().fold(true, |finite, number| finite & number.is_finite()) {
             let cell = self.network.cell_name(cell);
             slot.fail(format!("non-finite numbers in the state after node {} (cell {cell})", at.node));
             return;
+        }
+        if let Slot::Fresh = *slot {
+            *slot = Slot::Chain(Box::default());
         }
         let output = match (&mut *slot, self.graph(at.request)) {
             (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
@@ -120,13 +119,7 @@ impl Table {
                 chain.put(at.node.0, state, words);
                 (u64::from(chain.done) == graph.nodes()).then(|| chain.output())
             }
-            (empty, graph) => {
-                let mut chain = Box::new(Chain { done: 0, state: Vec::with_capacity(self.width), words: Vec::new() });
-                chain.put(at.node.0, state, words);
-                let output = (u64::from(chain.done) == graph.nodes()).then(|| chain.output());
-                *empty = Slot::Chain(chain);
-                output
-            }
+            _ => None,
         };
         if let Some(output) = output {
             *slot = Slot::Done(output.digest());

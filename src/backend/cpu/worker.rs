@@ -30,6 +30,18 @@ pub struct Job {
     pub members: MemberList,
 }
 
+impl Job {
+    /// The step and the nodes of a task that is one batch of nodes.
+    fn batch(&self) -> Option<(&Step, &[NodeRef])> {
+        match (&self.members, &self.steps[..]) {
+            (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
+                Some((step, nodes))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A completed task, on the machine's clock.
 pub struct Report {
     pub task: TaskId,
@@ -107,13 +119,13 @@ impl Worker {
 
     /// Its rows may then be newer than the table.
     pub fn run(&mut self, job: &Job) {
+        if let Some((step, nodes)) = job.batch() {
+            return self.run_nodes(step, nodes);
+        }
         match (&job.members, &job.steps[..]) {
             (MemberList::Requests(requests), steps) => {
                 self.put_ahead();
                 self.run_whole(job.id, steps, requests);
-            }
-            (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
-                self.run_nodes(step, nodes);
             }
             (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => self.run_parts(steps, list),
             (members, _) => {
@@ -156,28 +168,19 @@ impl Worker {
     /// Writes newer states to the table, unless the next job continues with exactly these rows. Without a next job, the
     /// only worker waits for one if no request ends.
     pub fn settle(&mut self, next: Option<&Job>) {
+        let batch = next.and_then(Job::batch);
         if let Some(operators) = self.network.operators() {
-            let stay = match next {
-                Some(Job { steps, members: MemberList::Nodes(nodes), .. }) => {
-                    matches!(&steps[..], [step] if step.times == 1 && self.queries.go_on_with(operators, step, nodes))
-                }
-                _ => false,
-            };
-            if !stay {
+            if !batch.is_some_and(|(step, nodes)| self.queries.go_on_with(operators, step, nodes)) {
                 self.queries.put(&self.table);
             }
             return;
         }
         let Some(cell) = self.ahead else { return };
         let rows = &self.batches[cell.index()];
-        let stay = match next {
-            None => self.alone && rows.all_go_on(),
-            Some(Job { steps, members: MemberList::Nodes(nodes), .. }) => {
-                matches!(&steps[..], [step] if step.cell == cell && step.times == 1 && step.batch as usize == nodes.len())
-                    && rows.go_on_with(nodes)
-            }
-            Some(Job { members: MemberList::Requests(_) | MemberList::Parts(_), .. }) => false,
+        let goes_on = |(step, nodes): (&Step, &[NodeRef])| {
+            step.cell == cell && step.batch as usize == nodes.len() && rows.go_on_with(nodes)
         };
+        let stay = if next.is_none() { self.alone && rows.all_go_on() } else { batch.is_some_and(goes_on) };
         if !stay {
             self.put_ahead();
         }

@@ -3,8 +3,6 @@
 //! All methods but [`Device::prepare`] and [`Device::begin`] only queue work and return at once. The work of one
 //! [`Stream`] runs in order; the work of several streams runs in any order that [`Device::wait`] permits.
 
-use std::fmt;
-
 use crate::units::{CellId, RequestId, StreamId, WorkerId};
 
 /// A stream of a worker: a queue of work on a GPU.
@@ -100,19 +98,14 @@ pub struct HostPlace {
 }
 
 /// Why a device did not execute a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
 pub struct Fault {
     /// The cause, in the driver's own words.
     pub reason: String,
     /// Whether the GPU of the called worker can no longer be used. If a stream copies from another worker, this is the
     /// stream's own worker.
     pub lost: bool,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
 }
 
 /// The GPUs of a host, each with one network. A worker is a GPU. Methods fail with the driver's faults.

@@ -256,18 +256,16 @@ impl<D: Device> Backend for Cuda<'_, D> {
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
         let members = members.expect("the driver lists the members for a backend that wants them");
         let submitted = self.now();
+        let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
+        let mut in_flight = self.streams.begin(id, submitted, members);
         if let Some(reason) = self.states.pools().lost(task.worker) {
             let reason = lost(task.worker, reason);
-            members.requests().for_each(|request| self.states.fail(request, reason.clone()));
+            in_flight.members.requests().for_each(|request| self.states.fail(request, reason.clone()));
             self.states.retire(&self.streams, self.device);
             // It ends after the earlier tasks on its stream, which may still wait for other workers.
-            let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
-            let in_flight = self.streams.begin(id, submitted, members);
             self.streams.push_lost(stream, in_flight);
             return;
         }
-        let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
-        let mut in_flight = self.streams.begin(id, submitted, members);
         let broken = match self.queue(stream, task.steps, &mut in_flight) {
             Ok(()) => None,
             Err(fault) => self.broke_off(stream, &in_flight, &fault),

@@ -8,7 +8,8 @@ use cudarc::driver::result;
 use cudarc::driver::sys::CUmodule;
 
 use super::call::{Function, Parameters};
-use super::driver::{Gpu, Owned};
+use super::driver::{Gpu, Owned, dotted};
+use super::failed;
 use super::host::Host;
 use super::nvrtc::{Nvrtc, Source, Target};
 use crate::error::{Error, Result};
@@ -60,9 +61,9 @@ impl Module {
     pub fn load(host: &Host, source: &Source<'_>, options: &[String]) -> Result<Module> {
         let Host { gpu, nvrtc, cache, .. } = host;
         let image = compiled(source, options, nvrtc, target(gpu, nvrtc)?, cache)?;
-        let failed = |error| Error::failed(gpu.fault(format_args!("{} can't be loaded", source.name), error).reason);
+        let refused = |error| failed(gpu.fault(format_args!("{} can't be loaded", source.name), error));
         // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(failed)?;
+        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(refused)?;
         // SAFETY: it was loaded above.
         Ok(unsafe { Owned::new(gpu, module, result::module::unload) })
     }
@@ -74,7 +75,7 @@ impl Module {
         let name = CString::new(kernel).expect("names contain no zeros");
         // SAFETY: the module is loaded.
         let raw = unsafe { result::module::get_function(self.raw, name) }
-            .map_err(|error| Error::failed(self.gpu.fault(format_args!("{kernel} can't be loaded"), error).reason))?;
+            .map_err(|error| failed(self.gpu.fault(format_args!("{kernel} can't be loaded"), error)))?;
         Ok(Function { raw, parameters })
     }
 }
@@ -90,7 +91,7 @@ pub(super) struct Kernels {
 impl Kernels {
     /// Compiles the kernels for a GPU, or finds them in the cache, and loads them.
     pub fn load(host: &Host, precision: Precision) -> Result<Kernels> {
-        host.gpu.bind().map_err(|fault| Error::failed(fault.reason))?;
+        host.gpu.bind().map_err(failed)?;
         let mut loaded = Kernels { _modules: Vec::new(), functions: Vec::new() };
         for file in FILES {
             let source = source(file);
@@ -116,11 +117,9 @@ fn source((name, text, _): &File) -> Source<'static> {
 fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
     nvrtc.target(gpu.architecture).ok_or_else(|| {
         Error::failed(format!(
-            "{gpu} has compute capability {}.{}, for which NVRTC {}.{} ({}) no longer compiles; take an older one",
-            gpu.architecture / 10,
-            gpu.architecture % 10,
-            nvrtc.version.0,
-            nvrtc.version.1,
+            "{gpu} has compute capability {}, for which NVRTC {} ({}) no longer compiles; take an older one",
+            gpu.capability(),
+            dotted(nvrtc.version),
             nvrtc.path.display()
         ))
     })
@@ -129,7 +128,7 @@ fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
 /// The image that the driver loads, compiled or from the cache, followed by a zero, which ends code that is text.
 fn compiled(source: &Source<'_>, options: &[String], nvrtc: &Nvrtc, target: Target, cache: &Cache) -> Result<Vec<u8>> {
     let name = source.name.trim_end_matches(".cu");
-    let version = format!("NVRTC {}.{}", nvrtc.version.0, nvrtc.version.1);
+    let version = format!("NVRTC {}", dotted(nvrtc.version));
     let mut texts = vec![name, source.text];
     texts.extend(source.headers.iter().map(|(_, text)| *text));
     let to = target.option();

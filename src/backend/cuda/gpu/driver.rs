@@ -10,6 +10,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstream};
 use libloading::Library as Opened;
 use serde::Serialize;
 
+use super::failed;
 use super::libraries::{Found, find, functions};
 use crate::backend::cuda::device::Fault;
 use crate::error::{Error, Result};
@@ -118,11 +119,6 @@ pub(super) fn fault(doing: impl fmt::Display, error: DriverError) -> Fault {
     Fault { reason: format!("{doing}: {}", Said(error)), lost: !survivable(error.0) }
 }
 
-/// The same for calls outside of a run.
-pub(super) fn failed(doing: impl fmt::Display, error: DriverError) -> Error {
-    Error::failed(fault(doing, error).reason)
-}
-
 /// A GPU with the driver's context, which lives as long as everything that was created in it.
 #[derive(Debug)]
 pub(super) struct Gpu {
@@ -148,7 +144,7 @@ impl Gpu {
             let architecture = (10 * major + minor).max(0) as u32;
             Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, context })
         };
-        opened().map(Arc::new).map_err(|error| failed(doing, error))
+        opened().map(Arc::new).map_err(|error| failed(fault(doing, error)))
     }
 
     /// Opens a stream.
@@ -163,6 +159,11 @@ impl Gpu {
     /// Makes its context current on the calling thread.
     pub fn bind(&self) -> Result<(), Fault> {
         self.context.bind_to_thread().map_err(|error| self.fault("can't be used", error))
+    }
+
+    /// As `9.0`.
+    pub fn capability(&self) -> String {
+        dotted((self.architecture / 10, self.architecture % 10))
     }
 
     pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Fault> {
@@ -257,11 +258,11 @@ impl fmt::Display for Gpu {
 
 /// A number of bytes, for messages.
 pub(super) fn size(bytes: usize) -> String {
-    const UNITS: [&str; 4] = ["GiB", "MiB", "KiB", "bytes"];
-    let of_unit = [1usize << 30, 1 << 20, 1 << 10, 1];
-    let unit = of_unit.iter().position(|unit| bytes >= *unit).unwrap_or(3);
-    let count = bytes as f64 / of_unit[unit] as f64;
-    if unit == 3 { format!("{bytes} bytes") } else { format!("{count:.1} {}", UNITS[unit]) }
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.into_iter().find(|(power, _)| bytes >> power > 0) {
+        Some((power, unit)) => format!("{:.1} {unit}", bytes as f64 / (1u64 << power) as f64),
+        None => format!("{bytes} bytes"),
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -314,11 +315,11 @@ pub fn of_driver(found: &Found) -> Result<Vec<About>> {
     let count = found.driver.need()?.gpus()?;
     let about = |number| {
         let gpu = Gpu::open(number)?;
-        let (free, total) = gpu.memory().map_err(|fault| Error::failed(fault.reason))?;
+        let (free, total) = gpu.memory().map_err(failed)?;
         Ok(About {
             gpu: number,
             name: gpu.name.clone(),
-            capability: format!("{}.{}", gpu.architecture / 10, gpu.architecture % 10),
+            capability: gpu.capability(),
             multiprocessors: gpu.multiprocessors,
             memory_free: free as u64,
             memory: total as u64,

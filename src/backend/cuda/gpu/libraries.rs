@@ -3,6 +3,7 @@
 //! Libraries are opened by path, because CUDA toolkits and Python packages are rarely on the system's library path. All
 //! places that were tried are kept for messages.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -187,13 +188,8 @@ fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
         prefixes.extend((bin == Path::new("/usr/bin")).then(|| "/usr/local".into()));
     }
     prefixes.extend(path("HOME").map(|home| home.join(".local")));
-    let mut seen = Vec::new();
-    prefixes.retain(|prefix| {
-        !seen.contains(prefix) && {
-            seen.push(prefix.clone());
-            true
-        }
-    });
+    let mut seen = BTreeSet::new();
+    prefixes.retain(|prefix| seen.insert(prefix.clone()));
     prefixes
 }
 

@@ -34,7 +34,7 @@ use self::driver::Gpu;
 pub use self::driver::{About, devices};
 use self::host::Host;
 use self::memory::Mapped;
-use self::plan::{PlanState, Workshop};
+use self::plan::PlanState;
 use self::stream::StreamState;
 use self::weights::Upload;
 use self::worker::Worker;
@@ -183,17 +183,7 @@ impl Gpus {
     /// Makes a plan. The stream's memory must fit its shape.
     fn make(&self, shape: Shape) -> Result<PlanState, Fault> {
         let worker = &self.workers[shape.stream.worker.index()];
-        let stream = worker.streams[shape.stream.id.index()].as_ref().expect("the stream is open");
-        let workshop = Workshop {
-            gpu: &worker.gpu,
-            kernels: &worker.kernels,
-            cell: worker.cell_of(&shape),
-            memory: worker.memory_of(&shape),
-            spec: &self.spec,
-            states: worker.states(self.words.address(0)),
-            settings: self.settings,
-        };
-        PlanState::new(shape, stream, &workshop)
+        PlanState::new(shape, worker, &self.spec, self.words.address(0), self.settings)
     }
 
     /// Drops plans, and returns their numbers and shapes.
@@ -329,15 +319,12 @@ impl Device for Gpus {
     }
 
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
-        let (plan, worker) = self.planned(plan)?;
-        let place = plan.shape.stream.id.index();
-        if plan.shape.steps > 0 {
-            let behind = worker.one_at_a_time(place);
+        let (planned, worker) = self.planned(plan)?;
+        if planned.shape.steps > 0 {
+            let behind = worker.one_at_a_time(planned.shape.stream.id.index());
             worker.noted(behind)?;
         }
-        let stream = worker.streams[place].as_mut().expect("a plan's stream is open");
-        let outcome = plan.launch(&worker.gpu, stream);
-        worker.noted(outcome)
+        self.with(plan, PlanState::launch)
     }
 
     fn signal(&mut self, stream: Stream) -> Result<(), Fault> {

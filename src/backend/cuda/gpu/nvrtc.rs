@@ -6,6 +6,7 @@ use std::ptr;
 
 use libloading::Library;
 
+use super::driver::dotted;
 use super::libraries::functions;
 use crate::error::{Error, Result};
 
@@ -129,10 +130,9 @@ impl Nvrtc {
         // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
         Err(Error::failed(format!(
-            "{}: NVRTC {}.{} ({}) does not compile it: {reason}: {log}",
+            "{}: NVRTC {} ({}) does not compile it: {reason}: {log}",
             source.name,
-            self.version.0,
-            self.version.1,
+            dotted(self.version),
             self.path.display()
         )))
     }

@@ -6,13 +6,13 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstream, CUstreamCaptureMode};
 
 use super::call::Call;
-use super::cells::{Cell, Setup, States, Work};
-use super::compile::Kernels;
+use super::cells::{Setup, Work};
 use super::cublas::Handle;
 use super::driver::{Gpu, Owned};
 use super::memory::Staged;
 use super::stream::StreamState;
 use super::weights::element;
+use super::worker::Worker;
 use crate::backend::cuda::device::{Batch, Fault, Shape};
 use crate::gpu_settings::{LaunchBy, Settings, Signal};
 use crate::network::Spec;
@@ -32,40 +32,30 @@ enum Launch {
     Kernels(Vec<Work>),
 }
 
-pub(super) struct Workshop<'a> {
-    pub gpu: &'a Arc<Gpu>,
-    pub kernels: &'a Kernels,
-    pub cell: &'a dyn Cell,
-    /// Which of the stream's working memories the cell uses.
-    pub memory: usize,
-    pub spec: &'a Spec,
-    pub states: States,
-    pub settings: Settings,
-}
-
 impl PlanState {
-    /// Makes a plan on a stream whose memory [fits](StreamState::fit) it.
-    pub fn new(shape: Shape, stream: &StreamState, with: &Workshop<'_>) -> Result<PlanState, Fault> {
-        let memory = with.memory;
-        let fused = shape.signals && with.settings.signal == Signal::Fused;
+    /// Makes a plan. The stream is open, and its memory [fits](StreamState::fit) the shape.
+    pub fn new(shape: Shape, worker: &Worker, spec: &Spec, words: u64, settings: Settings) -> Result<PlanState, Fault> {
+        let stream = worker.streams[shape.stream.id.index()].as_ref().expect("the stream is open");
+        let (cell, memory) = (worker.cell_of(&shape), worker.memory_of(&shape));
+        let fused = shape.signals && settings.signal == Signal::Fused;
         let ground = Setup {
-            kernels: with.kernels,
-            spec: with.spec,
-            multiprocessors: with.gpu.multiprocessors,
-            element: element(with.settings.precision) as u32,
+            kernels: &worker.kernels,
+            spec,
+            multiprocessors: worker.gpu.multiprocessors,
+            element: element(settings.precision) as u32,
             shape,
             buffers: stream.batching(memory).buffers(),
             table: stream.batching(memory).table(),
-            states: with.states,
+            states: worker.states(words),
             tail: stream.tail(memory, fused),
         };
-        let mut work = with.cell.work(&ground);
+        let mut work = cell.work(&ground);
         if shape.signals && !fused {
-            work.push(Work::Kernel(stream.signal_call(with.kernels)));
+            work.push(Work::Kernel(stream.signal_call(&worker.kernels)));
         }
-        with.gpu.bind()?;
-        let launch = match with.settings.launch {
-            LaunchBy::Graph if with.cell.is_captured() => {
+        worker.gpu.bind()?;
+        let launch = match settings.launch {
+            LaunchBy::Graph if cell.is_captured() => {
                 // cuBLAS can't load its kernels while a graph is captured.
                 for work in &work {
                     if let Work::Product(product) = work {
@@ -73,11 +63,11 @@ impl PlanState {
                         unsafe { stream.products().multiply(product) }?;
                     }
                 }
-                Launch::Graph(capture(with.gpu, stream, &mut work)?)
+                Launch::Graph(capture(&worker.gpu, stream, &mut work)?)
             }
             _ => Launch::Kernels(work),
         };
-        Ok(PlanState { shape, memory, gather: with.cell.gather(&ground), launch })
+        Ok(PlanState { shape, memory, gather: cell.gather(&ground), launch })
     }
 
     /// Runs products of sizes that are new to the stream: cuBLAS loads a kernel at its first use, which takes

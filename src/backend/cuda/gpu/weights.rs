@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use half::slice::HalfFloatSliceExt;
+use half::vec::HalfFloatVecExt;
 use half::{bf16, f16};
 
 use super::driver::Gpu;
@@ -97,16 +97,8 @@ pub(super) fn element(precision: Precision) -> usize {
 pub(super) fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
         Precision::F32 | Precision::Tf32 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
-        Precision::Bf16 => {
-            let mut rounded = vec![bf16::ZERO; numbers.len()];
-            rounded.convert_from_f32_slice(numbers);
-            rounded.into_iter().flat_map(bf16::to_le_bytes).collect()
-        }
-        Precision::F16 => {
-            let mut rounded = vec![f16::ZERO; numbers.len()];
-            rounded.convert_from_f32_slice(numbers);
-            rounded.into_iter().flat_map(f16::to_le_bytes).collect()
-        }
+        Precision::Bf16 => Vec::from_f32_slice(numbers).into_iter().flat_map(bf16::to_le_bytes).collect(),
+        Precision::F16 => Vec::from_f32_slice(numbers).into_iter().flat_map(f16::to_le_bytes).collect(),
     }
 }
 

@@ -70,7 +70,7 @@ impl Kernel {
         let (gpu, function) = (&self.module.gpu, self.function.raw);
         let (sizes, mapping, shared) =
             (self.configuration.sizes(), self.configuration.mapping(), self.configuration.shared());
-        let asked = |error| Error::failed(gpu.fault("a persistent kernel can't be asked for its size", error).reason);
+        let asked = |error| failed(gpu.fault("a persistent kernel can't be asked for its size", error));
         if shared > SHARED {
             let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let too_much = |_| {

@@ -43,9 +43,7 @@ const WARP: u32 = 32;
 
 /// The warps of each scheduler, the outputs that share a state, and the values that a warp reduces together: values
 /// below and above the bounds of the fits.
-const WARPS: [u32; 4] = [1, 2, 4, 8];
-const OUTPUTS: [u32; 4] = [1, 2, 4, 8];
-const VALUES: [u32; 4] = [1, 2, 4, 8];
+const COUNTS: [u32; 4] = [1, 2, 4, 8];
 
 #[derive(Clone, Copy)]
 struct Grid {
@@ -94,12 +92,12 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
 
     let kernel = load("micro_products")?;
     let mut of_products = Vec::new();
-    for (warps, outputs) in WARPS.into_iter().flat_map(|warps| OUTPUTS.map(|outputs| (warps, outputs))) {
+    for (warps, outputs) in COUNTS.into_iter().flat_map(|warps| COUNTS.map(|outputs| (warps, outputs))) {
         let cycles = bench.run(kernel, of_warps(warps), Some(outputs))? / rounds(STATES / WARP);
         of_products.push(Product { warps, outputs, cycles });
     }
     let mut of_reductions = Vec::new();
-    for (warps, values) in WARPS.into_iter().flat_map(|warps| VALUES.map(|values| (warps, values))) {
+    for (warps, values) in COUNTS.into_iter().flat_map(|warps| COUNTS.map(|values| (warps, values))) {
         let cycles = (bench.run(reductions, of_warps(warps), Some(values))? / rounds(1) - fma) / f64::from(STEPS);
         of_reductions.push(Reduction { values: warps * values, cycles });
     }
