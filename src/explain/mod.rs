@@ -57,18 +57,6 @@ pub struct Formed {
 }
 
 impl Formed {
-    fn of(id: TaskId, task: &Task<'_>, members: MemberList, cells: usize) -> Formed {
-        Formed {
-            task: id,
-            steps: task.steps.to_vec(),
-            operators: task.steps.iter().any(|step| step.cell.index() >= cells),
-            useful_cells: task.useful_cells,
-            gather: task.gather,
-            host: task.host,
-            members,
-        }
-    }
-
     /// Without duplicates, in the order of the batch.
     pub fn requests(&self) -> Vec<RequestId> {
         let mut seen = std::collections::BTreeSet::new();
@@ -114,7 +102,15 @@ impl Again {
                 What::Task => id.0 == number,
                 What::Request => members.requests().any(|request| u64::from(request.0) == number),
             };
-            formed.extend(members.filter(concerned).map(|members| Formed::of(id, task, members.clone(), cells)));
+            formed.extend(members.filter(concerned).map(|members| Formed {
+                task: id,
+                steps: task.steps.to_vec(),
+                operators: task.steps.iter().any(|step| step.cell.index() >= cells),
+                useful_cells: task.useful_cells,
+                gather: task.gather,
+                host: task.host,
+                members: members.clone(),
+            }));
         };
         let watcher = Watcher { members: true, see: &mut see };
         let (inputs, record) = match Recording::is_in(&point.folder) {

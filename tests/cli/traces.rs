@@ -100,5 +100,5 @@ fn mistakes_are_named() {
     assert!(!desk.path("out.csv").exists());
     desk.write("good.csv", "id,arrival_ns,shape\n0,5,chain:3\n");
     desk.run(&["trace", "convert", "good.csv", "-o", "good.csv/x.csv"]).failed(1, "good.csv: cannot be written: ");
-    desk.run(&["trace", "convert", "good.csv", "-o", "."]).failed(1, ".: cannot be written: Is a directory");
+    desk.run(&["trace", "convert", "good.csv", "-o", "."]).failed(1, ".: cannot be written: is a directory");
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::{Check, Findings, Verdict};
 use crate::error::{Error, Result};
+use crate::results::table::aligned;
 use count::{Counter, Counts};
 use kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use sample::Samples;
@@ -93,18 +94,18 @@ impl Launches {
 
     /// The paper's table with a row of ours.
     pub fn table(&self) -> String {
-        let line = |name: &str, [a, b, c, d, e, f]: [String; 6]| {
-            format!("{name:<8}{a:>12}{b:>10}{c:>8}{d:>14}{e:>10}{f:>8}\n")
-        };
         let row = |name: &str, kernels: [u64; 2], cells: [u64; 2]| {
-            let ratio = |[none, batched]: [u64; 2]| format!("{:.0}x", none as f64 / batched as f64);
-            let [[a, b], [d, e]] = [kernels, cells].map(|counts| counts.map(|count| count.to_string()));
-            line(name, [a, b, ratio(kernels), d, e, ratio(cells)])
+            let counts = |[none, batched]: [u64; 2]| {
+                [none.to_string(), batched.to_string(), format!("{:.0}x", none as f64 / batched as f64)]
+            };
+            [vec![name.to_string()], counts(kernels).to_vec(), counts(cells).to_vec()].concat()
         };
         let Launches { cells, kernels } = self;
-        line("", ["kernels", "batched", "ratio", "subgraphs", "batched", "ratio"].map(String::from))
-            + &row("paper", [PAPER_UNBATCHED, PAPER_BATCHED], PAPER_CELLS)
-            + &row("ours", [kernels.unbatched, kernels.batched], [cells.unbatched, cells.batched])
+        aligned(&[
+            ["", "kernels", "batched", "ratio", "subgraphs", "batched", "ratio"].map(String::from).to_vec(),
+            row("paper", [PAPER_UNBATCHED, PAPER_BATCHED], PAPER_CELLS),
+            row("ours", [kernels.unbatched, kernels.batched], [cells.unbatched, cells.batched]),
+        ])
     }
 }
 
