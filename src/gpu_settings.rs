@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The number format of operands and weights. Sums, states and elementwise work are always float32.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     #[default]
     F32,
@@ -24,10 +27,6 @@ impl Precision {
             Precision::F16 => "f16",
         }
     }
-
-    pub fn parse(name: &str) -> Option<Precision> {
-        Precision::ALL.into_iter().find(|precision| precision.name() == name)
-    }
 }
 
 impl fmt::Display for Precision {
@@ -37,7 +36,8 @@ impl fmt::Display for Precision {
 }
 
 /// How the end of a task is signalled to the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Signal {
     /// By the last block of the task's last kernel.
     #[default]
@@ -47,7 +47,8 @@ pub enum Signal {
 }
 
 /// How the kernels of a task are launched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LaunchBy {
     /// As one graph, captured when the plan is prepared.
     #[default]
@@ -70,8 +71,7 @@ mod tests {
     #[test]
     fn a_precision_has_one_name() {
         for precision in Precision::ALL {
-            assert_eq!(Precision::parse(precision.name()), Some(precision));
+            assert_eq!(serde_json::to_value(precision).unwrap(), precision.name());
         }
-        assert_eq!(Precision::parse("f64"), None);
     }
 }

@@ -13,8 +13,7 @@ use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit};
 use crate::results::table::aligned;
 use crate::results::write::write_columns;
-use crate::scenario::gpu::parse;
-use crate::scenario::{Load, Quantile, Scenario};
+use crate::scenario::{Load, Quantile, Scenario, named};
 use crate::units::{Nanos, Rate};
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective
@@ -75,7 +74,7 @@ struct Goal {
     slo: Option<Nanos>,
 
     /// The quantile that must hold it: p50, p90, p95, p99 or p999 [default: the scenario's metrics.quantile]
-    #[arg(long, value_parser = |name: &str| parse(&Quantile::ALL.map(|one| (one.name(), one)), name))]
+    #[arg(long, value_parser = named::<Quantile>)]
     quantile: Option<Quantile>,
 }
 
@@ -102,7 +101,7 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
     let columns = [
         Column::text("policy", |knee: &Knee| knee.policy.clone()),
         Column::text("slo_ms", |_: &Knee| objective.slo.as_millis_f64().to_string()),
-        Column::text("quantile", |_: &Knee| objective.quantile.name().to_string()),
+        Column::text("quantile", |_: &Knee| objective.quantile.to_string()),
         Column::number("knee_rps", Unit::PerSecond, |knee: &Knee| knee.mean().map(|rate| rate.0)),
         Column::number("knee_rps_ci", Unit::PerSecond, half_width),
         Column::count("replications", |knee: &Knee| knee.rates.len()),
@@ -120,7 +119,7 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
         json!({
             "scenario": scenario.name,
             "slo_ms": objective.slo.as_millis_f64(),
-            "quantile": objective.quantile.name(),
+            "quantile": objective.quantile,
             "tolerance": objective.tolerance,
             "rows": knees.iter().map(row).collect::<Vec<_>>(),
         })
@@ -159,7 +158,7 @@ fn too_short(scenario: &Scenario, objective: &Objective, knees: &[Knee]) -> Opti
 /// What was searched for, then a line for each policy or window.
 fn table(what: &str, objective: &Objective, lines: &[Vec<String>]) -> String {
     let Objective { slo, quantile, tolerance, .. } = objective;
-    let (quantile, percent) = (quantile.name(), tolerance * 100.0);
+    let percent = tolerance * 100.0;
     format!("{what} with {quantile} at most {slo}, to {percent} %\n{}", aligned(lines))
 }
 
@@ -191,7 +190,7 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
             "scenario": scenario.name,
             "policy": policy,
             "slo_ms": objective.slo.as_millis_f64(),
-            "quantile": objective.quantile.name(),
+            "quantile": objective.quantile,
             "tolerance": args.tolerance,
             "best_ms": best.map(Nanos::as_millis_f64),
             "rows": tried.iter().map(row).collect::<Vec<_>>(),

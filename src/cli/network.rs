@@ -14,7 +14,7 @@ use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 use crate::results::table::aligned;
-use crate::scenario::gpu;
+use crate::scenario::named;
 use crate::task::Step;
 use crate::units::Nanos;
 use crate::workload::dnn::{Dnn, Kind, Operator, Work};
@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE")]
     roofline: Option<PathBuf>,
     /// The precision of the device's arithmetic: f32, tf32, bf16 or f16
-    #[arg(long, default_value = "f32", value_parser = |name: &str| gpu::parse(&gpu::precisions(), name))]
+    #[arg(long, default_value = "f32", value_parser = named::<Precision>)]
     precision: Precision,
     /// A cost table, whose rows replace the times computed for the device
     #[arg(long, value_name = "TABLE")]

@@ -18,8 +18,7 @@ use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::network::Spec;
 use crate::policy::registry::Registry;
 use crate::profile::{self, Settings, Wanted};
-use crate::scenario::Scenario;
-use crate::scenario::gpu::{LAUNCHES, SIGNALS, parse, precisions};
+use crate::scenario::{Scenario, named as known};
 use crate::workload::model::Model;
 
 const REPEATS: u32 = 5;
@@ -78,15 +77,15 @@ pub struct Args {
     pub inputs: Vec<u32>,
 
     /// The format in which a GPU multiplies: f32, tf32, bf16 or f16
-    #[arg(long, default_value = "f32", conflicts_with = "scenario", value_parser = |name: &str| parse(&precisions(), name))]
+    #[arg(long, default_value = "f32", conflicts_with = "scenario", value_parser = known::<Precision>)]
     pub precision: Precision,
 
     /// How a GPU signals that a task is done: fused or kernel
-    #[arg(long, default_value = "fused", conflicts_with = "scenario", value_parser = |name: &str| parse(&SIGNALS, name))]
+    #[arg(long, default_value = "fused", conflicts_with = "scenario", value_parser = known::<Signal>)]
     pub signal: Signal,
 
     /// How the kernels of a task are launched on a GPU: graph or kernels
-    #[arg(long, default_value = "graph", conflicts_with = "scenario", value_parser = |name: &str| parse(&LAUNCHES, name))]
+    #[arg(long, default_value = "graph", conflicts_with = "scenario", value_parser = known::<LaunchBy>)]
     pub launch: LaunchBy,
 
     /// Also measure persistent kernels of lstm and gru, chosen by the model of this device, by name or as a file [default: the
@@ -144,7 +143,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let scenario = args.scenario.as_ref().map(|path| Scenario::load(path, &args.overrides, registry)).transpose()?;
     let (wanted, workers, gpu) = match &scenario {
         Some(scenario) => {
-            (vec![Wanted::of_scenario(scenario, &args.inputs)?], scenario.device.workers, scenario.device.gpu)
+            (vec![Wanted::of_scenario(scenario, &args.inputs)?], scenario.device.workers, scenario.device.gpu())
         }
         None => {
             let Args { precision, signal, launch, .. } = *args;
@@ -174,7 +173,7 @@ pub fn of_scenario(scenario: &Scenario, executor: &'static dyn Executor, output:
         repeats: REPEATS,
         workers: scenario.device.workers,
         executor,
-        gpu: scenario.device.gpu,
+        gpu: scenario.device.gpu(),
         persistent: persistent_of(scenario, executor)?,
     };
     measure(&[wanted], &settings, Some(output), quiet)

@@ -158,7 +158,7 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
         Some(Largest { error, of_tolerated }) => common.note(format!(
             "verified: {requests} requests have the CPU's results, up to rounding in {}: the largest relative error is \
              {error:.2e}, {:.1} % of the tolerance",
-            scenario.device.gpu.precision,
+            scenario.device.precision,
             100.0 * of_tolerated
         )),
     }

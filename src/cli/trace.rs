@@ -10,10 +10,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::render::print_with;
-use crate::error::{Error, Result};
+use crate::error::{Context as _, Error, Result};
+use crate::scenario::ArrivalSpec;
 use crate::units::{Nanos, Rate};
-use crate::workload::arrivals::{Parameters, Process, check_rate, within_the_clock};
+use crate::workload::arrivals::{PROCESSES, Process, check_rate, within_the_clock};
 use crate::workload::random;
 use crate::workload::trace::Trace;
 
@@ -54,14 +57,33 @@ pub fn run(args: &Args) -> Result<()> {
 /// Options for the arrival process.
 #[derive(Debug, clap::Args)]
 struct ArrivalArgs {
-    /// Arrival process: poisson, uniform, gamma, mmpp, stepping, offline
-    #[arg(long, value_name = "NAME", default_value = "poisson")]
+    /// Arrival process
+    #[arg(long, value_name = "NAME", default_value = "poisson", value_parser = PROCESSES)]
     process: String,
     /// Mean rate in requests per second (not for stepping and offline)
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
-    #[command(flatten)]
-    parameters: Parameters,
+    /// gamma: coefficient of variation of the gaps
+    #[arg(long)]
+    cv: Option<f64>,
+    /// mmpp: ratio of the high rate to the low rate
+    #[arg(long)]
+    ratio: Option<f64>,
+    /// mmpp: mean time in the low state, such as 200ms
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
+    low: Option<Nanos>,
+    /// mmpp: mean time in the high state, such as 50ms
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
+    high: Option<Nanos>,
+    /// stepping: first rate
+    #[arg(long, value_name = "RPS")]
+    from: Option<f64>,
+    /// stepping: last rate
+    #[arg(long, value_name = "RPS")]
+    to: Option<f64>,
+    /// stepping: number of steps
+    #[arg(long)]
+    steps: Option<u32>,
     /// Seed of all random draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -69,20 +91,29 @@ struct ArrivalArgs {
 
 impl ArrivalArgs {
     fn process(&self) -> Result<(Process, Option<Rate>)> {
-        if self.process == "closed" {
-            return Err(Error::input("--process: a closed loop has no trace: its arrivals depend on the answers"));
+        if let Some(rate) = self.rate {
+            check_rate(Rate(rate)).map_err(Error::input).within("--rate")?;
         }
-        let process = Process::new(&self.process, &self.parameters)?;
-        let rate = self.rate.map(Rate);
-        match (process.takes_rate(), rate) {
-            (true, None) => Err(Error::input(format!("{} needs --rate, in requests per second", self.process))),
-            (false, Some(_)) => Err(Error::input(format!("{} has no --rate", self.process))),
-            (_, None) => Ok((process, None)),
-            (_, Some(asked)) => {
-                check_rate(asked).map_err(|error| Error::input(format!("--rate: {error}")))?;
-                Ok((process, rate))
+        let given = json!({
+            "cv": self.cv,
+            "ratio": self.ratio,
+            "low": self.low.map(|low| low.to_string()),
+            "high": self.high.map(|high| high.to_string()),
+            "from": self.from,
+            "to": self.to,
+            "steps": self.steps,
+            "rates": self.rate.map(|rate| [rate]),
+        });
+        let given = given.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+        let keys = given.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let spec = ArrivalSpec::new(&self.process, keys).map_err(|problem| match problem.strip_prefix("rates: ") {
+            Some(_) if self.rate.is_none() => {
+                Error::input(format!("{} needs --rate, in requests per second", self.process))
             }
-        }
+            Some(problem) => Error::input(format!("--rate: {problem}")),
+            None => Error::input(format!("--{problem}")),
+        })?;
+        Ok((spec.process().expect("a closed loop is no choice"), spec.rates().first().copied()))
     }
 
     fn times(&self, (process, rate): (Process, Option<Rate>), requests: usize) -> Result<Arc<[Nanos]>> {

@@ -233,7 +233,7 @@ fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
 
 fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>> {
     let (model, device, file) = (&scenario.workload.model, &scenario.device, scenario.file.display());
-    executor.check(model, &device.gpu).within(&file)?;
+    executor.check(model, &device.gpu()).within(&file)?;
     if let Some(entry) = scenario.policies.iter().find(|entry| entry.settings.runs_operators()) {
         return Err(Error::input(format!(
             "{file}: policy \"{}\": kind \"{}\" runs operators, which only the simulator has; networks compute whole cells",
@@ -246,7 +246,7 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
         let persistent =
             persistent.map(|file| grnn::Cell::of(model).and_then(|_| grnn::Device::read(file))).transpose()?;
         let network = Network::new(model, &spec(scenario)).within("workload")?;
-        executor.load(network, &device.gpu, persistent.as_ref(), device.workers)
+        executor.load(network, &device.gpu(), persistent.as_ref(), device.workers)
     };
     loaded().within(&file)
 }

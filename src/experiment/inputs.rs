@@ -149,15 +149,16 @@ impl<'s> Inputs<'s> {
         let stream = |purpose| self.stream(run.replication, purpose);
         Ok(match (&self.origin, run.load) {
             (Origin::Trace { arrivals, .. }, _) => Arrivals::Open(Arc::clone(arrivals)),
-            (Origin::Dataset { arrivals: ArrivalSpec::Closed { think, .. }, .. }, LoadPoint::Clients(clients)) => {
-                Arrivals::Closed { clients, think: *think, random: Box::new(stream("think")) }
+            (Origin::Dataset { arrivals, .. }, LoadPoint::Clients(clients)) => {
+                let think = arrivals.think().expect("clients send in a closed loop");
+                Arrivals::Closed { clients, think, random: Box::new(stream("think")) }
             }
-            (Origin::Dataset { arrivals: ArrivalSpec::Open { process, .. }, .. }, load) => {
+            (Origin::Dataset { arrivals, .. }, load) => {
+                let process = arrivals.process().expect("only clients send in a closed loop");
                 let times = process.times(load.rate(), requests, &mut stream("arrivals"));
                 within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
                 Arrivals::Open(times.into())
             }
-            (Origin::Dataset { .. }, load) => unreachable!("a closed loop has no load {load}"),
         })
     }
 
@@ -225,13 +226,14 @@ impl Origin {
     fn open(scenario: &Scenario) -> Result<Origin> {
         let (model, file) = (&scenario.workload.model, scenario.file.display());
         match &scenario.workload.load {
-            Load::Drawn { dataset, requests, max_length, arrivals } => {
+            Load::Drawn { dataset, requests, max_length } => {
                 let dataset = Dataset::open(&dataset.path().to_string_lossy(), model, &|path| PathBuf::from(path))?;
                 // Draws nothing, but fails if no shape is short enough.
                 let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
                 none.within("workload").within(file)?;
                 let (count, max_length) = (*requests as usize, *max_length);
-                Ok(Origin::Dataset { dataset, count, max_length, arrivals: arrivals.clone() })
+                let arrivals = scenario.arrivals.clone().expect("a dataset comes with arrivals");
+                Ok(Origin::Dataset { dataset, count, max_length, arrivals })
             }
             Load::Trace { trace, time_scale } => {
                 let read = Trace::read(trace)?;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::metrics::recorder::Keep;
 use crate::metrics::stats::{Interval, interval};
 use crate::metrics::summary::{Measure, summarize};
-use crate::scenario::{ArrivalSpec, LoadPoint, Quantile, Scenario};
+use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 
 #[derive(Clone, Copy, Debug)]
@@ -63,14 +63,11 @@ pub fn find(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Knee>> {
     let (inputs, device) = prepare(scenario, Target::SIM)?;
-    let first = match scenario.arrivals() {
-        Some(ArrivalSpec::Open { process, rates }) if process.takes_rate() => rates[0],
-        _ => {
-            return Err(Error::input(format!(
-                "{}: arrivals: a knee is looked for over rates; use the process poisson, uniform, gamma or mmpp",
-                scenario.file.display()
-            )));
-        }
+    let Some(LoadPoint::Rate(first)) = scenario.points().first().copied() else {
+        return Err(Error::input(format!(
+            "{}: arrivals: a knee is looked for over rates; use the process poisson, uniform, gamma or mmpp",
+            scenario.file.display()
+        )));
     };
     let searches: Vec<(usize, u32)> =
         (0..scenario.policies.len()).flat_map(|policy| (0..objective.replications).map(move |r| (policy, r))).collect();
@@ -107,7 +104,7 @@ fn holds_everywhere(scenario: &Scenario, policy: usize, objective: &Objective) -
          objective",
         scenario.file.display(),
         scenario.policies[policy].label,
-        objective.quantile.name(),
+        objective.quantile,
         objective.slo,
     ))
 }
@@ -119,12 +116,12 @@ fn holds(inputs: &Inputs<'_>, device: &Device, run: &Run, objective: &Objective,
     }
     let summary = summarize(&ran.record, &Measure { slo: Some(objective.slo), ..inputs.measure(run.load) });
     let times = &summary.latency;
-    let value = match objective.quantile.name() {
-        "p50" => times.p50_ms,
-        "p90" => times.p90_ms,
-        "p95" => times.p95_ms,
-        "p99" => times.p99_ms,
-        _ => times.p999_ms,
+    let value = match objective.quantile {
+        Quantile::P50 => times.p50_ms,
+        Quantile::P90 => times.p90_ms,
+        Quantile::P95 => times.p95_ms,
+        Quantile::P99 => times.p99_ms,
+        Quantile::P999 => times.p999_ms,
     };
     let value = value.ok_or_else(|| {
         let needed = (10.0 / (1.0 - objective.quantile.share())).round();
@@ -132,7 +129,7 @@ fn holds(inputs: &Inputs<'_>, device: &Device, run: &Run, objective: &Objective,
             "{}: workload.requests: {} are too few for {}; at least {needed} beside the warm-up",
             inputs.scenario().file.display(),
             times.samples,
-            objective.quantile.name(),
+            objective.quantile,
         ))
     })?;
     Ok(value <= objective.slo.as_millis_f64() && summary.saturated != Some(true))

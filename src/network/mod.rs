@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::Model;
+use crate::workload::operator::Sizes;
 
 /// The sizes of a network and the source of its weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,12 +41,6 @@ pub struct Spec {
     pub weights: Option<PathBuf>,
 }
 
-/// Wider layers take tens of gigabytes.
-pub const MAX_WIDTH: u32 = 1 << 16;
-
-/// Words are stored as float32, which represents all integers up to here.
-pub const MAX_VOCABULARY: u32 = 1 << 24;
-
 impl Spec {
     /// Messages begin with the key.
     pub fn check(&self, model: &Model) -> Result<()> {
@@ -60,9 +55,9 @@ impl Spec {
             return operators::check(network);
         }
         for (key, value, most) in [
-            ("hidden", self.hidden, MAX_WIDTH),
-            ("embedding", self.embedding, MAX_WIDTH),
-            ("vocabulary", self.vocabulary, MAX_VOCABULARY),
+            ("hidden", self.hidden, Sizes::MAX_WIDTH),
+            ("embedding", self.embedding, Sizes::MAX_WIDTH),
+            ("vocabulary", self.vocabulary, Sizes::MAX_VOCABULARY),
         ] {
             if !(1..=most).contains(&value) {
                 return Err(Error::input(format!("{key}: {value} is out of range; from 1 to {most}")));

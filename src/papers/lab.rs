@@ -176,8 +176,7 @@ impl<'a> Lab<'a> {
     fn objective(scenario: &Scenario) -> Result<Objective> {
         let slo = scenario.metrics.slo;
         let slo = slo.ok_or_else(|| Error::input(format!("{}: metrics.slo: missing", scenario.file.display())))?;
-        let quantile = Quantile::ALL.into_iter().find(|quantile| quantile.name() == "p99").expect("summaries have it");
-        Ok(Objective { slo, quantile, tolerance: TOLERANCE, replications: 1 })
+        Ok(Objective { slo, quantile: Quantile::P99, tolerance: TOLERANCE, replications: 1 })
     }
 
     /// The highest rate of each policy at which the 99th percentile is within the SLO; 0 if there is none.

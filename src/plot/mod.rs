@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::files::write_whole;
@@ -80,6 +81,12 @@ impl FromStr for Kind {
             let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
             format!("unknown kind of figure \"{text}\"; known: {}", known.join(", "))
         })
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
     }
 }
 

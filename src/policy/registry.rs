@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::{self, DeserializeOwned};
+use serde::{Serialize, Serializer};
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -119,10 +119,12 @@ impl Configured {
     pub fn kind(&self) -> &'static str {
         self.kind
     }
+}
 
+impl Serialize for Configured {
     /// Every key with its effective value, in the order of fields.
-    pub fn values(&self) -> serde_json::Map<String, serde_json::Value> {
-        self.values.clone()
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.values.serialize(serializer)
     }
 }
 
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn values_show_the_defaults() {
-        let json = |text| serde_json::Value::from(parse(text).unwrap().values()).to_string();
+        let json = |text| serde_json::to_string(&parse(text).unwrap()).unwrap();
         assert_eq!(json(""), r#"{"max_batch":512,"window":"2ms"}"#);
         assert_eq!(
             json("window = '0ms'\nmax_batch = { encoder = 4, decoder = 2 }"),

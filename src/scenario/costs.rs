@@ -21,7 +21,7 @@ use crate::workload::operator::catalogue::Catalogue;
 pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
     let mut table = costs.map(CostTable::read).transpose()?;
     if let Some(file) = &device.roofline {
-        let roofline = Arc::new(Roofline::read(file, device.gpu.precision)?);
+        let roofline = Arc::new(Roofline::read(file, device.precision)?);
         table = Some(table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, sizes)?);
     }
     if let Some(file) = &device.grnn {

@@ -1,9 +1,10 @@
 //! The scenario: workload, arrivals, device and policies of an experiment, read from a TOML file. Every error names the
 //! file, the line, the key and the permitted values.
 
+mod arrivals;
 mod check;
 pub mod costs;
-pub mod gpu;
+mod given;
 mod resolved;
 mod section;
 mod source;
@@ -15,36 +16,45 @@ use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use serde::de::{DeserializeOwned, IntoDeserializer, value};
+use serde::{Deserialize, Serialize, Serializer};
+
+pub use self::arrivals::ArrivalSpec;
 use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
-use crate::gpu_settings::Settings as GpuSettings;
+use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
 use crate::units::{Nanos, Rate};
-use crate::workload::arrivals::{Process, Think};
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 
-/// A checked scenario, ready to run.
-#[derive(Clone, Debug)]
+/// A checked scenario, ready to run. As JSON it has every key with its effective value.
+#[derive(Clone, Debug, Serialize)]
 pub struct Scenario {
     /// Names the folder of its results.
     pub name: String,
     pub seed: u64,
+    #[serde(skip)]
     pub file: PathBuf,
     pub workload: Workload,
+    /// `None` if a trace gives the arrivals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<ArrivalSpec>,
     pub device: Device,
     /// The default overhead of tasks besides their cells.
     pub overhead: Overhead,
     pub metrics: Metrics,
     pub output: Output,
     /// At least one.
+    #[serde(rename = "policy")]
     pub policies: Vec<PolicyEntry>,
 }
 
 /// The model, and the source of its requests.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Workload {
+    #[serde(serialize_with = "model_name")]
     pub model: Model,
     /// The width of the layers. Only real backends use this and the next three.
     pub hidden: u32,
@@ -52,7 +62,12 @@ pub struct Workload {
     pub vocabulary: u32,
     /// A safetensors file; without it, weights are drawn from the seed.
     pub weights: Option<Input>,
+    #[serde(flatten)]
     pub load: Load,
+}
+
+fn model_name<S: Serializer>(model: &Model, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&model.name())
 }
 
 impl Workload {
@@ -61,7 +76,8 @@ impl Workload {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Load {
     Drawn {
         /// A file of shapes, or a generator such as `constant:24`.
@@ -69,28 +85,12 @@ pub enum Load {
         requests: u32,
         /// Longer shapes are skipped.
         max_length: Option<u32>,
-        arrivals: ArrivalSpec,
     },
     /// A trace gives shapes and arrivals.
     Trace {
         trace: Input,
         /// A factor on each arrival time: 0.5 doubles the load.
         time_scale: f64,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum ArrivalSpec {
-    Open {
-        process: Process,
-        /// Empty for a process that sets its own rate.
-        rates: Vec<Rate>,
-    },
-    /// Clients that send a request, wait for the answer, think, and repeat.
-    Closed {
-        clients: Vec<u32>,
-        /// The time between an answer and the next request.
-        think: Think,
     },
 }
 
@@ -128,8 +128,10 @@ impl fmt::Display for LoadPoint {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Device {
+    #[serde(deserialize_with = "given::whole::<_, _, { given::MAX_WORKERS }>")]
     pub workers: usize,
     /// The simulator's cost table; real runs need none.
     pub costs: Option<Input>,
@@ -139,49 +141,70 @@ pub struct Device {
     pub grnn: Option<Input>,
     /// The most requests in the system; further ones are rejected. `None`: no limit in simulations, a default in real
     /// runs.
+    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
-    pub gpu: GpuSettings,
+    #[serde(deserialize_with = "given::choice")]
+    pub precision: Precision,
+    #[serde(deserialize_with = "given::choice")]
+    pub signal: Signal,
+    #[serde(deserialize_with = "given::choice")]
+    pub launch: LaunchBy,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+impl Device {
+    pub fn gpu(&self) -> GpuSettings {
+        GpuSettings { precision: self.precision, signal: self.signal, launch: self.launch }
+    }
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        let GpuSettings { precision, signal, launch } = GpuSettings::default();
+        Device { workers: 1, costs: None, roofline: None, grnn: None, max_waiting: None, precision, signal, launch }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Metrics {
     /// The latency objective.
+    #[serde(with = "given::positive_time")]
     pub slo: Option<Nanos>,
     /// The quantile of requests that must meet it.
+    #[serde(deserialize_with = "given::choice")]
     pub quantile: Quantile,
     /// The requests at the start that do not count.
     pub warmup: Warmup,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quantile {
-    name: &'static str,
-    share: f64,
+/// The prefix of its columns: `p99`, `p999`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantile {
+    P50,
+    P90,
+    P95,
+    /// The most common quantile of service-level objectives.
+    #[default]
+    P99,
+    P999,
 }
 
 impl Quantile {
-    pub const ALL: [Quantile; 5] = [
-        Quantile { name: "p50", share: 0.5 },
-        Quantile { name: "p90", share: 0.9 },
-        Quantile { name: "p95", share: 0.95 },
-        Quantile { name: "p99", share: 0.99 },
-        Quantile { name: "p999", share: 0.999 },
-    ];
-
-    /// The prefix of its columns: `p99`, `p999`.
-    pub fn name(self) -> &'static str {
-        self.name
-    }
-
     pub fn share(self) -> f64 {
-        self.share
+        match self {
+            Quantile::P50 => 0.5,
+            Quantile::P90 => 0.9,
+            Quantile::P95 => 0.95,
+            Quantile::P99 => 0.99,
+            Quantile::P999 => 0.999,
+        }
     }
 }
 
-impl Default for Quantile {
-    /// p99, the most common quantile of service-level objectives.
-    fn default() -> Self {
-        Quantile::ALL[3]
+impl fmt::Display for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -211,7 +234,8 @@ impl fmt::Display for Warmup {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Output {
     pub requests: bool,
     pub tasks: bool,
@@ -219,6 +243,7 @@ pub struct Output {
     pub timeline: bool,
     pub plots: Vec<plot::Kind>,
     /// The point (see [`Scenario::points`]) of figures that show only one.
+    #[serde(deserialize_with = "given::point")]
     pub plot_point: Option<String>,
     pub title: Option<String>,
 }
@@ -229,20 +254,24 @@ impl Default for Output {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct PolicyEntry {
+    /// As the scenario names it, maybe an alias.
+    pub kind: &'static str,
     /// Unique; names its line in figures and, through `folder_name`, its folder.
     pub label: String,
-    /// The keys of its kind.
-    pub settings: Configured,
-    /// Its own overhead, with the scenario's as defaults.
-    pub overhead: Overhead,
     /// Its own cost table, else the device's.
     pub costs: Option<Input>,
+    /// Its own overhead, with the scenario's as defaults.
+    pub overhead: Overhead,
+    /// The keys of its kind.
+    #[serde(flatten)]
+    pub settings: Configured,
 }
 
 /// A file or generator; dereferences to its path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub struct Input {
     given: String,
     found: PathBuf,
@@ -267,10 +296,22 @@ impl Deref for Input {
     }
 }
 
-impl From<&str> for Input {
-    fn from(name: &str) -> Self {
-        Input { given: name.into(), found: name.into() }
+impl From<String> for Input {
+    fn from(given: String) -> Self {
+        Input { found: PathBuf::from(&given), given }
     }
+}
+
+impl Serialize for Input {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.given)
+    }
+}
+
+/// The value that a scenario knows by this name.
+pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+    T::deserialize(name.into_deserializer())
+        .map_err(|error: value::Error| section::Owner::default().reworded(&error.to_string(), "", ""))
 }
 
 impl Scenario {
@@ -294,35 +335,13 @@ impl Scenario {
         resolved::restore(resolved, file, kept_in, registry)
     }
 
-    /// `None` if a trace gives the arrivals.
-    pub fn arrivals(&self) -> Option<&ArrivalSpec> {
-        match &self.workload.load {
-            Load::Drawn { arrivals, .. } => Some(arrivals),
-            Load::Trace { .. } => None,
-        }
-    }
-
     /// In order.
     pub fn points(&self) -> Vec<LoadPoint> {
-        self.workload.load.points()
+        self.arrivals.as_ref().map_or_else(|| vec![LoadPoint::Trace], ArrivalSpec::points)
     }
 
     /// Every key with its effective value, defaults included. Paths are as given.
     pub fn resolved_json(&self) -> serde_json::Value {
         resolved::to_json(self)
-    }
-}
-
-impl Load {
-    pub fn points(&self) -> Vec<LoadPoint> {
-        match self {
-            Load::Trace { .. } => vec![LoadPoint::Trace],
-            Load::Drawn { arrivals, .. } => match arrivals {
-                ArrivalSpec::Open { process: Process::Stepping { .. }, .. } => vec![LoadPoint::Stepping],
-                ArrivalSpec::Open { process: Process::Offline, .. } => vec![LoadPoint::Offline],
-                ArrivalSpec::Open { rates, .. } => rates.iter().copied().map(LoadPoint::Rate).collect(),
-                ArrivalSpec::Closed { clients, .. } => clients.iter().copied().map(LoadPoint::Clients).collect(),
-            },
-        }
     }
 }

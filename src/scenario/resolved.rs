@@ -5,132 +5,36 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::source::Source;
-use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Warmup, check, gpu};
-use crate::cost::table::Overhead;
+use super::{Scenario, check};
 use crate::error::{Context as _, Error, Result};
 use crate::policy::registry::Registry;
-use crate::workload::arrivals::{Process, Think};
 
 pub(super) fn to_json(scenario: &Scenario) -> Value {
-    let Scenario { name, seed, file: _, workload, device, overhead: common, metrics, output, policies } = scenario;
-    let mut root = Map::new();
-    root.insert("name".into(), json!(name));
-    root.insert("seed".into(), json!(seed));
-
-    let mut table = Map::new();
-    table.insert("model".into(), json!(workload.model.name()));
-    table.insert("hidden".into(), json!(workload.hidden));
-    table.insert("embedding".into(), json!(workload.embedding));
-    table.insert("vocabulary".into(), json!(workload.vocabulary));
-    table.insert("weights".into(), json!(workload.weights.as_ref().map(Input::given)));
-    match &workload.load {
-        Load::Drawn { dataset, requests, max_length, arrivals: process } => {
-            table.insert("dataset".into(), json!(dataset.given()));
-            table.insert("requests".into(), json!(requests));
-            table.insert("max_length".into(), json!(max_length));
-            root.insert("workload".into(), table.into());
-            root.insert("arrivals".into(), arrivals(process));
-        }
-        Load::Trace { trace, time_scale } => {
-            table.insert("trace".into(), json!(trace.given()));
-            table.insert("time_scale".into(), number(*time_scale));
-            root.insert("workload".into(), table.into());
-        }
+    let mut root = serde_json::to_value(scenario).expect("a scenario has texts as keys");
+    if let Some(Value::Object(tagged)) = root.get_mut("arrivals").map(Value::take) {
+        let (process, keys) = tagged.into_iter().next().expect("the process is the tag");
+        let mut arrivals = Map::from_iter([("process".to_string(), process.into())]);
+        arrivals.extend(keys.as_object().cloned().unwrap_or_default());
+        root["arrivals"] = arrivals.into();
     }
-    let [precision, signal, launch] = gpu::names(&device.gpu);
-    root.insert(
-        "device".into(),
-        json!({
-            "workers": device.workers,
-            "costs": device.costs.as_ref().map(Input::given),
-            "roofline": device.roofline.as_ref().map(Input::given),
-            "grnn": device.grnn.as_ref().map(Input::given),
-            "max_waiting": device.max_waiting,
-            "precision": precision,
-            "signal": signal,
-            "launch": launch,
-        }),
-    );
-    root.insert("overhead".into(), overhead(*common));
-    root.insert(
-        "metrics".into(),
-        json!({
-            "slo": metrics.slo.map(|slo| slo.to_string()),
-            "quantile": metrics.quantile.name(),
-            "warmup": match metrics.warmup {
-                Warmup::Requests(count) => json!(count),
-                rule => json!(rule.to_string()),
-            },
-        }),
-    );
-    root.insert(
-        "output".into(),
-        json!({
-            "requests": output.requests,
-            "tasks": output.tasks,
-            "timeline": output.timeline,
-            "plots": output.plots.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "plot_point": output.plot_point,
-            "title": output.title,
-        }),
-    );
-    root.insert("policy".into(), policies.iter().map(policy).collect());
-    root.into()
-}
-
-fn arrivals(arrivals: &ArrivalSpec) -> Value {
-    let mut table = Map::new();
-    match arrivals {
-        ArrivalSpec::Closed { clients, think } => {
-            let (mean, distribution) = match think {
-                Think::Constant(time) => (time, "constant"),
-                Think::Exponential(mean) => (mean, "exponential"),
-            };
-            table.insert("process".into(), json!("closed"));
-            table.insert("clients".into(), json!(clients));
-            table.insert("think".into(), json!(mean.to_string()));
-            table.insert("think_dist".into(), json!(distribution));
-        }
-        ArrivalSpec::Open { process, rates } => {
-            table.insert("process".into(), json!(process.name()));
-            let parameters = match *process {
-                Process::Poisson | Process::Uniform | Process::Offline => vec![],
-                Process::Gamma { cv } => vec![("cv", number(cv))],
-                Process::Mmpp { ratio, low, high } => {
-                    vec![("ratio", number(ratio)), ("low", json!(low.to_string())), ("high", json!(high.to_string()))]
-                }
-                Process::Stepping { from, to, steps } => {
-                    vec![("from", number(from.0)), ("to", number(to.0)), ("steps", json!(steps))]
-                }
-            };
-            table.extend(parameters.into_iter().map(|(key, value)| (key.to_string(), value)));
-            if process.takes_rate() {
-                table.insert("rates".into(), rates.iter().map(|rate| number(rate.0)).collect());
-            }
-        }
+    for table in ["workload", "arrivals"] {
+        root.get_mut(table).into_iter().for_each(shorten);
     }
-    table.into()
+    root
 }
 
-fn overhead(overhead: Overhead) -> Value {
-    let Overhead { task, gather, launch } = overhead;
-    json!({ "task_ns": task, "gather_ns": gather, "launch_ns": launch })
-}
-
-fn policy(policy: &PolicyEntry) -> Value {
-    let mut table = Map::new();
-    table.insert("kind".into(), json!(policy.settings.kind()));
-    table.insert("label".into(), json!(policy.label));
-    table.insert("costs".into(), json!(policy.costs.as_ref().map(Input::given)));
-    table.insert("overhead".into(), overhead(policy.overhead));
-    table.extend(policy.settings.values());
-    table.into()
-}
-
-/// Without a decimal point if whole.
-fn number(value: f64) -> Value {
+/// Writes whole numbers without a decimal point.
+fn shorten(value: &mut Value) {
     const EXACT: f64 = 9_007_199_254_740_992.0; // 2^53: from here on not every whole number is an f64
-    if value.fract() == 0.0 && value.abs() < EXACT { json!(value as i64) } else { json!(value) }
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < EXACT);
+            whole.into_iter().for_each(|whole| *value = json!(whole as i64));
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Object(table) => table.values_mut().for_each(shorten),
+        _ => {}
+    }
 }
 
 /// Converts the JSON to TOML, so that one parser checks both.

@@ -1,245 +1,174 @@
-//! Typed reading of tables. Every error gives the place, the key, the bad value and the permitted ones.
+//! Reading of tables by serde. Every error gives the place, the key, the bad value and the permitted ones.
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
-
+use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::source::{Source, Span, shown};
 use crate::error::{Error, Result};
-use crate::units::Nanos;
+use crate::workload::model;
 
-#[derive(Debug)]
+/// A table, and how messages speak of it.
 pub(super) struct Section<'s> {
-    source: &'s Source,
-    /// In messages: `device.`, `policy[1] (padded): `.
-    prefix: String,
-    pub span: Span,
-    pub entries: DeTable<'s>,
+    pub source: &'s Source,
+    pub owner: Owner,
+    pub table: Spanned<DeTable<'s>>,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Field<'s> {
-    source: &'s Source,
-    /// The full key for messages.
+/// Whose keys they are, for messages.
+#[derive(Default)]
+pub(super) struct Owner {
+    /// Before each key: `arrivals.`, `policy[1] (padded): `.
+    pub prefix: String,
+    /// Such as ` of the process "gamma"`.
+    pub of: String,
+    /// Keys that stand in the table beside those that serde knows of.
+    pub shared: &'static [&'static str],
+}
+
+/// Where a key and its value stand, with the key in full: `rates[1]`, `max_batch.decoder`.
+struct Place {
     key: String,
-    span: Span,
-    value: DeValue<'s>,
+    name: Span,
+    value: Span,
+    /// The value as messages quote it.
+    shown: String,
 }
 
 impl<'s> Section<'s> {
-    pub fn new(source: &'s Source, prefix: String, span: Span, entries: DeTable<'s>) -> Self {
-        Section { source, prefix, span, entries }
+    pub fn root(source: &'s Source) -> Result<Section<'s>> {
+        let table = Spanned::new(0..0, source.parse()?);
+        Ok(Section { source, owner: Owner::default(), table })
     }
 
-    pub fn source(&self) -> &'s Source {
-        self.source
+    pub fn read<T: Deserialize<'s>>(&self) -> Result<T> {
+        self.parse(self.table.clone(), |table| T::deserialize(Deserializer::from(table)))
     }
 
-    pub fn has(&self, key: &str) -> bool {
-        self.entries.contains_key(key)
-    }
-
-    pub fn take(&mut self, key: &str) -> Option<Field<'s>> {
-        let value = self.entries.remove(key)?;
-        let span = value.span();
-        Some(Field { source: self.source, key: format!("{}{key}", self.prefix), span, value: value.into_inner() })
-    }
-
-    /// `what` describes it in the message.
-    pub fn require(&mut self, key: &str, what: &str) -> Result<Field<'s>> {
-        self.take(key).ok_or_else(|| self.refuse(key, format!("missing; {what}")))
-    }
-
-    /// Without it, an empty table at the same place.
-    pub fn section(&mut self, key: &str) -> Result<Section<'s>> {
-        match self.take(key) {
-            Some(field) => field.table(),
-            None => Ok(Section {
-                source: self.source,
-                prefix: format!("{}{key}.", self.prefix),
-                span: self.span.clone(),
-                entries: DeTable::new(),
-            }),
-        }
-    }
-
-    /// `of` names the owner of the keys (`""`, or ` of the process "gamma"`).
-    pub fn only(&self, of: &str, known: &[&str]) -> Result<()> {
-        let mut strangers: Vec<_> =
-            self.entries.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
-        strangers.sort_by_key(|key| key.span().start);
-        match strangers.first() {
-            None => Ok(()),
-            Some(key) => {
-                let name = key.get_ref().as_ref();
-                let hint = did_you_mean(name, known);
-                let problem = format!("unknown key{of}{hint}; known: {}", known.join(", "));
-                Err(self.source.error(key.span(), &format!("{}{name}", self.prefix), problem))
-            }
-        }
-    }
-
-    /// An error at the key or, if it is missing, at the table.
-    pub fn refuse(&self, key: &str, problem: impl Display) -> Error {
-        let place = self.entries.get_key_value(key).map_or(self.span.clone(), |(key, _)| key.span());
-        self.source.error(place, &format!("{}{key}", self.prefix), problem)
-    }
-}
-
-impl<'s> Field<'s> {
-    pub fn refuse(&self, problem: impl Display) -> Error {
-        self.source.error(self.span.clone(), &self.key, problem)
-    }
-
-    pub fn must_be(&self, what: &str) -> Error {
-        self.refuse(format!("must be {what}, not {}", shown(&self.value)))
-    }
-
-    pub fn text(&self) -> Result<String> {
-        match &self.value {
-            DeValue::String(text) if !text.trim().is_empty() => Ok(text.to_string()),
-            DeValue::String(_) => Err(self.refuse("must not be empty")),
-            _ => Err(self.must_be("a text in quotes")),
-        }
-    }
-
-    pub fn flag(&self) -> Result<bool> {
-        self.value.as_bool().ok_or_else(|| self.must_be("true or false"))
-    }
-
-    pub fn whole(&self, range: RangeInclusive<u64>) -> Result<u64> {
-        let number = self.value.as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
-        number.filter(|n| range.contains(n)).ok_or_else(|| {
-            self.must_be(&match *range.end() {
-                u64::MAX => format!("a whole number, at least {}", range.start()),
-                end => format!("a whole number from {} to {end}", range.start()),
-            })
+    /// Parts of the table, with the places that they have in it.
+    pub fn parse<T>(
+        &self,
+        table: Spanned<DeTable<'s>>,
+        parse: impl FnOnce(Spanned<DeTable<'s>>) -> Result<T, toml::de::Error>,
+    ) -> Result<T> {
+        parse(table).map_err(|error| {
+            let span = error.span().unwrap_or(self.table.span());
+            let contains = |outer: &Span| outer.start <= span.start && span.end <= outer.end;
+            let places = if span == self.table.span() { Vec::new() } else { self.places() };
+            let deepest = places.iter().rev().find(|place| contains(&place.name) || contains(&place.value));
+            let (key, value) = deepest.map_or(("", ""), |place| (&place.key, &place.shown));
+            let problem = self.owner.reworded(error.message(), key, value);
+            self.source.error(span, format!("{}{problem}", self.owner.prefix))
         })
     }
 
-    /// From 1 to the largest 32-bit number.
-    pub fn count(&self) -> Result<u32> {
-        self.whole(1..=u64::from(u32::MAX)).map(|n| n as u32)
-    }
-
-    /// `what` describes the rule.
-    pub fn number(&self, what: &str, rule: impl Fn(f64) -> bool) -> Result<f64> {
-        let number = match &self.value {
-            DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).ok().map(|n| n as f64),
-            DeValue::Float(n) => n.as_str().parse().ok(),
-            _ => None,
+    /// An error at the key with which the problem begins, or at the table that lacks the key.
+    pub fn refuse(&self, problem: &str) -> Error {
+        let key = problem.split_once(": ").map_or("", |(key, _)| key);
+        let leads = |place: &Place| {
+            key.strip_prefix(&place.key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        number.filter(|n: &f64| n.is_finite() && rule(*n)).ok_or_else(|| self.must_be(what))
+        let places = self.places();
+        let span =
+            places.iter().rev().find(|place| leads(place)).map_or(self.table.span(), |place| place.value.clone());
+        self.source.error(span, format!("{}{problem}", self.owner.prefix))
     }
 
-    pub fn time(&self) -> Result<Nanos> {
-        match &self.value {
-            DeValue::String(text) => Nanos::parse(text).map_err(|problem| self.refuse(problem)),
-            _ => Err(self.must_be("a time with its unit in quotes, such as \"100ms\"")),
+    /// Outer ones first.
+    fn places(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        for (name, value) in self.table.get_ref() {
+            visit(name.get_ref().to_string(), name.span(), value, &mut places);
         }
-    }
-
-    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T> {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let Some(text) = self.value.as_str() else {
-            return Err(self.must_be(&format!("one of {}", names.join(", "))));
-        };
-        let found = choices.iter().find(|(name, _)| *name == text);
-        found.map(|(_, choice)| *choice).ok_or_else(|| {
-            let hint = did_you_mean(text, &names);
-            self.refuse(format!("unknown value \"{text}\"{hint}; known: {}", names.join(", ")))
-        })
-    }
-
-    pub fn list(self, what: &str) -> Result<Vec<Field<'s>>> {
-        match self.value {
-            DeValue::Array(items) => {
-                let item = |(index, item): (usize, Spanned<DeValue<'s>>)| Field {
-                    source: self.source,
-                    key: format!("{}[{index}]", self.key),
-                    span: item.span(),
-                    value: item.into_inner(),
-                };
-                Ok(items.into_iter().enumerate().map(item).collect())
-            }
-            _ => Err(self.must_be(what)),
-        }
-    }
-
-    /// At least one item, without duplicates, since each names a folder of results.
-    pub fn set<T: PartialEq + Copy>(self, what: &str, read: impl Fn(&Field<'s>) -> Result<T>) -> Result<Vec<T>> {
-        let whole = self.clone();
-        let mut values = Vec::new();
-        for item in self.list(what)? {
-            let value = read(&item)?;
-            if values.contains(&value) {
-                return Err(item.refuse(format!("{} stands twice", shown(&item.value))));
-            }
-            values.push(value);
-        }
-        if values.is_empty() { Err(whole.refuse(format!("empty; must be {what}"))) } else { Ok(values) }
-    }
-
-    pub fn table(self) -> Result<Section<'s>> {
-        match self.value {
-            DeValue::Table(entries) => Ok(Section::new(self.source, format!("{}.", self.key), self.span, entries)),
-            _ => Err(self.must_be("a table")),
-        }
-    }
-
-    pub fn value(&self) -> &DeValue<'s> {
-        &self.value
-    }
-
-    pub fn source(&self) -> &'s Source {
-        self.source
+        places
     }
 }
 
-/// `; did you mean workers?` if a known name is similar.
-pub(super) fn did_you_mean(name: &str, known: &[&str]) -> String {
-    let near = known.iter().map(|candidate| (edits(name, candidate), candidate)).min();
-    match near {
+fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec<Place>) {
+    places.push(Place { key: key.clone(), name, value: value.span(), shown: shown(value.get_ref()) });
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            for (name, value) in table {
+                visit(format!("{key}.{}", name.get_ref()), name.span(), value, places);
+            }
+        }
+        DeValue::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                visit(format!("{key}[{index}]"), item.span(), item, places);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a key without a default must be.
+pub(super) fn needed(key: &str) -> Option<String> {
+    Some(match key {
+        "name" => "a name for the folder of the results".into(),
+        "workload" => "a table with a model, and a dataset or a trace".into(),
+        "workload.model" => format!("one of {}", model::KNOWN),
+        "policy" => "at least one [[policy]] table".into(),
+        "arrivals.rates" => "a list of requests per second, such as [1000, 2000]".into(),
+        "arrivals.clients" => "a list of numbers of clients, such as [1, 8]".into(),
+        "arrivals.cv" => "the coefficient of variation of the gaps, a number from 0.001 to 1000".into(),
+        "arrivals.ratio" => "the high rate over the low one, a number from 1 to 1e6".into(),
+        "arrivals.low" | "arrivals.high" => "a time of at least 1us, such as \"100ms\"".into(),
+        "arrivals.from" | "arrivals.to" => "a number of requests per second from 1e-6 to 1e9".into(),
+        "arrivals.steps" => "the number of steps, at least 2".into(),
+        _ => return None,
+    })
+}
+
+impl Owner {
+    /// Serde's message on the value at a key in plain words; other messages stay.
+    pub fn reworded(&self, message: &str, key: &str, value: &str) -> String {
+        let after = |start: &str| message.strip_prefix(start);
+        let needed = |key: &str| needed(&format!("{}{key}", self.prefix));
+        let (key, problem) = if let Some((name, known)) = unknown_key(message) {
+            let key = if key.is_empty() { name } else { key };
+            let (shared, of) = if key.contains('.') { (&[][..], "") } else { (self.shared, self.of.as_str()) };
+            (key.to_string(), unknown(&format!("unknown key{of}"), name, &[shared, &known].concat()))
+        } else if let Some(name) = after("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+            let key = if key.is_empty() { name.to_string() } else { format!("{key}.{name}") };
+            let problem = needed(&key).map_or("missing".into(), |what| format!("missing; {what}"));
+            (key, problem)
+        } else if let Some((name, expected)) = after("unknown variant `").and_then(|rest| rest.split_once('`')) {
+            (key.to_string(), unknown(&format!("unknown value \"{name}\""), name, &quoted(expected)))
+        } else if let Some((_, expected)) =
+            message.strip_prefix("invalid ").and_then(|rest| rest.split_once(", expected "))
+        {
+            let wanted = needed(key).unwrap_or_else(|| wanted(expected));
+            (key.to_string(), format!("must be {wanted}, not {value}"))
+        } else {
+            (key.to_string(), message.to_string())
+        };
+        if key.is_empty() { problem } else { format!("{key}: {problem}") }
+    }
+}
+
+/// `unknown key; did you mean workers?; known: workers, costs`, the guess only if a known name is similar.
+pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();
+    let hint = match nearest {
         Some((distance, candidate)) if distance <= 1 + name.len() / 4 => format!("; did you mean {candidate}?"),
         _ => String::new(),
-    }
+    };
+    format!("{what}{hint}; known: {}", known.join(", "))
 }
 
-/// Levenshtein's distance.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
+/// The key, and those that are known.
+fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
+    if let Some((name, known)) = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
+        return Some((name, quoted(known)));
     }
-    row[to.len()]
+    // So it is told of a variant's table.
+    let (names, known) = message.strip_prefix("unexpected keys in table: ")?.split_once(", available keys: ")?;
+    Some((names.split(", ").next()?, known.split(", ").filter(|name| !name.is_empty()).collect()))
 }
 
-/// Rewords serde's messages; others stay.
-pub(super) fn reworded(message: &str) -> String {
-    if let Some((found, expected)) = ["invalid type: ", "invalid value: "]
-        .iter()
-        .find_map(|start| message.strip_prefix(start))
-        .and_then(|rest| rest.split_once(", expected "))
-    {
-        return format!("must be {}, not {}", wanted(expected), given(found));
-    }
-    if let Some((unknown, expected)) =
-        message.strip_prefix("unknown variant `").and_then(|rest| rest.split_once("`, expected "))
-    {
-        // Serde lists `a`, `a` or `b`, or one of `a`, `b`, `c`: every second part is a name.
-        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-        return format!("unknown value \"{unknown}\"{}; known: {}", did_you_mean(unknown, &known), known.join(", "));
-    }
-    message.to_string()
+/// Serde lists `a`, `a` or `b`, or one of `a`, `b`, `c`: every second part is a name.
+fn quoted(list: &str) -> Vec<&str> {
+    list.split('`').skip(1).step_by(2).collect()
 }
 
 fn wanted(expected: &str) -> String {
@@ -254,19 +183,7 @@ fn wanted(expected: &str) -> String {
         "a string" | "a borrowed string" | "a character" => "a text in quotes".into(),
         "a sequence" => "a list".into(),
         "a map" => "a table".into(),
-        other => other.into(),
-    }
-}
-
-fn given(found: &str) -> String {
-    for kind in ["string ", "integer ", "floating point ", "boolean "] {
-        if let Some(value) = found.strip_prefix(kind) {
-            return value.trim_matches('`').into();
-        }
-    }
-    match found {
-        "map" => "a table".into(),
-        "sequence" => "a list".into(),
+        other if other.starts_with("struct ") => "a table".into(),
         other => other.into(),
     }
 }

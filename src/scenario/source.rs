@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
-use toml::de::{DeArray, DeTable, DeValue};
+use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Result};
 
@@ -29,6 +29,8 @@ struct Override {
     path: Vec<String>,
     /// The start of the value in `written`.
     value_at: usize,
+    /// `v=VALUE` after blanks, which move the value to its place in the document.
+    assigned: String,
 }
 
 impl Source {
@@ -38,7 +40,8 @@ impl Source {
         for written in overrides {
             let (path, value_at) =
                 split_override(written).map_err(|problem| Error::input(format!("--set {written}: {problem}")))?;
-            parsed.push(Override { written: written.clone(), offset, path, value_at });
+            let assigned = format!("{}v={}", " ".repeat(offset + value_at - 2), &written[value_at..]);
+            parsed.push(Override { written: written.clone(), offset, path, value_at, assigned });
             offset += written.len() + 1;
         }
         Ok(Source { file: file.to_path_buf(), text, overrides: parsed, kept_in: None })
@@ -56,7 +59,7 @@ impl Source {
     pub fn parse(&self) -> Result<DeTable<'_>> {
         let table = DeTable::parse(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            self.error(span, "", format!("not valid TOML: {}", error.message().replace('\n', ", ")))
+            self.error(span, format!("not valid TOML: {}", error.message().replace('\n', ", ")))
         })?;
         let mut root = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
         for set in &self.overrides {
@@ -85,7 +88,7 @@ impl Source {
             DeValue::Array(items) => {
                 let items: &mut [_] = items;
                 let index = find_item(items, key)
-                    .map_err(|problem| self.error(set.span(), &set.path[..depth].join("."), problem))?;
+                    .map_err(|problem| self.error(set.span(), format!("{}: {problem}", set.path[..depth].join("."))))?;
                 if is_last {
                     items[index] = set.value();
                     return Ok(());
@@ -94,13 +97,13 @@ impl Source {
             }
             scalar => {
                 let problem = format!("no table but {}, so it has no key \"{key}\"", shown(scalar));
-                Err(self.error(set.span(), &set.path[..depth].join("."), problem))
+                Err(self.error(set.span(), format!("{}: {problem}", set.path[..depth].join("."))))
             }
         }
     }
 
     /// `FILE:LINE`, the override, or the file that keeps the scenario.
-    pub fn place(&self, span: &Span) -> String {
+    fn place(&self, span: &Span) -> String {
         if let Some(kept_in) = &self.kept_in {
             return kept_in.display().to_string();
         }
@@ -114,11 +117,8 @@ impl Source {
         }
     }
 
-    pub fn error(&self, span: Span, key: &str, problem: impl Display) -> Error {
-        match key {
-            "" => Error::input(format!("{}: {problem}", self.place(&span))),
-            _ => Error::input(format!("{}: {key}: {problem}", self.place(&span))),
-        }
+    pub fn error(&self, span: Span, problem: impl Display) -> Error {
+        Error::input(format!("{}: {problem}", self.place(&span)))
     }
 }
 
@@ -129,34 +129,12 @@ impl Override {
 
     /// A word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
     fn value(&self) -> Spanned<DeValue<'_>> {
-        let text = &self.written[self.value_at..];
-        match DeValue::parse(text) {
-            Ok(value) => moved(value, self.offset + self.value_at),
-            Err(_) => Spanned::new(self.span(), DeValue::String(text.into())),
+        let table = DeTable::parse(&self.assigned).map(Spanned::into_inner);
+        match table.map(|mut table| (table.remove("v"), table.is_empty())) {
+            Ok((Some(value), true)) => value,
+            _ => Spanned::new(self.span(), DeValue::String(self.written[self.value_at..].into())),
         }
     }
-}
-
-fn moved(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
-    let shift = |span: Span| span.start + by..span.end + by;
-    let span = shift(value.span());
-    let value = match value.into_inner() {
-        DeValue::Array(items) => {
-            let mut array = DeArray::new();
-            for item in items {
-                array.push(moved(item, by));
-            }
-            DeValue::Array(array)
-        }
-        DeValue::Table(entries) => DeValue::Table(
-            entries
-                .into_iter()
-                .map(|(key, value)| (Spanned::new(shift(key.span()), key.into_inner()), moved(value, by)))
-                .collect(),
-        ),
-        scalar => scalar,
-    };
-    Spanned::new(span, value)
 }
 
 /// By index, else by label, else by kind.

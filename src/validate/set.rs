@@ -25,7 +25,6 @@ use crate::policy::registry::Registry;
 use crate::results::columns::Metric;
 use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, Scenario};
 use crate::units::Rate;
-use crate::workload::arrivals::Process;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -80,12 +79,12 @@ pub fn check(scenario: &Scenario) -> Result<()> {
 /// With all requests there from the start.
 fn offline(scenario: &Scenario) -> Result<Scenario> {
     let mut offline = scenario.clone();
-    arrive(&mut offline, ArrivalSpec::Open { process: Process::Offline, rates: Vec::new() })?;
+    arrive(&mut offline, ArrivalSpec::Offline {})?;
     Ok(offline)
 }
 
 pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
-    let costs = Input::from(costs.to_string_lossy().as_ref());
+    let costs = Input::from(costs.to_string_lossy().into_owned());
     let one = |policy: usize| {
         let mut part = scenario.clone();
         let mut entry = part.policies.swap_remove(policy);
@@ -95,8 +94,7 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
         part.policies = vec![entry];
         let capacity = capacity(&part, stop)?;
         let rates: Vec<Rate> = plan.loads.iter().map(|load| rounded(capacity.0 * f64::from(*load) / 100.0)).collect();
-        let process = Process::Poisson;
-        arrive(&mut part, ArrivalSpec::Open { process, rates: rates.clone() })?;
+        arrive(&mut part, ArrivalSpec::Poisson { rates: rates.clone() })?;
         if let Load::Drawn { requests, .. } = &mut part.workload.load {
             *requests = (capacity.0 * plan.seconds).max(LEAST_REQUESTS) as u32;
         }
@@ -117,12 +115,12 @@ fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
 }
 
 fn arrive(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
-    match &mut scenario.workload.load {
-        Load::Drawn { arrivals, .. } => {
+    match &mut scenario.arrivals {
+        Some(arrivals) => {
             *arrivals = spec;
             Ok(())
         }
-        Load::Trace { .. } => Err(Error::input(format!(
+        None => Err(Error::input(format!(
             "{}: workload.trace: validation chooses the rates itself, and a trace has its own; give workload.dataset",
             scenario.file.display()
         ))),

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 
-pub use self::process::{PROCESSES, Parameters, Process, check_rate};
+pub use self::process::{PROCESSES, Process, check_rate};
 use crate::error::{Error, Result};
 use crate::units::{Nanos, RequestId};
 use crate::workload::random::Stream;

@@ -69,6 +69,11 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Wider layers take tens of gigabytes.
+    pub const MAX_WIDTH: u32 = 1 << 16;
+    /// A decoder keeps its word as a float32, which is exact up to this number.
+    pub const MAX_VOCABULARY: u32 = 1 << 24;
+
     /// Hidden state and words of one width, and the 30,000 words of BatchMaker's decoder.
     pub fn square(hidden: u32) -> Sizes {
         Sizes { hidden, embedding: hidden, vocabulary: 30_000 }

@@ -13,37 +13,14 @@ fn of_the_scenario() {
             "request = 200",
             "t.toml:5: workload.request: unknown key; did you mean requests?; known: model",
         ),
-        ("requests = 200", "requests = \"many\"", "t.toml:5: workload.requests: must be a whole number from 1 to"),
-        ("requests = 200", "requests = 0", "t.toml:5: workload.requests: must be a whole number from 1 to"),
         (
             "requests = 200",
             "max_length = 1",
             "t.toml: workload: max_length = 1 leaves nothing of the dataset lengths.csv: its shortest",
         ),
-        ("\"lstm\"", "\"lstn\"", "t.toml:3: workload.model: unknown model \"lstn\"; known: lstm, gru, seq2seq"),
-        ("\"poisson\"", "\"possion\"", "t.toml:7: arrivals.process: unknown value \"possion\"; did you mean poisson?"),
         ("[100, 200]", "[100, nan]", "t.toml:8: arrivals.rates[1]: must be a number of requests per second from 1e-6"),
-        ("[100, 200]", "[1e-300]", "t.toml:8: arrivals.rates[0]: must be a number of requests per second from 1e-6"),
-        ("[100, 200]", "[100, 1e2]", "t.toml:8: arrivals.rates[1]: 1e2 stands twice"),
-        ("\"costs.csv\"", "\"cost.csv\"", "t.toml:10: device.costs: no such file: cost.csv"),
-        ("\"costs.csv\"", "\".\"", "t.toml:10: device.costs: no such file: . (a folder)"),
+        ("[100, 200]", "[100, 1e2]", "t.toml:8: arrivals.rates[1]: 100 stands twice"),
         ("\"lengths.csv\"", "\"europarl\"", "dataset: no such file: europarl; a dataset is a file, constant:SIZE,"),
-        (
-            "\"cellular\"",
-            "\"celular\"",
-            "t.toml:12: policy[0].kind: unknown policy \"celular\"; did you mean cellular?",
-        ),
-        ("\"A\"", "\"A\"\nmax_batch = 0", "t.toml:14: policy[0] (cellular): max_batch: 0 is too small; at least 1"),
-        (
-            "\"A\"",
-            "\"A\"\nwindow = \"2ms\"",
-            "t.toml:14: policy[0] (cellular): window: unknown key; known: kind, label",
-        ),
-        (
-            "\"B\"",
-            "\"a\"",
-            "t.toml:16: policy[1] (padded): label: \"a\" names the same folder as the label of policy[0]",
-        ),
         (
             "\"B\"",
             "\"../B\"",
@@ -56,13 +33,10 @@ fn of_the_scenario() {
             "\"Run.json\"",
             "t.toml:16: policy[1] (padded): label: \"Run.json\" could be a file of results; leave",
         ),
-        ("name = \"t\"", "name = \"a/b\"", "t.toml:1: name: \"a/b\" cannot name a folder of results"),
-        ("name = \"t\"", "", "t.toml:1: name: missing; a name for the folder of the results"),
-        ("name = \"t\"", "name = = 3", "t.toml:1: not valid TOML: "),
         (
             "[[policy]]",
             "[output]\nplots = [\"queue-cfd\"]\n[[policy]]",
-            "t.toml:12: output.plots[0]: unknown kind of figure",
+            "t.toml:12: output.plots: unknown kind of figure \"queue-cfd\"; known: latency-throughput",
         ),
     ] {
         assert!(SCENARIO.contains(old), "{old}");
@@ -194,13 +168,7 @@ fn of_a_cost_table() {
 fn of_an_override() {
     let desk = Desk::new();
     for (set, message) in [
-        ("seed", "--set seed: no value; write it as --set key.path=value"),
-        ("=3", "--set =3: a part of the key is empty; write it as --set key.path=value"),
         ("device=3", "t.toml: --set device=3: device: must be a table, not 3"),
-        (
-            "device.workers=1025",
-            "--set device.workers=1025: device.workers: must be a whole number from 1 to 1024, not 1025",
-        ),
         ("policy.C.max_batch=3", "--set policy.C.max_batch=3: policy: there is no \"C\"; known: 0 (A), 1 (B)"),
         (
             "policy.A.max_batch.gru=3",

@@ -85,9 +85,27 @@ fn mistakes_are_named() {
             "in.csv: line 3: arrival_s: \"soon\" is not a number of seconds",
         ),
         (&["trace", "import", "costs.csv"], "costs.csv: line 1: not the header of azure, burstgpt"),
-        (&[gen_, &["--rate", "0"]].concat(), "--rate: 0 is not a rate; it is a number of requests per second above 0"),
-        (&[gen_, &["--rate", "nan"]].concat(), "--rate: NaN is not a rate"),
-        (&[gen_, &["--rate", "1e-10"]].concat(), "requests arrives after 1.845e10 s; it may arrive up to 9.223e9 s"),
+        (&[gen_, &["--rate", "0"]].concat(), "--rate: must be a number of requests per second from 1e-6 to 1e9, not 0"),
+        (
+            &[gen_, &["--rate", "nan"]].concat(),
+            "--rate: must be a number of requests per second from 1e-6 to 1e9, not NaN",
+        ),
+        (&[gen_, &["--rate", "1e-10"]].concat(), "--rate: must be a number of requests per second from 1e-6"),
+        (
+            &[gen_, &["--process", "gamma", "--rate", "3"]].concat(),
+            "--cv: missing; the coefficient of variation of the",
+        ),
+        (
+            &[gen_, &["--cv", "2", "--rate", "3"]].concat(),
+            "--cv: unknown key of the process \"poisson\"; known: process, r",
+        ),
+        (
+            &[gen_, &["--process", "gamma", "--cv", "0", "--rate", "3"]].concat(),
+            "--cv: 0 is out of range; it is a number",
+        ),
+        (&[gen_, &["--process", "offline", "--rate", "3"]].concat(), "--rate: unknown key of the process \"offline\""),
+        (&["trace", "gen", "--dataset", "constant:4", "-n", "20000", "--rate", "1e-6"], "requests arrives after"),
+        (&[gen_, &["--rate", "3", "--process", "closed"]].concat(), "invalid value 'closed' for '--process <NAME>'"),
         (&[gen_, &[]].concat(), "poisson needs --rate, in requests per second"),
         (&[gen_, &["--rate", "3", "--model", "x"]].concat(), "--model: unknown model \"x\"; known: lstm, gru, seq2seq"),
         (

@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     if let Some(rate) = args.rate {
-        check_rate(Rate(rate)).within("--rate")?;
+        check_rate(Rate(rate)).map_err(Error::input).within("--rate")?;
     }
     let (input, name) = open(&args.file)?;
     let trace = Trace::read_from(input).and_then(|trace| convert(&trace, args)).within(name)?;
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(fault("--skip 4"), "nothing is left of 4 requests; take more or skip fewer");
         assert_eq!(fault("--take 1 --rate 5"), "--rate: all requests arrive at once; no scale gives them a rate");
         assert_eq!(fault("--time-scale 0"), "--time-scale: 0 is not a time scale; it is a number above 0");
-        assert!(fault("--rate 0").starts_with("--rate: 0 is not a rate"));
+        assert!(fault("--rate 0").starts_with("--rate: must be a number of requests per second from 1e-6"));
         assert!(fails(&["convert", "no/such.csv"]).starts_with("no/such.csv: cannot be read"));
     }
 }

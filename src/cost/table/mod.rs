@@ -7,6 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::model::TableModel;
 use self::model::{CellCosts, OperatorCosts, Rows};
 use super::curve::Curve;
@@ -29,12 +31,16 @@ pub struct CostTable {
 }
 
 /// A scenario's overheads per task. `None`: the table's rows of that name, or 0 without rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Overhead {
+    #[serde(rename = "task_ns")]
     pub task: Option<Nanos>,
     /// Of a task with new members.
+    #[serde(rename = "gather_ns")]
     pub gather: Option<Nanos>,
     /// From the submission to the earliest start.
+    #[serde(rename = "launch_ns")]
     pub launch: Option<Nanos>,
 }
 

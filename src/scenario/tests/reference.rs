@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::scenario::check;
 
 /// The keys without defaults.
 const MINIMAL: &str = r#"
@@ -72,27 +71,35 @@ fn every_known_key_is_shown() {
         }
     }
     let mut known: Vec<String> = Vec::new();
-    let mut add = |table: &str, keys: &[&str]| known.extend(keys.iter().map(|key| format!("{table}{key}")));
-    add("", check::ROOT);
-    add("workload.", check::WORKLOAD);
-    add("device.", check::DEVICE);
-    add("overhead.", check::OVERHEAD);
-    add("metrics.", check::METRICS);
-    add("output.", check::OUTPUT);
-    for (_, keys) in check::PROCESSES {
-        add("arrivals.", keys);
+    let mut add = |table: &str, keys: &[String]| known.extend(keys.iter().map(|key| format!("{table}{key}")));
+    for table in ["", "workload.", "device.", "overhead.", "metrics.", "output."] {
+        add(table, &known_keys(&format!("{table}nonsense=1")));
+    }
+    let processes = known_keys("arrivals.process=nonsense");
+    for process in &processes {
+        add("arrivals.", &known_keys(&format!("arrivals={{ process = '{process}', nonsense = 1 }}")));
     }
     // Shown once, at the first policy.
-    add("policy cellular.", &check::POLICY[1..]);
+    add("policy cellular.", &known_keys("policy.cellular.nonsense=1")[1..]);
     let registry = Registry::standard();
     for kind in registry.kinds() {
-        add(&format!("policy {kind}."), &registry.keys(kind).unwrap());
+        let keys = registry.keys(kind).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+        add(&format!("policy {kind}."), &keys);
     }
     let missing: Vec<&String> = known.iter().filter(|key| !shown.contains(*key)).collect();
     assert!(missing.is_empty(), "not in scenarios/reference.toml: {missing:?}");
-    for (process, _) in check::PROCESSES {
+    for process in processes {
         assert!(text.contains(&format!("process = \"{process}\"")), "not in scenarios/reference.toml: {process}");
     }
+}
+
+/// The keys or values that the refusal of an override lists.
+fn known_keys(set: &str) -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
+    let text = MINIMAL.replace("device = { costs = \"scenarios/costs/v100.csv\" }\n", "");
+    let refusal = Scenario::parse(text, &file, &[set.into()], &Registry::standard()).unwrap_err().to_string();
+    let (_, known) = refusal.rsplit_once("; known: ").unwrap_or_else(|| panic!("{set}: {refusal}"));
+    known.split(", ").map(str::to_string).collect()
 }
 
 /// Each block of commented keys replaces keys of the same name, and those listed after "instead of".

@@ -4,11 +4,14 @@
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma};
 
-use crate::error::{Error, Result};
 use crate::units::{Nanos, Rate};
 use crate::workload::random::Stream;
 
 pub const PROCESSES: [&str; 6] = ["poisson", "uniform", "gamma", "mmpp", "stepping", "offline"];
+/// One request in eleven days. At lower rates a run would exceed the clock.
+const LEAST_RATE: f64 = 1e-6;
+/// Above it, gaps would be shorter than a nanosecond.
+const MOST_RATE: f64 = 1e9;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Process {
@@ -39,129 +42,36 @@ pub enum Process {
     Offline,
 }
 
-/// What a process takes besides a rate.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct Parameters {
-    /// gamma: coefficient of variation of the gaps
-    #[arg(long)]
-    pub cv: Option<f64>,
-    /// mmpp: ratio of the high rate to the low rate
-    #[arg(long)]
-    pub ratio: Option<f64>,
-    /// mmpp: mean time in the low state, such as 200ms
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
-    pub low: Option<Nanos>,
-    /// mmpp: mean time in the high state, such as 50ms
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
-    pub high: Option<Nanos>,
-    /// stepping: first rate
-    #[arg(long, value_name = "RPS")]
-    pub from: Option<f64>,
-    /// stepping: last rate
-    #[arg(long, value_name = "RPS")]
-    pub to: Option<f64>,
-    /// stepping: number of steps
-    #[arg(long)]
-    pub steps: Option<u32>,
-}
-
 impl Process {
-    pub fn new(name: &str, parameters: &Parameters) -> Result<Process> {
-        let needs = |key: &str| Error::input(format!("{name} needs {key}"));
-        let Parameters { cv, ratio, low, high, from, to, steps } = *parameters;
-        let (process, taken): (Process, &[&str]) = match name {
-            "poisson" => (Process::Poisson, &[]),
-            "uniform" => (Process::Uniform, &[]),
-            "offline" => (Process::Offline, &[]),
-            "gamma" => (Process::Gamma { cv: cv.ok_or_else(|| needs("cv"))? }, &["cv"]),
-            "mmpp" => (
-                Process::Mmpp {
-                    ratio: ratio.ok_or_else(|| needs("ratio"))?,
-                    low: low.ok_or_else(|| needs("low"))?,
-                    high: high.ok_or_else(|| needs("high"))?,
-                },
-                &["ratio", "low", "high"],
-            ),
-            "stepping" => (
-                Process::Stepping {
-                    from: Rate(from.ok_or_else(|| needs("from"))?),
-                    to: Rate(to.ok_or_else(|| needs("to"))?),
-                    steps: steps.ok_or_else(|| needs("steps"))?,
-                },
-                &["from", "to", "steps"],
-            ),
-            _ => {
-                return Err(Error::input(format!(
-                    "unknown arrival process \"{name}\"; known: {}",
-                    PROCESSES.join(", ")
-                )));
-            }
-        };
-        let given = [
-            ("cv", cv.is_some()),
-            ("ratio", ratio.is_some()),
-            ("low", low.is_some()),
-            ("high", high.is_some()),
-            ("from", from.is_some()),
-            ("to", to.is_some()),
-            ("steps", steps.is_some()),
-        ];
-        for (key, there) in given {
-            if there && !taken.contains(&key) {
-                let takes = if taken.is_empty() { "no parameters".to_string() } else { taken.join(", ") };
-                return Err(Error::input(format!("{name} has no {key}; it takes {takes}")));
-            }
-        }
-        process.check()?;
-        Ok(process)
-    }
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            Process::Poisson => "poisson",
-            Process::Uniform => "uniform",
-            Process::Gamma { .. } => "gamma",
-            Process::Mmpp { .. } => "mmpp",
-            Process::Stepping { .. } => "stepping",
-            Process::Offline => "offline",
-        }
-    }
-
     /// The others have their own rates or none.
     pub fn takes_rate(&self) -> bool {
         !matches!(self, Process::Stepping { .. } | Process::Offline)
     }
 
-    pub fn check(&self) -> Result<()> {
-        let bounded = |key: &str, value: f64, least: f64, most: f64| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(Error::input(format!("{key} = {value} is out of range; it is a number from {least} to {most}")))
+    /// A problem begins with its key.
+    pub fn check(&self) -> Result<(), String> {
+        let bounded = |key: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{key}: {value} is out of range; it is a number from {least} to {most}")),
         };
+        let rate = |key: &str, rate: Rate| check_rate(rate).map_err(|problem| format!("{key}: {problem}"));
         match *self {
             Process::Poisson | Process::Uniform | Process::Offline => Ok(()),
             Process::Gamma { cv } => bounded("cv", cv, 0.001, 1000.0),
             Process::Mmpp { ratio, low, high } => {
                 bounded("ratio", ratio, 1.0, 1e6)?;
-                for (key, sojourn) in [("low", low), ("high", high)] {
-                    if sojourn < Nanos(1_000) {
-                        return Err(Error::input(format!(
-                            "{key} = {sojourn} is too short; it is a time of 1us or more"
-                        )));
-                    }
+                match [("low", low), ("high", high)].into_iter().find(|(_, sojourn)| *sojourn < Nanos(1_000)) {
+                    Some((key, sojourn)) => Err(format!("{key}: {sojourn} is too short; it is a time of 1us or more")),
+                    None => Ok(()),
                 }
-                Ok(())
             }
             Process::Stepping { from, to, steps } => {
-                check_rate(from).map_err(|error| Error::input(format!("from: {error}")))?;
-                check_rate(to).map_err(|error| Error::input(format!("to: {error}")))?;
-                if steps < 2 {
-                    return Err(Error::input(format!(
-                        "steps = {steps} is too few; it is a whole number from 2, and poisson has a single rate"
-                    )));
+                rate("from", from)?;
+                rate("to", to)?;
+                match steps {
+                    0 | 1 => Err(format!("steps: {steps} is too few; at least 2, and poisson has a single rate")),
+                    _ => Ok(()),
                 }
-                Ok(())
             }
         }
     }
@@ -192,12 +102,11 @@ impl Process {
     }
 }
 
-pub fn check_rate(rate: Rate) -> Result<()> {
-    const MOST: f64 = 1e9;
-    if rate.0 > 0.0 && rate.0 <= MOST {
-        return Ok(());
+pub fn check_rate(rate: Rate) -> Result<(), String> {
+    match (LEAST_RATE..=MOST_RATE).contains(&rate.0) {
+        true => Ok(()),
+        false => Err(format!("must be a number of requests per second from 1e-6 to 1e9, not {rate}")),
     }
-    Err(Error::input(format!("{rate} is not a rate; it is a number of requests per second above 0, at most {MOST}")))
 }
 
 fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
@@ -381,50 +290,17 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_made_from_its_name_and_parameters() {
-        let none = Parameters::default();
-        assert_eq!(Process::new("poisson", &none).unwrap(), Process::Poisson);
-        let cv = Parameters { cv: Some(2.0), ..none };
-        assert_eq!(Process::new("gamma", &cv).unwrap(), Process::Gamma { cv: 2.0 });
-        for (name, parameters, message) in [
-            (
-                "possion",
-                none,
-                "unknown arrival process \"possion\"; known: poisson, uniform, gamma, mmpp, stepping, offline",
-            ),
-            ("gamma", none, "gamma needs cv"),
-            ("poisson", cv, "poisson has no cv; it takes no parameters"),
-            ("mmpp", Parameters { ratio: Some(2.0), ..none }, "mmpp needs low"),
-            ("stepping", Parameters { from: Some(1.0), ..none }, "stepping needs to"),
-            ("gamma", Parameters { steps: Some(2), ..cv }, "gamma has no steps; it takes cv"),
-            (
-                "gamma",
-                Parameters { cv: Some(0.0), ..none },
-                "cv = 0 is out of range; it is a number from 0.001 to 1000",
-            ),
-            (
-                "mmpp",
-                Parameters { ratio: Some(0.5), low: Some(Nanos(1_000)), high: Some(Nanos(1_000)), ..none },
-                "ratio = 0.5 is out of range; it is a number from 1 to 1000000",
-            ),
-            (
-                "mmpp",
-                Parameters { ratio: Some(2.0), low: Some(Nanos(1_000)), high: Some(Nanos(0)), ..none },
-                "high = 0ns is too short; it is a time of 1us or more",
-            ),
-            (
-                "stepping",
-                Parameters { from: Some(1.0), to: Some(2.0), steps: Some(1), ..none },
-                "steps = 1 is too few; it is a whole number from 2, and poisson has a single rate",
-            ),
-            (
-                "stepping",
-                Parameters { from: Some(-1.0), to: Some(2.0), steps: Some(3), ..none },
-                "from: -1 is not a rate; it is a number of requests per second above 0, at most 1000000000",
-            ),
+    fn parameters_have_bounds() {
+        let mmpp = |ratio, high| Process::Mmpp { ratio, low: Nanos(1_000), high: Nanos(high) };
+        let stepping = |from, steps| Process::Stepping { from: Rate(from), to: Rate(2.0), steps };
+        for (process, message) in [
+            (Process::Gamma { cv: 0.0 }, "cv: 0 is out of range; it is a number from 0.001 to 1000"),
+            (mmpp(0.5, 1_000), "ratio: 0.5 is out of range; it is a number from 1 to 1000000"),
+            (mmpp(2.0, 0), "high: 0ns is too short; it is a time of 1us or more"),
+            (stepping(1.0, 1), "steps: 1 is too few; at least 2, and poisson has a single rate"),
+            (stepping(-1.0, 3), "from: must be a number of requests per second from 1e-6 to 1e9, not -1"),
         ] {
-            let error = Process::new(name, &parameters).unwrap_err();
-            assert_eq!((error.to_string().as_str(), error.exit_code()), (message, 2));
+            assert_eq!(process.check(), Err(message.to_string()));
         }
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             assert!(check_rate(Rate(bad)).is_err());
