@@ -225,7 +225,7 @@ impl Graph {
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
         let edges = Edges::Parents(tree.parents().into());
         let subgraph_of = connected(cells.len(), &edges, |a, b| cells[a] == cells[b]);
-        let depths = heights(tree, &children);
+        let depths = heights(tree);
         Graph::assemble(cells, edges, subgraph_of, depths)
     }
 
@@ -391,8 +391,10 @@ fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
     depth.into()
 }
 
-fn heights(tree: &Tree, children: &[u32]) -> Box<[u32]> {
-    let mut missing = children.to_vec();
+/// By node, the edges to its deepest leaf.
+pub fn heights(tree: &Tree) -> Box<[u32]> {
+    let children = tree.child_counts();
+    let mut missing = children.clone();
     let mut height = vec![0u32; tree.len()];
     for leaf in (0..tree.len()).filter(|n| children[*n] == 0) {
         let mut node = leaf;

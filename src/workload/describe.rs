@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::cell_graph::heights;
 use super::shape::{Shape, Tree};
 use super::trace::Trace;
 use crate::units::Nanos;
@@ -147,26 +148,7 @@ impl Lengths {
 }
 
 pub fn height(tree: &Tree) -> u32 {
-    const UNKNOWN: u32 = u32::MAX;
-    let parents = tree.parents();
-    let mut depth = vec![UNKNOWN; parents.len()];
-    let mut path = Vec::new();
-    for start in 0..parents.len() {
-        let mut node = start;
-        while depth[node] == UNKNOWN && parents[node] != Tree::NO_PARENT {
-            path.push(node);
-            node = parents[node] as usize;
-        }
-        if depth[node] == UNKNOWN {
-            depth[node] = 0; // the root
-        }
-        let mut below = depth[node];
-        for node in path.drain(..).rev() {
-            below += 1;
-            depth[node] = below;
-        }
-    }
-    depth.into_iter().max().unwrap_or(0)
+    heights(tree).into_iter().max().unwrap_or(0)
 }
 
 fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {

@@ -4,6 +4,8 @@
 use std::io::Read;
 use std::sync::Arc;
 
+use toml::value::{Datetime, Offset};
+
 use super::shape::{MAX_LENGTH, Shape};
 use super::treebanks::Notation;
 use crate::error::{Error, Result};
@@ -236,46 +238,28 @@ fn seconds(text: &str) -> Option<i128> {
     (seconds >= 0.0 && seconds < u64::MAX as f64 / 1e9).then(|| (seconds * 1e9).round() as i128)
 }
 
-/// Nanoseconds since 1970 of `2023-11-16 18:15:46.6805900`; `T` for the space and a trailing `Z` or `+01:00` are
-/// allowed.
+/// Nanoseconds since 1970 of `2023-11-16 18:15:46.6805900`; `T` for the space and a trailing `Z`, `+01:00`, `+0100` or
+/// `+01` are allowed. All but the last two are TOML's.
 fn date_time(text: &str) -> Option<i128> {
     let (date, time) = text.split_once([' ', 'T'])?;
-    let mut date = date.split('-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
-    let (time, offset_minutes) = match time.find(['+', '-', 'Z']) {
-        None => (time, 0),
-        Some(at) => (&time[..at], offset(&time[at..])?),
+    let (clock, zone) = time.split_at(time.find(['+', '-']).unwrap_or(time.len()));
+    let digits = zone.replace(':', "");
+    let zone = match digits.len() {
+        3 => format!("{digits}:00"),
+        5 => format!("{}:{}", digits.get(..3)?, digits.get(3..)?),
+        _ => digits,
     };
-    let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
-    let mut clock = clock.split(':').map(|part| part.parse::<i64>().ok());
-    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    let in_range = (1970..10_000).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && (0..24).contains(&hour)
-        && (0..60).contains(&minute)
-        && (0..=60).contains(&second);
-    let digits_only = fraction.len() <= 9 && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    if !in_range || !digits_only || date.next().is_some() || clock.next().is_some() {
+    let Datetime { date: Some(date), time: Some(time), offset } = format!("{date}T{clock}{zone}").parse().ok()? else {
         return None;
-    }
-    let nanos: i128 = format!("{fraction:0<9}").parse().ok()?;
-    let minutes = (days_since_1970(year, month, day) * 24 + hour) * 60 + minute - offset_minutes;
-    Some(i128::from(minutes * 60 + second) * 1_000_000_000 + nanos)
-}
-
-fn offset(text: &str) -> Option<i64> {
-    if text == "Z" {
-        return Some(0);
-    }
-    let sign = if text.starts_with('-') { -1 } else { 1 };
-    let digits: String = text[1..].chars().filter(|c| *c != ':').collect();
-    let (hours, minutes) = match digits.len() {
-        2 => (digits.parse::<i64>().ok()?, 0),
-        4 => (digits.get(..2)?.parse::<i64>().ok()?, digits.get(2..)?.parse::<i64>().ok()?),
-        _ => return None,
     };
-    Some(sign * (hours * 60 + minutes))
+    let ahead = match offset {
+        Some(Offset::Custom { minutes }) => i64::from(minutes),
+        _ => 0,
+    };
+    let days = days_since_1970(date.year.into(), date.month.into(), date.day.into());
+    let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - ahead;
+    let nanos = i128::from(time.nanosecond.unwrap_or(0));
+    (date.year >= 1970).then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
 }
 
 /// Gregorian. Years begin in March, so that the leap day comes last.

@@ -58,10 +58,6 @@ impl Linear {
         Linear { constant: number, ..Linear::default() }
     }
 
-    pub fn first_index(constant: i64) -> Linear {
-        Linear { indices: vec![1], constant, ..Linear::default() }
-    }
-
     pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Linear, String> {
         let refuse = || format!("\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
         let mut sum = Linear { indices: vec![0; scope.indices.len()], ..Linear::default() };

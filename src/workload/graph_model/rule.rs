@@ -345,24 +345,18 @@ fn direction(number: usize, family: &Family) -> Option<Direction> {
     match &lasts[..] {
         [] if own().next().is_none() => Some(Direction::Up),
         [last] if last.is_positive() => {
-            let by = |item: &[Item], steps: i64| {
-                let there = Linear::first_index(steps);
-                matches!(item, [Item::Span(low, high)] if *low == there && *high == there)
-            };
-            // Of the nearest needed node, upwards; `None` if it depends on the index.
-            let nearest_up = |item: &[Item]| match item {
-                [Item::Span(low, _)] if low.sizes == [0; 3] && low.indices == [1] => Some(low.constant),
+            // From a node to the needed one that is nearest in a direction; `None` if it depends on the index.
+            let nearest = |item: &[Item], up: bool| match item {
+                [Item::Span(low, high)] => {
+                    let bound = if up { low } else { high };
+                    (bound.sizes == [0; 3] && bound.indices == [1]).then_some(bound.constant)
+                }
                 _ => None,
             };
-            let nearest_down = |item: &[Item]| match item {
-                [Item::Span(_, high)] if high.sizes == [0; 3] && high.indices == [1] => Some(-high.constant),
-                _ => None,
-            };
-            if own().any(|item| by(item, -1)) && own().all(|item| nearest_down(item).is_some_and(|steps| steps >= 1)) {
+            let by = |steps| move |item: &[Item]| [true, false].map(|up| nearest(item, up)) == [Some(steps); 2];
+            if own().any(by(-1)) && own().all(|item| nearest(item, false).is_some_and(|steps| steps <= -1)) {
                 Some(Direction::Up)
-            } else if own().any(|item| by(item, 1))
-                && own().all(|item| nearest_up(item).is_some_and(|steps| steps >= 1))
-            {
+            } else if own().any(by(1)) && own().all(|item| nearest(item, true).is_some_and(|steps| steps >= 1)) {
                 Some(Direction::Down)
             } else {
                 None
