@@ -248,6 +248,7 @@ fn of_the_words_of_a_call() {
         &["trace"],
         &["trace", "gen"],
         &["trace", "gen", "--dataset", "constant:4", "-n", "0"],
+        &["trace", "gen", "--dataset", "constant:4", "-n", "3", "--process", "closed"],
     ] {
         let ran = desk.run(words);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{words:?}: {ran:?}");
