@@ -1,14 +1,26 @@
 //! Files that are written whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
 
 /// The prefix of files that are still being written. One that is left over from a killed run can be deleted.
 pub const PARTIAL_PREFIX: &str = ".partial-";
+
+/// What a file holds; gzip is unpacked.
+pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
+    let mut input = BufReader::with_capacity(1 << 18, input);
+    // An error shows again when the rest is read.
+    match input.fill_buf() {
+        Ok([0x1f, 0x8b, ..]) => Box::new(MultiGzDecoder::new(input)),
+        _ => Box::new(input),
+    }
+}
 
 /// Writes a temporary file and renames it, so that readers see either the old file or the new one. Creates the folder
 /// if needed. Follows links; writes directly to pipes and the like.

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::render::print_with;
 use crate::error::{Context as _, Error, Result};
+use crate::files::unpacked;
 use crate::scenario::ArrivalSpec;
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{PROCESSES, Process, check_rate, within_the_clock};
@@ -128,13 +129,13 @@ impl ArrivalArgs {
     }
 }
 
-/// Standard input for `-`. Also returns the name for messages.
+/// Standard input for `-`; gzip is unpacked. Also returns the name for messages.
 fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
     if path == Path::new("-") {
-        return Ok((Box::new(io::stdin().lock()), "standard input".into()));
+        return Ok((unpacked(io::stdin().lock()), "standard input".into()));
     }
     let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
-    Ok((Box::new(file), path.display().to_string()))
+    Ok((unpacked(file), path.display().to_string()))
 }
 
 #[derive(Debug, clap::Args)]

@@ -272,6 +272,9 @@ fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<Str
             table.retain(|key, _| !keys.contains(&key.as_str()));
         }
     }
+    if let Some(scale @ Value::Array(_)) = root.get_mut("workload").and_then(|table| table.get_mut("time_scale")) {
+        scale.take();
+    }
     if real {
         root.remove("overhead");
         for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {

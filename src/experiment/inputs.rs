@@ -36,7 +36,7 @@ pub struct Inputs<'s> {
 
 enum Origin {
     Dataset { dataset: Dataset, count: usize, max_length: Option<u32>, arrivals: ArrivalSpec },
-    Trace { requests: Arc<Requests>, arrivals: Arc<[Nanos]> },
+    Trace { requests: Arc<Requests>, trace: Trace, time_scale: f64 },
 }
 
 /// All that one run needs besides a backend.
@@ -97,6 +97,11 @@ impl<'s> Inputs<'s> {
         for policy in 0..scenario.policies.len() {
             inputs.policy(policy)?;
         }
+        if let Origin::Trace { requests, .. } = &inputs.origin {
+            for load in scenario.points() {
+                inputs.arrivals(&Run { policy: 0, load, replication: 0 }, requests.len())?;
+            }
+        }
         Ok(inputs)
     }
 
@@ -148,7 +153,16 @@ impl<'s> Inputs<'s> {
     fn arrivals(&self, run: &Run, requests: usize) -> Result<Arrivals> {
         let stream = |purpose| self.stream(run.replication, purpose);
         Ok(match (&self.origin, run.load) {
-            (Origin::Trace { arrivals, .. }, _) => Arrivals::Open(Arc::clone(arrivals)),
+            (Origin::Trace { trace, time_scale, .. }, load) => {
+                let scaled = match load {
+                    LoadPoint::Rate(rate) => trace.at_rate(rate).within("arrivals.rates"),
+                    LoadPoint::Scaled(factor) => trace.scaled(factor).within("workload.time_scale"),
+                    _ => trace.scaled(*time_scale).within("workload.time_scale"),
+                };
+                let scaled = scaled.within(self.scenario.file.display())?;
+                within_the_clock(&scaled.arrivals).within("workload.trace").within(self.scenario.file.display())?;
+                Arrivals::Open(scaled.arrivals)
+            }
             (Origin::Dataset { arrivals, .. }, LoadPoint::Clients(clients)) => {
                 let think = arrivals.think().expect("clients send in a closed loop");
                 Arrivals::Closed { clients, think, random: Box::new(stream("think")) }
@@ -185,7 +199,8 @@ impl<'s> Inputs<'s> {
     }
 
     pub fn measure(&self, load: LoadPoint) -> Measure {
-        let settles = matches!(load, LoadPoint::Rate(_) | LoadPoint::Clients(_));
+        let replays = matches!(self.origin, Origin::Trace { .. });
+        let settles = !replays && matches!(load, LoadPoint::Rate(_) | LoadPoint::Clients(_));
         Measure {
             slo: self.scenario.metrics.slo,
             warmup: match self.scenario.metrics.warmup {
@@ -237,10 +252,9 @@ impl Origin {
             }
             Load::Trace { trace, time_scale } => {
                 let read = Trace::read(trace)?;
-                let read = read.scaled(*time_scale).within("workload.time_scale").within(file)?;
-                within_the_clock(&read.arrivals).within(trace.display())?;
-                let requests = Requests::unfold(read.shapes, model).map_err(Error::input).within(trace.display())?;
-                Ok(Origin::Trace { requests: Arc::new(requests), arrivals: read.arrivals })
+                let shapes = Arc::clone(&read.shapes);
+                let requests = Requests::unfold(shapes, model).map_err(Error::input).within(trace.display())?;
+                Ok(Origin::Trace { requests: Arc::new(requests), trace: read, time_scale: time_scale[0] })
             }
         }
     }

@@ -38,6 +38,10 @@ pub enum ArrivalSpec {
         steps: u32,
     },
     Offline {},
+    /// The times of a trace, scaled so that their mean rate is each of these.
+    Trace {
+        rates: Vec<Rate>,
+    },
     /// Clients that send a request, wait for the answer, think, and repeat.
     Closed {
         clients: Vec<u32>,
@@ -79,7 +83,7 @@ impl ArrivalSpec {
         self.process().map_or(Ok(()), |process| process.check())
     }
 
-    /// `None` for a closed loop.
+    /// `None` for a closed loop and a trace.
     pub fn process(&self) -> Option<Process> {
         match *self {
             ArrivalSpec::Poisson { .. } => Some(Process::Poisson),
@@ -88,7 +92,7 @@ impl ArrivalSpec {
             ArrivalSpec::Mmpp { ratio, low, high, .. } => Some(Process::Mmpp { ratio, low, high }),
             ArrivalSpec::Stepping { from, to, steps } => Some(Process::Stepping { from, to, steps }),
             ArrivalSpec::Offline {} => Some(Process::Offline),
-            ArrivalSpec::Closed { .. } => None,
+            ArrivalSpec::Closed { .. } | ArrivalSpec::Trace { .. } => None,
         }
     }
 
@@ -104,7 +108,7 @@ impl ArrivalSpec {
     /// Empty for a process that sets its own rate, and for a closed loop.
     pub fn rates(&self) -> &[Rate] {
         match self {
-            ArrivalSpec::Poisson { rates } | ArrivalSpec::Uniform { rates } => rates,
+            ArrivalSpec::Poisson { rates } | ArrivalSpec::Uniform { rates } | ArrivalSpec::Trace { rates } => rates,
             ArrivalSpec::Gamma { rates, .. } | ArrivalSpec::Mmpp { rates, .. } => rates,
             _ => &[],
         }
@@ -126,13 +130,14 @@ pub(super) fn owner(process: &str) -> Owner {
 }
 
 /// At least one value, without duplicates, since each names a folder of results.
-fn set<T: PartialEq + std::fmt::Display>(
+pub(super) fn set<T: PartialEq + std::fmt::Display>(
     key: &str,
     values: &[T],
     check: impl Fn(&T) -> Result<(), String>,
 ) -> Result<(), String> {
     if values.is_empty() {
-        return Err(format!("{key}: empty; must be {}", needed(&format!("arrivals.{key}")).unwrap_or_default()));
+        let needed = needed(&format!("arrivals.{key}")).or_else(|| needed(key));
+        return Err(format!("{key}: empty; must be {}", needed.unwrap_or_default()));
     }
     for (index, value) in values.iter().enumerate() {
         let checked = match values[..index].contains(value) {

@@ -38,7 +38,7 @@ pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario>
 fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<Scenario, String> {
     let Given { name, seed, workload, mut device, overhead, metrics, output, .. } = given;
     folder_safe("name", &name)?;
-    let workload = self::workload(workload, arrivals.is_some(), file)?;
+    let workload = self::workload(workload, arrivals.as_ref(), file)?;
     for (key, input) in [("costs", &mut device.costs), ("roofline", &mut device.roofline), ("grnn", &mut device.grnn)] {
         find_input(&format!("device.{key}"), input, file)?;
     }
@@ -71,17 +71,17 @@ fn folder_safe(key: &str, text: &str) -> Result<(), String> {
     }
 }
 
-fn workload(given: given::Workload, has_arrivals: bool, file: &Path) -> Result<Workload, String> {
+fn workload(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> Result<Workload, String> {
     let open = |name: &str| Model::open(name, &|file_name| find(file_name, file));
     let model = open(&given.model).map_err(|problem| format!("workload.model: {problem}"))?;
     let hidden = given.hidden.unwrap_or(1024);
     let (embedding, vocabulary) = (given.embedding.unwrap_or(hidden), given.vocabulary.unwrap_or(30_000));
     let mut weights = given.weights.clone();
     find_input("workload.weights", &mut weights, file)?;
-    Ok(Workload { model, hidden, embedding, vocabulary, weights, load: load(given, has_arrivals, file)? })
+    Ok(Workload { model, hidden, embedding, vocabulary, weights, load: load(given, arrivals, file)? })
 }
 
-fn load(given: given::Workload, has_arrivals: bool, file: &Path) -> Result<Load, String> {
+fn load(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> Result<Load, String> {
     let given::Workload { mut dataset, requests, max_length, mut trace, time_scale, .. } = given;
     find_input("workload.trace", &mut trace, file)?;
     if !dataset.as_ref().is_some_and(|given| GENERATORS.iter().any(|generator| given.given().starts_with(generator))) {
@@ -89,7 +89,6 @@ fn load(given: given::Workload, has_arrivals: bool, file: &Path) -> Result<Load,
             format!("{problem}; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
         })?;
     }
-    let scale = time_scale.unwrap_or(1.0);
     let problem = match (dataset, trace) {
         (Some(_), Some(_)) => {
             "workload.trace: there is a dataset too; remove trace to draw requests from the dataset, or remove dataset, \
@@ -97,7 +96,9 @@ fn load(given: given::Workload, has_arrivals: bool, file: &Path) -> Result<Load,
         }
         (None, None) => "workload.dataset: missing; a dataset to draw requests from, or else a trace to replay",
         (Some(_), _) if time_scale.is_some() => "workload.time_scale: goes with a trace, and there is none; remove it",
-        (Some(_), _) if !has_arrivals => return Err(format!("arrivals.{}", no_process())),
+        (Some(_), _) if matches!(arrivals, None | Some(ArrivalSpec::Trace { .. })) => {
+            return Err(format!("arrivals.{}", no_process()));
+        }
         (Some(dataset), _) => return Ok(Load::Drawn { dataset, requests: requests.unwrap_or(100_000), max_length }),
         (_, Some(_)) if requests.is_some() => {
             "workload.requests: goes with a dataset, and the trace has its requests; remove it"
@@ -105,11 +106,24 @@ fn load(given: given::Workload, has_arrivals: bool, file: &Path) -> Result<Load,
         (_, Some(_)) if max_length.is_some() => {
             "workload.max_length: goes with a dataset, and the trace has its requests; remove it"
         }
-        (_, Some(_)) if has_arrivals => "arrivals: the trace has its arrivals; remove [arrivals], or workload.trace",
-        (_, Some(_)) if !(scale > 0.0 && scale.is_finite()) => {
-            return Err(format!("workload.time_scale: must be a number above 0, not {scale}"));
+        (_, Some(_)) if !matches!(arrivals, None | Some(ArrivalSpec::Trace { .. })) => {
+            "arrivals: the trace has its arrivals; remove [arrivals] but for rates, or workload.trace"
         }
-        (_, Some(trace)) => return Ok(Load::Trace { trace, time_scale: scale }),
+        (_, Some(_)) if arrivals.is_some() && time_scale.is_some() => {
+            "workload.time_scale: arrivals.rates scale the trace too; remove one of them"
+        }
+        (_, Some(trace)) => {
+            let time_scale = time_scale.unwrap_or_else(|| vec![1.0]);
+            let check = |scale: &f64| match scale {
+                scale if *scale > 0.0 && scale.is_finite() => Ok(()),
+                scale => Err(format!("must be a number above 0, not {scale}")),
+            };
+            match &*time_scale {
+                [one] => check(one).map_err(|problem| format!("workload.time_scale: {problem}"))?,
+                several => arrivals::set("workload.time_scale", several, check)?,
+            }
+            return Ok(Load::Trace { trace, time_scale });
+        }
     };
     Err(problem.into())
 }
@@ -122,18 +136,28 @@ fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
     let Some(value) = root.table.get_ref().get("arrivals") else { return Ok(None) };
     let table = table_of(root, "arrivals", value)?;
     let mut section = Section { source: root.source, owner: arrivals::owner(""), table };
-    let Some(process) = section.table.get_ref().get("process") else { return Err(section.refuse(&no_process())) };
-    let name = process.get_ref().as_str().map_or_else(|| shown(process.get_ref()), str::to_string);
+    let (span, name) = match section.table.get_ref().get("process") {
+        Some(process) => {
+            (process.span(), process.get_ref().as_str().map_or_else(|| shown(process.get_ref()), str::to_string))
+        }
+        None if replays_trace(root) => (value.span(), "trace".into()),
+        None => return Err(section.refuse(&no_process())),
+    };
     section.owner = arrivals::owner(&name);
     // Serde reads { gamma = { cv = 2 } }, and knows the places of all that is within.
     let mut keys = section.table.get_ref().clone();
     let mut tagged = DeTable::new();
     keys.remove("process");
-    tagged.insert(Spanned::new(process.span(), name.into()), Spanned::new(section.table.span(), DeValue::Table(keys)));
+    tagged.insert(Spanned::new(span, name.into()), Spanned::new(section.table.span(), DeValue::Table(keys)));
     let tagged = Spanned::new(section.table.span(), tagged);
     let spec = section.parse(tagged, |table| ArrivalSpec::deserialize(Deserializer::from(table)))?;
     spec.check().map_err(|problem| section.refuse(&problem))?;
     Ok(Some(spec))
+}
+
+fn replays_trace(root: &Section<'_>) -> bool {
+    let workload = root.table.get_ref().get("workload").and_then(|workload| workload.get_ref().as_table());
+    workload.is_some_and(|workload| workload.get("trace").is_some())
 }
 
 fn table_of<'s>(root: &Section<'s>, key: &str, value: &Spanned<DeValue<'s>>) -> Result<Spanned<DeTable<'s>>> {

@@ -57,7 +57,8 @@ pub struct Workload {
     #[serde(default, deserialize_with = "whole::<_, _, { u32::MAX }>")]
     pub max_length: Option<u32>,
     pub trace: Option<Input>,
-    pub time_scale: Option<f64>,
+    #[serde(default, deserialize_with = "one_or_list::deserialize")]
+    pub time_scale: Option<Vec<f64>>,
 }
 
 /// The keys of [`Policy`].
@@ -95,6 +96,25 @@ pub fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -
 
 fn must_be<E: serde::de::Error>(what: impl Display, given: &Value) -> E {
     E::custom(format!("must be {what}, not {given}"))
+}
+
+/// A number, or a list of numbers.
+pub mod one_or_list {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(numbers: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+        match numbers {
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
+        let given = Value::deserialize(deserializer)?;
+        let numbers = given.as_array().map_or(std::slice::from_ref(&given), Vec::as_slice);
+        let numbers: Option<Vec<f64>> = numbers.iter().map(Value::as_f64).collect();
+        numbers.map(Some).ok_or_else(|| must_be("a number above 0, or a list of such numbers", &given))
+    }
 }
 
 pub mod positive_time {

@@ -38,7 +38,7 @@ pub struct Scenario {
     #[serde(skip)]
     pub file: PathBuf,
     pub workload: Workload,
-    /// `None` if a trace gives the arrivals.
+    /// `None` if a trace gives the arrivals and their rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<ArrivalSpec>,
     pub device: Device,
@@ -89,8 +89,9 @@ pub enum Load {
     /// A trace gives shapes and arrivals.
     Trace {
         trace: Input,
-        /// A factor on each arrival time: 0.5 doubles the load.
-        time_scale: f64,
+        /// Factors on each arrival time: 0.5 doubles the load.
+        #[serde(serialize_with = "given::one_or_list::serialize")]
+        time_scale: Vec<f64>,
     },
 }
 
@@ -100,6 +101,8 @@ pub enum LoadPoint {
     /// Requests at this rate: `1000`.
     Rate(Rate),
     Trace,
+    /// A trace whose arrival times are multiplied: `trace-0.5`.
+    Scaled(f64),
     /// Rates that change step by step: `stepping`.
     Stepping,
     /// All requests at the start: `offline`.
@@ -121,6 +124,7 @@ impl fmt::Display for LoadPoint {
         match self {
             LoadPoint::Rate(rate) => write!(f, "{rate}"),
             LoadPoint::Trace => f.write_str("trace"),
+            LoadPoint::Scaled(factor) => write!(f, "trace-{factor}"),
             LoadPoint::Stepping => f.write_str("stepping"),
             LoadPoint::Offline => f.write_str("offline"),
             LoadPoint::Clients(count) => write!(f, "clients-{count}"),
@@ -337,7 +341,13 @@ impl Scenario {
 
     /// In order.
     pub fn points(&self) -> Vec<LoadPoint> {
-        self.arrivals.as_ref().map_or_else(|| vec![LoadPoint::Trace], ArrivalSpec::points)
+        match (&self.arrivals, &self.workload.load) {
+            (Some(arrivals), _) => arrivals.points(),
+            (None, Load::Trace { time_scale, .. }) if time_scale.len() > 1 => {
+                time_scale.iter().copied().map(LoadPoint::Scaled).collect()
+            }
+            (None, _) => vec![LoadPoint::Trace],
+        }
     }
 
     /// Every key with its effective value, defaults included. Paths are as given.

@@ -109,6 +109,7 @@ pub(super) fn needed(key: &str) -> Option<String> {
         "workload.model" => format!("one of {}", model::KNOWN),
         "policy" => "at least one [[policy]] table".into(),
         "arrivals.rates" => "a list of requests per second, such as [1000, 2000]".into(),
+        "workload.time_scale" => "a number above 0, or a list of such numbers".into(),
         "arrivals.clients" => "a list of numbers of clients, such as [1, 8]".into(),
         "arrivals.cv" => "the coefficient of variation of the gaps, a number from 0.001 to 1000".into(),
         "arrivals.ratio" => "the high rate over the low one, a number from 1 to 1e6".into(),

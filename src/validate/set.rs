@@ -115,12 +115,12 @@ fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
 }
 
 fn arrive(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
-    match &mut scenario.arrivals {
-        Some(arrivals) => {
-            *arrivals = spec;
+    match &scenario.workload.load {
+        Load::Drawn { .. } => {
+            scenario.arrivals = Some(spec);
             Ok(())
         }
-        None => Err(Error::input(format!(
+        Load::Trace { .. } => Err(Error::input(format!(
             "{}: workload.trace: validation chooses the rates itself, and a trace has its own; give workload.dataset",
             scenario.file.display()
         ))),

@@ -190,6 +190,7 @@ mod tests {
         Trace {
             arrivals: arrivals.iter().copied().map(Nanos).collect(),
             shapes: shapes.iter().map(|shape| shape.parse::<Shape>().unwrap()).collect::<Vec<_>>().into(),
+            classes: None,
         }
     }
 
@@ -269,7 +270,7 @@ mod tests {
 
     #[test]
     fn nothing_is_described_as_nothing() {
-        let empty = Trace { arrivals: Arc::new([]), shapes: Arc::new([]) };
+        let empty = Trace { arrivals: Arc::new([]), shapes: Arc::new([]), classes: None };
         let about = Description::of(&empty, None);
         assert_eq!((about.requests, about.rate_rps, about.histogram.len()), (0, None, 0));
     }

@@ -1,12 +1,15 @@
 //! Reads published traces and shapes in their own formats. Columns are found by name, in any case and order; others are
-//! ignored.
+//! ignored. A trace with times is CSV or has an object with these names in each line (JSON lines).
 
 use std::io::Read;
 use std::sync::Arc;
 
+use csv::StringRecord;
+use serde_json::{Map, Value};
 use toml::value::{Datetime, Offset};
 
 use super::shape::{MAX_LENGTH, Shape};
+use super::trace::{Names, class_name};
 use super::treebanks::Notation;
 use crate::error::{Error, Result};
 use crate::units::Nanos;
@@ -18,6 +21,8 @@ pub enum Format {
     /// BurstGPT: Timestamp,Model,Request tokens,Response tokens,…
     #[value(name = "burstgpt")]
     BurstGpt,
+    /// Mooncake: {"timestamp": …, "input_length": …, "output_length": …} in each line, the time in milliseconds
+    Mooncake,
     /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional
     Csv,
     /// A sentence per line; its length is the number of words between spaces
@@ -47,6 +52,8 @@ pub struct Imported {
     pub shapes: Arc<[Shape]>,
     /// The first at zero; `None` for formats without times.
     pub arrivals: Option<Arc<[Nanos]>>,
+    /// Of the first of these columns that is there: class, model, tenant.
+    pub classes: Option<Arc<[Arc<str>]>>,
     /// Rows left out because of a length 0.
     pub skipped: usize,
     pub sorted: bool,
@@ -62,8 +69,11 @@ struct Columns {
 
 impl Format {
     pub fn of_header(first_line: &str) -> Result<Format> {
-        let names: Vec<String> = first_line.split(',').map(normalized).collect();
-        [Format::Azure, Format::BurstGpt, Format::Csv]
+        let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
+            Ok(object) => object.keys().map(|name| normalized(name)).collect(),
+            Err(_) => first_line.split(',').map(normalized).collect(),
+        };
+        [Format::Azure, Format::BurstGpt, Format::Mooncake, Format::Csv]
             .into_iter()
             .find(|format| {
                 format.columns().is_some_and(|columns| {
@@ -72,7 +82,7 @@ impl Format {
             })
             .ok_or_else(|| {
                 Error::input(
-                    "line 1: not the header of azure, burstgpt or csv; name the format with --format, as sentences or parents",
+                    "line 1: not the header of azure, burstgpt, mooncake or csv; name the format with --format, as sentences or parents",
                 )
             })
     }
@@ -93,6 +103,13 @@ impl Format {
                 output: "response tokens",
                 parse_time: seconds,
                 time_is: SECONDS,
+            }),
+            Format::Mooncake => Some(Columns {
+                time: "timestamp",
+                input: "input_length",
+                output: "output_length",
+                parse_time: |text| decimal(text, 1e6),
+                time_is: "a number of milliseconds, 0 or more",
             }),
             Format::Csv => Some(Columns {
                 time: "arrival_s",
@@ -131,9 +148,7 @@ fn normalized(name: &str) -> String {
 
 fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result<Imported> {
     let text = read_text(input)?;
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
-    let header: Vec<String> = reader.headers().map_err(broken)?.iter().map(normalized).collect();
+    let (header, rows) = if text.starts_with('{') { json_rows(&text)? } else { csv_rows(&text)? };
     let place = |name: &str| header.iter().position(|column| column == name);
     let need = |name: &str| {
         place(name)
@@ -154,12 +169,14 @@ fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result
         _ => Shape::Chain(input),
     };
 
-    let mut requests: Vec<(i128, Shape)> = Vec::new();
+    let class = ["class", "model", "tenant"].into_iter().find_map(place);
+    let mut names = Names::default();
+    let mut requests: Vec<(i128, Shape, Option<Arc<str>>)> = Vec::new();
     let mut skipped = 0;
-    let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(broken)? {
+    for row in rows {
+        let (start, record) = row?;
         let field = |column: usize| record.get(column).unwrap_or("").trim();
-        let place = |column: usize| format!("line {}: {}", line_of(&text, &record), header[column]);
+        let place = |column: usize| format!("line {}: {}", line_of(&text, start), header[column]);
         let size = |column: usize| {
             tokens(field(column)).ok_or_else(|| {
                 let value = field(column);
@@ -172,20 +189,58 @@ fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result
         if input == 0 || output == Some(0) {
             skipped += 1;
         } else {
-            requests.push((at, shape(input, output)));
+            let name = |column| {
+                class_name(field(column)).map_err(|problem| Error::input(format!("{}: {problem}", place(column))))
+            };
+            requests.push((at, shape(input, output), class.map(name).transpose()?.map(|name| names.one(name))));
         }
     }
 
-    let sorted = !requests.is_sorted_by_key(|(at, _)| *at);
-    requests.sort_by_key(|(at, _)| *at); // stable: requests of one instant keep the file's order
-    let first = requests.first().map_or(0, |(at, _)| *at);
+    let sorted = !requests.is_sorted_by_key(|(at, ..)| *at);
+    requests.sort_by_key(|(at, ..)| *at); // stable: requests of one instant keep the file's order
+    let first = requests.first().map_or(0, |(at, ..)| *at);
     let arrivals = requests
         .iter()
-        .map(|(at, _)| u64::try_from(at - first).map(Nanos))
+        .map(|(at, ..)| u64::try_from(at - first).map(Nanos))
         .collect::<Result<Arc<[Nanos]>, _>>()
         .map_err(|_| Error::input(format!("the arrivals span more than {}", Nanos::MAX)))?;
-    let shapes = requests.into_iter().map(|(_, shape)| shape).collect();
-    Ok(Imported { shapes, arrivals: Some(arrivals), skipped, sorted })
+    let classes = class.map(|_| requests.iter().filter_map(|(.., class)| class.clone()).collect());
+    let shapes = requests.into_iter().map(|(_, shape, _)| shape).collect();
+    Ok(Imported { shapes, arrivals: Some(arrivals), classes, skipped, sorted })
+}
+
+/// The names of the columns; the place of each row in the text, and its fields.
+type Rows<'t> = (Vec<String>, Box<dyn Iterator<Item = Result<(usize, StringRecord)>> + 't>);
+
+fn csv_rows(text: &str) -> Result<Rows<'_>> {
+    let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(broken)?.iter().map(normalized).collect();
+    let start = |record: &StringRecord| record.position().map_or(0, |position| position.byte() as usize);
+    let rows = reader.into_records().map(move |row| row.map(|row| (start(&row), row)).map_err(broken));
+    Ok((header, Box::new(rows)))
+}
+
+/// The first object names the columns.
+fn json_rows(text: &str) -> Result<Rows<'_>> {
+    let object = move |line: &str| {
+        let start = line.as_ptr() as usize - text.as_ptr() as usize;
+        serde_json::from_str::<Map<String, Value>>(line)
+            .map(|object| (start, object))
+            .map_err(|cause| Error::input(format!("line {}: is not a JSON object: {cause}", line_of(text, start))))
+    };
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines().next().map(object).transpose()?.map_or(Map::new(), |(_, first)| first);
+    let keys: Vec<String> = first.keys().cloned().collect();
+    let header = keys.iter().map(|key| normalized(key)).collect();
+    let field = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(number @ Value::Number(_)) => number.to_string(),
+        _ => String::new(),
+    };
+    let fields = move |object: Map<String, Value>| keys.iter().map(|key| field(object.get(key))).collect::<Vec<_>>();
+    let rows = lines().map(move |line| object(line).map(|(start, object)| (start, fields(object).into())));
+    Ok((header, Box::new(rows)))
 }
 
 /// 0 means that a request failed. Some files write `12.0`.
@@ -200,8 +255,7 @@ fn read_text(mut input: impl Read) -> Result<String> {
 }
 
 /// The reader's own count ignores preceding empty lines.
-fn line_of(text: &str, record: &csv::StringRecord) -> usize {
-    let start = record.position().map_or(0, |position| position.byte() as usize);
+fn line_of(text: &str, start: usize) -> usize {
     let empty = text[start..].len() - text[start..].trim_start_matches(['\r', '\n']).len();
     1 + text.as_bytes()[..start + empty].iter().filter(|byte| **byte == b'\n').count()
 }
@@ -212,7 +266,7 @@ fn read_trees(input: impl Read, notation: Notation, kind: Option<Kind>) -> Resul
     }
     let trees = notation.read(&read_text(input)?)?;
     let shapes = trees.into_iter().map(|found| Shape::Tree(Arc::new(found.tree))).collect();
-    Ok(Imported { shapes, arrivals: None, skipped: 0, sorted: false })
+    Ok(Imported { shapes, arrivals: None, classes: None, skipped: 0, sorted: false })
 }
 
 fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
@@ -224,7 +278,7 @@ fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
     let text = read_text(input)?;
     let shapes: Arc<[Shape]> = sentences(&text).map(shape).collect();
     let skipped = text.lines().count() - shapes.len();
-    Ok(Imported { shapes, arrivals: None, skipped, sorted: false })
+    Ok(Imported { shapes, arrivals: None, classes: None, skipped, sorted: false })
 }
 
 /// Words between blanks in each line that has any.
@@ -234,8 +288,13 @@ pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
 }
 
 fn seconds(text: &str) -> Option<i128> {
-    let seconds: f64 = text.parse().ok()?;
-    (seconds >= 0.0 && seconds < u64::MAX as f64 / 1e9).then(|| (seconds * 1e9).round() as i128)
+    decimal(text, 1e9)
+}
+
+/// In nanoseconds, of which a unit has this many.
+fn decimal(text: &str, unit: f64) -> Option<i128> {
+    let time: f64 = text.parse().ok()?;
+    (time >= 0.0 && time < u64::MAX as f64 / unit).then(|| (time * unit).round() as i128)
 }
 
 /// Nanoseconds since 1970 of `2023-11-16 18:15:46.6805900`; `T` for the space and a trailing `Z`, `+01:00`, `+0100` or

@@ -1,6 +1,6 @@
 //! Traces: requests with arrival times.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -10,16 +10,20 @@ use super::cell_graph::CellGraph;
 use super::model::{Model, Unfolder};
 use super::shape::{Shape, Tree};
 use crate::error::{Context, Error, Result};
-use crate::files::write_whole;
-use crate::units::{Nanos, RequestId};
+use crate::files::{unpacked, write_whole};
+use crate::units::{Nanos, Rate, RequestId};
+use crate::workload::arrivals::LAST_ARRIVAL;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     pub arrivals: Arc<[Nanos]>,
     pub shapes: Arc<[Shape]>,
+    /// The class of each request, if the trace has a column for it.
+    pub classes: Option<Arc<[Arc<str>]>>,
 }
 
 const HEADER: &str = "id,arrival_ns,shape";
+const WITH_CLASS: &str = "id,arrival_ns,shape,class";
 
 impl Trace {
     pub fn len(&self) -> usize {
@@ -30,11 +34,11 @@ impl Trace {
         self.shapes.is_empty()
     }
 
-    /// `id,arrival_ns,shape`, ids 0, 1, 2, …, arrivals not descending. Equal trees become one, so that they share their
+    /// `id,arrival_ns,shape`, then maybe `class`; ids 0, 1, 2, …, arrivals not descending; maybe packed by gzip. Equal trees become one, so that they share their
     /// cell graph.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
-        Trace::read_from(file).within(path.display())
+        Trace::read_from(unpacked(file)).within(path.display())
     }
 
     /// As [`Trace::read`]; messages begin with the line.
@@ -47,10 +51,10 @@ impl Trace {
         };
         next(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
         let header = line.trim_start_matches('\u{feff}').trim_end();
-        if header != HEADER {
+        if ![HEADER, WITH_CLASS].contains(&header) {
             return Err(Error::input(format!("line 1: the header is \"{header}\"; that of a trace is {HEADER}")));
         }
-        let mut rows = Rows::default();
+        let mut rows = Rows { classes: (header == WITH_CLASS).then(Vec::new), ..Rows::default() };
         for number in 2u64.. {
             let add = next(&mut line).map_err(|cause| format!("cannot be read: {cause}")).and_then(|bytes| {
                 let row = line.trim_end();
@@ -68,7 +72,8 @@ impl Trace {
         if rows.arrivals.is_empty() {
             return Err(Error::input("the trace holds no requests; it needs at least one"));
         }
-        Ok(Trace { arrivals: rows.arrivals.into(), shapes: rows.shapes.into() })
+        let classes = rows.classes.map(Arc::from);
+        Ok(Trace { arrivals: rows.arrivals.into(), shapes: rows.shapes.into(), classes })
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
@@ -76,9 +81,12 @@ impl Trace {
     }
 
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "{HEADER}")?;
+        writeln!(out, "{}", if self.classes.is_some() { WITH_CLASS } else { HEADER })?;
         for (id, (arrival, shape)) in self.arrivals.iter().zip(self.shapes.iter()).enumerate() {
-            writeln!(out, "{id},{},{shape}", arrival.0)?;
+            match &self.classes {
+                Some(classes) => writeln!(out, "{id},{},{shape},{}", arrival.0, classes[id])?,
+                None => writeln!(out, "{id},{},{shape}", arrival.0)?,
+            }
         }
         Ok(())
     }
@@ -96,7 +104,50 @@ impl Trace {
             return Err(Error::input(format!("a time scale of {factor} moves the last arrival beyond {}", Nanos::MAX)));
         }
         let arrivals = self.arrivals.iter().map(|at| Nanos((at.0 as f64 * factor).round() as u64)).collect();
-        Ok(Trace { arrivals, shapes: Arc::clone(&self.shapes) })
+        Ok(Trace { arrivals, ..self.clone() })
+    }
+
+    /// Scales the times so that the gaps' mean is that of the rate: (n − 1) / (last − first). The time from the first
+    /// request to the last becomes a whole number of nanoseconds; each arrival is then scaled exactly and rounded half up.
+    pub fn at_rate(&self, rate: Rate) -> Result<Trace> {
+        let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else { return Ok(self.clone()) };
+        let span = u128::from((*last - *first).0);
+        if span == 0 {
+            return Err(Error::input("all requests arrive at once; no scale gives them a rate"));
+        }
+        let scaled = ((self.len() - 1) as f64 * 1e9 / rate.0).round() as u128;
+        let at = |at: &Nanos| scaled.checked_mul(u128::from(at.0)).map(|product| (product + span / 2) / span);
+        if at(last).is_none_or(|last| last > u128::from(LAST_ARRIVAL.0)) {
+            return Err(Error::input(format!("a rate of {rate}/s moves the last arrival beyond {LAST_ARRIVAL}")));
+        }
+        let arrivals = self.arrivals.iter().map(|time| Nanos(at(time).expect("the last is the largest") as u64));
+        Ok(Trace { arrivals: arrivals.collect(), ..self.clone() })
+    }
+}
+
+/// A class as traces write it.
+pub fn class_name(text: &str) -> Result<&str, String> {
+    match text {
+        "" => Err("is empty; each request has a class".into()),
+        _ if text.contains([',', '"', '\n', '\r']) || text.trim() != text => {
+            Err(format!("\"{text}\" is no class; leave out commas, quotes and blanks around it"))
+        }
+        _ => Ok(text),
+    }
+}
+
+/// Equal texts become one.
+#[derive(Default)]
+pub struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    pub fn one(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&new));
+        new
     }
 }
 
@@ -105,16 +156,20 @@ struct Rows {
     arrivals: Vec<Nanos>,
     shapes: Vec<Shape>,
     trees: HashMap<String, Arc<Tree>>,
+    classes: Option<Vec<Arc<str>>>,
+    names: Names,
 }
 
 impl Rows {
     fn add(&mut self, row: &str) -> Result<(), String> {
         let id = self.arrivals.len();
         let mut fields = row.split(',');
-        let (Some(number), Some(time), Some(shape), None) =
-            (fields.next(), fields.next(), fields.next(), fields.next())
+        let first = (fields.next(), fields.next(), fields.next());
+        let class = self.classes.as_ref().map(|_| fields.next());
+        let ((Some(number), Some(time), Some(shape)), None | Some(Some(_)), None) = (first, class, fields.next())
         else {
-            return Err(format!("\"{row}\" has {} fields; a row is {HEADER}", row.split(',').count()));
+            let header = if self.classes.is_some() { WITH_CLASS } else { HEADER };
+            return Err(format!("\"{row}\" has {} fields; a row is {header}", row.split(',').count()));
         };
         if number.parse() != Ok(id) || id > u32::MAX as usize {
             return Err(format!("id: \"{number}\" should be {id}; ids are 0, 1, 2 and so on, at most {}", u32::MAX));
@@ -131,6 +186,9 @@ impl Rows {
         let shape = self.shape(shape).map_err(|error| format!("shape: {error}"))?;
         self.arrivals.push(arrival);
         self.shapes.push(shape);
+        if let (Some(classes), Some(Some(class))) = (&mut self.classes, class) {
+            classes.push(self.names.one(class_name(class).map_err(|problem| format!("class: {problem}"))?));
+        }
         Ok(())
     }
 

@@ -71,3 +71,65 @@ fn a_trace_is_replayed_in_its_own_time_or_a_scaled_one() {
     desk.sim(&["--set", "workload.time_scale=0.5"]).ok();
     assert_eq!(arrivals_of(&desk, "trace"), [4, 50]);
 }
+
+/// A desk whose scenario replays `trace.csv`.
+fn tracing(trace: &str) -> Desk {
+    let desk = Desk::new();
+    let (head, rest) = SCENARIO.split_once("dataset").unwrap();
+    let device = &rest[rest.find("[device]").unwrap()..];
+    desk.write("t.toml", format!("{head}trace = \"trace.csv\"\n{device}"));
+    desk.write("trace.csv", trace);
+    desk
+}
+
+#[test]
+fn a_trace_is_replayed_at_several_rates_or_scales() {
+    let rows: String = (0..1200u64).map(|id| format!("{id},{},chain:{}\n", 5 + id * id * 1000, 1 + id % 3)).collect();
+    let desk = tracing(&format!("id,arrival_ns,shape\n{rows}"));
+    desk.sim(&["--set", "arrivals.rates=[100, 400]", "--set", "output.plots=['latency-throughput']"]).ok();
+    let rows = desk.rows("out/t/summary.csv");
+    let of = |column: &str| rows.iter().map(|row| row[column].clone()).collect::<Vec<_>>();
+    assert_eq!(of("point"), ["100", "400", "100", "400"]);
+    assert_eq!(of("offered_rps"), ["100.000", "400.000", "100.000", "400.000"]);
+    assert_eq!(of("warmup"), ["0", "0", "0", "0"], "a trace has no steady state");
+    assert!(desk.path("out/t/latency-throughput.svg").exists());
+    // 1199 gaps at 100/s last 11.99 s; each arrival is scaled exactly and rounded half up.
+    let span = 1199 * 1199 * 1000;
+    let scaled = |id: u64| (u128::from(5 + id * id * 1000) * 11_990_000_000 * 2 + span) / (2 * span);
+    let times = arrivals_of(&desk, "100");
+    assert!((0..1200).all(|id| u128::from(times[id as usize]) == scaled(id)));
+    assert_eq!(times[1199] - times[0], 11_990_000_000);
+
+    desk.sim(&["--set", "workload.time_scale=[2, 0.5]", "--resume"]).ok();
+    assert_eq!(desk.column("out/t/summary.csv", "point"), ["trace-2", "trace-0.5", "trace-2", "trace-0.5"]);
+    assert_eq!(arrivals_of(&desk, "trace-0.5")[1], 503);
+    assert_eq!(arrivals_of(&desk, "trace-2")[1], 2010);
+    desk.run(&["explain", "out/t/A/trace-0.5", "request", "7"]).ok();
+}
+
+#[test]
+fn mistakes_about_loads_of_a_trace_are_named() {
+    let desk = tracing("id,arrival_ns,shape\n0,7,chain:3\n1,7,chain:2\n");
+    for (set, message) in [
+        ("arrivals.rates=[5]", "t.toml: arrivals.rates: all requests arrive at once; no scale gives them a rate"),
+        ("arrivals.rates=[]", "arrivals.rates: empty; must be a list of requests per second, such as [1000, 2000]"),
+        ("arrivals.rates=[0]", "rates[0]: must be a number of requests per second from 1e-6 to 1e9, not 0"),
+        ("arrivals={ process = 'poisson', rates = [5] }", "remove [arrivals] but for rates, or workload.trace"),
+        ("workload.time_scale=[1, 0]", "workload.time_scale[1]: must be a number above 0, not 0"),
+        ("workload.time_scale=-1", "workload.time_scale: must be a number above 0, not -1"),
+        ("workload.time_scale=[2, 2]", "workload.time_scale[1]: 2 stands twice"),
+        (
+            "workload.time_scale='x'",
+            "workload.time_scale: must be a number above 0, or a list of such numbers, not \"x\"",
+        ),
+    ] {
+        desk.refuses(&["--set", set], message);
+    }
+    desk.refuses(
+        &["--set", "arrivals.rates=[5]", "--set", "workload.time_scale=2"],
+        "arrivals.rates scale the trace too",
+    );
+    desk.write("trace.csv", "id,arrival_ns,shape\n0,0,chain:3\n1,1,chain:3\n2,9223372036854775807,chain:2\n");
+    desk.refuses(&["--set", "arrivals.rates=[1e-10]"], "rates[0]: must be a number of requests per second from 1e-6");
+    desk.refuses(&["--set", "workload.time_scale=1.5"], "t.toml: workload.trace: the last of 3 requests arrives after");
+}

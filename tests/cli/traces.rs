@@ -70,6 +70,47 @@ fn public_formats_become_traces() {
 }
 
 #[test]
+fn json_lines_and_gzip_are_read_and_classes_are_kept() {
+    use std::io::Write as _;
+    let desk = Desk::new();
+    let mooncake = "{\"timestamp\": 1000, \"input_length\": 7, \"output_length\": 8, \"hash_ids\": [0, 1]}\n\n\
+                    {\"output_length\": 5, \"timestamp\": 1000.5, \"input_length\": 4, \"hash_ids\": []}\n";
+    desk.write("moon.jsonl", mooncake);
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(mooncake.as_bytes()).unwrap();
+    desk.write("moon.jsonl.gz", packed.finish().unwrap());
+    for file in ["moon.jsonl", "moon.jsonl.gz"] {
+        let ran = desk.run(&["trace", "import", file]).ok();
+        assert_eq!(ran.stdout, "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,500000,seq2seq:4>5\n", "{file}");
+    }
+    desk.write("in.csv", "arrival_s,length_in,Tenant,Model\n1,3,x,small\n0,4,y,large\n2,5,x,small\n");
+    desk.run(&["trace", "import", "in.csv", "-o", "a.csv"]).ok();
+    assert_eq!(
+        desk.read("a.csv"),
+        "id,arrival_ns,shape,class\n0,0,chain:4,large\n1,1000000000,chain:3,small\n2,2000000000,chain:5,small\n"
+    );
+    let cut = desk.run(&["trace", "convert", "a.csv", "--skip", "1", "--rate", "2"]).ok();
+    assert_eq!(cut.stdout, "id,arrival_ns,shape,class\n0,0,chain:3,small\n1,500000000,chain:5,small\n");
+    for (file, text, message) in [
+        (
+            "b.jsonl",
+            "{\"timestamp\": 1, \"input_length\": 7}\n{\"timestamp\": ",
+            "b.jsonl: line 2: is not a JSON object",
+        ),
+        (
+            "b.jsonl",
+            "{\"timestamp\": 1, \"input_length\": 7}\n\n{\"timestamp\": \"x\", \"input_length\": 7}",
+            "b.jsonl: line 3: timestamp: \"x\" is not a number of milliseconds",
+        ),
+        ("b.csv", "arrival_s,length_in,class\n1,3,\n", "b.csv: line 2: class: is empty"),
+        ("b.csv", "arrival_s,length_in,class\n1,3,\"a,b\"\n", "b.csv: line 2: class: \"a,b\" is no class"),
+    ] {
+        desk.write(file, text);
+        desk.run(&["trace", "import", file]).failed(2, message);
+    }
+}
+
+#[test]
 fn mistakes_are_named() {
     let desk = Desk::new();
     desk.write("bad.csv", "id,arrival_ns,shape\n0,5,chain:3\n1,4,chain:3\n");

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::{OutputArgs, open};
 use crate::error::{Context, Error, Result};
-use crate::units::{Nanos, Rate};
+use crate::units::Rate;
 use crate::workload::arrivals::check_rate;
 use crate::workload::dataset::cut_length;
-use crate::workload::shape::Shape;
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
@@ -44,36 +43,24 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
-    let kept: Vec<(Nanos, &Shape)> = trace
-        .arrivals
-        .iter()
-        .copied()
-        .zip(trace.shapes.iter())
-        .filter(|(_, shape)| args.max_length.is_none_or(|most| cut_length(shape) <= most))
+    let kept: Vec<usize> = (0..trace.len())
+        .filter(|id| args.max_length.is_none_or(|most| cut_length(&trace.shapes[*id]) <= most))
         .skip(args.skip)
         .take(args.take.unwrap_or(usize::MAX))
         .collect();
-    let Some(&(first, _)) = kept.first() else {
+    let Some(&first) = kept.first() else {
         return Err(Error::input(format!("nothing is left of {} requests; take more or skip fewer", trace.len())));
     };
     let cut = Trace {
-        arrivals: kept.iter().map(|(at, _)| *at - first).collect(),
-        shapes: kept.iter().map(|(_, shape)| (*shape).clone()).collect::<Arc<[Shape]>>(),
+        arrivals: kept.iter().map(|id| trace.arrivals[*id] - trace.arrivals[first]).collect(),
+        shapes: kept.iter().map(|id| trace.shapes[*id].clone()).collect(),
+        classes: trace.classes.as_ref().map(|classes| kept.iter().map(|id| Arc::clone(&classes[*id])).collect()),
     };
     match (args.time_scale, args.rate) {
         (Some(factor), _) => cut.scaled(factor).within("--time-scale"),
-        (None, Some(rate)) => at_rate(&cut, Rate(rate)).within("--rate"),
+        (None, Some(rate)) => cut.at_rate(Rate(rate)).within("--rate"),
         (None, None) => Ok(cut),
     }
-}
-
-/// The rate is the number of gaps over the time from the first to the last request.
-fn at_rate(trace: &Trace, rate: Rate) -> Result<Trace> {
-    let span = trace.arrivals[trace.len() - 1];
-    if span == Nanos::ZERO {
-        return Err(Error::input("all requests arrive at once; no scale gives them a rate"));
-    }
-    trace.scaled((trace.len() - 1) as f64 / (span.as_secs_f64() * rate.0))
 }
 
 #[cfg(test)]

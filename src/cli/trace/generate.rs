@@ -42,7 +42,7 @@ fn draw(args: &Args) -> Result<Trace> {
     let n = args.requests as usize;
     let arrivals = args.arrivals.times(process, n)?;
     let shapes = dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?;
-    Ok(Trace { arrivals, shapes })
+    Ok(Trace { arrivals, shapes, classes: None })
 }
 
 #[cfg(test)]

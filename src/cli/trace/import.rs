@@ -10,9 +10,9 @@ use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file; `-` for standard input
+    /// The file, maybe packed by gzip; `-` for standard input
     file: PathBuf,
-    /// The file's format [default: azure, burstgpt or csv, by the header]
+    /// The file's format [default: azure, burstgpt, mooncake or csv, by the first line]
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<Format>,
     /// Shape of the requests [default: seq2seq for two lengths, chain for one, tree for a parse tree]
@@ -51,7 +51,7 @@ fn read(args: &Args) -> Result<Trace> {
         Some(process) => args.arrivals.times(process, imported.shapes.len())?,
         None => imported.arrivals.expect("a format with times gives arrivals"),
     };
-    Ok(Trace { arrivals, shapes: imported.shapes })
+    Ok(Trace { arrivals, shapes: imported.shapes, classes: imported.classes })
 }
 
 /// By the first line, which it also returns.

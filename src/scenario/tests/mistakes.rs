@@ -44,7 +44,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "dataset = \"lengths.csv\"",
             "trace = \"trace.csv\"",
-            "s.toml:5: arrivals: the trace has its arrivals; remove [arrivals], or workload.trace",
+            "s.toml:5: arrivals: the trace has its arrivals; remove [arrivals] but for rates, or workload.trace",
         ),
         (
             "dataset = \"lengths.csv\"",
