@@ -34,11 +34,7 @@ pub fn page(title: &str, lead: &str, sections: &[Section]) -> String {
         date(clock::unix_seconds())
     );
     [
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
-        // The browser refuses whatever a page would load.
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'unsafe-inline'\">\n",
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+        include_str!("head.html"),
         &format!("<title>{title}</title>\n<style>\n{}</style>\n</head>\n", include_str!("page.css")),
         &format!(
             "<body>\n<nav aria-label=\"Sections\">\n<ul>\n{links}</ul>\n</nav>\n<main>\n<header>\n<h1>{title}</h1>\n"
