@@ -71,9 +71,7 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
     let points: BTreeSet<&str> = comparison.places.iter().map(|place| place.point.as_str()).collect();
     let mut files = 0;
     for point in points {
-        if let Some(canvas) = plot::compared_cdf(&inputs, point, &options)? {
-            files += plot::write(canvas, &options.formats, &out.join(format!("{PICTURE}{point}")))?.files.len();
-        }
+        files += plot::draw_compared_cdf(&inputs, point, &options, &out.join(format!("{PICTURE}{point}")))?.len();
     }
     Ok(files)
 }

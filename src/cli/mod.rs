@@ -14,7 +14,6 @@ pub mod plot;
 pub mod profile;
 pub mod render;
 pub mod replay;
-pub mod report;
 pub mod reproduce;
 pub mod sim;
 pub mod trace;
@@ -50,10 +49,10 @@ enum Command {
     Sim(sim::SimArgs),
     Real(sim::RealArgs),
     FindKnee(knee::KneeArgs),
+    FindWorkers(knee::WorkersArgs),
     FindWindow(knee::WindowArgs),
     Plot(plot::Args),
     Compare(compare::Args),
-    Report(report::Args),
     Profile(profile::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
@@ -79,10 +78,10 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::Sim(args) => sim::sim(&args, registry, executors),
         Command::Real(args) => sim::real(&args, registry, executors),
         Command::FindKnee(args) => knee::find_knee(&args, registry),
+        Command::FindWorkers(args) => knee::find_workers(&args, registry),
         Command::FindWindow(args) => knee::find_window(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
-        Command::Report(args) => report::run(&args),
         Command::Profile(args) => profile::run(&args, registry, executors),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),

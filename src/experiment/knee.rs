@@ -1,6 +1,6 @@
-//! The knee: the highest rate at which a policy holds a latency objective. Also the batch window with the highest knee
-//! (DVABatch's "DelayBatch").
+//! The knee: the highest rate at which a policy holds a latency objective. docs/METRICS.md describes the method.
 
+use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
@@ -10,232 +10,362 @@ use super::device::{Device, prepare};
 use super::executor::Target;
 use super::inputs::Inputs;
 use crate::error::{Error, Result};
+use crate::metrics::attainment::Attainment;
 use crate::metrics::recorder::Keep;
 use crate::metrics::stats::{Interval, interval};
-use crate::metrics::summary::{Measure, summarize};
-use crate::scenario::{LoadPoint, Quantile, Scenario};
+use crate::scenario::{Load, LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Objective {
     pub slo: Nanos,
     pub quantile: Quantile,
-    /// The largest relative difference between the rate that holds and the rate that does not.
-    pub tolerance: f64,
-    pub replications: u32,
+    /// The share of rejected requests that count neither as met nor as missed; others count as missed.
+    pub max_rejected: f64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// The half-width of the result, relative to the rate.
+    pub tolerance: f64,
+    pub replications: u32,
+    /// The longest run, in requests.
+    pub max_requests: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
 pub struct Knee {
     pub policy: String,
-    /// Per replication; `None` if it holds no rate.
-    pub rates: Vec<Option<Rate>>,
+    /// By replication. Empty if no rate holds the objective.
+    pub rates: Vec<Rate>,
+    /// Of each rate: half the width of the bracket that the search ended with, relative to the rate.
+    pub resolution: f64,
+    /// Of each run.
+    pub requests: u32,
+    /// Why the result may be wrong by more than the tolerance, or why no rate holds.
+    pub caveat: Option<String>,
+}
+
+impl Effort {
+    /// The scenario with runs of this many requests. A trace has as many as it has.
+    pub(super) fn sized(&self, scenario: &Scenario, requests: u32) -> Scenario {
+        let mut scenario = scenario.clone();
+        if let Load::Drawn { requests: drawn, .. } = &mut scenario.workload.load {
+            *drawn = requests;
+        }
+        scenario
+    }
+
+    /// The longest run; 0 for a trace, which cannot grow.
+    pub(super) fn longest(&self, scenario: &Scenario) -> u32 {
+        scenario.workload.load.drawn().map_or(0, |given| given.max(self.max_requests))
+    }
+
+    /// All replications of a trace are the same.
+    pub(super) fn replications(&self, scenario: &Scenario) -> u32 {
+        scenario.workload.load.drawn().map_or(1, |_| self.replications)
+    }
 }
 
 impl Knee {
-    /// `None` unless all replications hold some rate.
     pub fn mean(&self) -> Option<Rate> {
-        let rates = self.values()?;
-        Some(Rate(rates.iter().sum::<f64>() / rates.len() as f64))
+        let sum: f64 = self.rates.iter().map(|rate| rate.0).sum();
+        (!self.rates.is_empty()).then(|| Rate(sum / self.rates.len() as f64))
     }
 
-    /// The 95 % interval; `None` for fewer than two replications.
-    pub fn interval(&self) -> Option<Interval> {
-        interval(&self.values()?)
-    }
-
-    fn values(&self) -> Option<Vec<f64>> {
-        self.rates.iter().map(|rate| rate.map(|r| r.0)).collect()
+    /// Of the 95 % confidence interval over the replications and the search's resolution. `None` for fewer than two
+    /// replications.
+    pub fn half_width(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.rates.iter().map(|rate| rate.0).collect();
+        interval(&rates).map(|Interval { mean, half_width }| half_width + mean * self.resolution)
     }
 }
 
 /// In requests per second.
 const LOWEST: f64 = 1e-3;
 const HIGHEST: f64 = 1e9;
+/// The share of the tolerance that the bracket of the last search may take up.
+const RESOLUTION: f64 = 0.2;
+/// The bracket of the first search, relative to the rate: its result only sizes the next runs.
+const COARSE: f64 = 0.02;
+/// Runs grow by at most this factor at once: the interval that they are sized by is itself an estimate.
+const GROWTH: f64 = 16.0;
+/// Runs are this much longer than the interval asks for, so that one more round is seldom needed.
+const MARGIN: f64 = 1.5;
 
-/// Each replication brackets its knee by doubling and halving from the scenario's first rate, then bisects on a
-/// logarithmic scale, with the same requests and relative gaps at every rate. A rate at which the system falls behind
-/// does not hold.
+/// The knee of each policy. `progress` is called after each search.
 pub fn find(
     scenario: &Scenario,
     objective: &Objective,
+    effort: &Effort,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Knee>> {
-    let (inputs, device) = prepare(scenario, Target::SIM)?;
-    let Some(LoadPoint::Rate(first)) = scenario.points().first().copied() else {
-        return Err(Error::input(format!(
-            "{}: arrivals: a knee is looked for over rates; use the process poisson, uniform, gamma or mmpp",
-            scenario.file.display()
-        )));
-    };
-    let searches: Vec<(usize, u32)> =
-        (0..scenario.policies.len()).flat_map(|policy| (0..objective.replications).map(move |r| (policy, r))).collect();
-    let rates = searches
+    let first = over_rates(scenario)?;
+    let policies: Vec<usize> = (0..scenario.policies.len()).collect();
+    policies
         .par_iter()
         .with_max_len(1)
-        .map(|&(policy, replication)| {
-            let holds = |rate: f64| {
-                let run = Run { policy, load: LoadPoint::Rate(Rate(rate)), replication };
-                holds(&inputs, &device, &run, objective, stop)
-            };
-            let found = search(holds, first.0, objective.tolerance)?;
+        .map(|&policy| {
+            let knee = KneeSearch { scenario, policy, objective, effort, stop }.find(first.0);
             progress();
-            match found {
-                Found::Knee(rate) => Ok(Some(Rate(rate))),
-                Found::HoldsNowhere => Ok(None),
-                Found::HoldsEverywhere => Err(holds_everywhere(scenario, policy, objective)),
-            }
+            knee
         })
-        .collect::<Result<Vec<Option<Rate>>>>()?;
-    let per_policy = objective.replications as usize;
-    Ok(scenario
-        .policies
-        .iter()
-        .zip(rates.chunks(per_policy))
-        .map(|(policy, rates)| Knee { policy: policy.label.clone(), rates: rates.to_vec() })
-        .collect())
+        .collect()
 }
 
-/// Too few requests: the objective holds even if all arrive at once.
-fn holds_everywhere(scenario: &Scenario, policy: usize, objective: &Objective) -> Error {
-    Error::input(format!(
-        "{}: workload.requests: \"{}\" keeps {} within {} even when all of them arrive at once; draw more, or lower the \
-         objective",
-        scenario.file.display(),
-        scenario.policies[policy].label,
-        objective.quantile,
-        objective.slo,
-    ))
+/// The first of the scenario's rates. Fails if its load has none.
+pub(super) fn over_rates(scenario: &Scenario) -> Result<Rate> {
+    match scenario.points().first() {
+        Some(LoadPoint::Rate(first)) => Ok(*first),
+        _ => Err(Error::input(format!(
+            "{}: arrivals: a knee is looked for over rates; use the process poisson, uniform, gamma or mmpp, or give a trace \
+             `rates`",
+            scenario.file.display()
+        ))),
+    }
 }
 
-fn holds(inputs: &Inputs<'_>, device: &Device, run: &Run, objective: &Objective, stop: &AtomicBool) -> Result<bool> {
+struct KneeSearch<'a> {
+    scenario: &'a Scenario,
+    policy: usize,
+    objective: &'a Objective,
+    effort: &'a Effort,
+    stop: &'a AtomicBool,
+}
+
+/// Where a replication's search begins.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    rate: f64,
+    /// The first step of the bracket, relative to the rate; it doubles.
+    step: f64,
+}
+
+/// A search of every replication.
+struct Round {
+    found: Vec<Found>,
+    /// Of each run.
+    requests: u32,
+}
+
+impl KneeSearch<'_> {
+    /// Repeats the search with longer runs until the result is as precise as the tolerance.
+    fn find(&self, first: f64) -> Result<Knee> {
+        let tolerance = self.effort.tolerance;
+        let fine = tolerance * RESOLUTION;
+        let longest = self.effort.longest(self.scenario);
+        let mut resolution = COARSE.max(fine);
+        let mut requests = self.objective.shortest(self.scenario);
+        let mut starts = vec![Start { rate: first, step: 1.0 }; self.effort.replications(self.scenario) as usize];
+        loop {
+            let round = self.round(requests, &starts, resolution)?;
+            let knee = self.knee(&round, resolution);
+            let Some(mean) = knee.mean().map(|rate| rate.0) else { return Ok(knee) };
+            let half_width = knee.half_width().map_or(resolution, |half_width| half_width / mean);
+            // Overloaded by a fraction x, a system falls behind by x seconds per second, so that its queue takes SLO / x
+            // to break the objective.
+            let visible = self.objective.slo.as_secs_f64() * mean / tolerance;
+            let bound = round.found.iter().any(|found| matches!(found, Found::Bound(_)));
+            if resolution == fine {
+                if half_width <= tolerance && f64::from(round.requests) >= visible && !bound {
+                    return Ok(knee);
+                }
+                if round.requests >= longest {
+                    return Ok(Knee { caveat: Some(self.limit(&round, half_width, mean)), ..knee });
+                }
+            }
+            // The brackets of the first round are wide, but those of the next are not.
+            let noise = half_width - resolution / 2.0;
+            let missing = if bound { GROWTH } else { (noise / (tolerance - fine)).powi(2) * MARGIN };
+            let factor = missing.max(visible / f64::from(requests)).clamp(1.0, GROWTH);
+            requests = ((f64::from(requests) * factor) as u32).min(longest);
+            resolution = fine;
+            let step = (2.0 * half_width).clamp(fine, 1.0);
+            starts = round.found.iter().map(|found| Start { rate: found.rate(), step }).collect();
+        }
+    }
+
+    fn round(&self, requests: u32, starts: &[Start], resolution: f64) -> Result<Round> {
+        let scenario = self.effort.sized(self.scenario, requests);
+        let (inputs, device) = prepare(&scenario, Target::SIM)?;
+        let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps).unwrap_or(HIGHEST);
+        let requests = inputs.requests(0)?.len() as u32;
+        let search = |(replication, start): (usize, &Start)| {
+            let miss = |rate: f64| {
+                let load = LoadPoint::Rate(Rate(rate));
+                let run = Run { policy: self.policy, load, replication: replication as u32 };
+                let attained = attain(&inputs, &device, &run, self.objective, self.stop)?;
+                let holds = self.objective.holds(&attained);
+                Ok((!holds).then(|| self.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
+            };
+            search(miss, *start, resolution, ceiling.min(HIGHEST))
+        };
+        let found = starts.par_iter().enumerate().with_max_len(1).map(search).collect::<Result<_>>()?;
+        Ok(Round { found, requests })
+    }
+}
+
+impl KneeSearch<'_> {
+    fn knee(&self, round: &Round, resolution: f64) -> Knee {
+        let nowhere = round.found.iter().find_map(|found| match found {
+            Found::Nowhere(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        Knee {
+            policy: self.scenario.policies[self.policy].label.clone(),
+            rates: if nowhere.is_some() {
+                Vec::new()
+            } else {
+                round.found.iter().map(|one| Rate(one.rate())).collect()
+            },
+            // The middle of the bracket is off by half its width at most.
+            resolution: resolution / 2.0,
+            requests: round.requests,
+            caveat: nowhere,
+        }
+    }
+
+    /// What the length of the runs leaves open.
+    fn limit(&self, round: &Round, half_width: f64, rate: f64) -> String {
+        let overload = self.objective.slo.as_secs_f64() * rate / f64::from(round.requests);
+        let open = if overload > self.effort.tolerance {
+            format!("an overload below {:.1} % may hold the objective to the end of the run", 100.0 * overload)
+        } else {
+            format!("the interval is ±{:.2} %", 100.0 * half_width)
+        };
+        let more = match self.scenario.workload.load.drawn() {
+            Some(_) => "--max-requests allows longer ones",
+            None => "only a longer trace shows more",
+        };
+        format!("limited by runs of {} requests: {open}; {more}", round.requests)
+    }
+}
+
+pub(super) fn attain(
+    inputs: &Inputs<'_>,
+    device: &Device,
+    run: &Run,
+    objective: &Objective,
+    stop: &AtomicBool,
+) -> Result<Attainment> {
     let ran = device.run(inputs, run, Keep::default(), stop)?;
     if ran.interrupted {
         return Err(Error::Interrupted);
     }
-    let summary = summarize(&ran.record, &Measure { slo: Some(objective.slo), ..inputs.measure(run.load) });
-    let times = &summary.latency;
-    let value = match objective.quantile {
-        Quantile::P50 => times.p50_ms,
-        Quantile::P90 => times.p90_ms,
-        Quantile::P95 => times.p95_ms,
-        Quantile::P99 => times.p99_ms,
-        Quantile::P999 => times.p999_ms,
-    };
-    let value = value.ok_or_else(|| {
-        let needed = (10.0 / (1.0 - objective.quantile.share())).round();
-        Error::input(format!(
-            "{}: workload.requests: {} are too few for {}; at least {needed} beside the warm-up",
-            inputs.scenario().file.display(),
-            times.samples,
-            objective.quantile,
-        ))
-    })?;
-    Ok(value <= objective.slo.as_millis_f64() && summary.saturated != Some(true))
+    Ok(Attainment::of(&ran.record, inputs.measure(run.load).warmup, objective.slo, objective.quantile.of_samples()))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+impl Objective {
+    /// The length of the first runs: as long as the scenario has them, or enough for the quantile after a warm-up of half
+    /// the run.
+    pub(super) fn shortest(&self, scenario: &Scenario) -> u32 {
+        scenario.workload.load.drawn().unwrap_or(0).max(2 * self.quantile.of_samples().samples_needed() as u32)
+    }
+
+    pub fn holds(&self, attained: &Attainment) -> bool {
+        attained.holds(self.quantile.of_samples(), self.max_rejected)
+    }
+
+    /// Why a run did not hold it.
+    pub fn miss(&self, attained: &Attainment, load: impl Display) -> String {
+        let Attainment { measured, within, rejected, failed, saturated, .. } = *attained;
+        let late = measured - within - rejected - failed;
+        if rejected > 0 && rejected >= late {
+            format!("{rejected} of {measured} requests were rejected at {load}")
+        } else if failed > late {
+            format!("{failed} of {measured} requests failed at {load}")
+        } else if saturated == Some(true) {
+            format!("the queue grows to the end of the run at {load}")
+        } else {
+            format!("{late} of {measured} requests took longer than {} at {load}", self.slo)
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
 enum Found {
-    /// The highest rate that holds, within the tolerance.
+    /// The middle of the last bracket.
     Knee(f64),
-    HoldsNowhere,
-    HoldsEverywhere,
+    /// The highest rate that was allowed still holds.
+    Bound(f64),
+    /// Why the lowest does not.
+    Nowhere(String),
 }
 
-fn search(mut holds: impl FnMut(f64) -> Result<bool>, first: f64, tolerance: f64) -> Result<Found> {
+impl Found {
+    fn rate(&self) -> f64 {
+        match self {
+            Found::Knee(rate) | Found::Bound(rate) => *rate,
+            Found::Nowhere(_) => 0.0,
+        }
+    }
+}
+
+/// Brackets the knee by growing steps, then bisects on a logarithmic scale until the bracket is as narrow as
+/// `resolution`, relative to the rate. `miss` says why a rate does not hold, if it does not.
+fn search(
+    mut miss: impl FnMut(f64) -> Result<Option<String>>,
+    start: Start,
+    resolution: f64,
+    highest: f64,
+) -> Result<Found> {
+    let first = start.rate.clamp(LOWEST, highest);
     let (mut low, mut high) = (first, first);
-    if holds(first)? {
+    let mut factor = 1.0 + start.step;
+    if miss(first)?.is_none() {
         loop {
-            if high >= HIGHEST {
-                return Ok(Found::HoldsEverywhere);
+            if high >= highest {
+                return Ok(Found::Bound(highest));
             }
-            (low, high) = (high, (high * 2.0).min(HIGHEST));
-            if !holds(high)? {
+            (low, high) = (high, (high * factor).min(highest));
+            if miss(high)?.is_some() {
                 break;
             }
+            factor = (factor * factor).min(2.0);
         }
     } else {
         loop {
+            (low, high) = ((low / factor).max(LOWEST), low);
+            let Some(reason) = miss(low)? else { break };
             if low <= LOWEST {
-                return Ok(Found::HoldsNowhere);
+                return Ok(Found::Nowhere(reason));
             }
-            (low, high) = ((low / 2.0).max(LOWEST), low);
-            if holds(low)? {
-                break;
-            }
+            factor = (factor * factor).min(2.0);
         }
     }
-    while high / low > 1.0 + tolerance {
+    while high / low > 1.0 + resolution {
         let middle = (low * high).sqrt();
-        if holds(middle)? {
-            low = middle;
-        } else {
-            high = middle;
+        match miss(middle)? {
+            None => low = middle,
+            Some(_) => high = middle,
         }
     }
-    Ok(Found::Knee(low))
-}
-
-pub const WINDOWS: [Nanos; 7] = [
-    Nanos(1_000_000),
-    Nanos(2_000_000),
-    Nanos(5_000_000),
-    Nanos(10_000_000),
-    Nanos(20_000_000),
-    Nanos(50_000_000),
-    Nanos(100_000_000),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tried {
-    pub window: Nanos,
-    /// The highest rate that meets the objective, if any.
-    pub rate: Option<Rate>,
-}
-
-/// Finds the knee with each window. `load` reads the scenario with one override.
-pub fn find_window(
-    load: &dyn Fn(&str) -> Result<Scenario>,
-    policy: &str,
-    windows: &[Nanos],
-    objective: &Objective,
-    stop: &AtomicBool,
-    progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Tried>> {
-    let mut tried = Vec::new();
-    for window in windows {
-        let mut scenario = load(&format!("policy.{policy}.window={}ns", window.0))?;
-        scenario.policies.retain(|entry| entry.label == policy);
-        if scenario.policies.is_empty() {
-            // The override accepts an index or a kind, too.
-            return Err(Error::input(format!("{}: no policy is labelled \"{policy}\"", scenario.file.display())));
-        }
-        let knees = find(&scenario, objective, stop, progress)?;
-        tried.push(Tried { window: *window, rate: knees.first().and_then(Knee::mean) });
-    }
-    Ok(tried)
-}
-
-/// The window with the highest rate; within the tolerance, the shortest.
-pub fn best_window(tried: &[Tried], tolerance: f64) -> Option<Tried> {
-    let rate = |one: &Tried| one.rate.map_or(0.0, |rate| rate.0);
-    let highest = tried.iter().map(rate).fold(0.0, f64::max);
-    let good = tried.iter().filter(|one| highest > 0.0 && rate(one) * (1.0 + tolerance) >= highest);
-    good.min_by_key(|one| one.window).copied()
+    Ok(Found::Knee((low * high).sqrt()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn search_for(knee: f64, rate: f64, step: f64, highest: f64) -> Found {
+        let miss = |tried: f64| {
+            assert!((LOWEST..=highest).contains(&tried), "{tried}");
+            Ok((tried > knee).then(|| format!("too high: {tried}")))
+        };
+        search(miss, Start { rate, step }, 0.001, highest).unwrap()
+    }
+
     #[test]
     fn the_search_closes_in_from_either_side() {
         for knee in [0.02, 7.0, 1_000.0, 123_456.0] {
             for first in [1.0, 1_000.0, 1e6] {
-                let found = search(|rate| Ok(rate <= knee), first, 0.001).unwrap();
-                let Found::Knee(found) = found else { panic!("{found:?} for {knee} from {first}") };
-                assert!(found <= knee && found * 1.001 >= knee, "{found} for {knee} from {first}");
+                for step in [0.001, 0.1, 1.0] {
+                    let Found::Knee(found) = search_for(knee, first, step, HIGHEST) else {
+                        panic!("{knee} from {first}")
+                    };
+                    assert!((found / knee - 1.0).abs() <= 0.0005, "{found} for {knee} from {first}");
+                }
             }
         }
     }
@@ -243,22 +373,9 @@ mod tests {
     #[test]
     fn the_search_ends_where_there_is_no_knee() {
         for first in [1e-3, 100.0, 6e8, 1e9] {
-            let tried = |rate: f64| assert!((LOWEST..=HIGHEST).contains(&rate), "{rate}");
-            let nowhere = search(|rate| (tried(rate), Ok(false)).1, first, 0.01).unwrap();
-            let everywhere = search(|rate| (tried(rate), Ok(true)).1, first, 0.01).unwrap();
-            assert_eq!((nowhere, everywhere), (Found::HoldsNowhere, Found::HoldsEverywhere));
+            assert_eq!(search_for(0.0, first, 1.0, HIGHEST), Found::Nowhere("too high: 0.001".into()));
+            assert_eq!(search_for(2.0 * HIGHEST, first, 1.0, HIGHEST), Found::Bound(HIGHEST));
+            assert_eq!(search_for(700.0, first, 1.0, 500.0), Found::Bound(500.0), "not above the ceiling");
         }
-    }
-
-    #[test]
-    fn the_shortest_of_the_best_windows_is_chosen() {
-        let tried = |rates: &[Option<f64>]| -> Vec<Tried> {
-            let one = |(window, rate): (&Nanos, &Option<f64>)| Tried { window: *window, rate: rate.map(Rate) };
-            WINDOWS.iter().zip(rates).map(one).collect()
-        };
-        let best = |rates: &[Option<f64>]| best_window(&tried(rates), 0.01).map(|one| one.window.0 / 1_000_000);
-        assert_eq!(best(&[Some(90.0), Some(99.5), Some(100.0), None]), Some(2));
-        assert_eq!(best(&[Some(100.0), Some(110.0), Some(90.0)]), Some(2));
-        assert_eq!(best(&[None, None]), None);
     }
 }

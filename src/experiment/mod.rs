@@ -3,6 +3,7 @@
 //! A point is one policy under one load. Each replication is a separate run, which draws its workload from the seed and
 //! writes a summary and logs. Simulated runs are spread over threads; real runs go one after the other.
 
+pub mod capacity;
 pub mod device;
 pub mod executor;
 pub mod folder;
@@ -12,6 +13,7 @@ mod point;
 pub mod standard;
 mod tolerance;
 pub mod verify;
+pub mod window;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +49,7 @@ pub struct Options {
 pub struct Report {
     pub folder: Folder,
     pub rows: Vec<SummaryRow>,
-    pub figures: Vec<plot::Figure>,
+    pub figures: Vec<std::path::PathBuf>,
     pub undrawn: Vec<String>,
     pub decisions: Decisions,
     /// Finished runs, and all runs.
@@ -216,7 +218,7 @@ fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
     let inputs = plot::Inputs::open(&[folder])?;
     for kind in &scenario.output.plots {
         match plot::draw(*kind, &inputs, &options, &folder.join(kind.to_string())) {
-            Ok(figure) => report.figures.push(figure),
+            Ok(files) => report.figures.extend(files),
             // There may be too few requests for a quantile. The runs are valid nevertheless.
             Err(Error::Input(why)) => report.undrawn.push(why),
             Err(error) => return Err(error),

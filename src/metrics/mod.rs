@@ -5,6 +5,7 @@ pub mod recorder;
 pub mod stats;
 pub mod validity;
 
+pub mod attainment;
 pub mod summary;
 
 pub mod bounds;

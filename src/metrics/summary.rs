@@ -91,7 +91,7 @@ impl Times {
 }
 
 pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
-    let run = Run::new(record);
+    let run = RunRecord::new(record);
     let (warmup, steady) = run.warmup(measure.warmup);
     let measured = &run.order[warmup..];
     let achieved = run.arrival_rate(measured);
@@ -101,7 +101,7 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
 
     // One buffer for all three times: a run may have ten million requests.
     let mut spans = Vec::with_capacity(measured.len());
-    let mut times = |span: fn(&Run<'_>, usize) -> u64| {
+    let mut times = |span: fn(&RunRecord<'_>, usize) -> u64| {
         spans.clear();
         spans.extend(measured.iter().map(|&r| r as usize).filter(|&r| run.finished(r)).map(|r| span(&run, r)));
         Times::of(&mut spans)
@@ -147,28 +147,28 @@ struct Window {
 }
 
 /// A record, with data that several metrics need.
-struct Run<'a> {
+pub(super) struct RunRecord<'a> {
     record: &'a Recorder,
     /// In the order of arrival.
-    order: Vec<u32>,
+    pub order: Vec<u32>,
     /// Served or not.
-    left: Vec<Nanos>,
+    pub left: Vec<Nanos>,
 }
 
-impl<'a> Run<'a> {
-    fn new(record: &'a Recorder) -> Self {
+impl<'a> RunRecord<'a> {
+    pub fn new(record: &'a Recorder) -> Self {
         let mut order: Vec<u32> =
             (0..record.arrival.len() as u32).filter(|&r| happened(record.arrival[r as usize]).is_some()).collect();
         // Stable, and linear for a trace in order.
         order.sort_by_key(|&r| record.arrival[r as usize]);
-        Run { record, order, left: record.left() }
+        RunRecord { record, order, left: record.left() }
     }
 
-    fn finished(&self, request: usize) -> bool {
+    pub fn finished(&self, request: usize) -> bool {
         happened(self.record.finish[request]).is_some()
     }
 
-    fn latency(&self, request: usize) -> u64 {
+    pub fn latency(&self, request: usize) -> u64 {
         self.record.finish[request].saturating_since(self.record.arrival[request]).0
     }
 
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
     }
 
     /// Also whether the latencies settle.
-    fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
+    pub fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
         let all = self.order.len();
         match rule {
             Warmup::None => (0, None),

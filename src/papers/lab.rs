@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use super::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{self, Objective, WINDOWS};
+use crate::experiment::knee::{self, Effort, Objective};
+use crate::experiment::window::{self, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::plot::{self, Bar, Bars, Field, Figure, Group};
+use crate::plot::{self, Bar, Bars, Field, Group};
 use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
@@ -21,7 +22,7 @@ use crate::units::{Nanos, Rate};
 #[derive(Clone, Debug, Default)]
 pub struct Study {
     pub bars: Vec<Bars>,
-    pub figures: Vec<Figure>,
+    pub pictures: Vec<PathBuf>,
     pub numbers: Option<PathBuf>,
     pub note: String,
 }
@@ -39,7 +40,7 @@ impl Study {
     pub fn write(&mut self, folder: &Path) -> Result<()> {
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
-            self.figures.push(plot::write(with_values(bars).drawn(), &[], &folder.join(stem))?);
+            self.pictures.extend(plot::write(&with_values(bars).drawn(), &[], &folder.join(stem))?);
         }
         let file = folder.join("numbers.csv");
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;
@@ -155,6 +156,8 @@ pub struct Lab<'a> {
 
 /// The relative tolerance of searches.
 const TOLERANCE: f64 = 0.01;
+/// Runs as long as the scenario's: the papers' figures compare peaks, they do not state them.
+const EFFORT: Effort = Effort { tolerance: TOLERANCE, replications: 1, max_requests: 0 };
 /// Of each point with a given rate.
 const REPLICATIONS: u32 = 3;
 
@@ -176,12 +179,12 @@ impl<'a> Lab<'a> {
     fn objective(scenario: &Scenario) -> Result<Objective> {
         let slo = scenario.metrics.slo;
         let slo = slo.ok_or_else(|| Error::input(format!("{}: metrics.slo: missing", scenario.file.display())))?;
-        Ok(Objective { slo, quantile: Quantile::P99, tolerance: TOLERANCE, replications: 1 })
+        Ok(Objective { slo, quantile: Quantile::P99, max_rejected: 0.0 })
     }
 
     /// The highest rate of each policy at which the 99th percentile is within the SLO; 0 if there is none.
     pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
-        let knees = knee::find(scenario, &Lab::objective(scenario)?, self.stop, &|| ())?;
+        let knees = knee::find(scenario, &Lab::objective(scenario)?, &EFFORT, self.stop, &|| ())?;
         (self.progress)();
         Ok(knees.iter().map(|knee| knee.mean().map_or(0.0, |Rate(rate)| rate)).collect())
     }
@@ -194,8 +197,8 @@ impl<'a> Lab<'a> {
         }
         let load = |set: &str| self.scenario(network, &[set.to_string()]);
         let objective = Lab::objective(&self.scenario(network, &[])?)?;
-        let tried = knee::find_window(&load, policy, &WINDOWS, &objective, self.stop, self.progress)?;
-        let best = knee::best_window(&tried, TOLERANCE).and_then(|best| Some((best.window, best.rate?.0)));
+        let tried = window::find(&load, policy, &WINDOWS, &objective, &EFFORT, self.stop, self.progress)?;
+        let best = window::best(&tried, TOLERANCE).and_then(|best| Some((best.window, best.rate?.0)));
         let best = best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))?;
         known().insert(network.to_string(), best);
         Ok(best)

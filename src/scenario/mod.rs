@@ -23,6 +23,7 @@ pub use self::arrivals::ArrivalSpec;
 use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
+use crate::metrics::stats;
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
 use crate::units::{Nanos, Rate};
@@ -93,6 +94,16 @@ pub enum Load {
         #[serde(serialize_with = "given::one_or_list::serialize")]
         time_scale: Vec<f64>,
     },
+}
+
+impl Load {
+    /// The number of requests that are drawn; `None` for a trace, which has as many as it has.
+    pub fn drawn(&self) -> Option<u32> {
+        match self {
+            Load::Drawn { requests, .. } => Some(*requests),
+            Load::Trace { .. } => None,
+        }
+    }
 }
 
 /// Its text names the folder of results.
@@ -195,13 +206,13 @@ pub enum Quantile {
 }
 
 impl Quantile {
-    pub fn share(self) -> f64 {
+    pub fn of_samples(self) -> stats::Quantile {
         match self {
-            Quantile::P50 => 0.5,
-            Quantile::P90 => 0.9,
-            Quantile::P95 => 0.95,
-            Quantile::P99 => 0.99,
-            Quantile::P999 => 0.999,
+            Quantile::P50 => stats::Quantile::P50,
+            Quantile::P90 => stats::Quantile::P90,
+            Quantile::P95 => stats::Quantile::P95,
+            Quantile::P99 => stats::Quantile::P99,
+            Quantile::P999 => stats::Quantile::P999,
         }
     }
 }

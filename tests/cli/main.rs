@@ -26,7 +26,6 @@ mod real;
 #[path = "../recorded/mod.rs"]
 mod recorded;
 mod replay;
-mod report;
 mod reproduce;
 mod shipped;
 mod traces;

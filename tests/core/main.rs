@@ -9,6 +9,7 @@ mod golden;
 mod grnn;
 mod grnn_naive;
 mod identities;
+mod knee;
 mod lab;
 mod laws;
 mod naive;

@@ -53,6 +53,39 @@ pub fn mdc_wait(rate: f64, service: f64, servers: usize) -> f64 {
     waiting / rate
 }
 
+/// M/D/c, the share of requests that wait at most `time` (Franx, "A simple solution for the M/D/c waiting time
+/// distribution", 2001). All terms are positive, unlike those of Erlang's sum.
+pub fn mdc_wait_within(rate: f64, service: f64, servers: usize, time: f64) -> f64 {
+    let present = stationary(600, |x| x.saturating_sub(servers), &[poisson(rate * service)], |_| 0);
+    let queue_at_most = |waiting: usize| present[..=(servers + waiting).min(present.len() - 1)].iter().sum::<f64>();
+    let intervals = (time / service).floor() as usize + 1;
+    let mean = rate * (intervals as f64 * service - time);
+    let most = intervals * servers - 1;
+    let mut term = (-mean).exp();
+    (0..=most)
+        .map(|j| {
+            if j > 0 {
+                term *= mean / j as f64;
+            }
+            term * queue_at_most(most - j)
+        })
+        .sum()
+}
+
+/// M/D/c, the highest rate at which a share `quantile` of the requests takes at most `slo`.
+pub fn mdc_knee(service: f64, servers: usize, slo: f64, quantile: f64) -> f64 {
+    let (mut low, mut high) = (0.0, servers as f64 / service);
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if mdc_wait_within(middle, service, servers, slo - service) >= quantile {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
 /// One server that takes all waiting requests, up to `cap`, and serves a batch of b in `service(b)`: mean latency. The
 /// chain is the number waiting at a completion. The time that requests spend in the system during one step is that of
 /// the requests present from the start, and of those that arrive while the batch is served.

@@ -1,0 +1,161 @@
+//! The smallest number of workers with which a policy holds a latency objective at a rate.
+
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+
+use super::Run;
+use super::device::prepare;
+use super::executor::Target;
+use super::knee::{Effort, Objective, attain, over_rates};
+use crate::error::Result;
+use crate::metrics::attainment::Attainment;
+use crate::scenario::{LoadPoint, Scenario};
+use crate::units::{Nanos, Rate};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Capacity {
+    pub policy: String,
+    /// `None` if no number up to the limit holds the objective.
+    pub workers: Option<u32>,
+    /// The objective's quantile of the latency with these workers, the highest of all replications.
+    pub latency: Option<Nanos>,
+    /// Of each run.
+    pub requests: u32,
+    /// Why no number holds, or why one worker less may do.
+    pub caveat: Option<String>,
+}
+
+/// The capacity of each policy. `progress` is called after each.
+pub fn find(
+    scenario: &Scenario,
+    rate: Rate,
+    max_workers: u32,
+    objective: &Objective,
+    effort: &Effort,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<Capacity>> {
+    over_rates(scenario)?;
+    let policies: Vec<usize> = (0..scenario.policies.len()).collect();
+    let find = |&policy: &usize| {
+        let capacity = Search { scenario, policy, rate, objective, effort, stop }.find(max_workers);
+        progress();
+        capacity
+    };
+    policies.par_iter().with_max_len(1).map(find).collect()
+}
+
+struct Search<'a> {
+    scenario: &'a Scenario,
+    policy: usize,
+    rate: Rate,
+    objective: &'a Objective,
+    effort: &'a Effort,
+    stop: &'a AtomicBool,
+}
+
+/// The replications of one number of workers.
+struct Tried {
+    workers: u32,
+    attained: Vec<Attainment>,
+    requests: u32,
+}
+
+/// Runs with which some replications hold the objective and others do not are repeated with this many times the requests.
+const GROWTH: u32 = 4;
+
+impl Search<'_> {
+    fn find(&self, most: u32) -> Result<Capacity> {
+        let longest = self.effort.longest(self.scenario);
+        // An overload of the tolerance has to show before the run ends.
+        let visible = self.objective.slo.as_secs_f64() * self.rate.0 / self.effort.tolerance;
+        let mut requests = self.objective.shortest(self.scenario).max((visible as u32).min(longest));
+        let mut start = self.fewest(requests)?;
+        loop {
+            let (enough, fewer) = self.smallest(start, most, requests)?;
+            let undecided = fewer.as_ref().map_or(0, |fewer| self.holding(fewer));
+            if undecided > 0 && requests < longest {
+                start = enough.workers.saturating_sub(1).max(1);
+                requests = requests.saturating_mul(GROWTH).min(longest);
+                continue;
+            }
+            let holds = self.holds(&enough);
+            let caveat = if !holds {
+                let miss = enough.attained.iter().find(|attained| !self.objective.holds(attained));
+                miss.map(|miss| self.objective.miss(miss, format_args!("{} workers", enough.workers)))
+            } else if undecided > 0 {
+                let (fewer, all) = (enough.workers - 1, enough.attained.len());
+                Some(format!("{fewer} hold it in {undecided} of {all} replications of {} requests", enough.requests))
+            } else if visible > f64::from(enough.requests) {
+                Some(format!("{} requests a run may be too few to show an overload", enough.requests))
+            } else {
+                None
+            };
+            return Ok(Capacity {
+                policy: self.scenario.policies[self.policy].label.clone(),
+                workers: holds.then_some(enough.workers),
+                latency: enough.attained.iter().map(|attained| attained.latency).max().flatten(),
+                requests: enough.requests,
+                caveat,
+            });
+        }
+    }
+
+    /// No policy does with fewer: the ceiling of one worker, as in `bounds.json`.
+    fn fewest(&self, requests: u32) -> Result<u32> {
+        let scenario = self.effort.sized(self.scenario, requests);
+        let (inputs, device) = prepare(&scenario, Target::SIM)?;
+        let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps);
+        let of_one = ceiling.map_or(f64::INFINITY, |ceiling| ceiling / inputs.workers() as f64);
+        Ok(((self.rate.0 / of_one).ceil() as u32).max(1))
+    }
+
+    /// The smallest number from `start` that holds the objective, otherwise the largest; and one less, if it was tried.
+    fn smallest(&self, start: u32, most: u32, requests: u32) -> Result<(Tried, Option<Tried>)> {
+        let mut fails: Option<Tried> = None;
+        let mut workers = start.min(most);
+        let mut holds = loop {
+            let tried = self.run(workers, requests)?;
+            if self.holds(&tried) || workers >= most {
+                break tried;
+            }
+            let step = (workers - start.min(workers) + 1).max(1);
+            workers = (workers + step).min(most);
+            fails = Some(tried);
+        };
+        if !self.holds(&holds) {
+            return Ok((holds, None));
+        }
+        while let Some(below) = fails.as_ref().map(|fails| fails.workers).filter(|below| holds.workers - below > 1) {
+            let tried = self.run(below + (holds.workers - below) / 2, requests)?;
+            if self.holds(&tried) {
+                holds = tried;
+            } else {
+                fails = Some(tried);
+            }
+        }
+        Ok((holds, fails))
+    }
+
+    fn run(&self, workers: u32, requests: u32) -> Result<Tried> {
+        let mut scenario = self.effort.sized(self.scenario, requests);
+        scenario.device.workers = workers as usize;
+        let (inputs, device) = prepare(&scenario, Target::SIM)?;
+        let one = |replication: u32| {
+            let run = Run { policy: self.policy, load: LoadPoint::Rate(self.rate), replication };
+            attain(&inputs, &device, &run, self.objective, self.stop)
+        };
+        let replications = 0..self.effort.replications(self.scenario);
+        let attained = replications.into_par_iter().with_max_len(1).map(one).collect::<Result<_>>()?;
+        Ok(Tried { workers, attained, requests: inputs.requests(0)?.len() as u32 })
+    }
+
+    fn holding(&self, tried: &Tried) -> usize {
+        tried.attained.iter().filter(|attained| self.objective.holds(attained)).count()
+    }
+
+    fn holds(&self, tried: &Tried) -> bool {
+        self.holding(tried) == tried.attained.len()
+    }
+}
