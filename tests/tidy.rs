@@ -15,7 +15,7 @@ const COLUMNS: usize = 120;
 /// Where `unsafe` may stand.
 const UNSAFE: [&str; 2] = ["src/backend/cuda/gpu/", "src/network/huge_pages.rs"];
 /// The modules that may read the host's clock.
-const CLOCK: [&str; 4] = ["backend", "driver", "experiment", "profile"];
+const CLOCK: [&str; 5] = ["backend", "driver", "experiment", "page", "profile"];
 
 /// Phrases that have a plainer form.
 const BANNED: &[(&str, &str)] = &[

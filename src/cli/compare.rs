@@ -71,7 +71,9 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
     let points: BTreeSet<&str> = comparison.places.iter().map(|place| place.point.as_str()).collect();
     let mut files = 0;
     for point in points {
-        files += plot::draw_compared_cdf(&inputs, point, &options, &out.join(format!("{PICTURE}{point}")))?.len();
+        if let Some(canvas) = plot::compared_cdf(&inputs, point, &options)? {
+            files += plot::write(canvas, &options.formats, &out.join(format!("{PICTURE}{point}")))?.files.len();
+        }
     }
     Ok(files)
 }

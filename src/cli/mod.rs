@@ -14,6 +14,7 @@ pub mod plot;
 pub mod profile;
 pub mod render;
 pub mod replay;
+pub mod report;
 pub mod reproduce;
 pub mod sim;
 pub mod trace;
@@ -53,6 +54,7 @@ enum Command {
     FindWindow(knee::WindowArgs),
     Plot(plot::Args),
     Compare(compare::Args),
+    Report(report::Args),
     Profile(profile::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
@@ -82,6 +84,7 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::FindWindow(args) => knee::find_window(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Profile(args) => profile::run(&args, registry, executors),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),

@@ -79,12 +79,12 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         eprintln!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead");
     }
     match (args.kind.as_slice(), place) {
-        ([kind], Place::Stem(stem)) => draw(*kind, &inputs, &options, &stem),
+        ([kind], Place::Stem(stem)) => Ok(draw(*kind, &inputs, &options, &stem)?.files),
         ([], Place::Folder(folder)) => draw_all(&inputs, &options, &folder),
         (kinds, Place::Folder(folder)) => {
             let mut files = Vec::new();
             for kind in kinds {
-                files.extend(draw(*kind, &inputs, &options, &folder.join(kind.to_string()))?);
+                files.extend(draw(*kind, &inputs, &options, &folder.join(kind.to_string()))?.files);
             }
             Ok(files)
         }

@@ -3,7 +3,6 @@
 mod order;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -17,6 +16,7 @@ use crate::experiment::{self, Options};
 use crate::files::write_whole;
 use crate::papers::lab::Lab;
 use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
+use crate::plot::Figure;
 use crate::policy::registry::Registry;
 use crate::results::{summary, table};
 use crate::scenario::Scenario;
@@ -152,7 +152,7 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
 struct Results<'a> {
     text: String,
     json: Value,
-    pictures: &'a [PathBuf],
+    figures: &'a [Figure],
     note: String,
     numbers: Option<PathBuf>,
 }
@@ -164,7 +164,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         return Results {
             text: format!("{}\n{file}", study.table()),
             json: study.to_json(),
-            pictures: &study.pictures,
+            figures: &study.figures,
             note: study.note.clone(),
             numbers: study.numbers.clone(),
         };
@@ -173,7 +173,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         return Results {
             text: format!("{}\nresults in {}\n", table::table(&report.rows), report.folder.path().display()),
             json: summary::to_json(&item.name(), &report.rows),
-            pictures: &report.figures,
+            figures: &report.figures,
             note: report.undrawn.join("\n"),
             numbers: Some(report.folder.summary()),
         };
@@ -182,7 +182,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         None => (format!("not counted: {}\n", not_at_hand()), Value::Null),
         Some(launches) => (launches.table(), json!(launches)),
     };
-    Results { note: text.clone(), text, json, pictures: &[], numbers: None }
+    Results { note: text.clone(), text, json, figures: &[], numbers: None }
 }
 
 fn listed(paper: Paper) -> String {
@@ -196,14 +196,12 @@ fn listed(paper: Paper) -> String {
 fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
     let mut shown = Vec::new();
     for item in order.on_page() {
-        let Results { pictures, note, numbers, .. } = results(&findings[&item.paper], &item);
-        let svg = pictures.iter().filter(|file| file.extension().is_some_and(|ending| ending == "svg"));
-        let read = |file: &PathBuf| fs::read_to_string(file).map_err(|cause| Error::unreadable(file, &cause));
+        let Results { figures, note, numbers, .. } = results(&findings[&item.paper], &item);
         let below = |file: PathBuf| Some(file.strip_prefix(out).ok()?.display().to_string());
         shown.push(report::Shown {
             paper: item.paper,
             exhibit: item.exhibit,
-            pictures: svg.map(read).collect::<Result<_>>()?,
+            figures,
             text: Some(note).filter(|note| !note.is_empty()),
             numbers: numbers.and_then(below),
         });

@@ -129,6 +129,10 @@ fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Reg
 }
 
 fn tell(common: &Common, scenario: &Scenario, report: &Report) {
+    let costs_of = |label: &str| {
+        let policy = scenario.policies.iter().find(|policy| policy.label == label);
+        policy.and_then(|policy| policy.costs.as_ref()).map_or(String::new(), |costs| costs.display().to_string())
+    };
     if report.taken_over > 0 {
         common.note(format!("taken over from before: {} of {} runs", report.taken_over, report.finished.1));
     }
@@ -136,20 +140,11 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
     if warmed_up > 0 {
         common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
     }
-    extrapolations(scenario, report).iter().for_each(|note| common.note(note));
+    notes(&report.rows, &costs_of).iter().for_each(|note| common.note(note));
     let Decisions { calls, tasks, time } = report.decisions;
     if calls > 0 {
         let per = |count: u64| time.as_nanos() as f64 / count as f64 / 1e3;
         common.note(format!("scheduler: {:.2} us a decision, {:.2} us a task on this host", per(calls), per(tasks)));
-    }
-    for row in &report.rows {
-        let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
-        if rejected > 0 {
-            common.note(format!("\"{}\" at {}: {rejected} requests were rejected", row.policy, row.point));
-        }
-        if let Some(late) = row.lateness() {
-            common.note(lateness(row, &late));
-        }
     }
     let Verified { requests, largest } = report.verified;
     match largest {
@@ -166,19 +161,30 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
         common.note(format!("\"{policy}\" at {}: request {request} failed: {reason}", run.load));
     }
     report.undrawn.iter().for_each(|why| common.note(format!("no figure: {why}")));
-    let figures = report.figures.iter().filter_map(|path| path.file_name());
+    let figures = report.figures.iter().flat_map(|figure| &figure.files).filter_map(|path| path.file_name());
     let figures: Vec<String> = figures.map(|name| name.to_string_lossy().into_owned()).collect();
     let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
     common.note(format!("results in {}{figures}", report.folder.path().display()));
 }
 
+/// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load generators.
+pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&str) -> String) -> Vec<String> {
+    let mut notes = extrapolations(rows, costs_of);
+    for row in rows {
+        let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
+        if rejected > 0 {
+            notes.push(format!("\"{}\" at {}: {rejected} requests were rejected", row.policy, row.point));
+        }
+        notes.extend(row.lateness().map(|late| lateness(row, &late)));
+    }
+    notes
+}
+
 /// A line for each cell that ran at unmeasured batch sizes, over all runs with that table.
-fn extrapolations(scenario: &Scenario, report: &Report) -> Vec<String> {
+fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&str) -> String) -> Vec<String> {
     let mut sums: BTreeMap<(String, String), Extrapolation> = BTreeMap::new();
-    for row in &report.rows {
-        let policy = scenario.policies.iter().find(|policy| policy.label == row.policy);
-        let costs = policy.and_then(|policy| policy.costs.as_ref());
-        let costs = costs.map_or(String::new(), |costs| costs.display().to_string());
+    for row in rows {
+        let costs = costs_of(&row.policy);
         for found in row.runs.iter().flat_map(|run| &run.extrapolated) {
             let of_cell = sums.entry((costs.clone(), found.cell.clone()));
             of_cell.and_modify(|sum| sum.add(found)).or_insert_with(|| found.clone());

@@ -20,7 +20,8 @@ use crate::scenario::{Load, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
-const OF_THE_RUN: [&str; 6] = ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json"];
+const OF_THE_RUN: [&str; 7] =
+    ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json", "report.html"];
 const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "timeline.json"];
 /// By the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];

@@ -49,7 +49,7 @@ pub struct Options {
 pub struct Report {
     pub folder: Folder,
     pub rows: Vec<SummaryRow>,
-    pub figures: Vec<std::path::PathBuf>,
+    pub figures: Vec<plot::Figure>,
     pub undrawn: Vec<String>,
     pub decisions: Decisions,
     /// Finished runs, and all runs.
@@ -218,7 +218,7 @@ fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
     let inputs = plot::Inputs::open(&[folder])?;
     for kind in &scenario.output.plots {
         match plot::draw(*kind, &inputs, &options, &folder.join(kind.to_string())) {
-            Ok(files) => report.figures.extend(files),
+            Ok(figure) => report.figures.push(figure),
             // There may be too few requests for a quantile. The runs are valid nevertheless.
             Err(Error::Input(why)) => report.undrawn.push(why),
             Err(error) => return Err(error),

@@ -14,7 +14,7 @@ use crate::experiment::knee::{self, Effort, Objective};
 use crate::experiment::window::{self, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::plot::{self, Bar, Bars, Field, Group};
+use crate::plot::{self, Bar, Bars, Field, Figure, Group};
 use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
@@ -22,7 +22,7 @@ use crate::units::{Nanos, Rate};
 #[derive(Clone, Debug, Default)]
 pub struct Study {
     pub bars: Vec<Bars>,
-    pub pictures: Vec<PathBuf>,
+    pub figures: Vec<Figure>,
     pub numbers: Option<PathBuf>,
     pub note: String,
 }
@@ -40,7 +40,7 @@ impl Study {
     pub fn write(&mut self, folder: &Path) -> Result<()> {
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
-            self.pictures.extend(plot::write(&with_values(bars).drawn(), &[], &folder.join(stem))?);
+            self.figures.push(plot::write(with_values(bars).drawn(), &[], &folder.join(stem))?);
         }
         let file = folder.join("numbers.csv");
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
 use super::{Checked, Exhibit, Kind, Paper, Word};
+use crate::page::{Section, escaped, figures, folded, html_table, page};
+use crate::plot::Figure;
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
@@ -63,67 +65,69 @@ pub fn to_json(checked: &[Checked]) -> Value {
 }
 
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct Shown<'a> {
     pub paper: Paper,
     pub exhibit: &'static Exhibit,
-    pub pictures: Vec<String>,
-    /// Below the pictures: a table, a note, or why there is no picture.
+    pub figures: &'a [Figure],
+    /// Below the figures: a table, a note, or why there is no figure.
     pub text: Option<String>,
     /// Relative to the page.
     pub numbers: Option<String>,
 }
 
+impl Shown<'_> {
+    fn id(&self) -> String {
+        format!("{}-{}", self.paper.name(), self.exhibit.name)
+    }
+}
+
 /// With the claims of its papers.
-pub fn html(shown: &[Shown], checked: &[Checked]) -> String {
+pub fn html(shown: &[Shown<'_>], checked: &[Checked]) -> String {
     let papers: Vec<Paper> =
         Paper::ALL.into_iter().filter(|paper| shown.iter().any(|one| one.paper == *paper)).collect();
-    let mut sections = String::new();
-    for paper in &papers {
-        sections += &format!("<section>\n<h2>{}</h2>\n", escaped(paper.title()));
-        for one in shown.iter().filter(|one| one.paper == *paper) {
-            sections += &article(one, checked);
-        }
+    let section = |paper: &Paper| {
+        let own = || shown.iter().filter(|one| one.paper == *paper);
+        let mut body: String = own().map(|one| article(one, checked)).collect();
+        let mut parts: Vec<_> = own().map(|one| (one.id(), one.exhibit.place.clone())).collect();
         let without_exhibit = |one: &&Checked| one.paper == *paper && one.claim.exhibits.is_empty();
         let without_exhibit: Vec<&Checked> = checked.iter().filter(without_exhibit).collect();
         if !without_exhibit.is_empty() {
-            sections +=
-                &format!("<article>\n<h3>Claims without a figure</h3>\n{}</article>\n", claims(&without_exhibit));
+            let (id, title) = (format!("{}-claims", paper.name()), "Claims without a figure");
+            body += &format!("<article id=\"{id}\">\n<h3>{title}</h3>\n{}</article>\n", claims(&without_exhibit));
+            parts.push((id, title.into()));
         }
-        sections += "</section>\n";
-    }
-    include_str!("page.html").replace("{totals}", &totals(&papers, checked)).replace("{papers}", &sections)
+        Section { id: paper.name().into(), title: paper.title().into(), body, parts }
+    };
+    let lead = format!("{}{}{}", LEAD, totals(&papers, checked), folded("Meaning of the verdicts", &meanings()));
+    page("The papers' figures, reproduced", &lead, &papers.iter().map(section).collect::<Vec<_>>())
+}
+
+const LEAD: &str = "<p>batchlab runs each figure as a scenario on a simulated GPU. A claim is a value that a paper states; \
+                    the gap is the difference of ours from the paper's, in percent.</p>\n";
+
+fn meanings() -> String {
+    let meaning = |word: Word| format!("<dt>{}</dt><dd>{}</dd>\n", chip(word), word.meaning());
+    format!("<dl>\n{}</dl>\n", Word::ALL.map(meaning).concat())
 }
 
 /// By paper and verdict.
 fn totals(papers: &[Paper], checked: &[Checked]) -> String {
-    let heads: String = Word::ALL.map(|word| format!("<th>{}</th>", chip(word))).concat();
-    let mut text = format!("<table class=\"totals\">\n<tr><th>paper</th><th>claims</th>{heads}</tr>\n");
-    for paper in papers {
+    let headings = ["paper", "claims"].map(String::from).into_iter().chain(Word::ALL.map(chip)).collect::<Vec<_>>();
+    let line = |paper: &Paper| {
         let of_paper = || checked.iter().filter(|one| one.paper == *paper);
-        let count = |word: Word| of_paper().filter(|one| one.verdict.word == word).count();
-        let counts: String = Word::ALL.map(|word| format!("<td>{}</td>", count(word))).concat();
-        text.push_str(&format!("<tr><td>{}</td><td>{}</td>{counts}</tr>\n", paper.name(), of_paper().count()));
-    }
-    text.push_str("</table>\n");
-    let lines: Vec<String> = summary(checked).lines().map(escaped).collect();
-    text + &format!("<p>{}</p>\n", lines.join("<br>"))
+        let count = |word: Word| of_paper().filter(|one| one.verdict.word == word).count().to_string();
+        [paper.name().into(), of_paper().count().to_string()].into_iter().chain(Word::ALL.map(count)).collect()
+    };
+    let lines: Vec<Vec<String>> = papers.iter().map(line).collect();
+    let below: Vec<String> = summary(checked).lines().map(escaped).collect();
+    format!("{}<p>{}</p>\n", html_table("totals", &headings, &lines), below.join("<br>"))
 }
 
-fn article(shown: &Shown, checked: &[Checked]) -> String {
+fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
     let Shown { paper, exhibit, .. } = shown;
-    let id = format!("{}-{}", paper.name(), exhibit.name);
-    let mut text =
-        format!("<article id=\"{id}\">\n<h3>{}</h3>\n<p>{}.</p>\n", escaped(&exhibit.place), escaped(&exhibit.shows));
-    if !shown.pictures.is_empty() {
-        text.push_str("<div class=\"pictures\">\n");
-        for picture in &shown.pictures {
-            text.push_str(&format!(
-                "<figure role=\"img\" aria-label=\"{}\">\n{picture}\n</figure>\n",
-                escaped(&exhibit.place)
-            ));
-        }
-        text.push_str("</div>\n");
-    }
+    let (place, shows) = (escaped(&exhibit.place), escaped(&exhibit.shows));
+    let mut text = format!("<article id=\"{}\">\n<h3>{place}</h3>\n<p>{shows}.</p>\n", shown.id());
+    text += &figures(shown.figures.iter().map(|figure| ("", &figure.canvas)));
     if let Some(table) = &shown.text {
         text.push_str(&format!("<pre>{}</pre>\n", escaped(table)));
     }
@@ -140,40 +144,27 @@ fn article(shown: &Shown, checked: &[Checked]) -> String {
 }
 
 fn claims(checked: &[&Checked]) -> String {
-    let mut text = String::from(
-        "<div class=\"wide\"><table class=\"claims\">\n<tr><th>verdict</th><th>claim</th><th>paper</th><th>ours</th>\
-         <th>gap</th></tr>\n",
-    );
-    for one in checked {
+    let line = |one: &&Checked| {
         let Checked { claim, verdict, .. } = one;
         let reason = one.reason().map_or(String::new(), |reason| format!("<p class=\"why\">{}.</p>", escaped(reason)));
-        text.push_str(&format!(
-            "<tr><td>{}</td><td>{} <span class=\"id\">{}, {}, {}</span>{reason}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-            chip(verdict.word),
-            escaped(&claim.what),
-            escaped(&claim.place),
-            claim.kind.name(),
-            claim.id,
-            escaped(&claim.paper),
-            escaped(&verdict.ours),
-            escaped(&verdict.gap_text()),
-        ));
-    }
-    text + "</table></div>\n"
+        let place = format!("{}, {}, {}", escaped(&claim.place), claim.kind.name(), claim.id);
+        let what = format!("{} <span class=\"id\">{place}</span>{reason}", escaped(&claim.what));
+        let values = [claim.paper.as_str(), &verdict.ours, &verdict.gap_text()].map(escaped);
+        [chip(verdict.word), what].into_iter().chain(values).collect()
+    };
+    let headings = ["verdict", "claim", "paper", "ours", "gap"].map(String::from);
+    html_table("claims", &headings, &checked.iter().map(line).collect::<Vec<_>>())
 }
 
 fn chip(word: Word) -> String {
     format!("<span class=\"chip {0}\">{0}</span>", word.name())
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::papers::Verdict;
+    use crate::plot::canvas::Canvas;
 
     #[test]
     fn a_page_shows_each_figure_with_its_claims_and_its_command() {
@@ -182,7 +173,7 @@ mod tests {
         let shown = Shown {
             paper,
             exhibit,
-            pictures: vec!["<svg></svg>".into()],
+            figures: &[Figure { canvas: Canvas::new(480.0, 300.0), files: Vec::new() }],
             text: Some("a < b".into()),
             numbers: Some("batchmaker/fig7a/summary.csv".into()),
         };
@@ -191,7 +182,8 @@ mod tests {
         let page = html(&[shown], &[Checked { paper, claim, verdict }]);
         for part in [
             "<article id=\"batchmaker-fig7a\">",
-            "<svg></svg>",
+            "<svg viewBox=\"0 0 480 300\" aria-label=\"\">",
+            "<a href=\"#batchmaker-fig7a\">Figure 7a</a>",
             "a &lt; b",
             "<code>batchlab reproduce batchmaker fig7a</code>",
             "16,000 req/s",
@@ -203,6 +195,8 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
-        assert!(!page.contains("http"), "a page that works offline loads nothing");
+        for part in ["http:", "https:", "src=", "@import", "url("] {
+            assert!(!page.contains(part), "{part}: a page that works offline loads nothing");
+        }
     }
 }

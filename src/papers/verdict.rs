@@ -34,6 +34,20 @@ impl Word {
             Word::NotRun => "not-run",
         }
     }
+
+    /// On the page.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Word::Holds => {
+                "Exact values are equal, numbers differ by at most 15 %, rankings are the paper's, magnitudes differ by at most \
+                 half an order"
+            }
+            Word::Direction => "The paper's conclusion holds, but the number differs by more than 15 %",
+            Word::Off => "The paper's conclusion does not hold",
+            Word::Derived => "A row of the cost table was made from this value, so it is not counted",
+            Word::NotRun => "Not measured: it needs data that is not available, or a real machine",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,7 @@ use super::style::{INK, SMALL, Style};
 use super::{Drawing, Inputs, Kind, Options, nothing};
 use crate::error::Result;
 use crate::results::columns::Metric;
+use crate::results::table::significant;
 
 /// DVABatch, Figures 14 and 16.
 pub const BARS: Kind = Kind {
@@ -76,16 +77,26 @@ impl Bars {
                     let from = i as f64 - 0.4 + j as f64 * width;
                     let ((left, bottom), (right, top)) = (panel.at(from, 0.0), panel.at(from + width, one.value));
                     let gap = ((right - left) * 0.08).min(0.6);
+                    let first = canvas.marks.len();
                     bar(&mut canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[j]);
                     if let Some(upto) = one.upto {
                         let stroke = Stroke::solid(INK, WHISKER);
                         panel.whisker(&mut canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
                     }
+                    canvas.group(&self.series[j], first);
+                    canvas.spot(&self.series[j], Rect { left, top, right, bottom }, self.values(group, one));
                 }
             }
             panel.axes(&mut canvas);
         }
         canvas
+    }
+
+    /// For a page.
+    fn values(&self, group: &Group, bar: &Bar) -> String {
+        let upto = bar.upto.zip(self.whiskers.as_ref());
+        let upto = upto.map_or(String::new(), |(upto, label)| format!("\n{label}: {}", significant(upto)));
+        format!("{}: {}\n{}: {}{upto}", self.across, group.name, self.value, significant(bar.value))
     }
 
     fn axes(&self, field: &Field) -> (String, Axis, Axis) {

@@ -1,5 +1,7 @@
 //! A drawing as a list of marks in units. Lines are clipped and dashed here, so every picture format shows the same.
 
+use std::ops::Range;
+
 use super::style::{PAPER, Rgb, Style};
 
 /// From the left and from the top, in units.
@@ -70,17 +72,46 @@ pub enum Mark {
     Text(Text),
 }
 
+/// Neighbouring marks of one series, which a page can hide.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub series: String,
+    pub marks: Range<usize>,
+    /// Of a series' entry in the legend: where it is clicked.
+    pub key: Option<Rect>,
+}
+
+/// An area in which a page shows values of a series.
+#[derive(Clone, Debug)]
+pub struct Spot {
+    pub series: String,
+    pub area: Rect,
+    pub values: String,
+}
+
 #[derive(Clone, Debug)]
 pub struct Canvas {
     pub width: f64,
     pub height: f64,
     /// Later marks cover earlier ones.
     pub marks: Vec<Mark>,
+    /// In the order of their marks. Only pages use groups and spots.
+    pub groups: Vec<Group>,
+    pub spots: Vec<Spot>,
 }
 
 impl Canvas {
     pub fn new(width: f64, height: f64) -> Canvas {
-        Canvas { width, height, marks: Vec::new() }
+        Canvas { width, height, marks: Vec::new(), groups: Vec::new(), spots: Vec::new() }
+    }
+
+    /// The marks from number `first` on are of a series.
+    pub fn group(&mut self, series: &str, first: usize) {
+        self.groups.push(Group { series: series.into(), marks: first..self.marks.len(), key: None });
+    }
+
+    pub fn spot(&mut self, series: &str, area: Rect, values: String) {
+        self.spots.push(Spot { series: series.into(), area, values });
     }
 
     pub fn line(&mut self, points: &[Point], stroke: Stroke) {

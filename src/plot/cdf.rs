@@ -1,14 +1,12 @@
 //! Cumulative distributions of queueing time, computation time and latency at one point, and their drawing.
 
-use std::path::{Path, PathBuf};
-
 use super::axis::Axis;
 use super::canvas::{Canvas, Point, Stroke};
 use super::input::{Series, at_point, line_legend};
 use super::legend::{Entry, Key};
 use super::panel::{LINE, RING, figure, log_x, log_y};
 use super::style::Style;
-use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing, write};
+use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::RequestLine;
 use crate::units::Nanos;
@@ -42,6 +40,8 @@ fn latency([arrival, _, finish]: [u64; 3]) -> Option<u64> {
 
 /// The shares with markers, so that a curve can be recognised without colour.
 const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
+/// The shares whose values a page shows.
+const SHOWN: [f64; 13] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99];
 
 pub struct Line {
     pub label: String,
@@ -53,7 +53,8 @@ pub struct Line {
 /// With `tail`, the share above each value.
 pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[Line], tail: bool) -> Canvas {
     let (mut canvas, panel) = figure(title, legend, x, y);
-    for Line { style, cdf, .. } in lines {
+    for Line { label, style, cdf, .. } in lines {
+        let first = canvas.marks.len();
         let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
         let place = |(value, share)| panel.at(value, share);
         let points = match tail {
@@ -61,17 +62,26 @@ pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[L
             true => simplified(cdf.falling().map(place)),
         };
         canvas.line_within(&panel.area, &points, stroke);
+        canvas.group(label, first);
     }
     panel.axes(&mut canvas);
+    let place = |cdf: &Cdf, share: f64| (cdf.quantile(share), if tail { 1.0 - share } else { share });
     // Hollow ones first and larger: rings around full ones at the same point.
     let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
-    for Line { style, hollow, cdf, .. } in hollow.into_iter().chain(full) {
-        for share in MARKED {
-            let at = panel.at(cdf.quantile(share), if tail { 1.0 - share } else { share });
-            if panel.area.holds(at) {
+    for Line { label, style, hollow, cdf } in hollow.into_iter().chain(full) {
+        let first = canvas.marks.len();
+        for share in SHOWN {
+            let (value, share_shown) = place(cdf, share);
+            let at = panel.at(value, share_shown);
+            if !panel.area.holds(at) {
+                continue;
+            }
+            if MARKED.contains(&share) {
                 canvas.marker(at, style, if *hollow { RING } else { 0.0 }, *hollow);
             }
+            panel.spot(&mut canvas, label, at, (value, share_shown), "");
         }
+        canvas.group(label, first);
     }
     canvas
 }
@@ -132,10 +142,10 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
 }
 
 /// Draws the latencies of a point in two results folders over each other (the first solid, the second dashed with
-/// hollow markers) and returns the files; none without request logs.
+/// hollow markers); `None` without request logs.
 ///
 /// Panics unless the inputs are two results folders.
-pub fn draw_compared(inputs: &Inputs, point: &str, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
+pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Option<Canvas>> {
     const SECOND: &[f64] = &[6.0, 3.5];
     let [first, second] = &inputs.folders[..] else { panic!("two results folders are compared") };
     let all = inputs.series(options).map_err(|undrawn| undrawn.error(LATENCY_CDF.name))?;
@@ -154,14 +164,13 @@ pub fn draw_compared(inputs: &Inputs, point: &str, options: &Options, stem: &Pat
             lines.push(Line { label: one.policy.to_string(), style, hollow, cdf });
         }
     }
-    let Some((least, largest)) = ends(&lines) else { return Ok(Vec::new()) };
+    let Some((least, largest)) = ends(&lines) else { return Ok(None) };
     let full = lines.iter().filter(|line| !line.hollow);
     let mut legend: Vec<Entry> = full.map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
     legend.push(Entry::new(&first.name, Key::Stroke(&[])));
     legend.push(Entry::new(&second.name, Key::Stroke(SECOND)));
     let x = log_x(format!("Latency{} (ms)", at_point(point, options)), least, largest);
-    let canvas = drawn(options.title.as_deref(), &legend, x, shares(), &lines, false);
-    write(&canvas, &options.formats, stem)
+    Ok(Some(drawn(options.title.as_deref(), &legend, x, shares(), &lines, false)))
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -82,7 +82,7 @@ impl<'i> Runs<'i> {
                     dots.push(Dot { x, y, saturated: row.saturated()? });
                 }
             }
-            curves.push(Curve { style: s.style, dots });
+            curves.push(Curve { label: s.label.clone(), style: s.style, dots });
         }
         match curves.iter().all(|curve| curve.dots.is_empty()) {
             true => Err(nothing(format!("summary.csv has no row with {} and {}{hint}", x.name(), y.name()))),
@@ -119,10 +119,13 @@ fn drawn(
     let mut legend = line_legend(&runs.series);
     legend.extend(whiskers.map(|_| Entry::new("p50–p99", Key::Whisker)));
     legend.extend(marker_entries(&runs.curves, &y));
-    let (entries, lines): (Vec<Entry>, Vec<_>) = rules.into_iter().unzip();
-    legend.extend(entries);
+    legend.extend(rules.iter().map(|(entry, _)| entry.clone()));
     let (mut canvas, panel) = figure(options.title.as_deref(), &legend, x, y);
-    lines.iter().for_each(|line| panel.rule(&mut canvas, line));
+    for (entry, line) in &rules {
+        let first = canvas.marks.len();
+        panel.rule(&mut canvas, line);
+        canvas.group(&entry.label, first);
+    }
     draw_whiskers(&mut canvas, &panel, &runs.series, whiskers.unwrap_or_default());
     panel.curves(&mut canvas, &runs.curves, thin);
     panel.axes(&mut canvas);
@@ -245,8 +248,10 @@ fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, series: &[Series<'_>], whis
         let all = others().count() as f64;
         let beside = (2.0 * before - all) / 2.0 * STEP.min(SPAN / all.max(1.0));
         let width = if whisker.saturated { SATURATED_LINE } else { WHISKER };
-        let stroke = Stroke::solid(series[whisker.series].style.color, width);
+        let series = &series[whisker.series];
+        let (first, stroke) = (canvas.marks.len(), Stroke::solid(series.style.color, width));
         panel.whisker(canvas, whisker.throughput, beside, (whisker.low, whisker.high), stroke);
+        canvas.group(&series.label, first);
     }
 }
 

@@ -167,6 +167,10 @@ impl Schedule {
                 canvas.fill(&bar(start, finish_ns), self.color);
             }
             canvas.border(&bar(arrival_ns, finish_ns), Stroke::solid(self.color, 0.8));
+            let ends = [Some(arrival_ns), start_ns, finish_ns].map(|end| end.map_or("-".into(), |end| end.to_string()));
+            let [arrival, start, finish] = ends;
+            let values = format!("Request {}\narrival: {arrival}\nstart: {start}\nfinish: {finish}", request.id);
+            canvas.spot(&self.label, bar(arrival_ns, finish_ns), values);
             if i % labelled == 0 {
                 let at = (left - 7.0, (upper + lower) / 2.0 + HALF_DIGIT * SMALL);
                 canvas.text(request.id.to_string(), at, SMALL, Align::Right, INK);

@@ -55,7 +55,12 @@ fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         loads.y = Axis::linear_to_tick("", 0.0, fastest, 4);
         loads.rule(&mut canvas, &first.load);
         for (place, course) in curves {
+            let first = canvas.marks.len();
             panel.line(&mut canvas, &course.latency, Stroke::solid(Style::of(*place).color, LINE));
+            canvas.group(policies[*place], first);
+            for &(request, ms) in &course.latency {
+                panel.spot(&mut canvas, policies[*place], panel.at(request, ms), (request, ms), "");
+            }
         }
         panel.axes(&mut canvas);
         for tick in &loads.y.ticks {

@@ -1,7 +1,7 @@
 //! A figure's title and legend, and the samples in it.
 
 use super::axis::Axis;
-use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
+use super::canvas::{Align, Canvas, Group, HALF_DIGIT, Point, Rect, Stroke};
 use super::panel::{Curve, Dot, LINE, PADDING};
 use super::render::{fitted, text_width};
 use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
@@ -81,9 +81,13 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
         let end = places.iter().rfind(|p| p.row == place.row).map_or(0.0, |last| last.end);
         let x = PADDING + (HEADER_WIDTH - end) / 2.0 + place.x;
         let y = top + (place.row as f64 + 0.5) * LEGEND_ROW;
+        let first = canvas.marks.len();
         draw_key(canvas, entry.key, x, y);
         let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
         canvas.text(&place.label, at, SMALL, Align::Left, INK);
+        let half = LEGEND_ROW / 2.0;
+        let key = Some(Rect { left: x, top: y - half, right: x + place.end - place.x, bottom: y + half });
+        canvas.groups.push(Group { series: entry.label.clone(), marks: first..canvas.marks.len(), key });
     }
 }
 

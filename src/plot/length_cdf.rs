@@ -66,6 +66,7 @@ fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
             units.extend(part.units);
             let counts = part.histogram.into_iter().map(|(length, count)| (length as f64, count));
             let cdf = Cdf::weighted(counts).ok_or_else(none)?;
+            let label = format!("{label} (median {})", number(cdf.quantile(0.5)));
             lines.push(Line { label, style: Style::of(lines.len()), hollow: false, cdf });
         }
     }
@@ -75,11 +76,7 @@ fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     };
     let longest = lines.iter().map(|line| line.cdf.largest()).fold(1.0, f64::max);
     let x = Axis::linear_to_tick(format!("Length ({unit})"), 0.0, longest, room_for(longest).min(8));
-    let entry = |line: &Line| {
-        let label = format!("{} (median {})", line.label, number(line.cdf.quantile(0.5)));
-        Entry::new(label, Key::Line(line.style))
-    };
-    let legend: Vec<Entry> = lines.iter().map(entry).collect();
+    let legend: Vec<Entry> = lines.iter().map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
     Ok(drawn(options.title.as_deref(), &legend, x, shares(), &lines, false))
 }
 

@@ -31,7 +31,7 @@ use crate::files::write_whole;
 use crate::units::Nanos;
 pub use bars::{Bar, Bars, Field, Group};
 use canvas::Canvas;
-pub use cdf::draw_compared as draw_compared_cdf;
+pub use cdf::compared as compared_cdf;
 pub use input::Inputs;
 pub use latency_steps::LATENCY_STEPS;
 
@@ -175,12 +175,25 @@ fn nothing(why: impl Into<String>) -> Undrawn {
     Undrawn::Nothing(why.into())
 }
 
-type Drawing = Result<Canvas, Undrawn>;
+pub type Drawing = Result<Canvas, Undrawn>;
+
+/// A figure and its files.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub canvas: Canvas,
+    pub files: Vec<PathBuf>,
+}
+
+impl Kind {
+    pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
+        (self.drawn)(inputs, options)
+    }
+}
 
 /// As [`write()`]; inputs without the data are an error.
-pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Vec<PathBuf>> {
-    let canvas = (kind.drawn)(inputs, options).map_err(|undrawn| undrawn.error(kind.name))?;
-    write(&canvas, &options.formats, stem)
+pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Figure> {
+    let canvas = kind.drawn(inputs, options).map_err(|undrawn| undrawn.error(kind.name))?;
+    write(canvas, &options.formats, stem)
 }
 
 /// Every kind that has data, as `FOLDER/KIND.svg` and `.png`. If none has, the error gives the reason for each.
@@ -188,7 +201,7 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     let mut drawn = Vec::new();
     let mut reasons = String::new();
     for kind in KINDS {
-        match (kind.drawn)(inputs, options) {
+        match kind.drawn(inputs, options) {
             Ok(canvas) => drawn.push((kind.name, canvas)),
             Err(Undrawn::Nothing(why)) => reasons += &format!("\n  {kind}: {why}"),
             Err(Undrawn::Broken(error)) => return Err(error),
@@ -200,18 +213,18 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     // After all are drawn: an error leaves no partial set.
     let mut files = Vec::new();
     for (name, canvas) in drawn {
-        files.extend(write(&canvas, &options.formats, &folder.join(name))?);
+        files.extend(write(canvas, &options.formats, &folder.join(name))?.files);
     }
     Ok(files)
 }
 
 /// As `STEM.svg` and `STEM.png`, or only in the given formats.
-pub fn write(canvas: &Canvas, formats: &[Format], stem: &Path) -> Result<Vec<PathBuf>> {
+pub fn write(canvas: Canvas, formats: &[Format], stem: &Path) -> Result<Figure> {
     let mut files = Vec::new();
     for format in if formats.is_empty() { &[Format::Svg, Format::Png] } else { formats } {
         let (extension, bytes) = match format {
-            Format::Svg => ("svg", render::svg(canvas)?.into_bytes()),
-            Format::Png => ("png", render::png(canvas)?),
+            Format::Svg => ("svg", render::svg(&canvas)?.into_bytes()),
+            Format::Png => ("png", render::png(&canvas)?),
         };
         // A stem may contain a dot.
         let mut path = stem.as_os_str().to_owned();
@@ -220,7 +233,7 @@ pub fn write(canvas: &Canvas, formats: &[Format], stem: &Path) -> Result<Vec<Pat
         write_whole(&path, |out| out.write_all(&bytes))?;
         files.push(path);
     }
-    Ok(files)
+    Ok(Figure { canvas, files })
 }
 
 #[cfg(test)]

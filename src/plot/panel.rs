@@ -5,6 +5,7 @@ use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
 use super::legend::{CAP, Entry, Key, RULE, arrow_above, header, header_height};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
+use crate::results::table::significant;
 
 /// Between a figure's border and its content.
 pub const PADDING: f64 = 8.0;
@@ -34,6 +35,7 @@ pub struct Dot {
 
 #[derive(Clone, Debug)]
 pub struct Curve {
+    pub label: String,
     pub style: Style,
     pub dots: Vec<Dot>,
 }
@@ -198,15 +200,18 @@ impl Panel {
     /// width of lines between saturated runs. A marker that a later curve's would hide is a larger ring.
     pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve], between_saturated: f64) {
         let top = self.y.high;
-        for Curve { style, dots } in curves {
+        for Curve { label, style, dots } in curves {
+            let first = canvas.marks.len();
             for (saturated, piece) in pieces(dots, top) {
                 let width = if saturated { between_saturated } else { LINE };
                 self.line(canvas, &piece, Stroke { color: style.color, width, dash: style.dash });
             }
+            canvas.group(label, first);
         }
         let places: Vec<Vec<Point>> =
             curves.iter().map(|curve| curve.dots.iter().map(|dot| self.at(dot.x, dot.y.min(top))).collect()).collect();
-        for (i, Curve { style, dots }) in curves.iter().enumerate() {
+        for (i, Curve { label, style, dots }) in curves.iter().enumerate() {
+            let first = canvas.marks.len();
             for (dot, &at) in dots.iter().zip(&places[i]).filter(|(_, at)| self.area.holds(**at)) {
                 let hides = |other: &Point| (other.0 - at.0).hypot(other.1 - at.1) < HIDING;
                 let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
@@ -216,8 +221,18 @@ impl Panel {
                 if dot.y > top && over == 0 {
                     arrow_above(canvas, at, style.color);
                 }
+                self.spot(canvas, label, at, (dot.x, dot.y), if dot.saturated { "\nsaturated" } else { "" });
             }
+            canvas.group(label, first);
         }
+    }
+
+    /// A page shows the values at this place.
+    pub fn spot(&self, canvas: &mut Canvas, series: &str, at: Point, (x, y): (f64, f64), more: &str) {
+        const REACH: f64 = 7.0;
+        let area = Rect { left: at.0 - REACH, top: at.1 - REACH, right: at.0 + REACH, bottom: at.1 + REACH };
+        let values = format!("{}: {}\n{}: {}{more}", self.x.label, significant(x), self.y.label, significant(y));
+        canvas.spot(series, area, values);
     }
 
     /// `beside` units beside `x`, with the caps that are in the area.
@@ -278,7 +293,11 @@ mod tests {
         let style = |i| Style { dash: &[], ..Style::of(i) };
         let curves: Vec<Curve> = (0..)
             .zip(curves)
-            .map(|(i, dots)| Curve { style: style(i), dots: dots.iter().copied().map(dot).collect() })
+            .map(|(i, dots)| Curve {
+                label: String::new(),
+                style: style(i),
+                dots: dots.iter().copied().map(dot).collect(),
+            })
             .collect();
         panel.curves(&mut canvas, &curves, 1.0);
         (panel, canvas.marks)

@@ -86,6 +86,15 @@ pub fn tint(color: Rgb, strength: f64) -> Rgb {
     (mix(color.0), mix(color.1), mix(color.2))
 }
 
+/// The colour and the strength that give this tint.
+pub fn untinted(tinted: Rgb) -> Option<(Rgb, f64)> {
+    let from_paper = |(red, green, blue): Rgb| 765.0 - f64::from(red) - f64::from(green) - f64::from(blue);
+    COLORS.into_iter().find_map(|color| {
+        let strength = (from_paper(tinted) / from_paper(color) * 100.0).round() / 100.0;
+        (tint(color, strength) == tinted).then_some((color, strength))
+    })
+}
+
 impl Marker {
     /// Around the origin.
     pub fn outline(self, radius: f64) -> impl Iterator<Item = (f64, f64)> {
@@ -116,5 +125,10 @@ mod tests {
         assert_eq!(tint((0, 114, 178), 0.0), PAPER);
         assert_eq!(tint((0, 114, 178), 1.0), (0, 114, 178));
         assert_eq!(tint((0, 0, 0), 0.5), (128, 128, 128));
+        for color in COLORS {
+            assert_eq!(untinted(tint(color, 0.3)), Some((color, 0.3)));
+            assert_eq!(untinted(color), Some((color, 1.0)));
+        }
+        assert_eq!(untinted((1, 200, 3)), None);
     }
 }

@@ -52,13 +52,13 @@ fn svg_options() -> Options {
 
 fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
     let folder = tempfile::tempdir().unwrap();
-    let files = draw(
+    let figure = draw(
         kind.parse().unwrap(),
         inputs,
         &Options { formats: vec![Format::Svg], ..options.clone() },
         &folder.path().join("f"),
     )?;
-    Ok(fs::read_to_string(&files[0]).unwrap())
+    Ok(fs::read_to_string(&figure.files[0]).unwrap())
 }
 
 fn error(kind: &str, inputs: &Inputs, options: &Options) -> String {

@@ -78,6 +78,10 @@ impl CsvTable {
         Ok(CsvTable { path: file.path, names: file.names, records })
     }
 
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter()
+    }
+
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.records.iter().map(|record| CsvRow { path: &self.path, names: &self.names, record })
     }
@@ -107,6 +111,10 @@ impl<T: LogRow> Log<T> {
 }
 
 impl<'a> CsvRow<'a> {
+    pub fn fields(&self) -> impl Iterator<Item = &'a str> {
+        self.record.iter()
+    }
+
     /// The error for an unknown column lists those of the file.
     pub fn text(&self, name: &str) -> Result<&'a str> {
         Ok(&self.record[place(self.path, self.names, name)?])

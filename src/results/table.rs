@@ -30,32 +30,52 @@ const NAME_WIDTH: usize = 20;
 /// invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric, except the last three,
 /// which hardly vary.
 pub fn table(rows: &[SummaryRow]) -> String {
-    let mut heading = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
-    let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
-    let columns: Vec<_> =
-        COLUMNS.into_iter().filter(|(metric, _)| *metric != Metric::Goodput || with_goodput).collect();
-    for (_, names) in &columns {
-        heading.iter_mut().zip(names).for_each(|(line, name)| line.push((*name).into()));
-    }
-    let body = rows.iter().map(|row| cells(row, &columns));
-    let mut text = aligned(&heading.into_iter().chain(body).collect::<Vec<_>>());
-    if rows.iter().any(|row| row.saturated() == Some(true)) {
-        text.push_str(&format!("{SATURATED} saturated: more requests arrived than could be served\n"));
-    }
-    if rows.iter().any(|row| row.saturated().is_none() && tells_of_saturation(row)) {
-        text.push_str(&format!("{UNKNOWN} the run is too short to tell whether it is saturated\n"));
-    }
-    if rows.iter().any(is_invalid) {
-        text.push_str(&format!(
-            "{INVALID} not valid: requests were handed over so late that the latencies are not those of an open loop\n"
-        ));
-    }
-    if rows.iter().any(|row| row.runs.len() > 1) {
-        text.push_str(
-            "± half the width of the 95 % confidence interval over the replications, in percent of the figure\n",
-        );
-    }
+    let Table { headings, lines, notes } = Table::of(rows);
+    let lines = lines.into_iter().map(|mut line| {
+        line[0] = shortened(&line[0]);
+        line
+    });
+    let mut text = aligned(&headings.into_iter().chain(lines).collect::<Vec<_>>());
+    notes.iter().for_each(|note| text += &format!("{note}\n"));
     text
+}
+
+/// The cells of the table, with whole names, and what its marks mean.
+pub struct Table {
+    /// Names above units.
+    pub headings: [Vec<String>; 2],
+    pub lines: Vec<Vec<String>>,
+    pub notes: Vec<String>,
+}
+
+impl Table {
+    pub fn of(rows: &[SummaryRow]) -> Table {
+        let mut headings = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
+        let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
+        let columns: Vec<_> =
+            COLUMNS.into_iter().filter(|(metric, _)| *metric != Metric::Goodput || with_goodput).collect();
+        for (_, names) in &columns {
+            headings.iter_mut().zip(names).for_each(|(line, name)| line.push((*name).into()));
+        }
+        let mut notes = Vec::new();
+        if rows.iter().any(|row| row.saturated() == Some(true)) {
+            notes.push(format!("{SATURATED} saturated: more requests arrived than could be served"));
+        }
+        if rows.iter().any(|row| row.saturated().is_none() && tells_of_saturation(row)) {
+            notes.push(format!("{UNKNOWN} the run is too short to tell whether it is saturated"));
+        }
+        if rows.iter().any(is_invalid) {
+            notes.push(format!(
+                "{INVALID} not valid: requests were handed over so late that the latencies are not those of an open loop"
+            ));
+        }
+        if rows.iter().any(|row| row.runs.len() > 1) {
+            let interval =
+                "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
+            notes.push(interval.into());
+        }
+        Table { headings, lines: rows.iter().map(|row| cells(row, &columns)).collect(), notes }
+    }
 }
 
 /// Saturation means nothing where all requests arrive at once.
@@ -72,7 +92,7 @@ fn cells(row: &SummaryRow, columns: &[(Metric, [&str; 2])]) -> Vec<String> {
     let offered = row.estimate(Metric::Offered).value.filter(|_| !row.point.starts_with("clients-"));
     let mark = if is_invalid(row) { INVALID } else { "" };
     let offered = offered.map_or_else(|| row.point.clone(), significant);
-    let mut line = vec![shortened(&row.policy), format!("{offered}{mark}")];
+    let mut line = vec![row.policy.clone(), format!("{offered}{mark}")];
     for (metric, _) in columns {
         let mut cell = cell(row, *metric);
         if *metric == Metric::Throughput {

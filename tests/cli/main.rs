@@ -26,6 +26,7 @@ mod real;
 #[path = "../recorded/mod.rs"]
 mod recorded;
 mod replay;
+mod report;
 mod reproduce;
 mod shipped;
 mod traces;

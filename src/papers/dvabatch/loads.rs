@@ -169,9 +169,9 @@ pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
         ..plot::Options::default()
     };
     let stem = lab.out.join("fig15").join(LATENCY_STEPS.name);
-    let pictures = plot::draw(LATENCY_STEPS, &Inputs::open(&folders)?, &options, &stem)?;
+    let figures = vec![plot::draw(LATENCY_STEPS, &Inputs::open(&folders)?, &options, &stem)?];
     let title = "Peak load with a p99 of at most 200 ms";
-    Ok(Study { pictures, ..bars([title, "Policy", "Peak (requests/s)"], [DELAY, DVA], fields).into() })
+    Ok(Study { figures, ..bars([title, "Policy", "Peak (requests/s)"], [DELAY, DVA], fields).into() })
 }
 
 /// Figure 17: both BERTs with each task's lengths.

@@ -26,7 +26,7 @@ pub fn cases(lab: &Lab<'_>) -> Result<Study> {
     for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
         let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
         groups.push(group(name, [PLAIN, DVA].map(|policy| mean(&report, policy))));
-        study.pictures.extend(report.figures);
+        study.figures.extend(report.figures);
     }
     let fields = vec![Field { groups, ..Field::default() }];
     study.bars.push(bars(["Figure 3: the three cases", "Case", "Mean latency (T)"], [PLAIN, DVA], fields));

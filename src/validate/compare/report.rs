@@ -11,9 +11,11 @@ use crate::results::columns::{Column, Metric, Unit, to_object};
 use crate::results::table::{aligned, significant};
 use crate::results::write::write_columns;
 
+/// Of [`cells`].
+pub const HEADINGS: [&str; 6] = ["", "A", "B", "difference", "spread", "verdict"];
+
 pub fn table(comparison: &Comparison) -> String {
-    let heading = ["", "A", "B", "difference", "spread", "verdict"].map(String::from).to_vec();
-    let mut lines = vec![heading];
+    let mut lines = vec![HEADINGS.map(String::from).to_vec()];
     let mut place = None;
     for row in &comparison.rows {
         if place != Some(&row.place) {
@@ -45,7 +47,8 @@ fn side(results: &Side, runs: Option<usize>) -> String {
     format!("{} ({}, {runs})", results.path().display(), results.backend())
 }
 
-fn cells(row: &Row) -> Vec<String> {
+/// Name, A, B, difference, spread and verdict.
+pub fn cells(row: &Row) -> Vec<String> {
     let name = match &row.metric {
         Compared::Metric(Metric::Mean) => "mean latency (ms)".into(),
         Compared::Metric(metric) => match metric.unit() {

@@ -1,0 +1,274 @@
+//! `batchlab report`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::render::print;
+use super::sim;
+use crate::error::{Context as _, Error, Result};
+use crate::files::write_whole;
+use crate::page::{Section, date, escaped, facts, figures, folded, html_table, notes, page, table};
+use crate::plot::{self, Inputs, KINDS, Kind, Undrawn};
+use crate::results::read::CsvTable;
+use crate::results::saved::read_json;
+use crate::results::summary::SummaryRow;
+use crate::results::table::Table;
+use crate::units::Nanos;
+use crate::validate::compare::report::{HEADINGS, cells};
+use crate::validate::compare::side::Side;
+use crate::validate::compare::{Comparison, Row, compare};
+
+/// Write a page to read and to send: tables, figures, warnings and differences of results
+///
+/// The page is one HTML file that loads nothing. Its tables sort by a click on a heading, and its figures show values under the
+/// pointer and hide series by a click in the legend. With several folders it also has figures of all of them, and how each
+/// differs from the first. Prints the name of the file.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Results folders (with a summary.csv or knee.csv), such as results/sim/NAME
+    #[arg(required = true, value_name = "RESULTS")]
+    pub results: Vec<PathBuf>,
+
+    /// File of the page [default: report.html in the results folder if there is only one, otherwise in the current folder]
+    #[arg(long, short, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Title of the page [default: the scenarios' names]
+    #[arg(long)]
+    pub title: Option<String>,
+
+    /// Kind of figure, as in `plot` (repeatable) [default: those of the scenario; if it names none, all that have data]
+    #[arg(long, value_parser = |text: &str| text.parse::<Kind>())]
+    pub kind: Vec<Kind>,
+}
+
+/// Files beside summary.csv that are shown as they are.
+const TABLES: [(&str, &str); 5] = [
+    ("knee.csv", "Highest rates that hold the objective"),
+    ("workers.csv", "Smallest numbers of workers that hold the objective"),
+    ("classes.csv", "Classes of requests"),
+    ("differences.csv", "Differences between policies on the same requests"),
+    ("comparison.csv", "Comparison of runs"),
+];
+
+pub fn run(args: &Args) -> Result<()> {
+    let studies = args.results.iter().map(|path| Study::open(path)).collect::<Result<Vec<_>>>()?;
+    let mut sections = Vec::new();
+    for (number, study) in (1..).zip(&studies) {
+        sections.push(study.section(&format!("results-{number}"), &args.kind)?);
+    }
+    let with_summary: Vec<&Study> = studies.iter().filter(|study| study.side.is_some()).collect();
+    if let [first, others @ ..] = with_summary.as_slice()
+        && !others.is_empty()
+    {
+        sections.push(together(first, others, &args.kind)?);
+    }
+    let mut names: Vec<&str> = studies.iter().map(|study| study.name.as_str()).collect();
+    names.dedup();
+    let title = args.title.clone().unwrap_or_else(|| names.join(", "));
+    let text = page(&title, "", &sections);
+    let out = args.out.clone().unwrap_or_else(|| match args.results.as_slice() {
+        [only] => only.join("report.html"),
+        _ => "report.html".into(),
+    });
+    write_whole(&out, |file| file.write_all(text.as_bytes()))?;
+    print(&format!("{}\n", out.display()))
+}
+
+/// A results folder. Searches write no summary and no record of the run.
+struct Study {
+    path: PathBuf,
+    name: String,
+    run: Value,
+    side: Option<Side>,
+    rows: Vec<SummaryRow>,
+}
+
+impl Study {
+    fn open(path: &Path) -> Result<Study> {
+        let side = match path.join("summary.csv").is_file() || !TABLES.iter().any(|(file, _)| path.join(file).is_file())
+        {
+            true => Some(Side::open(path)?),
+            false => None,
+        };
+        let run = path.join("run.json");
+        let run = if run.is_file() { read_json(&run)? } else { Value::Null };
+        let folder = || path.canonicalize().unwrap_or_else(|_| path.into());
+        let last = || folder().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let name = run.pointer("/scenario/name").and_then(Value::as_str).map_or_else(last, String::from);
+        let mut rows = Vec::new();
+        for place in side.iter().flat_map(Side::places) {
+            let side = side.as_ref().expect("it has places");
+            let (policy, point) = (place.policy.clone(), place.point.clone());
+            rows.push(SummaryRow { policy, backend: side.backend().into(), point, runs: side.runs(place)? });
+        }
+        Ok(Study { path: path.into(), name, run, side, rows })
+    }
+
+    fn setting(&self, pointer: &str) -> &Value {
+        self.run.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    fn section(&self, id: &str, kinds: &[Kind]) -> Result<Section> {
+        let (mut parts, mut articles) = (Vec::new(), Vec::new());
+        let mut add = |name: &str, title: &str, html: String| {
+            if !html.is_empty() {
+                let part = format!("{id}-{name}");
+                articles.push(format!("<article id=\"{part}\">\n<h3>{}</h3>\n{html}</article>\n", escaped(title)));
+                parts.push((part, title.to_string()));
+            }
+        };
+        add("question", "Question", self.question()?);
+        if self.side.is_some() {
+            let all = folded("All columns", &csv(&self.path.join("summary.csv"))?.unwrap_or_default());
+            add("summary", "Results", self.summary() + &all);
+            add("figures", "Figures", self.figures(kinds)?);
+        }
+        for (file, title) in TABLES {
+            add(file.trim_end_matches(".csv"), title, csv(&self.path.join(file))?.unwrap_or_default());
+        }
+        let title = format!("{} ({})", self.name, self.path.display());
+        Ok(Section { id: id.into(), title, body: articles.concat(), parts })
+    }
+
+    /// What was run, where and when.
+    fn question(&self) -> Result<String> {
+        let host = self.path.join("host.json");
+        let host = if host.is_file() { read_json(&host)? } else { Value::Null };
+        let text = |pointer: &str| settings(self.setting(pointer));
+        let table = |name: &str| text(&format!("/scenario/{name}"));
+        let finished = host["finished_unix_s"].as_u64().map_or(String::new(), date);
+        let wall = host["wall_s"].as_f64().map_or(String::new(), |s| format!("{s:.1} s"));
+        let mut all = vec![("scenario", text("/file")), ("workload", table("workload"))];
+        all.extend(["arrivals", "device", "metrics"].map(|name| (name, table(name))));
+        let policies = self.setting("/scenario/policy").as_array().map_or(&[][..], Vec::as_slice);
+        all.extend(policies.iter().map(|policy| ("policy", settings(policy))));
+        all.extend([
+            ("seed", text("/seed")),
+            ("replications", text("/replications")),
+            ("backend", text("/backend")),
+            ("host", text("/device")),
+            ("commit", text("/git_commit")),
+            ("finished", finished),
+            ("wall time", wall),
+        ]);
+        Ok(if self.run.is_null() { String::new() } else { facts(&all) })
+    }
+
+    /// With the notes that `sim` prints.
+    fn summary(&self) -> String {
+        let Table { headings: [names, units], lines, notes: marks } = Table::of(&self.rows);
+        let headings: Vec<String> = names
+            .iter()
+            .zip(&units)
+            .map(|(name, unit)| format!("{}<small>{}</small>", escaped(name), escaped(unit)))
+            .collect();
+        let lines: Vec<Vec<String>> =
+            lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect();
+        let costs_of = |label: &str| {
+            let policies = self.setting("/scenario/policy").as_array();
+            let own = policies.and_then(|policies| policies.iter().find(|policy| policy["label"] == label));
+            own.map_or(String::new(), |policy| settings(&policy["costs"]))
+        };
+        let short = lines.iter().flatten().any(|cell| cell.starts_with("n&lt;"));
+        let short = short.then(|| "n<1000: too few requests for this quantile, which needs 1000".to_string());
+        notes(&[marks, short.into_iter().collect(), sim::notes(&self.rows, &costs_of)].concat())
+            + &html_table("", &headings, &lines)
+    }
+
+    fn options(&self) -> Result<plot::Options> {
+        let text = |pointer: &str| self.setting(pointer).as_str().map(String::from);
+        let slo = text("/scenario/metrics/slo").map(|slo| Nanos::parse(&slo));
+        let slo = slo.transpose().map_err(Error::input).within(self.path.join("run.json").display())?;
+        let point = text("/scenario/output/plot_point");
+        Ok(plot::Options { title: text("/scenario/output/title"), point, slo, ..plot::Options::default() })
+    }
+
+    /// Asked for, or those of the scenario.
+    fn kinds(&self, asked: &[Kind]) -> Vec<Kind> {
+        let own = self.setting("/scenario/output/plots").as_array().map_or(&[][..], Vec::as_slice);
+        let own: Vec<Kind> = own.iter().filter_map(|kind| kind.as_str()?.parse().ok()).collect();
+        [asked, &own, KINDS].into_iter().find(|kinds| !kinds.is_empty()).unwrap_or_default().to_vec()
+    }
+
+    fn figures(&self, asked: &[Kind]) -> Result<String> {
+        drawn(&Inputs::open(&[&self.path])?, &self.kinds(asked), &self.options()?)
+    }
+}
+
+/// Kinds that have no data are left out; the reader is told why.
+fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options) -> Result<String> {
+    let (mut canvases, mut undrawn) = (Vec::new(), Vec::new());
+    for kind in kinds {
+        match kind.drawn(inputs, options) {
+            Ok(canvas) => canvases.push((kind.about, canvas)),
+            Err(Undrawn::Nothing(why)) => undrawn.push(format!("no {kind}: {why}")),
+            Err(Undrawn::Broken(error)) => return Err(error),
+        }
+    }
+    let html = figures(canvases.iter().map(|(about, canvas)| (*about, canvas)));
+    // Of all kinds, most need data of their own.
+    Ok(if kinds.len() == KINDS.len() { html } else { html + &notes(&undrawn) })
+}
+
+/// All results in one figure of each kind, and how each differs from the first.
+fn together(first: &Study, others: &[&Study], asked: &[Kind]) -> Result<Section> {
+    let paths: Vec<&Path> =
+        [first].into_iter().chain(others.iter().copied()).map(|study| study.path.as_path()).collect();
+    let options = plot::Options { point: None, title: None, ..first.options()? };
+    let mut body = format!(
+        "<article id=\"together-figures\">\n<h3>Figures of all results</h3>\n{}</article>\n",
+        drawn(&Inputs::open(&paths)?, &first.kinds(asked), &options)?
+    );
+    let mut parts = vec![("together-figures".to_string(), "Figures of all results".to_string())];
+    for (number, other) in (2..).zip(others) {
+        let (id, title) =
+            (format!("together-{number}"), format!("{} against {}", other.path.display(), first.path.display()));
+        let html = match compare(&first.path, &other.path) {
+            Ok(comparison) => differences(&comparison),
+            // Other requests may have been the question.
+            Err(Error::Input(why)) => notes(&[format!("not compared: {why}")]),
+            Err(error) => return Err(error),
+        };
+        body += &format!("<article id=\"{id}\">\n<h3>{}</h3>\n{html}</article>\n", escaped(&title));
+        parts.push((id, title));
+    }
+    Ok(Section { id: "together".into(), title: "Comparison".into(), body, parts })
+}
+
+fn differences(comparison: &Comparison) -> String {
+    let headings: Vec<&str> = ["policy", "point", "metric"].into_iter().chain(HEADINGS[1..].iter().copied()).collect();
+    let line = |row: &Row| {
+        let place = [&row.place.policy, &row.place.point].map(String::clone);
+        place.into_iter().chain(cells(row).iter().map(|cell| cell.trim().to_string())).collect()
+    };
+    let lines: Vec<Vec<String>> = comparison.rows.iter().map(line).collect();
+    let sides = [("A", &comparison.a), ("B", &comparison.b)];
+    let sides = sides.map(|(name, side)| (name, format!("{} ({})", side.path().display(), side.backend())));
+    facts(&sides) + &notes(&comparison.notes) + &table(&headings, &lines)
+}
+
+/// `None` without the file.
+fn csv(path: &Path) -> Result<Option<String>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let file = CsvTable::read(path)?;
+    let lines: Vec<Vec<String>> = file.rows().map(|row| row.fields().map(String::from).collect()).collect();
+    Ok(Some(table(&file.names().collect::<Vec<_>>(), &lines)))
+}
+
+/// A value, or the keys of a table with their values; keys without a value are left out.
+fn settings(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(settings).collect::<Vec<_>>().join(", "),
+        Value::Object(keys) => {
+            let keys = keys.iter().map(|(key, value)| (key, settings(value))).filter(|(_, text)| !text.is_empty());
+            keys.map(|(key, text)| format!("{key} = {text}")).collect::<Vec<_>>().join("; ")
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,116 @@
+//! `batchlab report`: one page with results, their figures and their differences.
+
+use crate::desk::{Desk, SCENARIO};
+
+/// Two policies, one with a label that would be HTML.
+const LABEL: &str = "<img src=x onerror=alert(1)>";
+
+fn with_results() -> Desk {
+    let desk = Desk::new();
+    let title = "[output]\nplots = [\"latency-throughput\", \"gantt\"]\ntitle = \"<script>alert(2)</script>\"\n";
+    desk.write("t.toml", SCENARIO.replace("label = \"B\"", &format!("label = \"{LABEL}\"")) + title);
+    desk.sim(&["--set", "workload.requests=400"]).ok();
+    desk
+}
+
+#[test]
+fn a_page_has_the_question_the_table_and_the_figures() {
+    let desk = with_results();
+    let ran = desk.run(&["report", "out/t"]).ok();
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out/t/report.html\n", ""));
+    let page = desk.read("out/t/report.html");
+    let p50 = desk.rows("out/t/summary.csv")[0]["p50_ms"].clone();
+    for part in [
+        "<a href=\"#results-1-summary\">Results</a>",
+        "<dt>scenario</dt><dd>t.toml</dd>",
+        "<dd>process = poisson; rates = 100, 200</dd>",
+        "<dt>seed</dt>",
+        "<dt>finished</dt><dd>20",
+        "<th scope=\"col\"><button type=\"button\">p50<small>ms</small></button></th>",
+        &format!("<td class=\"number\">{p50}</td>"),
+        "<g class=\"series\" data-series=\"A\">",
+        "<g class=\"key\" data-series=\"A\">",
+        "<title>A\nThroughput (requests/s): ",
+        "n&lt;1000: too few requests for this quantile",
+        "no gantt: ",
+        "</html>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    for part in ["http:", "https:", "src=\"", "@import", "url("] {
+        assert!(!page.contains(part), "{part}: a page loads nothing");
+    }
+    desk.sim(&[]).ok();
+    assert!(!desk.path("out/t/report.html").exists(), "a new run has other results");
+}
+
+#[test]
+fn labels_and_titles_are_text() {
+    let desk = with_results();
+    desk.run(&["report", "out/t", "-o", "page.html", "--title", "<i>", "--kind", "bars"]).ok();
+    let page = desk.read("page.html");
+    assert_eq!(page.matches("<img").count() + page.matches("<i>").count(), 0, "{page}");
+    assert_eq!(page.matches("<script").count(), 1, "its own");
+    for part in
+        ["&lt;img src=x onerror=alert(1)&gt;", "<title>&lt;i&gt;</title>", "&lt;script&gt;alert(2)&lt;/script&gt;"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert_eq!(page.matches("<figure>").count(), 1, "only the bars");
+}
+
+#[test]
+fn several_results_are_compared_with_the_first() {
+    let desk = with_results();
+    desk.run(&["sim", "t.toml", "--out", "two", "--quiet", "--set", "workload.requests=400", "--replications", "2"])
+        .ok();
+    desk.run(&["sim", "t.toml", "--out", "three", "--quiet", "--seed", "9"]).ok();
+    let ran = desk.run(&["report", "out/t", "two/t", "three/t"]).ok();
+    assert_eq!(ran.stdout, "report.html\n");
+    let page = desk.read("report.html");
+    for part in [
+        "<section id=\"results-3\">",
+        "Differences between policies on the same requests",
+        "data-series=\"two/t: A\"",
+        "<h3>two/t against out/t</h3>",
+        "<td>throughput (req/s)</td>",
+        "not compared: three/t did not serve the same requests as out/t: seed is 1 there and 9 here",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
+#[test]
+fn a_search_has_only_its_table() {
+    let desk = Desk::new();
+    let search = [
+        "find-knee",
+        "t.toml",
+        "--set",
+        "workload.requests=2000",
+        "--slo",
+        "20ms",
+        "--replications",
+        "2",
+        "--tolerance",
+        "0.1",
+        "--quiet",
+    ];
+    desk.run(&[&search[..], &["--out", "knees"]].concat()).ok();
+    desk.run(&["report", "knees/t", "-o", "page.html"]).ok();
+    let page = desk.read("page.html");
+    assert!(page.contains("Highest rates that hold the objective") && page.contains(">knee_rps</button>"), "{page}");
+    assert!(!page.contains("<figure>"), "{page}");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let desk = with_results();
+    desk.run(&["report", "out"])
+        .failed(2, "out: has no summary.csv; it holds the results of 1 scenarios: name one, such as out/t");
+    desk.run(&["report", "nowhere"])
+        .failed(2, "nowhere: has no summary.csv; name the folder that a run wrote its results to");
+    desk.run(&["report", "out/t", "out/t"]).failed(2, "out/t: this results folder is named twice");
+    desk.run(&["report", "out/t", "-o", "out"]).failed(1, "out: ");
+    assert!(!desk.path("report.html").exists() && !desk.path("out/t/report.html").exists());
+}
