@@ -7,5 +7,7 @@ fn main() {
     println!("cargo::rerun-if-changed=.git/logs/HEAD");
     let commit = Command::new("git").args(["rev-parse", "HEAD"]).output().ok().filter(|output| output.status.success());
     let commit = commit.and_then(|output| String::from_utf8(output.stdout).ok());
-    println!("cargo::rustc-env=BATCHLAB_COMMIT={}", commit.as_deref().map_or("unknown", str::trim));
+    let commit = commit.as_deref().map_or("unknown", str::trim);
+    println!("cargo::rustc-env=BATCHLAB_COMMIT={commit}");
+    println!("cargo::rustc-env=BATCHLAB_SHORT_COMMIT={}", &commit[..7]);
 }

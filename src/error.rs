@@ -31,6 +31,12 @@ impl Error {
         Error::Failed(message.to_string())
     }
 
+    /// Several mistakes of the user, a line each.
+    pub fn all(errors: Vec<Error>) -> Self {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Error::Input(lines.join("\n"))
+    }
+
     pub fn unreadable(path: &Path, cause: &std::io::Error) -> Self {
         Error::Input(format!("{}: cannot be read: {cause}", path.display()))
     }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Nanoseconds: an instant since the start of the run, or a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,6 +70,33 @@ impl Nanos {
             _ => Err(format!("\"{text}\" is not a time; write it as 250us, 2ms or 1.5s")),
         }
     }
+}
+
+/// Reads a number of nanoseconds or a time with its unit: keys such as `task_ns` take both.
+pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(deserializer: D) -> Result<T, D::Error> {
+    struct Either;
+
+    impl Visitor<'_> for Either {
+        type Value = Nanos;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number of nanoseconds, or a time with its unit in quotes, such as \"5us\"")
+        }
+
+        fn visit_u64<E: de::Error>(self, nanos: u64) -> Result<Nanos, E> {
+            Ok(Nanos(nanos))
+        }
+
+        fn visit_i64<E: de::Error>(self, nanos: i64) -> Result<Nanos, E> {
+            u64::try_from(nanos).map(Nanos).map_err(|_| E::invalid_value(de::Unexpected::Signed(nanos), &self))
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Nanos, E> {
+            Nanos::parse(text).map_err(E::custom)
+        }
+    }
+
+    deserializer.deserialize_any(Either).map(T::from)
 }
 
 impl Add for Nanos {

@@ -120,7 +120,7 @@ def clocks(bench):
 
 
 def count_of_gpus(bench):
-    return len(json.loads(bench.needed("devices", "--format", "json").stdout)["gpus"])
+    return len(json.loads(bench.needed("devices", "--format", "json").stdout)[0]["gpus"])
 
 
 def too_many(bench):

@@ -120,8 +120,8 @@ def stages(bench, network, precision):
     bench.needed(
         "profile", "--scenario", path, "--backend", "cuda", "--batches", f"1,{batch}", "--repeats", scale.repeats, "-o", costs, *inputs
     )
-    shown = ("--batch", f"1,{batch}", "--precision", precision, "--format", "json", *(("--tokens", tokens) if tokens else ()))
-    network_of = lambda *words: json.loads(bench.needed("network", network, *shown, *words).stdout)
+    shown = ("--batches", f"1,{batch}", "--precision", precision, "--format", "json", *(("--tokens", tokens) if tokens else ()))
+    network_of = lambda *words: json.loads(bench.needed("network", network, *shown, *words).stdout)[0]
     best = network_of("--roofline", roofline, "--stages", 4)["stages"]
     at = ",".join(stage["from"] for stage in best[1:])
     measured = network_of("--costs", costs, "--at", at)["stages"]

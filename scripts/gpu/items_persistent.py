@@ -34,9 +34,9 @@ def tuned(bench, cell, hidden, batch, steps, *words, file=None, whole=False):
             continue
         parts.add(part)
         size = ("--cell", cell, "--hidden", hidden, "--batch", batch, "--steps", steps, "--launches", launches)
-        call = bench.call("grnn", "tune", *size, "--again", "--format", "json", "--csv", file or bench.out / MEASURED, *words)
+        call = bench.call("grnn", "tune", *size, "--again", "--format", "json", "--out", file or bench.out / MEASURED, *words)
         if call.code == 0:
-            return json.loads(call.stdout)
+            return json.loads(call.stdout)[0]
         if call.code == 124:
             raise Skip(f"took longer than {call.seconds:.0f} s")
         if not any(words in call.stderr for words in NO_ROOM):

@@ -128,7 +128,7 @@ def networks(side):
         for hidden, batch in ((256, 1), (256, 20), (1024, 4)):
             for device in ("titan-v", "v100", "titan-rtx", "h200"):
                 side.both("grnn", "rank", "--cell", cell, "--hidden", hidden, "--batch", batch, "--device", device)
-    side.run("grnn", "rank", "--cell", "gru", "--hidden", 512, "--batch", 10, "--loose", "--top", 30, "--max-tile-width", 128, "--csv", "out/rank.csv")
+    side.run("grnn", "rank", "--cell", "gru", "--hidden", 512, "--batch", 10, "--loose", "--top", 30, "--max-tile-width", 128, "--out", "out/rank.csv")
     side.run("policies")
 
 

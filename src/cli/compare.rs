@@ -25,7 +25,7 @@ pub struct Args {
     pub b: PathBuf,
 
     /// Folder for the table and the figures [default: A/compare-PARENT, where PARENT is the folder that contains B]
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
     #[command(flatten)]

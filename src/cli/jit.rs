@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::render::Shown;
+use super::seed;
 use crate::error::Result;
 use crate::papers::jit::count::{BatchCount, Counter, Counts};
 use crate::papers::jit::kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
@@ -48,7 +49,7 @@ struct Count {
     #[arg(long, value_name = "N")]
     orders: Option<NonZeroU32>,
     /// Seed of the random orders
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     seed: u64,
     #[command(flatten)]
     shown: Shown,

@@ -288,6 +288,16 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
         let (file, known) = (scenario.file.display(), known.join(", "));
         return Err(Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}")));
     }
+    let has_window = |kind: &str| registry.keys(kind).is_some_and(|keys| keys.contains(&"window"));
+    if let Some(entry) = scenario.policies.iter().find(|entry| entry.label == *policy && !has_window(entry.kind)) {
+        let known: Vec<&str> = registry.kinds().filter(|kind| has_window(kind)).collect();
+        return Err(Error::input(format!(
+            "{}: --policy: {} has no batch window; policies with one: {}",
+            scenario.file.display(),
+            entry.kind,
+            known.join(", ")
+        )));
+    }
     let objective = args.goal.objective(&scenario, 0.0, "200ms")?;
     let effort = Effort { tolerance: args.tolerance, replications: 1, max_requests: WINDOW_REQUESTS };
     let load = |set: &str| common.scenario_with(&args.goal.scenario, &[set.to_string()], registry);

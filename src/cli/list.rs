@@ -1,27 +1,90 @@
 //! `batchlab policies` and `batchlab devices`.
 
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::render::{Shown, print};
+use super::render::Shown;
 use crate::backend::cuda::gpu::driver::{About, Libraries, Library, of_driver};
 use crate::backend::cuda::gpu::libraries;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::policy::registry::Registry;
 use crate::results::table::{aligned, tabulate};
+use crate::scenario::reference::Reference;
+use crate::scenario::unknown;
 
-pub fn policies(registry: &Registry) -> Result<()> {
-    let mut text = String::new();
-    for kind in registry.kinds() {
-        text.push_str(&format!("{kind:<12}{}\n", registry.about(kind).unwrap_or_default()));
-        let keys = registry.keys(kind).unwrap_or_default();
-        if !keys.is_empty() {
-            text.push_str(&format!("{:<12}keys: {}\n", "", keys.join(", ")));
+/// List the policies that a scenario can name, with their keys
+///
+/// For the kinds that are named, also each key's default and meaning.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PoliciesArgs {
+    /// Kinds of policies, such as cellular
+    #[arg(value_name = "KIND")]
+    kinds: Vec<String>,
+
+    #[command(flatten)]
+    shown: Shown,
+}
+
+pub fn policies(args: &PoliciesArgs, registry: &Registry) -> Result<()> {
+    let known: Vec<&str> = registry.kinds().collect();
+    let kind = |name: &String| {
+        registry
+            .names(name)
+            .first()
+            .copied()
+            .ok_or_else(|| unknown(&format!("unknown policy \"{name}\""), name, &known))
+    };
+    let named = args.kinds.iter().map(kind).collect::<Result<Vec<_>, String>>().map_err(Error::input)?;
+    let reference = Reference::read();
+    let mut shown = args.shown.several();
+    for kind in if named.is_empty() { known } else { named.clone() } {
+        let (about, defaults) =
+            (registry.about(kind).unwrap_or_default(), registry.defaults(kind).into_iter().flatten());
+        let keys: Vec<Key<'_>> =
+            defaults.map(|(key, default)| Key { key, default, about: reference.about(kind, key) }).collect();
+        let details = reference.heading(kind);
+        let table = || if named.is_empty() { line(kind, about, &keys) } else { page(kind, about, details, &keys) };
+        shown.show(table, || json!({ "kind": kind, "about": about, "details": details, "keys": keys }))?;
+    }
+    shown.end()
+}
+
+#[derive(Serialize)]
+struct Key<'a> {
+    key: &'a str,
+    default: &'a Value,
+    about: &'a str,
+}
+
+fn line(kind: &str, about: &str, keys: &[Key<'_>]) -> String {
+    let keys: Vec<&str> = keys.iter().map(|one| one.key).collect();
+    let keys = if keys.is_empty() { String::new() } else { format!("{:<12}keys: {}\n", "", keys.join(", ")) };
+    format!("{kind:<12}{about}\n{keys}")
+}
+
+fn page(kind: &str, about: &str, details: &str, keys: &[Key<'_>]) -> String {
+    let mut text = format!("{kind}: {about}\n{}", wrapped("", details));
+    for Key { key, default, about } in keys {
+        text += &format!("\n  {key} = {default}\n{}", wrapped("      ", about));
+    }
+    text + "\n"
+}
+
+/// In 80 columns.
+fn wrapped(indent: &str, text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < 80 => *line += &format!(" {word}"),
+            _ => lines.push(format!("{indent}{word}")),
         }
     }
-    print(&text)
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// List the GPUs of this host and the CUDA libraries
+///
+/// Exits with 1 if the backend cuda lacks a GPU or a library, so that scripts can ask.
 #[derive(clap::Args, Clone, Debug)]
 pub struct DevicesArgs {
     #[command(flatten)]

@@ -16,6 +16,7 @@ pub mod render;
 pub mod replay;
 pub mod report;
 pub mod reproduce;
+pub mod shell;
 pub mod sim;
 pub mod trace;
 pub mod validate;
@@ -37,9 +38,11 @@ use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BATCHLAB_SHORT_COMMIT"), ")");
+
 /// The laboratory for batching policies in DNN inference serving.
 #[derive(Parser, Debug)]
-#[command(name = "batchlab", version, about, max_term_width = 100)]
+#[command(name = "batchlab", version = VERSION, about, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -64,9 +67,12 @@ enum Command {
     Jit(jit::Args),
     Grnn(grnn::Args),
     Network(network::Args),
-    /// List the policies that a scenario can name, with their keys
-    Policies,
+    Policies(list::PoliciesArgs),
     Devices(list::DevicesArgs),
+    Init(shell::InitArgs),
+    Schema(shell::SchemaArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 /// Runs the command line with a registry's policies.
@@ -76,7 +82,8 @@ pub fn main(registry: &Registry) -> ExitCode {
 
 /// As [`main`], on these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
-    let outcome = match parse(executors).command {
+    let parsed = Cli::from_arg_matches(&command(executors).get_matches()).unwrap_or_else(|error| error.exit());
+    let outcome = match parsed.command {
         Command::Sim(args) => sim::sim(&args, registry, executors),
         Command::Real(args) => sim::real(&args, registry, executors),
         Command::FindKnee(args) => knee::find_knee(&args, registry),
@@ -94,8 +101,12 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::Jit(args) => jit::run(&args),
         Command::Grnn(args) => grnn::run(&args),
         Command::Network(args) => network::run(&args),
-        Command::Policies => list::policies(registry),
+        Command::Policies(args) => list::policies(&args, registry),
         Command::Devices(args) => list::devices(&args),
+        Command::Init(args) => shell::init(&args),
+        Command::Schema(args) => shell::schema(&args, registry),
+        Command::Completions(args) => shell::completions(&args, command(executors)),
+        Command::Man(args) => shell::man(&args, command(executors)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -107,7 +118,7 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
 }
 
 /// With the registered backends.
-fn parse(executors: &Executors) -> Cli {
+fn command(executors: &Executors) -> clap::Command {
     let simulators = executors.simulators().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
     let computing = executors.executors().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
     let (simulators, computing) = (simulators.collect::<Vec<_>>(), computing.collect::<Vec<_>>());
@@ -118,7 +129,16 @@ fn parse(executors: &Executors) -> Cli {
         let parser = PossibleValuesParser::new(values.clone());
         command = command.mut_subcommand(name, |command| command.mut_arg("backend", |arg| arg.value_parser(parser)));
     }
-    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    negative_numbers_are_values(command)
+}
+
+/// So that `--seed -1` is answered with what a seed is.
+fn negative_numbers_are_values(command: clap::Command) -> clap::Command {
+    let number = |arg: clap::Arg| match arg.get_action().takes_values() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    };
+    command.mut_args(number).mut_subcommands(negative_numbers_are_values)
 }
 
 /// Options of every command that runs scenarios.
@@ -129,7 +149,7 @@ pub struct Common {
     pub overrides: Vec<String>,
 
     /// Seed of every random choice, instead of the scenario's
-    #[arg(long)]
+    #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
 
     /// Threads for simulated runs and for verifying real ones; results do not depend on it [default: one per core]
@@ -137,7 +157,7 @@ pub struct Common {
     pub threads: Option<u16>,
 
     /// Folder for the results [default: results/ and the name of the backend]
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
     /// Print only results and errors, without progress and notes
@@ -236,6 +256,10 @@ pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(&STOP),
         Err(cause) => Err(Error::failed(format!("Ctrl-C can't be caught: {cause}"))),
     }
+}
+
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
 }
 
 /// Parses a number within bounds.

@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "TABLE")]
     costs: Option<PathBuf>,
     /// The batch sizes to show
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32, 64], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long = "batches", alias = "batch", value_name = "N,…", value_delimiter = ',', default_values_t = [1, 2, 4, 8, 16, 32, 64], value_parser = clap::value_parser!(u32).range(1..))]
     batch: Vec<u32>,
     /// Tokens of each query [default: the most that the network takes]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]

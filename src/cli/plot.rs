@@ -31,8 +31,12 @@ pub struct Args {
     pub format: Option<Formats>,
 
     /// Output file, with or without .svg or .png, or folder
-    #[arg(short, long, value_name = "STEM_OR_DIR")]
-    pub output: Option<PathBuf>,
+    #[arg(short, long, value_name = "STEM_OR_DIR", alias = "output")]
+    pub out: Option<PathBuf>,
+
+    /// Print only the names of files and errors, without notes
+    #[arg(long, short)]
+    pub quiet: bool,
 
     /// Draw bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
     #[arg(long, conflicts_with = "no_bars")]
@@ -65,7 +69,28 @@ pub fn run(args: Args) -> Result<()> {
     print(&names.concat())
 }
 
+/// Options that only some kinds read.
+fn unread(args: &Args) -> Vec<String> {
+    let options: [(&str, bool, &[&str]); 5] = [
+        ("--first", args.options.first.is_some(), &["gantt"]),
+        ("--tail", args.options.tail, &["queue-cdf", "compute-cdf", "latency-cdf"]),
+        ("--slo", args.options.slo.is_some(), &["latency-rate", "latency-steps"]),
+        ("--bars", args.bars, &["latency-throughput"]),
+        ("--no-bars", args.no_bars, &["latency-throughput"]),
+    ];
+    let unread = |(_, given, readers): &(&str, bool, &[&str])| {
+        *given && !args.kind.is_empty() && args.kind.iter().all(|kind| !readers.contains(&kind.name))
+    };
+    let note = |(option, _, readers): (&str, bool, &[&str])| {
+        format!("{option} has no effect: only {} reads it", readers.join(", "))
+    };
+    options.into_iter().filter(unread).map(note).collect()
+}
+
 fn written(args: &Args) -> Result<Vec<PathBuf>> {
+    for note in unread(args).iter().filter(|_| !args.quiet) {
+        eprintln!("batchlab: note: {note}");
+    }
     let inputs = Inputs::open(&args.results)?;
     let (place, named_format) = place(args, &inputs)?;
     let formats = match args.format.or(named_format) {
@@ -75,7 +100,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     };
     let options = Options { formats, bars: (args.bars || args.no_bars).then_some(args.bars), ..args.options.clone() };
     let missing = missing_letters(&inputs, &options);
-    if options.formats.contains(&Format::Png) && !missing.is_empty() {
+    if options.formats.contains(&Format::Png) && !missing.is_empty() && !args.quiet {
         eprintln!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead");
     }
     match (args.kind.as_slice(), place) {
@@ -89,7 +114,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
             Ok(files)
         }
         (_, Place::Stem(stem)) => {
-            let name = args.output.as_ref().unwrap_or(&stem).display();
+            let name = args.out.as_ref().unwrap_or(&stem).display();
             Err(Error::input(format!(
                 "-o {name}: is one file's name, but there may be several figures; name one --kind"
             )))
@@ -105,7 +130,7 @@ enum Place {
 }
 
 fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Formats>)> {
-    let Some(output) = &args.output else {
+    let Some(output) = &args.out else {
         return Ok((Place::Folder(inputs.only_folder().unwrap_or(Path::new("")).to_path_buf()), None));
     };
     let format = match output.extension().and_then(|e| e.to_str()) {

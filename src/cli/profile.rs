@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::ArgGroup;
 
 use super::render::print;
-use super::{progress, stop_on_ctrl_c};
+use super::{progress, seed, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::cost::grnn;
 use crate::error::{Context as _, Error, Result};
@@ -102,12 +102,12 @@ pub struct Args {
     pub repeats: u32,
 
     /// Seed of the weights and the words
-    #[arg(long, default_value_t = 1, conflicts_with = "scenario")]
+    #[arg(long, default_value_t = 1, conflicts_with = "scenario", value_parser = seed)]
     pub seed: u64,
 
     /// File for the table [default: standard output]
-    #[arg(short, long, value_name = "COSTS.csv")]
-    pub output: Option<PathBuf>,
+    #[arg(short, long, value_name = "COSTS.csv", alias = "output")]
+    pub out: Option<PathBuf>,
 
     /// Print only the table and errors, without progress and notes
     #[arg(long, short)]
@@ -162,7 +162,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     };
     let batches = BTreeSet::from_iter(given.iter().copied()).into_iter().collect();
     let settings = Settings { batches, repeats: args.repeats, workers, executor, gpu, persistent };
-    measure(&wanted, &settings, args.output.as_deref(), args.quiet)
+    measure(&wanted, &settings, args.out.as_deref(), args.quiet)
 }
 
 /// All cells of its model, at the device's batch sizes.
@@ -260,7 +260,7 @@ fn floors(args: &Args) -> Result<()> {
     if args.backend != Cuda.name() {
         return Err(Error::input("--floors: only GPUs have them; add --backend cuda"));
     }
-    args.output.as_deref().map_or(Ok(()), can_write)?;
+    args.out.as_deref().map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
     let mut csv = String::from("precision,bytes_per_s,operations_per_s\n");
     for precision in Precision::ALL {
@@ -270,7 +270,7 @@ fn floors(args: &Args) -> Result<()> {
         let Floors { bytes_per_second, operations_per_second } = floors::measure(precision)?;
         csv.push_str(&format!("{precision},{bytes_per_second:.0},{operations_per_second:.0}\n"));
     }
-    put(args.output.as_deref(), &csv)
+    put(args.out.as_deref(), &csv)
 }
 
 fn wanted(args: &Args) -> Result<Vec<Wanted>> {

@@ -19,7 +19,7 @@ pub struct Shown {
 enum Format {
     /// For a reader
     Table,
-    /// For a program
+    /// An array of results, for a program
     Json,
 }
 
@@ -31,14 +31,14 @@ impl Shown {
     }
 
     pub fn several(self) -> Several {
-        Several { format: self.format, documents: Vec::new() }
+        Several { format: self.format, results: Vec::new() }
     }
 }
 
-/// Results of one call: tables are printed at once, JSON at the end as one document.
+/// Results of one call: tables are printed at once, JSON at the end as one array.
 pub struct Several {
     format: Format,
-    documents: Vec<Value>,
+    results: Vec<Value>,
 }
 
 impl Several {
@@ -46,20 +46,27 @@ impl Several {
         match self.format {
             Format::Table => print(&table()),
             Format::Json => {
-                self.documents.push(serde_json::to_value(json()).map_err(Error::failed)?);
+                match serde_json::to_value(json()).map_err(Error::failed)? {
+                    Value::Array(list) => self.results.extend(list),
+                    one => self.results.push(one),
+                }
                 Ok(())
             }
         }
     }
 
-    /// A single document stands alone, several stand in an array.
-    pub fn end(mut self) -> Result<()> {
-        match (self.format, self.documents.len()) {
-            (Format::Table, _) => Ok(()),
-            (Format::Json, 1) => print(&format!("{:#}\n", self.documents.remove(0))),
-            (Format::Json, _) => print(&format!("{:#}\n", Value::Array(self.documents))),
+    /// One result is an array too, so that a program reads all calls alike.
+    pub fn end(self) -> Result<()> {
+        match self.format {
+            Format::Table => Ok(()),
+            Format::Json => print(&format!("{:#}\n", Value::Array(self.results))),
         }
     }
+}
+
+/// In characters; `None` if standard output is no terminal.
+pub fn width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
 }
 
 /// A reader that stops reading, such as `head`, is not an error.

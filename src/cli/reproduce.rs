@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use self::order::{Item, Order};
-use super::render::{Shown, print};
+use super::render::{Shown, print, width};
 use super::{Common, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --csv or scripts/gpu-check.sh)
+    /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --out or scripts/gpu-check.sh)
     #[arg(long, value_name = "FILE")]
     pub measured: Option<PathBuf>,
 
@@ -171,7 +171,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
     }
     if let Some(report) = found.report(exhibit) {
         return Results {
-            text: format!("{}\nresults in {}\n", table::table(&report.rows), report.folder.path().display()),
+            text: format!("{}\nresults in {}\n", table::table(&report.rows, width()), report.folder.path().display()),
             json: summary::to_json(&item.name(), &report.rows),
             figures: &report.figures,
             note: report.undrawn.join("\n"),

@@ -1,9 +1,11 @@
 //! `batchlab sim` and `batchlab real`.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::Common;
+use super::render::width;
+use crate::cost::table::CostTable;
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target, Verify};
 use crate::experiment::verify::{Largest, Verified};
@@ -104,7 +106,7 @@ fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Reg
         let runs = scenario.policies.len() * scenario.points().len() * options.replications as usize;
         let report =
             common.carry_out(runs, &scenario.name, |stop, done| experiment::run(scenario, options, stop, done))?;
-        let table = || format!("{}\n{}\n", scenario.name, table::table(&report.rows));
+        let table = || format!("{}\n{}\n", scenario.name, table::table(&report.rows, width()));
         shown.show(table, || summary::to_json(&scenario.name, &report.rows))?;
         tell(common, scenario, &report);
         let folder = report.folder.path().display();
@@ -140,6 +142,9 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
     if warmed_up > 0 {
         common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
     }
+    let tables: BTreeSet<&Path> = scenario.policies.iter().filter_map(|policy| policy.costs.as_deref()).collect();
+    let falling = tables.into_iter().filter_map(|table| CostTable::read(table).ok()).flat_map(|table| table.falling());
+    falling.for_each(|note| common.note(format!("{note}; check the table")));
     notes(&report.rows, &costs_of).iter().for_each(|note| common.note(note));
     let Decisions { calls, tasks, time } = report.decisions;
     if calls > 0 {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::render::print_with;
+use super::seed;
 use crate::error::{Context as _, Error, Result};
 use crate::files::unpacked;
 use crate::scenario::ArrivalSpec;
@@ -86,7 +87,7 @@ struct ArrivalArgs {
     #[arg(long)]
     steps: Option<u32>,
     /// Seed of all random draws
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = seed)]
     seed: u64,
 }
 
@@ -141,19 +142,22 @@ fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
 #[derive(Debug, clap::Args)]
 struct OutputArgs {
     /// Trace file to write; `-` for standard output [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", alias = "output")]
+    out: Option<PathBuf>,
+    /// Print no note on the file
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 impl OutputArgs {
     /// For a file, adds a note on standard error.
     fn write(&self, trace: &Trace) -> Result<()> {
-        let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-")) else {
+        let Some(path) = self.out.as_deref().filter(|path| *path != Path::new("-")) else {
             return print_with(|out| trace.write_to(out));
         };
         trace.write(path)?;
         // Devices and pipes are no files to tell of.
-        if path.is_file() {
+        if path.is_file() && !self.quiet {
             let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
             eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());
         }

@@ -69,6 +69,12 @@ impl Curve {
         batch(self.points.first())..=batch(self.points.last())
     }
 
+    /// The first pair of batches of which the larger takes less time, beyond what measurements scatter.
+    pub fn falls(&self) -> Option<(u32, u32)> {
+        let falls = |pair: &&[(u32, u64)]| (pair[1].1 as f64) < 0.95 * pair[0].1 as f64;
+        self.points.windows(2).find(falls).map(|pair| (pair[0].0, pair[1].0))
+    }
+
     pub fn best(&self, largest: u32) -> Best {
         // Times are rounded, so the best batch need not be a point: try all.
         let all = (1..=largest.max(*self.measured().end())).map(|batch| Best::of(batch, self.at(batch)));
@@ -135,6 +141,13 @@ mod tests {
         let curve = Curve::new(vec![(10, 7)]).unwrap();
         assert_eq!(curve.at(3), Nanos(7));
         assert_eq!(curve.at(25), Nanos(18), "17.5 is rounded up");
+    }
+
+    #[test]
+    fn a_falling_curve_is_known() {
+        let falls = |points: &[(u32, u64)]| Curve::new(points.to_vec()).unwrap().falls();
+        assert_eq!(falls(&[(1, 1000), (2, 1100), (4, 220), (8, 400)]), Some((2, 4)));
+        assert_eq!(falls(&[(1, 1000), (2, 990), (4, 1100)]), None, "measurements scatter");
     }
 
     #[test]

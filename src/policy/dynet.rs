@@ -31,8 +31,10 @@ pub struct DyNet {
     pub by: By,
     /// The host's time to build the graph, for each operator. The default is 1.8 ms for ten trees (5,190 operators) at
     /// hidden size 256, recalled from papers on later systems and not measured here.
+    #[serde(deserialize_with = "crate::units::nanos_or_time")]
     pub construct_ns: Nanos,
     /// The host's time to order the graph, for each operator; 1.2 ms for the same trees.
+    #[serde(deserialize_with = "crate::units::nanos_or_time")]
     pub merge_ns: Nanos,
 }
 

@@ -27,6 +27,7 @@ pub struct Fold {
     /// Requests in a batch; a level may have more cells.
     pub max_batch: u32,
     /// The host's time for each node. In a real run it only decides when the host could begin the next batch.
+    #[serde(deserialize_with = "crate::units::nanos_or_time")]
     pub construct_ns: Nanos,
     /// The share of that time that may overlap with the previous batch; 0: no batch is built ahead.
     pub overlap: f64,

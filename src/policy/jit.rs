@@ -32,6 +32,7 @@ pub struct Jit {
     /// Requests in a scope.
     pub max_batch: u32,
     /// The host's time for a look-up. The paper gives none; the default is DyNet's `merge_ns`.
+    #[serde(deserialize_with = "crate::units::nanos_or_time")]
     pub analysis_ns: Nanos,
 }
 

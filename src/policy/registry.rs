@@ -144,7 +144,7 @@ pub struct Registry {
 #[derive(Clone, Debug)]
 struct Entry {
     kind: PolicyKind,
-    keys: Vec<String>,
+    defaults: serde_json::Map<String, serde_json::Value>,
     parse: fn(Spanned<DeTable<'_>>) -> Result<Parsed, toml::de::Error>,
 }
 
@@ -185,9 +185,7 @@ impl Registry {
             let values = values(&settings);
             Ok((Arc::new(settings), values))
         };
-        // All keys have defaults.
-        let keys = values(&S::default()).into_iter().map(|(key, _)| key).collect();
-        self.entries.push(Entry { kind, keys, parse });
+        self.entries.push(Entry { kind, defaults: values(&S::default()), parse });
         self
     }
 
@@ -199,9 +197,20 @@ impl Registry {
         self.find(kind).map(|(_, entry)| entry.kind.about)
     }
 
+    /// The names that scenarios may use, with an alias if there is one.
+    pub fn names(&self, kind: &str) -> Vec<&'static str> {
+        let kind = self.find(kind).map(|(_, entry)| entry.kind);
+        kind.map_or(Vec::new(), |kind| [Some(kind.name), kind.alias].into_iter().flatten().collect())
+    }
+
+    /// The keys that only this kind has; all have defaults.
+    pub fn defaults(&self, kind: &str) -> Option<&serde_json::Map<String, serde_json::Value>> {
+        self.find(kind).map(|(_, entry)| &entry.defaults)
+    }
+
     /// The keys that only this kind has.
     pub fn keys(&self, kind: &str) -> Option<Vec<&str>> {
-        self.find(kind).map(|(_, entry)| entry.keys.iter().map(String::as_str).collect())
+        self.defaults(kind).map(|defaults| defaults.keys().map(String::as_str).collect())
     }
 
     /// Takes the table without the keys that all policies share.

@@ -23,19 +23,34 @@ const COLUMNS: [(Metric, [&str; 2]); 9] = [
     (Metric::Utilization, ["busy", "%"]),
 ];
 
+/// What is left out first where the table is wider than the terminal.
+const LESS: [&str; 6] = ["queue p99", "p90", "pad", "busy", "batch", "goodput"];
+
 /// In characters; longer names are cut.
 const NAME_WIDTH: usize = 20;
 
 /// A quantile with too few samples shows the number that it needs (`n<1000`), a missing figure `-`, and a saturated or
 /// invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric, except the last three,
 /// which hardly vary.
-pub fn table(rows: &[SummaryRow]) -> String {
+pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
     let Table { headings, lines, notes } = Table::of(rows);
-    let lines = lines.into_iter().map(|mut line| {
-        line[0] = shortened(&line[0]);
-        line
-    });
-    let mut text = aligned(&headings.into_iter().chain(lines).collect::<Vec<_>>());
+    let mut lines: Vec<Vec<String>> = headings.into_iter().chain(lines).collect();
+    lines.iter_mut().for_each(|line| line[0] = shortened(&line[0]));
+    let mut text = aligned(&lines);
+    let mut left_out = Vec::new();
+    for name in LESS {
+        if text.lines().all(|line| width.is_none_or(|width| line.chars().count() <= width)) {
+            break;
+        }
+        if let Some(column) = lines[0].iter().position(|heading| heading == name) {
+            lines.iter_mut().for_each(|line| drop(line.remove(column)));
+            text = aligned(&lines);
+            left_out.push(name);
+        }
+    }
+    if !left_out.is_empty() {
+        text += &format!("left out on a narrow terminal: {}\n", left_out.join(", "));
+    }
     notes.iter().for_each(|note| text += &format!("{note}\n"));
     text
 }
@@ -59,7 +74,8 @@ impl Table {
         }
         let mut notes = Vec::new();
         if rows.iter().any(|row| row.saturated() == Some(true)) {
-            notes.push(format!("{SATURATED} saturated: more requests arrived than could be served"));
+            notes
+                .push(format!("{SATURATED} saturated: more arrived than could be served; latencies grow with the run"));
         }
         if rows.iter().any(|row| row.saturated().is_none() && tells_of_saturation(row)) {
             notes.push(format!("{UNKNOWN} the run is too short to tell whether it is saturated"));
@@ -225,13 +241,13 @@ mod tests {
         summary.utilization = Some(0.534);
         let saturated = Summary { saturated: Some(true), throughput: Some(Rate(123.45)), ..Summary::default() };
         assert_eq!(
-            table(&[row("BatchMaker", &[summary]), row("a policy with a name beyond all measure", &[saturated])]),
+            table(&[row("BatchMaker", &[summary]), row("a policy with a name beyond all measure", &[saturated])], None),
             "\
 policy                offered  throughput    p50     p90     p99  queue p99  batch  pad  busy
                         req/s       req/s     ms      ms      ms         ms   mean    %     %
 BatchMaker               5000        4998  12.35  0.0625  n<1000     n<1000  31.25  0.0  53.4
 a policy with a nam…  offline      123.5*      -       -       -          -      -    -     -
-* saturated: more requests arrived than could be served
+* saturated: more arrived than could be served; latencies grow with the run
 "
         );
     }
@@ -239,10 +255,19 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
     #[test]
     fn replications_show_their_intervals_within_the_width() {
         let runs = [1, 2, 3, 4].map(|seed| measured(2000, 0.9, seed));
-        let text = table(&[row("dynamic batching", &runs)]);
+        let text = table(&[row("dynamic batching", &runs)], None);
         assert!(text.lines().nth(2).unwrap().contains('±'), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
         assert!(text.contains("95 % confidence"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_fewer_columns() {
+        let rows = [row("dynamic batching", &[1, 2, 3].map(|seed| measured(2000, 0.9, seed)))];
+        let text = table(&rows, Some(80));
+        assert!(text.lines().take(3).all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("p99") && text.contains("\nleft out on a narrow terminal: queue p99"), "{text}");
+        assert_eq!(table(&rows, Some(200)), table(&rows, None));
     }
 
     #[test]
@@ -266,13 +291,13 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
     fn a_row_that_is_not_valid_has_a_mark() {
         let mut summary = Summary { offered: Some(Rate(50.0)), ..Summary::default() };
         summary.lateness = Lateness::of(&[crate::units::Nanos(20_001)], Some(2.0));
-        let text = table(&[row("late", &[summary.clone()])]);
+        let text = table(&[row("late", &[summary.clone()])], None);
         assert!(text.contains("late     50.00!") && text.contains("\n! not valid: "), "{text}");
         assert_eq!(to_json("s", &[row("late", &[summary])])["rows"][0]["valid"], json!(false));
     }
 
     #[test]
     fn no_rows_make_a_heading() {
-        assert_eq!(table(&[]).lines().count(), 2);
+        assert_eq!(table(&[], None).lines().count(), 2);
     }
 }

@@ -14,7 +14,7 @@ use super::given::{self, Given};
 use super::section::{Owner, Section, unknown};
 use super::source::{Source, shown};
 use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Workload};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
 use crate::workload::arrivals::PROCESSES;
@@ -27,8 +27,10 @@ const MAX_NAME: usize = 200;
 
 pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario> {
     let root = Section::root(source)?;
-    let given = root.read()?;
-    let arrivals = arrival_spec(&root)?;
+    let (given, arrivals) = match (root.read(), arrival_spec(&root)) {
+        (Ok(given), Ok(arrivals)) => (given, arrivals),
+        (given, arrivals) => return Err(Error::all(given.err().into_iter().chain(arrivals.err()).collect())),
+    };
     let mut scenario = checked(given, arrivals, source.file()).map_err(|problem| root.refuse(&problem))?;
     scenario.policies = policies(&root, registry, &scenario)?;
     Ok(scenario)
@@ -213,7 +215,11 @@ fn policies(root: &Section<'_>, registry: &Registry, scenario: &Scenario) -> Res
             ))),
         }
     };
-    items.iter().enumerate().map(read).collect()
+    let (read, mistakes): (Vec<_>, Vec<_>) = items.iter().enumerate().map(read).partition(Result::is_ok);
+    match mistakes.is_empty() {
+        true => Ok(read.into_iter().flatten().collect()),
+        false => Err(Error::all(mistakes.into_iter().filter_map(Result::err).collect())),
+    }
 }
 
 fn policy<'s>(

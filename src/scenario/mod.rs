@@ -5,7 +5,9 @@ mod arrivals;
 mod check;
 pub mod costs;
 mod given;
+pub mod reference;
 mod resolved;
+pub mod schema;
 mod section;
 mod source;
 #[cfg(test)]
@@ -20,6 +22,7 @@ use serde::de::{DeserializeOwned, IntoDeserializer, value};
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::arrivals::ArrivalSpec;
+pub use self::section::unknown;
 use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};

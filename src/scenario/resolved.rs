@@ -45,6 +45,12 @@ pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &
     };
     // Seeds may exceed TOML's integers.
     let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
+    let entries = root.get("policy").and_then(Value::as_array).into_iter().flatten();
+    if let Some(kind) = entries.filter_map(|entry| entry["kind"].as_str()).find(|kind| registry.keys(kind).is_none()) {
+        let problem =
+            format!("the policy \"{kind}\" is one of another program; use the program that ran it on these results");
+        return Err(Error::input(problem)).within(kept_in.display());
+    }
     let text = toml::to_string(&root).map_err(|cause| Error::input(format!("scenario: {cause}")));
     let mut scenario = check::scenario(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
     scenario.seed = seed.unwrap_or(scenario.seed);

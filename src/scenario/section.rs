@@ -45,21 +45,39 @@ impl<'s> Section<'s> {
         self.parse(self.table.clone(), |table| T::deserialize(Deserializer::from(table)))
     }
 
-    /// Parts of the table, with the places that they have in it.
+    /// Parts of the table, with the places that they have in it. Serde tells of one mistake; without its key it tells of
+    /// the next.
     pub fn parse<T>(
         &self,
-        table: Spanned<DeTable<'s>>,
-        parse: impl FnOnce(Spanned<DeTable<'s>>) -> Result<T, toml::de::Error>,
+        mut table: Spanned<DeTable<'s>>,
+        parse: impl Fn(Spanned<DeTable<'s>>) -> Result<T, toml::de::Error>,
     ) -> Result<T> {
-        parse(table).map_err(|error| {
+        let mut mistakes: Vec<(usize, Error)> = Vec::new();
+        loop {
+            let error = match parse(table.clone()) {
+                Ok(read) if mistakes.is_empty() => return Ok(read),
+                Ok(_) => break,
+                Err(error) => error,
+            };
             let span = error.span().unwrap_or(self.table.span());
-            let contains = |outer: &Span| outer.start <= span.start && span.end <= outer.end;
-            let places = if span == self.table.span() { Vec::new() } else { self.places() };
-            let deepest = places.iter().rev().find(|place| contains(&place.name) || contains(&place.value));
-            let (key, value) = deepest.map_or(("", ""), |place| (&place.key, &place.shown));
-            let problem = self.owner.reworded(error.message(), key, value);
-            self.source.error(span, format!("{}{problem}", self.owner.prefix))
-        })
+            // Perhaps a key is only missing because its value was a mistake.
+            if mistakes.is_empty() || !error.message().starts_with("missing field") {
+                mistakes.push((span.start, self.mistake(&error, span.clone())));
+            }
+            if span == self.table.span() || !cut(table.get_mut(), &span) {
+                break;
+            }
+        }
+        mistakes.sort_by_key(|(start, _)| *start);
+        Err(Error::all(mistakes.into_iter().map(|(_, mistake)| mistake).collect()))
+    }
+
+    fn mistake(&self, error: &toml::de::Error, span: Span) -> Error {
+        let places = if span == self.table.span() { Vec::new() } else { self.places() };
+        let deepest = places.iter().rev().find(|place| contains(&place.name, &span) || contains(&place.value, &span));
+        let (key, value) = deepest.map_or(("", ""), |place| (&place.key, &place.shown));
+        let problem = self.owner.reworded(error.message(), key, value);
+        self.source.error(span, format!("{}{problem}", self.owner.prefix))
     }
 
     /// An error at the key with which the problem begins, or at the table that lacks the key.
@@ -82,6 +100,25 @@ impl<'s> Section<'s> {
         }
         places
     }
+}
+
+fn contains(outer: &Span, span: &Span) -> bool {
+    outer.start <= span.start && span.end <= outer.end
+}
+
+/// Removes the innermost key at this place. The place of a table may be that of its heading alone.
+fn cut(table: &mut DeTable<'_>, span: &Span) -> bool {
+    let keys: Vec<String> = table.keys().map(|name| name.get_ref().to_string()).collect();
+    let inner = |table: &mut DeTable<'_>, key: &String| match table.get_mut(key.as_str()).map(Spanned::get_mut) {
+        Some(DeValue::Table(inner)) => cut(inner, span),
+        _ => false,
+    };
+    if keys.iter().any(|key| inner(table, key)) {
+        return true;
+    }
+    let mut places = table.iter().map(|(name, value)| (name.get_ref().to_string(), name.span(), value.span()));
+    let found = places.find(|(_, name, value)| contains(name, span) || contains(value, span)).map(|(key, ..)| key);
+    found.is_some_and(|key| table.remove(key.as_str()).is_some())
 }
 
 fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec<Place>) {
@@ -148,7 +185,7 @@ impl Owner {
 }
 
 /// `unknown key; did you mean workers?; known: workers, costs`, the guess only if a known name is similar.
-pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();
     let hint = match nearest {
         Some((distance, candidate)) if distance <= 1 + name.len() / 4 => format!("; did you mean {candidate}?"),

@@ -82,6 +82,8 @@ pub struct Row {
     /// The half-width of the 95 % prediction interval of one more run of A, in percent of A; for distributions, the
     /// largest distance of a run of A from its other runs. `None` with a single run.
     pub spread: Option<f64>,
+    /// Both sides.
+    pub simulated: bool,
 }
 
 /// Whether B differs from A by more than runs of A do.
@@ -89,6 +91,9 @@ pub struct Row {
 pub enum Verdict {
     Inside,
     Outside,
+    /// Of two simulations of the same requests, whose single runs need no spread.
+    Equal,
+    Differs,
     /// A has a single run, or a figure is missing.
     Unknown,
 }
@@ -98,6 +103,8 @@ impl Verdict {
         match self {
             Verdict::Inside => "inside",
             Verdict::Outside => "outside",
+            Verdict::Equal => "equal",
+            Verdict::Differs => "differs",
             Verdict::Unknown => "unknown",
         }
     }
@@ -107,6 +114,8 @@ impl Row {
     /// Equal values are inside any spread.
     pub fn verdict(&self) -> Verdict {
         match (self.difference, self.spread) {
+            (Some(0.0), None) if self.simulated => Verdict::Equal,
+            (Some(_), None) if self.simulated => Verdict::Differs,
             (Some(0.0), _) => Verdict::Inside,
             (Some(difference), Some(spread)) if difference.abs() <= spread => Verdict::Inside,
             (Some(_), Some(_)) => Verdict::Outside,
@@ -164,7 +173,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             places.len()
         ));
     }
-    if rows.iter().all(|row| row.spread.is_none()) {
+    if !paired && rows.iter().all(|row| row.spread.is_none()) {
         let several = "--repeats 5 (or --replications 5 in a simulation)";
         notes.push(format!(
             "{} has one run of each point, so there is no verdict; {several} gives it a spread",
@@ -279,6 +288,7 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
         runs: (a.len(), b.len()),
         difference: mean_a.zip(mean_b).and_then(|(a, b)| percent(b - a)),
         spread: several.and_then(|values| prediction(values)).and_then(|interval| percent(interval.half_width)),
+        simulated: paired,
     }
 }
 
@@ -324,6 +334,7 @@ fn batch_rows(
             runs: (of_a.len(), logged.len()),
             difference: Some(100.0 * difference),
             spread: spread.map(|share| 100.0 * share),
+            simulated: paired,
         }
     };
     Ok(cells.into_iter().map(row).collect())

@@ -48,6 +48,7 @@ fn figures_differ_beside_the_spread_of_the_first() {
             (Some(0.0), _) => "inside",
             (Some(difference), Some(spread)) if difference.abs() <= spread => "inside",
             (Some(_), Some(_)) => "outside",
+            (Some(_), None) => "differs",
             _ => "unknown",
         };
         assert_eq!(row["verdict"], verdict, "{row:?}");
@@ -71,9 +72,16 @@ fn a_single_run_has_no_spread_and_no_figures_without_logs() {
     fs::remove_file(desk.path("one/t/A/100/requests.csv")).unwrap();
     fs::remove_file(desk.path("one/t/B/100/requests.csv")).unwrap();
     let ran = desk.run(&["compare", "two/t", "one/t"]).ok();
-    assert!(ran.stderr.contains("two/t has one run of each point, so there is no verdict"), "{}", ran.stderr);
+    assert!(ran.stdout.contains(" differ"), "{}", ran.stdout);
     let rows = desk.rows("two/t/compare-one/comparison.csv");
-    assert!(rows.iter().all(|row| row["spread_percent"].is_empty() && row["verdict"] != "outside"));
+    let verdict = |row: &std::collections::BTreeMap<String, String>| match row["difference_percent"].parse() {
+        Ok(0.0) => "equal",
+        Ok(_) => "differs",
+        Err(_) => "unknown",
+    };
+    assert!(rows.iter().all(|row| row["spread_percent"].is_empty() && row["verdict"] == verdict(row)), "{rows:?}");
+    let same = desk.run(&["compare", "two/t", "two/t", "--out", "same"]).ok().stdout;
+    assert!(same.ends_with("24 equal, 4 unknown\n"), "{same}");
     assert!(!desk.path("two/t/compare-one/latency-cdf-100.svg").exists());
     assert!(desk.path("two/t/compare-one/latency-cdf-200.svg").exists());
 }

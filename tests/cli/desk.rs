@@ -67,10 +67,18 @@ impl Ran {
         assert_eq!(self.stderr.matches(message).count(), 1, "expected {message}\n{self:?}");
     }
 
-    /// The JSON document on standard output.
+    /// The array on standard output.
+    #[track_caller]
+    pub fn results(&self) -> Vec<Value> {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+    }
+
+    /// The only result in the array on standard output.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+        let mut results = self.results();
+        assert_eq!(results.len(), 1, "{}", self.stdout);
+        results.remove(0)
     }
 }
 

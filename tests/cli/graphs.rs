@@ -50,19 +50,19 @@ fn the_examples_have_the_form_of_the_schema() {
         let desk = with_model(&text);
         desk.refuses(&[], "t.toml:3: workload.model: m.json: ");
     }
-    for (place, valid) in valid_by_schema(&documents).into_iter().enumerate() {
+    for (place, valid) in valid_by_schema(&of_project("docs/graph.schema.json"), &documents).into_iter().enumerate() {
         assert_eq!(valid, place < right, "{}", documents[place]);
     }
 }
 
 /// Whether the schema accepts each document, by Python's `jsonschema`. Without it nothing is checked, unless
 /// REQUIRE_JSONSCHEMA is set.
-fn valid_by_schema(documents: &[Value]) -> Vec<bool> {
+pub fn valid_by_schema(schema: &Path, documents: &[Value]) -> Vec<bool> {
     const SCRIPT: &str = "import json, sys, jsonschema
 valid = jsonschema.Draft202012Validator(json.load(open(sys.argv[1]))).is_valid
 json.dump([valid(document) for document in json.load(sys.stdin)], sys.stdout)";
     let mut python = Command::new("python3");
-    python.args(["-c", SCRIPT]).arg(of_project("docs/graph.schema.json"));
+    python.args(["-c", SCRIPT]).arg(schema);
     let child = python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let output = child.and_then(|mut child| {
         // Python ends before it reads if it lacks the package.

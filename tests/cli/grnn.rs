@@ -344,8 +344,8 @@ fn claims_about_times_are_judged_where_they_were_measured() {
     let claims = |text: &str| {
         desk.write("made-up.csv", text);
         let words = ["reproduce", "grnn", "claims", "--measured", "made-up.csv", "--out", "out", "--format", "json"];
-        let json = desk.run(&words).ok().json();
-        let of_times = json.as_array().unwrap().iter().filter(|claim| claim["kind"] == "cuda");
+        let claims = desk.run(&words).ok().results();
+        let of_times = claims.iter().filter(|claim| claim["kind"] == "cuda");
         let text = |claim: &serde_json::Value, key: &str| claim[key].as_str().unwrap_or_default().to_string();
         of_times.map(|claim| ["id", "verdict", "ours", "reason"].map(|key| text(claim, key))).collect::<Vec<_>>()
     };

@@ -162,5 +162,5 @@ fn the_shortest_of_equal_windows_is_found() {
         "t.toml",
         desk.read("t.toml").replace("padded", "immediate").replace("max_batch = 1\nbucket_width = 1", ""),
     );
-    find(&["--policy", "immediate"]).failed(2, "window: unknown key");
+    find(&["--policy", "immediate"]).failed(2, "t.toml: --policy: immediate has no batch window");
 }

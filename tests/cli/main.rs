@@ -28,6 +28,7 @@ mod recorded;
 mod replay;
 mod report;
 mod reproduce;
+mod setup;
 mod shipped;
 mod traces;
 mod validate;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::desk::{Desk, program};
+use crate::desk::{Desk, Ran, program};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -15,7 +15,7 @@ fn shown(name: &str, options: &[&str]) -> Value {
     let mut command = program();
     let output = command.current_dir(ROOT).args(["network", &file, "--format", "json"]).args(options).output().unwrap();
     assert!(output.status.success(), "{name}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    Ran::from(output).json()
 }
 
 const TITAN_RTX: [&str; 2] = ["--roofline", "scenarios/devices/titan-rtx.toml"];

@@ -29,7 +29,9 @@ fn with_results() -> Desk {
 fn every_kind_is_drawn_and_the_same_twice() {
     let desk = with_results();
     let draw = |kind: &str, out: &str, format: &str| {
-        let words = ["plot", "out/t", "--kind", kind, "-o", out, "--slo", "20ms", "--first", "20", "--format", format];
+        let words = [
+            "plot", "out/t", "--kind", kind, "-o", out, "--slo", "20ms", "--first", "20", "--quiet", "--format", format,
+        ];
         let ran = desk.run(&words).ok();
         assert_eq!(ran.stderr, "");
         ran.stdout

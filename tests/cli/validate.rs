@@ -19,15 +19,11 @@ const QUICK: [&str; 9] =
 fn each_policy_is_validated_at_loads_of_its_own() {
     let desk = desk();
     let ran = desk.run(&[&QUICK[..], &["--loads", "20,80", "--out", "out", "--format", "json"]].concat()).ok();
-    let lines = ran.json();
-    let places: Vec<(&str, u64)> = lines
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|line| (line["scenario"].as_str().unwrap(), line["load_percent"].as_u64().unwrap()))
-        .collect();
+    let lines = ran.results();
+    let places: Vec<(&str, u64)> =
+        lines.iter().map(|line| (line["scenario"].as_str().unwrap(), line["load_percent"].as_u64().unwrap())).collect();
     assert_eq!(places, [("t-A", 20), ("t-A", 80), ("t-B", 20), ("t-B", 80)]);
-    for line in lines.as_array().unwrap() {
+    for line in &lines {
         assert_eq!(line["same_decisions"], true, "{line}");
         assert!(line["ledger"]["durations"].is_number(), "{line}");
         for figure in ["mean_ms", "p99_ms", "throughput_rps"] {

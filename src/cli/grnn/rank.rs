@@ -33,8 +33,8 @@ pub struct Args {
     #[arg(long, default_value_t = 5)]
     top: usize,
     /// Write all valid mappings to a file
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", alias = "csv")]
+    out: Option<PathBuf>,
     /// Largest width of a tile
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     max_tile_width: u32,
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
     let device = Device::open(&args.device)?;
     let space = Space { widest: args.max_tile_width, uneven: args.loose };
     let ranked = rank(args.cell, args.hidden, args.batch, &device, &space);
-    if let Some(file) = &args.csv {
+    if let Some(file) = &args.out {
         let text = csv(args.cell, args.hidden, args.batch, &ranked);
         write_whole(file, |out| out.write_all(text.as_bytes()))?;
     }

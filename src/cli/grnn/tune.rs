@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
 use crate::cli::render::Shown;
+use crate::cli::seed;
 use crate::cost::device_file;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
@@ -47,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     all: usize,
     /// Seed of the random sample
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seed)]
     seed: u64,
     /// Measurements of each mapping, of which the median is used
     #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -65,8 +66,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     launches: u32,
     /// Add the measurements to a file, for `reproduce --measured`; those of the same mappings are replaced
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", alias = "csv")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     shown: Shown,
 }
@@ -112,7 +113,7 @@ pub fn run(args: &Args) -> Result<()> {
         )));
     }
     let places = places(&all, args, &gpu)?;
-    let file = args.csv.as_deref().map(|path| {
+    let file = args.out.as_deref().map(|path| {
         can_write(path)?;
         Measured::open(path, &gpu, host.multiprocessors())
     });
@@ -190,7 +191,7 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
         if found.peek().is_none() {
             let Mapping { tile_width, tile_height, groups, group_size } = mapping;
             return Err(Error::input(format!(
-                "--mapping {tile_width},{tile_height},{groups},{group_size}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --csv \
+                "--mapping {tile_width},{tile_height},{groups},{group_size}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --out \
                  lists a device's",
                 of_kernel.len()
             )));

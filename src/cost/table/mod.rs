@@ -16,7 +16,7 @@ use super::operators;
 use super::persistent::Persistent;
 use super::roofline::{Kernels, Roofline};
 use crate::error::{Context as _, Error, Result};
-use crate::units::Nanos;
+use crate::units::{Nanos, nanos_or_time};
 use crate::workload::dnn::Form;
 use crate::workload::model::{CellType, Model};
 use crate::workload::operator::Sizes;
@@ -34,13 +34,13 @@ pub struct CostTable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overhead {
-    #[serde(rename = "task_ns")]
+    #[serde(rename = "task_ns", deserialize_with = "nanos_or_time")]
     pub task: Option<Nanos>,
     /// Of a task with new members.
-    #[serde(rename = "gather_ns")]
+    #[serde(rename = "gather_ns", deserialize_with = "nanos_or_time")]
     pub gather: Option<Nanos>,
     /// From the submission to the earliest start.
-    #[serde(rename = "launch_ns")]
+    #[serde(rename = "launch_ns", deserialize_with = "nanos_or_time")]
     pub launch: Option<Nanos>,
 }
 
@@ -150,6 +150,19 @@ impl CostTable {
             (None, Some(_)) => Err(missing(&launch, &step)),
             (None, None) => Ok(None),
         }
+    }
+
+    /// A larger batch that takes less time is more often a mistake of the table than a property of a device.
+    pub fn falling(&self) -> Vec<String> {
+        let curves = |(cell, costs): (&'_ String, &'_ CellCosts)| match costs {
+            CellCosts::Rows(rows) => {
+                rows.by_input.iter().find_map(|(_, curve)| curve.falls()).map(|pair| (cell.clone(), pair))
+            }
+            _ => None,
+        };
+        let falls = self.cells.iter().filter_map(curves);
+        let note = |(cell, (from, to))| format!("{}: the time of {cell} falls from batch {from} to {to}", self.name);
+        falls.map(note).collect()
     }
 
     fn curve(&self, name: &str) -> Option<&Curve> {

@@ -174,7 +174,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[overhead]\ntask_ns = 0.5\n[device]",
-            "s.toml:9: overhead.task_ns: must be a whole number, at least 0, not 0.5",
+            "s.toml:9: overhead.task_ns: must be a whole number of nanoseconds, or a time with its unit in quotes, such as \"5us\", not 0.5",
         ),
         (
             "[device]",

@@ -11,7 +11,7 @@ workload = { model = "lstm", dataset = "constant:24" }
 arrivals = { process = "poisson", rates = [1000, 2000] }
 device = { costs = "scenarios/costs/v100.csv" }
 policy = [{ kind = "cellular" }, { kind = "late" }, { kind = "padded" }, { kind = "merged" }, { kind = "fold" }, { kind = "ideal" },
-          { kind = "immediate" }, { kind = "dynet" }, { kind = "jit" }, { kind = "dvabatch" }, { kind = "lazy" }]
+          { kind = "unbatched" }, { kind = "dynet" }, { kind = "jit" }, { kind = "dvabatch" }, { kind = "lazy" }]
 "#;
 
 /// Independent of the current folder.

@@ -27,15 +27,25 @@ pub fn table(comparison: &Comparison) -> String {
         lines.push(cells(row));
     }
     let count = |verdict| comparison.rows.iter().filter(|row| row.verdict() == verdict).count();
+    let counts = [
+        (Verdict::Inside, " inside the spread of A"),
+        (Verdict::Outside, " outside"),
+        (Verdict::Equal, " equal"),
+        (Verdict::Differs, " differ"),
+        (Verdict::Unknown, " unknown"),
+    ];
+    let counts: Vec<String> = counts
+        .into_iter()
+        .filter(|(verdict, _)| count(*verdict) > 0)
+        .map(|(verdict, what)| format!("{}{what}", count(verdict)))
+        .collect();
     format!(
-        "{}\nA: {}\nB: {}\n{}{} inside the spread of A, {} outside, {} unknown\n",
+        "{}\nA: {}\nB: {}\n{}{}\n",
         comparison.a.scenario(),
         side(&comparison.a, comparison.rows.first().map(|row| row.runs.0)),
         side(&comparison.b, comparison.rows.first().map(|row| row.runs.1)),
         aligned(&lines),
-        count(Verdict::Inside),
-        count(Verdict::Outside),
-        count(Verdict::Unknown)
+        counts.join(", ")
     )
 }
 
@@ -69,7 +79,7 @@ pub fn cells(row: &Row) -> Vec<String> {
         value(row.a),
         value(row.b),
         row.difference.map_or("-".into(), difference),
-        row.spread.map_or("unknown".into(), |percent| format!("±{percent:.2} %")),
+        row.spread.map_or(if row.simulated { "none" } else { "unknown" }.into(), |percent| format!("±{percent:.2} %")),
         row.verdict().name().into(),
     ]
 }

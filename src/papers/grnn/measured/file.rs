@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::files::write_whole;
 use crate::results::read::{CsvFile, CsvRow};
 
-/// Columns that `grnn rank --csv` also has have the same names.
+/// Columns that `grnn rank --out` also has have the same names.
 const COLUMNS: [&str; 19] = [
     "gpu",
     "multiprocessors",
@@ -45,7 +45,7 @@ impl Measured {
         let found: Vec<&str> = rows.names().collect();
         if found != COLUMNS {
             return Err(Error::input(format!(
-                "{}: line 1: the header is \"{}\"; that of measured sequences is {}, as batchlab grnn tune --csv writes it",
+                "{}: line 1: the header is \"{}\"; that of measured sequences is {}, as batchlab grnn tune --out writes it",
                 path.display(),
                 found.join(","),
                 COLUMNS.join(",")
