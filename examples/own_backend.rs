@@ -102,7 +102,7 @@ mod tests {
     /// The logs as they are written.
     fn tables(record: &Recorder) -> [Vec<u8>; 2] {
         let (mut requests, mut tasks) = (Vec::new(), Vec::new());
-        write::requests(&mut requests, record).unwrap();
+        write::requests(&mut requests, record, 0).unwrap();
         write::tasks(&mut tasks, record, &Model::Lstm.cell_types()).unwrap();
         [requests, tasks]
     }

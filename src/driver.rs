@@ -76,13 +76,14 @@ pub fn drive(
         }
         recorder.round(now);
 
-        let offered = tasks.some_idle() || policy.works_ahead();
-        let clock = offered.then(clock::now);
+        let clock = (tasks.some_idle() || policy.works_ahead()).then(clock::now);
         let before = tasks.submitted();
-        policy.schedule(&mut Dispatch::new(&mut Submission { backend }, &mut tasks, now, recorder.reasons()));
+        let (mut sink, rejected) = (Submission { backend }, &mut outcomes.rejected);
+        policy.schedule(&mut Dispatch::new(&mut sink, &mut tasks, now, recorder.reasons(), rejected));
         if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {
             recorder.decided(clock.elapsed(), tasks.submitted() - before);
         }
+        settle(&mut outcomes, now, source, backend, recorder);
         wake = policy.wake_at().filter(|at| *at > now);
     }
     Ok(())

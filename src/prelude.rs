@@ -19,4 +19,5 @@ pub use crate::policy::{Completed, Outcomes, Policy};
 pub use crate::task::{Completion, Dispatch, MemberList, Members, Step, Task};
 pub use crate::units::{CellId, Nanos, RequestId, TaskId, WorkerId};
 pub use crate::workload::cell_graph::CellGraph;
+pub use crate::workload::class::Class;
 pub use crate::workload::trace::Request;

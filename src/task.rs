@@ -206,6 +206,7 @@ pub struct Dispatch<'a> {
     tasks: &'a mut TaskBook,
     now: Nanos,
     reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
+    rejected: &'a mut Vec<RequestId>,
 }
 
 /// Only the driver implements it, so that no policy can reach the backend.
@@ -222,8 +223,9 @@ impl<'a> Dispatch<'a> {
         tasks: &'a mut TaskBook,
         now: Nanos,
         reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
+        rejected: &'a mut Vec<RequestId>,
     ) -> Self {
-        Dispatch { sink, tasks, now, reasons }
+        Dispatch { sink, tasks, now, reasons, rejected }
     }
 
     pub fn now(&self) -> Nanos {
@@ -261,6 +263,16 @@ impl<'a> Dispatch<'a> {
         let id = self.tasks.open(self.now, task);
         self.sink.submit(id, task);
         id
+    }
+
+    /// The request leaves unserved, for example because it is late. It must not be submitted or finished afterwards.
+    pub fn reject(&mut self, request: RequestId) {
+        self.rejected.push(request);
+    }
+
+    /// How many were rejected in this call.
+    pub(crate) fn rejections(&self) -> u32 {
+        self.rejected.len() as u32
     }
 
     /// `reason` is called only if reasons are kept.

@@ -20,8 +20,16 @@ use crate::scenario::{Load, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
-const OF_THE_RUN: [&str; 7] =
-    ["summary.csv", "differences.csv", "run.json", "host.json", "lengths.csv", "bounds.json", "report.html"];
+const OF_THE_RUN: [&str; 8] = [
+    "summary.csv",
+    "differences.csv",
+    "classes.csv",
+    "run.json",
+    "host.json",
+    "lengths.csv",
+    "bounds.json",
+    "report.html",
+];
 const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "timeline.json"];
 /// By the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
@@ -133,6 +141,10 @@ impl Folder {
 
     pub fn differences(&self) -> PathBuf {
         self.path.join("differences.csv")
+    }
+
+    pub fn classes(&self) -> PathBuf {
+        self.path.join("classes.csv")
     }
 
     pub fn point(&self, run: &Run) -> PathBuf {
@@ -290,8 +302,10 @@ fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<Str
     let inputs =
         [Some(named), scenario.workload.weights.as_deref(), model].map(|file| file.map_or(Ok(String::new()), hash_of));
     let [named, weights, model] = inputs;
+    let of_classes = scenario.classes.iter().filter_map(|class| class.dataset.as_deref()).map(hash_of);
+    let of_classes = of_classes.collect::<Result<String>>()?;
     let common = format!(
-        "{} {} {} {common} {} {} {}",
+        "{} {} {} {common} {} {} {} {of_classes}",
         env!("CARGO_PKG_VERSION"),
         env!("BATCHLAB_COMMIT"),
         device,
@@ -322,6 +336,7 @@ fn inputs(scenario: &Scenario) -> Result<Value> {
         .chain(&scenario.workload.weights)
         .chain(&scenario.device.roofline)
         .chain(costs)
+        .chain(scenario.classes.iter().filter_map(|class| class.dataset.as_ref()))
         .filter(|input| input.is_file());
     let named = named.map(|input| (input.given(), input.path()));
     let model = scenario.workload.model.file();

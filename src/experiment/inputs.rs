@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 
+use rand_distr::Distribution as _;
+use rand_distr::weighted::WeightedIndex;
+
 use super::Run;
 use crate::backend::Backend;
 use crate::driver::drive;
@@ -15,9 +18,10 @@ use crate::policy::Policy;
 use crate::policy::admission::Admission;
 use crate::policy::registry::{Batches, Setup};
 use crate::scenario::costs::CostEstimates;
-use crate::scenario::{self, ArrivalSpec, Load, LoadPoint, PolicyEntry, Scenario};
+use crate::scenario::{self, ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Scenario};
 use crate::units::Nanos;
 use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, Think, within_the_clock};
+use crate::workload::class::Classes;
 use crate::workload::dataset::Dataset;
 use crate::workload::model::CellType;
 use crate::workload::operator::catalogue::Catalogue;
@@ -35,8 +39,19 @@ pub struct Inputs<'s> {
 }
 
 enum Origin {
-    Dataset { dataset: Dataset, count: usize, max_length: Option<u32>, arrivals: ArrivalSpec },
-    Trace { requests: Arc<Requests>, trace: Trace, time_scale: f64 },
+    Dataset {
+        dataset: Dataset,
+        /// Of each class that has its own.
+        own: Vec<Option<Dataset>>,
+        count: usize,
+        max_length: Option<u32>,
+        arrivals: ArrivalSpec,
+    },
+    Trace {
+        requests: Arc<Requests>,
+        trace: Trace,
+        time_scale: f64,
+    },
 }
 
 /// All that one run needs besides a backend.
@@ -123,10 +138,9 @@ impl<'s> Inputs<'s> {
     }
 
     pub fn requests(&self, replication: u32) -> Result<Arc<Requests>> {
-        let (dataset, count, max_length) = match &self.origin {
-            Origin::Trace { requests, .. } => return Ok(Arc::clone(requests)),
-            Origin::Dataset { dataset, count, max_length, .. } => (dataset, *count, *max_length),
-        };
+        if let Origin::Trace { requests, .. } = &self.origin {
+            return Ok(Arc::clone(requests));
+        }
         // The lock is held while drawing, so that runs which start together draw only once.
         let mut shared = self.shared.lock().expect("drawing requests does not panic");
         let slot = replication as usize;
@@ -136,17 +150,33 @@ impl<'s> Inputs<'s> {
         if let Some(requests) = shared[slot].upgrade() {
             return Ok(requests);
         }
-        let shapes = dataset.sample(count, max_length, &mut self.stream(replication, "shapes"))?;
-        let requests = Arc::new(Requests::unfold(shapes, &self.scenario.workload.model).map_err(Error::input)?);
+        let requests = Arc::new(self.drawn(replication)?);
         shared[slot] = Arc::downgrade(&requests);
         Ok(requests)
+    }
+
+    fn drawn(&self, replication: u32) -> Result<Requests> {
+        let Origin::Dataset { dataset, own, count, max_length, .. } = &self.origin else { panic!("a trace is read") };
+        let mut shapes = dataset.sample(*count, *max_length, &mut self.stream(replication, "shapes"))?;
+        let classes = draw_classes(self.scenario, *count, replication);
+        for (place, own) in own.iter().enumerate().filter_map(|(place, own)| Some((place, own.as_ref()?))) {
+            let of = &classes.as_ref().expect("a class has the dataset").of;
+            let members: Vec<usize> = (0..*count).filter(|request| usize::from(of[*request]) == place).collect();
+            let purpose = format!("shapes of {}", self.scenario.classes[place].name);
+            let drawn = own.sample(members.len(), *max_length, &mut self.stream(replication, &purpose))?;
+            let shapes = Arc::get_mut(&mut shapes).expect("no caller has them yet");
+            members.iter().zip(drawn.iter()).for_each(|(request, shape)| shapes[*request] = shape.clone());
+        }
+        let requests = Requests::unfold(shapes, &self.scenario.workload.model).map_err(Error::input)?;
+        Ok(Requests { classes: classes.map(Arc::new), ..requests })
     }
 
     pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared> {
         let requests = self.requests(run.replication)?;
         let arrivals = self.arrivals(run, requests.len())?;
         let policy = self.policy(run.policy)?;
-        let record = self.recorder(requests.len(), keep);
+        let mut record = self.recorder(requests.len(), keep);
+        record.tell_of(&requests);
         Ok(Prepared { requests, arrivals, policy, record, workers: self.workers() })
     }
 
@@ -242,22 +272,43 @@ impl Origin {
         let (model, file) = (&scenario.workload.model, scenario.file.display());
         match &scenario.workload.load {
             Load::Drawn { dataset, requests, max_length } => {
-                let dataset = Dataset::open(&dataset.path().to_string_lossy(), model, &|path| PathBuf::from(path))?;
-                // Draws nothing, but fails if no shape is short enough.
-                let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
-                none.within("workload").within(file)?;
+                let open = |dataset: &Input| {
+                    let dataset = Dataset::open(&dataset.path().to_string_lossy(), model, &|path| PathBuf::from(path))?;
+                    // Draws nothing, but fails if no shape is short enough.
+                    let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
+                    none.within("workload").within(&file).map(|_| dataset)
+                };
+                let dataset = open(dataset)?;
+                let own = scenario.classes.iter().map(|class| class.dataset.as_ref().map(open).transpose());
+                let own = own.collect::<Result<Vec<_>>>()?;
                 let (count, max_length) = (*requests as usize, *max_length);
                 let arrivals = scenario.arrivals.clone().expect("a dataset comes with arrivals");
-                Ok(Origin::Dataset { dataset, count, max_length, arrivals })
+                Ok(Origin::Dataset { dataset, own, count, max_length, arrivals })
             }
             Load::Trace { trace, time_scale } => {
                 let read = Trace::read(trace)?;
                 let shapes = Arc::clone(&read.shapes);
                 let requests = Requests::unfold(shapes, model).map_err(Error::input).within(trace.display())?;
+                let classes = match &read.classes {
+                    Some(names) => {
+                        let known = scenario.classes.iter().map(ClassEntry::class).collect();
+                        Some(Classes::by_name(names, known).map_err(Error::input).within(trace.display())?)
+                    }
+                    None => draw_classes(scenario, read.len(), 0),
+                };
+                let requests = Requests { classes: classes.map(Arc::new), ..requests };
                 Ok(Origin::Trace { requests: Arc::new(requests), trace: read, time_scale: time_scale[0] })
             }
         }
     }
+}
+
+/// By the shares of the scenario's classes, if it has any.
+fn draw_classes(scenario: &Scenario, count: usize, replication: u32) -> Option<Classes> {
+    let shares = WeightedIndex::new(scenario.classes.iter().map(|class| class.share)).ok()?;
+    let stream = &mut random::stream(scenario.seed, replication, "classes");
+    let of = (0..count).map(|_| shares.sample(stream) as u16).collect();
+    Some(Classes { all: scenario.classes.iter().map(ClassEntry::class).collect(), of })
 }
 
 pub(super) fn operators(scenario: &Scenario) -> Catalogue {

@@ -30,6 +30,7 @@ use crate::error::{Error, Result};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::summary::Summary;
 use crate::plot;
+use crate::results::classes::write_classes;
 use crate::results::summary::SummaryRow;
 use crate::results::write;
 use crate::scenario::{LoadPoint, Scenario};
@@ -154,6 +155,7 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
     if !rows.is_empty() || failure.is_none() {
         write::write_summary(&folder.summary(), &rows)?;
         write::write_differences(&folder.differences(), &rows)?;
+        write_classes(&folder.classes(), &rows)?;
         folder.write_host(&runs, &finished, clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;

@@ -69,7 +69,7 @@ pub(super) fn run_point(
     let mut summary = summarize(&ran.record, &inputs.measure(run.load));
     summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
     if logged {
-        write_logs(&folder.point(run), output, &ran.record, inputs, keep)?;
+        write_logs(&folder.point(run), output, &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
     write::write_batches(&folder.batches(run), &ran.record, inputs.steps())?;
@@ -86,10 +86,17 @@ pub(super) fn run_point(
     Ok(PointResult { summary, host: Some(host) })
 }
 
-fn write_logs(point: &Path, output: &Output, record: &Recorder, inputs: &Inputs<'_>, keep: Keep) -> Result<()> {
+fn write_logs(
+    point: &Path,
+    output: &Output,
+    record: &Recorder,
+    inputs: &Inputs<'_>,
+    keep: Keep,
+    warmup: u64,
+) -> Result<()> {
     let place = |file| point.join(file);
     if output.requests {
-        write::write_requests(&place(RequestLine::FILE), record)?;
+        write::write_requests(&place(RequestLine::FILE), record, warmup)?;
     }
     if output.tasks {
         write::write_tasks(&place(TaskLine::FILE), record, inputs.steps())?;

@@ -13,6 +13,7 @@ use crate::experiment::executor::{Executors, Target};
 use crate::experiment::inputs::Inputs;
 use crate::experiment::prepare;
 use crate::metrics::recorder::{Keep, Recorder, happened};
+use crate::metrics::summary::summarize;
 use crate::results::logs::{LogRow as _, RequestLine};
 use crate::results::write;
 use crate::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
@@ -193,7 +194,9 @@ fn simulated<'r>(
     let record = run.record;
 
     let mut again = Vec::new();
-    write::requests(&mut again, &record).map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
+    let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
+    write::requests(&mut again, &record, warmup)
+        .map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
     match bytes_of(&point.folder, RequestLine::FILE)? {
         Some(then) if then != again => Err(Error::input(format!(
             "{}: requests.csv differs from the results of its scenario now: the cost table or the program has changed; run \

@@ -1,8 +1,30 @@
+use std::collections::HashMap;
 use std::iter::Sum;
+use std::sync::Arc;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
+use crate::workload::class::Classes;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Requests;
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Served,
+    /// Turned away before its deadline.
+    Rejected,
+    /// Turned away at its deadline or later.
+    Expired,
+    Failed,
+    /// The run was stopped, or the policy forgot it.
+    #[default]
+    Unfinished,
+}
 
 /// What to record beyond what every summary needs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +53,12 @@ pub struct Recorder {
     pub arrival: Vec<Nanos>,
     pub start: Vec<Nanos>,
     pub finish: Vec<Nanos>,
+    /// For the log; `None` if the caller has not told.
+    pub shapes: Option<Arc<[Shape]>>,
+    pub classes: Option<Arc<Classes>>,
     pub rejected: u64,
+    /// For looking up a request among the rejections.
+    turned_away: HashMap<RequestId, Nanos>,
     /// In the order of rejection.
     pub rejections: Vec<(RequestId, Nanos)>,
     /// The requests that left without a result and why, in that order.
@@ -106,6 +133,37 @@ impl Recorder {
         }
     }
 
+    /// Shapes and classes, for results.
+    pub fn tell_of(&mut self, requests: &Requests) {
+        self.shapes = Some(Arc::clone(&requests.shapes));
+        self.classes.clone_from(&requests.classes);
+    }
+
+    /// The requests that arrived, in the order of arrival.
+    pub fn in_order(&self) -> Vec<u32> {
+        let mut order: Vec<u32> =
+            (0..self.arrival.len() as u32).filter(|&r| happened(self.arrival[r as usize]).is_some()).collect();
+        // Stable, and linear for a trace in order.
+        order.sort_by_key(|&r| self.arrival[r as usize]);
+        order
+    }
+
+    /// By request.
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        let served = |finish: &Nanos| happened(*finish).map_or(Outcome::Unfinished, |_| Outcome::Served);
+        let mut outcomes: Vec<Outcome> = self.finish.iter().map(served).collect();
+        for (request, at) in &self.rejections {
+            let deadline = self.classes.as_ref().and_then(|classes| classes.class(*request).deadline);
+            let expired =
+                deadline.is_some_and(|deadline| at.saturating_since(self.arrival[request.index()]) >= deadline);
+            outcomes[request.index()] = if expired { Outcome::Expired } else { Outcome::Rejected };
+        }
+        for (request, ..) in &self.failures {
+            outcomes[request.index()] = Outcome::Failed;
+        }
+        outcomes
+    }
+
     /// Served or not; [`Nanos::MAX`] for requests still in the system.
     pub fn left(&self) -> Vec<Nanos> {
         let mut left = self.finish.clone();
@@ -147,11 +205,14 @@ impl Recorder {
     pub(crate) fn finished(&mut self, request: RequestId, at: Nanos) {
         let finish = &mut self.finish[request.index()];
         assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");
+        assert!(!self.turned_away.contains_key(&request), "request {request} finished after it had been rejected");
         *finish = at;
     }
 
     pub(crate) fn rejected(&mut self, request: RequestId, at: Nanos) {
         assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} was rejected after it had finished");
+        let before = self.turned_away.insert(request, at);
+        assert_eq!(before, None, "request {request} was rejected twice");
         self.rejected += 1;
         self.rejections.push((request, at));
     }
@@ -161,6 +222,8 @@ impl Recorder {
             self.keep_first_tasks(completion, task);
         }
         for request in &task.requests {
+            let rejected = self.turned_away.get(request).is_some_and(|at| *at <= task.submit);
+            assert!(!rejected, "request {request} was submitted after it had been rejected");
             let start = &mut self.start[request.index()];
             *start = completion.start.min(*start);
         }

@@ -1,9 +1,10 @@
 use serde::{Deserialize, Serialize};
 
-use super::recorder::{Recorder, happened};
+use super::recorder::{Outcome, Recorder, happened};
 use super::stats::{Quantile, mean, quantiles};
 use super::validity::{Extrapolation, Lateness, Truncation, Warmup, mser5, saturated};
 use crate::units::{Nanos, Rate};
+use crate::workload::class::Class;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measure {
@@ -57,6 +58,19 @@ pub struct Summary {
     /// `None` where the clock is virtual or clients wait for their answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
+    /// Of the rejected, those that were at their deadline or past it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub expired: u64,
+    /// The share of the measured requests that were served within the SLO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_slo: Option<f64>,
+    /// The same for the requests of each class, without what concerns tasks and workers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<(String, Summary)>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Over the measured requests that finished.
@@ -93,42 +107,21 @@ impl Times {
 pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
     let run = RunRecord::new(record);
     let (warmup, steady) = run.warmup(measure.warmup);
-    let measured = &run.order[warmup..];
-    let achieved = run.arrival_rate(measured);
-    let window = run.window(measured);
-    let slo_ns = measure.slo.map(|slo| slo.0);
+    let window = run.window(&run.order[warmup..]);
+    let whole = run.part(&run.order, warmup, window, measure.slo);
     let (utilization, worker_utilization) = run.utilization();
-
-    // One buffer for all three times: a run may have ten million requests.
-    let mut spans = Vec::with_capacity(measured.len());
-    let mut times = |span: fn(&RunRecord<'_>, usize) -> u64| {
-        spans.clear();
-        spans.extend(measured.iter().map(|&r| r as usize).filter(|&r| run.finished(r)).map(|r| span(&run, r)));
-        Times::of(&mut spans)
-    };
-    let latency = times(|run, r| run.latency(r));
     let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
-    let completed = record.finish.iter().filter(|finish| happened(**finish).is_some()).count() as u64;
     Summary {
-        offered: measure.offered.or(achieved),
-        achieved,
-        throughput: window.and_then(|w| run.completion_rate(w, u64::MAX)),
-        goodput: window.zip(slo_ns).and_then(|(w, slo_ns)| run.completion_rate(w, slo_ns)),
-        completed,
-        failed: (run.order.len() as u64).saturating_sub(completed + record.rejected),
-        rejected: record.rejected,
-        warmup: warmup as u64,
+        offered: measure.offered.or(whole.achieved),
         steady,
-        latency,
-        queue: times(|run, r| run.queue(r)),
-        compute: times(|run, r| run.compute(r)),
         mean_batch: share(record.batch_sum, record.task_count),
         padding: share(record.useful_cells, record.executed_cells).map(|useful| 1.0 - useful),
         utilization,
         worker_utilization,
         saturated: saturated(record, &run.order, |request| run.left[request as usize]),
-        extrapolated: Vec::new(),
-        lateness: lateness.and_then(|spans| Lateness::of(spans, latency.p50_ms)),
+        lateness: lateness.and_then(|spans| Lateness::of(spans, whole.latency.p50_ms)),
+        classes: run.classes(warmup, window, measure.slo),
+        ..whole
     }
 }
 
@@ -153,15 +146,63 @@ pub(super) struct RunRecord<'a> {
     pub order: Vec<u32>,
     /// Served or not.
     pub left: Vec<Nanos>,
+    outcomes: Vec<Outcome>,
 }
 
 impl<'a> RunRecord<'a> {
     pub fn new(record: &'a Recorder) -> Self {
-        let mut order: Vec<u32> =
-            (0..record.arrival.len() as u32).filter(|&r| happened(record.arrival[r as usize]).is_some()).collect();
-        // Stable, and linear for a trace in order.
-        order.sort_by_key(|&r| record.arrival[r as usize]);
-        RunRecord { record, order, left: record.left() }
+        RunRecord { record, order: record.in_order(), left: record.left(), outcomes: record.outcomes() }
+    }
+
+    /// Some of the requests, in the order of arrival; the first of them are the warm-up.
+    fn part(&self, requests: &[u32], warmup: usize, window: Option<Window>, slo: Option<Nanos>) -> Summary {
+        let measured = &requests[warmup..];
+        let achieved = self.arrival_rate(measured);
+        // One buffer for all three times: a run may have ten million requests.
+        let mut spans = Vec::with_capacity(measured.len());
+        let mut times = |span: fn(&RunRecord<'_>, usize) -> u64| {
+            spans.clear();
+            spans.extend(measured.iter().map(|&r| r as usize).filter(|&r| self.finished(r)).map(|r| span(self, r)));
+            Times::of(&mut spans)
+        };
+        let mut counts = [0u64; 5];
+        requests.iter().for_each(|r| counts[self.outcomes[*r as usize] as usize] += 1);
+        let [completed, rejected, expired, failed, unfinished] = counts;
+        let within = |slo: Nanos| {
+            let within = |r: &&u32| self.finished(**r as usize) && self.latency(**r as usize) <= slo.0;
+            share(measured.iter().filter(within).count() as u64, measured.len() as u64)
+        };
+        Summary {
+            offered: achieved,
+            achieved,
+            throughput: window.and_then(|w| self.completion_rate(requests, w, u64::MAX)),
+            goodput: window.zip(slo).and_then(|(w, slo)| self.completion_rate(requests, w, slo.0)),
+            completed,
+            failed: failed + unfinished,
+            rejected: rejected + expired,
+            expired,
+            within_slo: slo.and_then(within),
+            warmup: warmup as u64,
+            latency: times(|run, r| run.latency(r)),
+            queue: times(|run, r| run.queue(r)),
+            compute: times(|run, r| run.compute(r)),
+            ..Summary::default()
+        }
+    }
+
+    /// A class without an objective has the scenario's.
+    fn classes(&self, warmup: usize, window: Option<Window>, slo: Option<Nanos>) -> Vec<(String, Summary)> {
+        let Some(classes) = &self.record.classes else { return Vec::new() };
+        let mut members = vec![(Vec::new(), 0); classes.all.len()];
+        for (rank, request) in self.order.iter().enumerate() {
+            let (requests, left_out) = &mut members[usize::from(classes.of[*request as usize])];
+            requests.push(*request);
+            *left_out += usize::from(rank < warmup);
+        }
+        let summary = |(class, (requests, warmup)): (&Class, &(Vec<u32>, usize))| {
+            (class.name.to_string(), self.part(requests, *warmup, window, class.slo.or(slo)))
+        };
+        classes.all.iter().zip(&members).map(summary).collect()
     }
 
     pub fn finished(&self, request: usize) -> bool {
@@ -229,10 +270,10 @@ impl<'a> RunRecord<'a> {
     }
 
     /// Per second, of requests that took at most `slo_ns`.
-    fn completion_rate(&self, window: Window, slo_ns: u64) -> Option<Rate> {
+    fn completion_rate(&self, requests: &[u32], window: Window, slo_ns: u64) -> Option<Rate> {
         let inside = |finish: Nanos| happened(finish).is_some_and(|finish| (window.from..=window.to).contains(&finish));
         let counts = |&&r: &&u32| inside(self.record.finish[r as usize]) && self.latency(r as usize) <= slo_ns;
-        let completions = self.order.iter().filter(counts).count();
+        let completions = requests.iter().filter(counts).count();
         let seconds = (window.to - window.from).as_secs_f64();
         (seconds > 0.0).then(|| Rate(completions as f64 / seconds))
     }

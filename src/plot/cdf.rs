@@ -70,7 +70,7 @@ pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[L
     let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
     for Line { label, style, hollow, cdf } in hollow.into_iter().chain(full) {
         let first = canvas.marks.len();
-        for share in SHOWN {
+        for share in SHOWN.into_iter().filter(|share| *share <= cdf.served()) {
             let (value, share_shown) = place(cdf, share);
             let at = panel.at(value, share_shown);
             if !panel.area.holds(at) {
@@ -121,24 +121,29 @@ fn ends(lines: &[Line]) -> Option<(f64, f64)> {
     (most > 0.0).then(|| (starts.fold(most, f64::min).max(fastest / 1e5), most))
 }
 
-/// In milliseconds, of the finished requests after the warm-up.
+/// In milliseconds, of the requests after the warm-up. The curve ends at the share that was served.
 fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Undrawn> {
     let (path, mut rows) = series.requests(point)?;
     let mut warmup = series.row_at(point).map_or(Ok(0), |row| row.warmup())?;
     let mut times = Vec::new();
+    let mut unserved = 0;
     while let Some(RequestLine { arrival_ns, start_ns, finish_ns, .. }) = rows.read()? {
         if warmup > 0 {
             warmup -= 1;
             continue;
         }
-        let (Some(start), Some(finish)) = (start_ns, finish_ns) else { continue };
+        let (Some(start), Some(finish)) = (start_ns, finish_ns) else {
+            unserved += 1;
+            continue;
+        };
         let Some(time) = span([arrival_ns.0, start.0, finish.0]) else {
             let why = "the request's times run backwards; arrival, start, finish is the order";
             return Err(rows.error("finish_ns", why).into());
         };
         times.push(Nanos(time).as_millis_f64());
     }
-    Cdf::of(times).ok_or_else(|| nothing(format!("{}: no request finished after the warm-up", path.display())))
+    let cdf = Cdf::of(times).map(|cdf| Cdf { all: cdf.count + unserved, ..cdf });
+    cdf.ok_or_else(|| nothing(format!("{}: no request finished after the warm-up", path.display())))
 }
 
 /// Draws the latencies of a point in two results folders over each other (the first solid, the second dashed with
@@ -178,6 +183,8 @@ pub struct Cdf {
     /// Values, ascending, with the number of samples at or below each.
     steps: Vec<(f64, u64)>,
     count: u64,
+    /// Those without a value, too.
+    all: u64,
 }
 
 impl Cdf {
@@ -189,7 +196,7 @@ impl Cdf {
 
     /// Of ascending values with their counts; `None` if all counts are 0.
     pub fn weighted(ascending: impl IntoIterator<Item = (f64, u64)>) -> Option<Cdf> {
-        let mut cdf = Cdf { steps: Vec::new(), count: 0 };
+        let mut cdf = Cdf { steps: Vec::new(), count: 0, all: 0 };
         for (value, times) in ascending.into_iter().filter(|(_, times)| *times > 0) {
             cdf.count += times;
             match cdf.steps.last_mut() {
@@ -197,7 +204,12 @@ impl Cdf {
                 _ => cdf.steps.push((value, cdf.count)),
             }
         }
-        (cdf.count > 0).then_some(cdf)
+        (cdf.count > 0).then_some(Cdf { all: cdf.count, ..cdf })
+    }
+
+    /// Where the curve ends: the share of the samples with a value.
+    pub fn served(&self) -> f64 {
+        self.count as f64 / self.all as f64
     }
 
     /// The first percentile of the samples above 0.
@@ -214,7 +226,7 @@ impl Cdf {
 
     /// The smallest sample with at least this share of the samples at or below it.
     pub fn quantile(&self, share: f64) -> f64 {
-        let rank = (share * self.count as f64).ceil();
+        let rank = (share * self.all as f64).ceil();
         let place = self.steps.partition_point(|(_, below)| (*below as f64) < rank);
         self.steps.get(place).map_or(self.largest(), |(value, _)| *value)
     }
@@ -224,7 +236,7 @@ impl Cdf {
         let mut before = 0.0;
         self.steps.iter().flat_map(move |&(value, below)| {
             let from = before;
-            before = below as f64 / self.count as f64;
+            before = below as f64 / self.all as f64;
             [(value, from), (value, before)]
         })
     }
@@ -295,6 +307,13 @@ mod tests {
         assert_eq!(cdf.falling().collect::<Vec<_>>(), [(1.0, 1.0), (1.0, 0.75), (2.0, 0.75), (2.0, 0.25), (3.0, 0.25)]);
         assert_eq!(Cdf::of(vec![]), None);
         assert_eq!(Cdf::weighted([(1.0, 0)]), None);
+    }
+
+    #[test]
+    fn a_curve_ends_at_the_share_that_was_served() {
+        let cdf = Cdf { all: 4, ..Cdf::of(vec![1.0, 2.0, 2.0]).unwrap() };
+        assert_eq!(cdf.rising().last(), Some((2.0, 0.75)));
+        assert_eq!((cdf.served(), cdf.quantile(0.25), cdf.quantile(0.5)), (0.75, 1.0, 2.0));
     }
 
     #[test]

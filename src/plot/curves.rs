@@ -79,7 +79,7 @@ impl<'i> Runs<'i> {
             let mut dots = Vec::new();
             for row in s.rows_by_rate()? {
                 if let (Some(x), Some(y)) = (row.metric(x)?, row.metric(y)?) {
-                    dots.push(Dot { x, y, saturated: row.saturated()? });
+                    dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()? });
                 }
             }
             curves.push(Curve { label: s.label.clone(), style: s.style, dots });

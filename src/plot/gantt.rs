@@ -319,7 +319,7 @@ mod tests {
         let lane = Lane::default();
         let task = |i: u64, batch| Task { lane, batch, start: i * ns, finish: (i + 1) * ns };
         let (start_ns, finish_ns) = (Some(Nanos(0)), Some(Nanos(1000)));
-        let requests = vec![RequestLine { id: RequestId(7), arrival_ns: Nanos(0), start_ns, finish_ns }];
+        let requests = vec![RequestLine::earlier(RequestId(7), [Some(Nanos(0)), start_ns, finish_ns])];
         let tasks = vec![task(0, 1), task(1, 2), task(2, 4)];
         let schedule = Schedule { label: "p".into(), color: INK, requests, tasks, lanes: vec![lane] };
         let canvas = drawn(&[schedule], 1000, None);

@@ -29,6 +29,8 @@ pub enum Key {
     Hollow,
     /// With an arrow above it.
     Above,
+    /// With a bar through it.
+    Struck,
 }
 
 impl Key {
@@ -36,7 +38,7 @@ impl Key {
         match self {
             Key::Line(_) | Key::Stroke(_) | Key::Rule => 34.0,
             Key::Bar(_) | Key::Area(_) => 22.0,
-            Key::UprightRule | Key::Whisker | Key::Hollow | Key::Above => 12.0,
+            Key::UprightRule | Key::Whisker | Key::Hollow | Key::Above | Key::Struck => 12.0,
         }
     }
 }
@@ -53,12 +55,13 @@ impl Entry {
     }
 }
 
-/// For hollow markers and markers with an arrow, if the curves have any.
+/// For hollow markers and markers with a bar or an arrow, if the curves have any.
 pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
     let any = |says: &dyn Fn(&Dot) -> bool| curves.iter().flat_map(|curve| &curve.dots).any(says);
     let saturated = any(&|dot| dot.saturated).then(|| Entry::new("saturated", Key::Hollow));
     let above = any(&|dot| dot.y > y.high).then(|| Entry::new("above the axis", Key::Above));
-    saturated.into_iter().chain(above).collect()
+    let rejected = any(&|dot| dot.rejected).then(|| Entry::new("requests rejected", Key::Struck));
+    saturated.into_iter().chain(rejected).chain(above).collect()
 }
 
 const HEADER_WIDTH: f64 = WIDTH - 2.0 * PADDING;
@@ -142,7 +145,17 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
             canvas.marker((middle, y + 4.0), &Style { color: INK, ..Style::of(0) }, 0.0, true);
             arrow_above(canvas, (middle, y + 4.0), INK);
         }
+        Key::Struck => {
+            canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, 0.0, true);
+            struck(canvas, (middle, y), 0.0);
+        }
     }
+}
+
+/// A bar through a marker that has grown by so much.
+pub fn struck(canvas: &mut Canvas, (x, y): Point, grown: f64) {
+    let reach = 6.2 + grown;
+    canvas.line(&[(x - reach, y - reach), (x + reach, y + reach)], Stroke::solid(INK, WHISKER));
 }
 
 pub fn arrow_above(canvas: &mut Canvas, (x, y): Point, color: Rgb) {

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{CAP, Entry, Key, RULE, arrow_above, header, header_height};
+use super::legend::{CAP, Entry, Key, RULE, arrow_above, header, header_height, struck};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
 use crate::results::table::significant;
@@ -31,6 +31,8 @@ pub struct Dot {
     pub y: f64,
     /// Then its marker is hollow.
     pub saturated: bool,
+    /// Requests were turned away: a bar through its marker.
+    pub rejected: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -217,11 +219,20 @@ impl Panel {
                 let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
                 let grown = RING * over.min(MOST_RINGS) as f64;
                 canvas.marker(at, style, grown, dot.saturated);
+                if dot.rejected {
+                    struck(canvas, at, grown);
+                }
                 // Markers at one place share an arrow.
                 if dot.y > top && over == 0 {
                     arrow_above(canvas, at, style.color);
                 }
-                self.spot(canvas, label, at, (dot.x, dot.y), if dot.saturated { "\nsaturated" } else { "" });
+                let more = match (dot.saturated, dot.rejected) {
+                    (true, true) => "\nsaturated, requests rejected",
+                    (true, false) => "\nsaturated",
+                    (false, true) => "\nrequests rejected",
+                    (false, false) => "",
+                };
+                self.spot(canvas, label, at, (dot.x, dot.y), more);
             }
             canvas.group(label, first);
         }
@@ -284,7 +295,7 @@ mod tests {
     }
 
     fn dot((x, y, saturated): (f64, f64, bool)) -> Dot {
-        Dot { x, y, saturated }
+        Dot { x, y, saturated, rejected: false }
     }
 
     fn drawn(curves: &[&[(f64, f64, bool)]]) -> (Panel, Vec<Mark>) {

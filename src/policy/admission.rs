@@ -40,6 +40,7 @@ impl Policy for Admission {
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         self.policy.schedule(dispatch);
+        self.inside -= dispatch.rejections();
     }
 
     fn wake_at(&self) -> Option<Nanos> {
@@ -53,6 +54,7 @@ impl Policy for Admission {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
@@ -64,8 +66,11 @@ mod tests {
     use crate::policy::padded::Padded;
     use crate::policy::registry::{Settings, Setup};
     use crate::policy::unbatched::Unbatched;
-    use crate::units::RequestId;
+    use crate::policy::whole::PaddedBatch;
+    use crate::units::{RequestId, WorkerId};
     use crate::workload::arrivals::OpenLoop;
+    use crate::workload::cell_graph::CellGraph;
+    use crate::workload::class::{Class, Classes};
     use crate::workload::model::Model;
     use crate::workload::shape::Shape;
     use crate::workload::trace::Requests;
@@ -98,6 +103,65 @@ mod tests {
         assert_eq!(record.rejected, 3);
         let finish: Vec<u64> = record.finish.iter().map(|at| at.0).collect();
         assert_eq!(finish, [10, 20, u64::MAX, u64::MAX, 30, u64::MAX]);
+    }
+
+    /// Serves one at a time; late ones are dropped, but `served` is served after all.
+    struct Dropping {
+        waiting: Vec<(RequestId, Nanos, CellGraph)>,
+        served: Option<RequestId>,
+    }
+
+    impl Policy for Dropping {
+        fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+            let deadline = request.deadline.expect("its class has one");
+            assert_eq!(deadline, request.arrival + request.class.unwrap().deadline.unwrap());
+            self.waiting.push((request.id, deadline, request.graph.clone()));
+        }
+
+        fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+            let now = dispatch.now();
+            self.waiting.iter().filter(|(_, deadline, _)| *deadline <= now).for_each(|(id, ..)| dispatch.reject(*id));
+            self.waiting.retain(|(id, deadline, _)| *deadline > now || self.served == Some(*id));
+            if dispatch.is_idle(WorkerId(0)) && !self.waiting.is_empty() {
+                let (id, _, graph) = self.waiting.remove(0);
+                let mut batch = PaddedBatch::default();
+                batch.add(id, &graph);
+                dispatch.submit(&batch.task(WorkerId(0)));
+            }
+        }
+    }
+
+    /// Three requests of 10 ns at 0, with a bound of two in the system, and one at 30.
+    fn dropping(served: Option<RequestId>) -> Recorder {
+        let requests = Requests::unfold(vec![Shape::Chain(1); 4].into(), &Model::Lstm).unwrap();
+        let class = Class { deadline: Some(Nanos(10)), ..Class::new("a".into()) };
+        let classes = Some(Arc::new(Classes { all: vec![class], of: vec![0; 4] }));
+        let requests = Requests { classes, ..requests };
+        let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\n", "costs").unwrap();
+        let cells = Model::Lstm.cell_types();
+        let mut policy = Admission::new(Box::new(Dropping { waiting: Vec::new(), served }), 2);
+        let mut backend = Sim::new(1, costs.device(&cells, Overhead::default()).unwrap());
+        let mut record = Recorder::new(requests.len(), 1, cells.len(), Keep::default());
+        record.tell_of(&requests);
+        let arrivals = [0, 0, 0, 30].map(Nanos);
+        let mut source = OpenLoop::new(&requests, &arrivals);
+        drive(&mut source, &mut policy, &mut backend, &mut record, 1, &AtomicBool::new(false)).unwrap();
+        record
+    }
+
+    #[test]
+    fn a_policy_rejects_when_it_forms_a_batch() {
+        let record = dropping(None);
+        assert_eq!(laws::littles_law(&record), Ok(()));
+        assert_eq!(rejections(&record), [(2, 0), (1, 10)]);
+        use crate::metrics::recorder::Outcome::{Expired, Rejected, Served};
+        assert_eq!(record.outcomes(), [Served, Expired, Rejected, Served]);
+    }
+
+    #[test]
+    #[should_panic(expected = "request 1 was submitted after it had been rejected")]
+    fn a_rejected_request_is_never_served() {
+        dropping(Some(RequestId(1)));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub trait Policy {
         completed.requests.iter().for_each(|request| outcomes.finish(*request));
     }
 
-    /// Submits tasks. Called once for each instant, after all its events. Offer idle workers work in the order of their
+    /// Submits tasks, and may reject requests. Called once for each instant, after all its events. Offer idle workers work in the order of their
     /// numbers.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
 
@@ -73,7 +73,7 @@ impl Outcomes {
         self.finished.push(request);
     }
 
-    /// Leaves unserved.
+    /// Leaves unserved. It must not be submitted or finished afterwards.
     pub fn reject(&mut self, request: RequestId) {
         self.rejected.push(request);
     }

@@ -3,23 +3,30 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::recorder::Outcome;
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 
 /// A row of a log.
 pub trait LogRow: Serialize + DeserializeOwned {
     const FILE: &str;
     const COLUMNS: &[&str];
+    /// The first of the columns; logs of earlier versions lack the others.
+    const NEEDED: usize = Self::COLUMNS.len();
 }
 
 macro_rules! logs {
-    ($($(#[$doc:meta])* $row:ident in $file:literal { $($(#[$note:meta])* $column:ident: $type:ty,)* })*) => { $(
+    ($(
+        $(#[$doc:meta])* $row:ident in $file:literal
+        { $($(#[$note:meta])* $column:ident: $type:ty,)* $(; $($(#[$later:meta])* $added:ident: $kind:ty,)*)? }
+    )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct $row { $($(#[$note])* pub $column: $type),* }
+        pub struct $row { $($(#[$note])* pub $column: $type,)* $($($(#[$later])* #[serde(default)] pub $added: $kind),*)? }
 
         impl LogRow for $row {
             const FILE: &str = $file;
-            const COLUMNS: &[&str] = &[$(stringify!($column)),*];
+            const COLUMNS: &[&str] = &[$(stringify!($column),)* $($(stringify!($added)),*)?];
+            const NEEDED: usize = [$(stringify!($column)),*].len();
         }
     )* };
 }
@@ -31,6 +38,14 @@ logs! {
         arrival_ns: Nanos,
         start_ns: Option<Nanos>,
         finish_ns: Option<Nanos>,
+        ;
+        /// Empty without classes.
+        class: String,
+        /// Of its shape: steps, source steps, nodes or tokens.
+        length: Option<u32>,
+        /// 0 in the warm-up, otherwise 1.
+        measured: u8,
+        outcome: Outcome,
     }
 
     /// A task, in the order of submission.
@@ -77,5 +92,14 @@ logs! {
         figure: String,
         difference: String,
         difference_ci: String,
+    }
+}
+
+#[cfg(test)]
+impl RequestLine {
+    /// As in logs of earlier versions: arrival, start and finish.
+    pub fn earlier(id: RequestId, [arrival, start_ns, finish_ns]: [Option<Nanos>; 3]) -> RequestLine {
+        let (arrival_ns, outcome) = (arrival.expect("it arrived"), Outcome::default());
+        RequestLine { id, arrival_ns, start_ns, finish_ns, class: String::new(), length: None, measured: 0, outcome }
     }
 }

@@ -1,5 +1,6 @@
 //! The files and tables of results: their columns, writers and readers.
 
+pub mod classes;
 pub mod columns;
 pub mod logs;
 pub mod summary;

@@ -96,6 +96,12 @@ impl<'a> CsvRow<'a> {
         Ok(self.metric(Metric::Offered)?.filter(|_| !closed))
     }
 
+    /// Whether requests were turned away.
+    pub fn rejects(&self) -> Result<bool> {
+        let known = self.text(Metric::Rejected.name()).is_ok();
+        Ok(known && self.metric(Metric::Rejected)?.is_some_and(|requests| requests > 0.0))
+    }
+
     /// Requests that the metrics leave out.
     pub fn warmup(&self) -> Result<u64> {
         if self.text(Metric::Warmup.name()).is_err() {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
+use super::classes;
 use super::columns::{Column, Metric, Unit, to_object};
 use crate::metrics::stats::{Interval, interval, paired_difference};
 use crate::metrics::summary::Summary;
@@ -29,7 +30,13 @@ pub struct Estimate {
 
 impl SummaryRow {
     pub fn estimate(&self, metric: Metric) -> Estimate {
-        let Some(values) = self.values(metric) else { return Estimate::default() };
+        self.estimated(|run| metric.of(run))
+    }
+
+    /// Of any figure.
+    pub fn estimated(&self, of: impl Fn(&Summary) -> Option<f64>) -> Estimate {
+        let values: Option<Vec<f64>> = self.runs.iter().map(of).collect();
+        let Some(values) = values else { return Estimate::default() };
         match interval(&values) {
             Some(Interval { mean, half_width }) => Estimate { value: Some(mean), half_width: Some(half_width) },
             None => Estimate { value: values.first().copied(), half_width: None },
@@ -115,7 +122,12 @@ pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
         let mut columns = columns(std::slice::from_ref(row));
         let place = |name: &str| FIRST_IN_JSON.iter().position(|first| *first == name);
         columns.sort_by_key(|column| place(&column.name).unwrap_or(FIRST_IN_JSON.len()));
-        to_object(&columns, row)
+        let mut object = to_object(&columns, row);
+        match classes::to_json(row) {
+            of_classes if of_classes.is_empty() => {}
+            of_classes => object["classes"] = of_classes.into(),
+        }
+        object
     };
     json!({ "scenario": scenario, "rows": rows.iter().map(object).collect::<Vec<_>>() })
 }

@@ -3,6 +3,7 @@
 use super::columns::{Metric, Unit};
 use super::summary::{Estimate, SummaryRow};
 use crate::metrics::stats::Quantile;
+use crate::metrics::summary::Summary;
 
 /// Marks the throughput of a saturated row.
 const SATURATED: &str = "*";
@@ -11,9 +12,10 @@ const UNKNOWN: &str = "?";
 /// Load of a row whose load generator was late.
 const INVALID: &str = "!";
 
-const COLUMNS: [(Metric, [&str; 2]); 9] = [
+const COLUMNS: [(Metric, [&str; 2]); 10] = [
     (Metric::Throughput, ["throughput", "req/s"]),
     (Metric::Goodput, ["goodput", "req/s"]),
+    (Metric::Rejected, ["rej", "%"]),
     (Metric::P50, ["p50", "ms"]),
     (Metric::P90, ["p90", "ms"]),
     (Metric::P99, ["p99", "ms"]),
@@ -67,8 +69,13 @@ impl Table {
     pub fn of(rows: &[SummaryRow]) -> Table {
         let mut headings = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
         let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
-        let columns: Vec<_> =
-            COLUMNS.into_iter().filter(|(metric, _)| *metric != Metric::Goodput || with_goodput).collect();
+        let with_rejected = rows.iter().any(|row| row.runs.iter().any(|run| run.rejected > 0));
+        let shown = |(metric, _): &(Metric, [&str; 2])| match metric {
+            Metric::Goodput => with_goodput,
+            Metric::Rejected => with_rejected,
+            _ => true,
+        };
+        let columns: Vec<_> = COLUMNS.into_iter().filter(shown).collect();
         for (_, names) in &columns {
             headings.iter_mut().zip(names).for_each(|(line, name)| line.push((*name).into()));
         }
@@ -124,8 +131,15 @@ fn cells(row: &SummaryRow, columns: &[(Metric, [&str; 2])]) -> Vec<String> {
 }
 
 fn cell(row: &SummaryRow, metric: Metric) -> String {
-    match (row.estimate(metric), metric) {
-        (Estimate { value: Some(share), .. }, Metric::Padding | Metric::Utilization) => format!("{:.1}", 100.0 * share),
+    let rejected = |run: &Summary| {
+        let arrived = run.completed + run.failed + run.rejected;
+        (arrived > 0).then(|| run.rejected as f64 / arrived as f64)
+    };
+    let estimate = if metric == Metric::Rejected { row.estimated(rejected) } else { row.estimate(metric) };
+    match (estimate, metric) {
+        (Estimate { value: Some(share), .. }, Metric::Rejected | Metric::Padding | Metric::Utilization) => {
+            format!("{:.1}", 100.0 * share)
+        }
         (Estimate { value: Some(value), half_width: Some(half) }, _) if metric.unit() != Unit::Ratio => {
             format!("{}{}", significant(value), relative(half, value))
         }

@@ -10,21 +10,34 @@ use crate::error::Result;
 use crate::files::write_whole;
 use crate::metrics::recorder::{Recorder, happened};
 use crate::task::Round;
-use crate::units::{CellId, RequestId};
+use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::model::CellType;
 
-/// Writes `requests.csv`.
-pub fn write_requests(path: &Path, record: &Recorder) -> Result<()> {
-    write_whole(path, |out| requests(out, record))
+/// Writes `requests.csv`, with the number of requests in the warm-up.
+pub fn write_requests(path: &Path, record: &Recorder, warmup: u64) -> Result<()> {
+    write_whole(path, |out| requests(out, record, warmup))
 }
 
 /// Writes the rows of `requests.csv`.
-pub fn requests(out: &mut dyn Write, record: &Recorder) -> io::Result<()> {
+pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Result<()> {
+    let mut measured = vec![1; record.arrival.len()];
+    record.in_order().iter().take(warmup as usize).for_each(|request| measured[*request as usize] = 0);
+    let outcomes = record.outcomes();
     let arrived = record.arrival.iter().enumerate().filter_map(|(id, at)| Some((id, happened(*at)?)));
-    let line = |(id, arrival_ns)| {
+    let line = |(id, arrival_ns): (usize, Nanos)| {
         let finish_ns = happened(record.finish[id]);
         let start_ns = finish_ns.map(|_| record.start[id]);
-        RequestLine { id: RequestId(id as u32), arrival_ns, start_ns, finish_ns }
+        let class = record.classes.as_ref().map(|classes| classes.class(RequestId(id as u32)).name.to_string());
+        RequestLine {
+            id: RequestId(id as u32),
+            arrival_ns,
+            start_ns,
+            finish_ns,
+            class: class.unwrap_or_default(),
+            length: record.shapes.as_deref().map(|shapes| shapes[id].length()),
+            measured: measured[id],
+            outcome: outcomes[id],
+        }
     };
     log(out, arrived.map(line))
 }
@@ -139,7 +152,7 @@ mod tests {
     use crate::metrics::records::{queue, record};
     use crate::metrics::summary::{Measure, Summary, summarize};
     use crate::task::TaskRow;
-    use crate::units::{Nanos, Rate, StreamId, TaskId, WorkerId};
+    use crate::units::{Rate, StreamId, TaskId, WorkerId};
     use crate::workload::model::Model;
 
     fn read(write: impl FnOnce(&Path) -> Result<()>) -> String {
@@ -154,8 +167,9 @@ mod tests {
         let never = u64::MAX;
         let run = record(&[(0, 5, 7), (1, 5, never), (2, never, never), (never, never, never), (10, 12, 1_234_567)]);
         assert_eq!(
-            read(|path| write_requests(path, &run)),
-            "id,arrival_ns,start_ns,finish_ns\n0,0,5,7\n1,1,,\n2,2,,\n4,10,12,1234567\n"
+            read(|path| write_requests(path, &run, 1)),
+            "id,arrival_ns,start_ns,finish_ns,class,length,measured,outcome\n0,0,5,7,,,0,served\n1,1,,,,,1,unfinished\n\
+             2,2,,,,,1,unfinished\n4,10,12,1234567,,,1,served\n"
         );
     }
 

@@ -13,12 +13,13 @@ use super::costs::CostEstimates;
 use super::given::{self, Given};
 use super::section::{Owner, Section, unknown};
 use super::source::{Source, shown};
-use super::{ArrivalSpec, Input, Load, PolicyEntry, Scenario, Workload};
+use super::{ArrivalSpec, ClassEntry, Input, Load, PolicyEntry, Scenario, Workload};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
 use crate::workload::arrivals::PROCESSES;
 use crate::workload::model::Model;
+use crate::workload::trace::class_name;
 
 /// The prefixes of datasets that are not files.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
@@ -38,9 +39,10 @@ pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario>
 
 /// Without its policies.
 fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<Scenario, String> {
-    let Given { name, seed, workload, mut device, overhead, metrics, output, .. } = given;
+    let Given { name, seed, workload, mut classes, mut device, overhead, metrics, output, .. } = given;
     folder_safe("name", &name)?;
     let workload = self::workload(workload, arrivals.as_ref(), file)?;
+    self::classes(&mut classes, &workload, file)?;
     for (key, input) in [("costs", &mut device.costs), ("roofline", &mut device.roofline), ("grnn", &mut device.grnn)] {
         find_input(&format!("device.{key}"), input, file)?;
     }
@@ -49,7 +51,8 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     }
     let policies = Vec::new();
     let file = file.to_path_buf();
-    let scenario = Scenario { name, seed, file, workload, arrivals, device, overhead, metrics, output, policies };
+    let scenario =
+        Scenario { name, seed, file, workload, arrivals, classes, device, overhead, metrics, output, policies };
     let points: Vec<String> = scenario.points().iter().map(ToString::to_string).collect();
     match &scenario.output.plot_point {
         Some(point) if !points.contains(point) => {
@@ -86,11 +89,7 @@ fn workload(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path)
 fn load(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> Result<Load, String> {
     let given::Workload { mut dataset, requests, max_length, mut trace, time_scale, .. } = given;
     find_input("workload.trace", &mut trace, file)?;
-    if !dataset.as_ref().is_some_and(|given| GENERATORS.iter().any(|generator| given.given().starts_with(generator))) {
-        find_input("workload.dataset", &mut dataset, file).map_err(|problem| {
-            format!("{problem}; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
-        })?;
-    }
+    find_dataset("workload.dataset", &mut dataset, file)?;
     let problem = match (dataset, trace) {
         (Some(_), Some(_)) => {
             "workload.trace: there is a dataset too; remove trace to draw requests from the dataset, or remove dataset, \
@@ -128,6 +127,41 @@ fn load(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> 
         }
     };
     Err(problem.into())
+}
+
+fn classes(classes: &mut [ClassEntry], workload: &Workload, file: &Path) -> Result<(), String> {
+    let mut names = BTreeMap::new();
+    for (index, class) in classes.iter_mut().enumerate() {
+        let key = |key: &str| format!("class[{index}].{key}");
+        class_name(&class.name).map_err(|problem| format!("{}: {problem}", key("name")))?;
+        if let Some(other) = names.insert(class.name.clone(), index) {
+            return Err(format!("{}: \"{}\" is the name of class[{other}] too", key("name"), class.name));
+        }
+        if !(class.share >= 0.0 && class.share.is_finite()) {
+            return Err(format!("{}: must be a number, at least 0, not {}", key("share"), class.share));
+        }
+        match &workload.load {
+            Load::Trace { .. } if class.dataset.is_some() => {
+                return Err(format!("{}: the trace has its requests; remove it", key("dataset")));
+            }
+            _ => find_dataset(&key("dataset"), &mut class.dataset, file)?,
+        }
+    }
+    let sum: f64 = classes.iter().map(|class| class.share).sum();
+    match classes.is_empty() || (sum > 0.0 && sum.is_finite()) {
+        true => Ok(()),
+        false => Err("class[0].share: the shares add up to 0; at least one is above 0".into()),
+    }
+}
+
+/// A file, unless it is a generator.
+fn find_dataset(key: &str, dataset: &mut Option<Input>, file: &Path) -> Result<(), String> {
+    if dataset.as_ref().is_some_and(|given| GENERATORS.iter().any(|generator| given.given().starts_with(generator))) {
+        return Ok(());
+    }
+    find_input(key, dataset, file).map_err(|problem| {
+        format!("{problem}; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
+    })
 }
 
 fn no_process() -> String {

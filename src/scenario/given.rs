@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Device, Input, Metrics, Output, Warmup, named};
+use super::{ClassEntry, Device, Input, Metrics, Output, Warmup, named};
 use crate::cost::table::Overhead;
 use crate::policy::values::time_with_unit;
 use crate::units::{Nanos, Rate};
@@ -28,6 +28,8 @@ pub struct Given {
     pub workload: Workload,
     #[serde(rename = "arrivals")]
     _arrivals: Option<IgnoredAny>,
+    #[serde(default, rename = "class")]
+    pub classes: Vec<ClassEntry>,
     #[serde(default)]
     pub device: Device,
     #[serde(default)]
@@ -74,6 +76,10 @@ pub struct Policy {
     pub costs: Option<Input>,
     #[serde(default)]
     pub overhead: Overhead,
+}
+
+pub fn one() -> f64 {
+    1.0
 }
 
 fn first_seed() -> u64 {

@@ -30,6 +30,7 @@ use crate::metrics::stats;
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
 use crate::units::{Nanos, Rate};
+use crate::workload::class::Class;
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 
@@ -45,6 +46,8 @@ pub struct Scenario {
     /// `None` if a trace gives the arrivals and their rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<ArrivalSpec>,
+    #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassEntry>,
     pub device: Device,
     /// The default overhead of tasks besides their cells.
     pub overhead: Overhead,
@@ -269,6 +272,34 @@ pub struct Output {
 impl Default for Output {
     fn default() -> Self {
         Output { requests: true, tasks: true, timeline: false, plots: Vec::new(), plot_point: None, title: None }
+    }
+}
+
+/// A class of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassEntry {
+    pub name: String,
+    /// Its part of the requests, where these are drawn, or where the trace does not say: relative to the other shares.
+    #[serde(default = "given::one")]
+    pub share: f64,
+    /// The latency objective, instead of [`Metrics::slo`].
+    #[serde(default, with = "given::positive_time")]
+    pub slo: Option<Nanos>,
+    /// For policies: a higher one is more urgent.
+    #[serde(default)]
+    pub priority: i32,
+    /// For policies, from the arrival.
+    #[serde(default, with = "given::positive_time")]
+    pub deadline: Option<Nanos>,
+    /// Where its shapes are drawn from, instead of the workload's dataset.
+    pub dataset: Option<Input>,
+}
+
+impl ClassEntry {
+    pub fn class(&self) -> Class {
+        let ClassEntry { name, slo, priority, deadline, .. } = self;
+        Class { name: name.as_str().into(), slo: *slo, priority: *priority, deadline: *deadline }
     }
 }
 

@@ -137,15 +137,15 @@ impl Override {
     }
 }
 
-/// By index, else by label, else by kind.
+/// By index, else by label or name, else by kind.
 fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
     if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
         return Ok(index);
     }
     let text = |index: usize, key: &str| items[index].get_ref().get(key).and_then(|value| value.get_ref().as_str());
     let kind = |index: usize| text(index, "kind");
-    // A policy without a label is called by its kind.
-    let label = |index: usize| text(index, "label").or(kind(index));
+    // A policy without a label is called by its kind, a class by its name.
+    let label = |index: usize| text(index, "label").or(text(index, "name")).or(kind(index));
     for by_label in [true, false] {
         let name = |index: &usize| if by_label { label(*index) } else { kind(*index) };
         let found: Vec<usize> = (0..items.len()).filter(|index| name(index) == Some(chosen)).collect();

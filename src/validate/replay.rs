@@ -12,6 +12,7 @@ use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
 use crate::metrics::recorder::{Keep, Recorder};
+use crate::metrics::summary::summarize;
 use crate::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::results::write;
 use crate::task::{Round, TaskRow};
@@ -57,7 +58,10 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
         None if backend.played() < rounds.len() => {
             Some(format!("nothing is left to do after round {} of {}", backend.played(), rounds.len()))
         }
-        None => other_bytes(point, &record, requests.as_deref(), cells)?,
+        None => {
+            let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
+            other_bytes(point, &record, requests.as_deref(), cells, warmup)?
+        }
     };
     let rounds = (backend.played(), rounds.len());
     Ok(Replay { rounds, tasks: backend.submitted(), finished: recording.finished, difference, record })
@@ -80,6 +84,7 @@ fn other_bytes(
     record: &Recorder,
     requests: Option<&[u8]>,
     cells: &[CellType],
+    warmup: u64,
 ) -> Result<Option<String>> {
     let unwritable = |cause: std::io::Error| Error::failed(format!("the replay's log: {cause}"));
     let mut replayed = Vec::new();
@@ -88,7 +93,7 @@ fn other_bytes(
     let difference = tasks.and_then(|tasks| first_difference(TaskLine::FILE, &tasks, &replayed));
     let Some(requests) = requests.filter(|_| difference.is_none()) else { return Ok(difference) };
     replayed.clear();
-    write::requests(&mut replayed, record).map_err(unwritable)?;
+    write::requests(&mut replayed, record, warmup).map_err(unwritable)?;
     Ok(first_difference(RequestLine::FILE, requests, &replayed))
 }
 

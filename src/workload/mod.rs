@@ -2,6 +2,7 @@
 
 pub mod arrivals;
 pub mod cell_graph;
+pub mod class;
 pub mod dataset;
 pub mod describe;
 pub mod dnn;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::cell_graph::CellGraph;
+use super::class::{Class, Classes};
 use super::model::{Model, Unfolder};
 use super::shape::{Shape, Tree};
 use crate::error::{Context, Error, Result};
@@ -211,6 +212,8 @@ impl Rows {
 pub struct Requests {
     pub shapes: Arc<[Shape]>,
     pub graphs: Arc<[CellGraph]>,
+    /// `None` without classes.
+    pub classes: Option<Arc<Classes>>,
 }
 
 impl Requests {
@@ -221,7 +224,7 @@ impl Requests {
             .enumerate()
             .map(|(id, shape)| unfolder.unfold(shape).map_err(|error| format!("request {id}: {error}")))
             .collect::<Result<Arc<[CellGraph]>, String>>()?;
-        Ok(Requests { shapes, graphs })
+        Ok(Requests { shapes, graphs, classes: None })
     }
 
     pub fn len(&self) -> usize {
@@ -233,7 +236,9 @@ impl Requests {
     }
 
     pub fn request(&self, id: RequestId, arrival: Nanos) -> Request<'_> {
-        Request { id, arrival, shape: &self.shapes[id.index()], graph: &self.graphs[id.index()] }
+        let class = self.classes.as_ref().map(|classes| classes.class(id));
+        let deadline = class.and_then(|class| class.deadline).map(|deadline| arrival.saturating_add(deadline));
+        Request { id, arrival, shape: &self.shapes[id.index()], graph: &self.graphs[id.index()], class, deadline }
     }
 }
 
@@ -243,6 +248,9 @@ pub struct Request<'a> {
     pub arrival: Nanos,
     pub shape: &'a Shape,
     pub graph: &'a CellGraph,
+    pub class: Option<&'a Class>,
+    /// The instant by which it should be done, by its class.
+    pub deadline: Option<Nanos>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The command line as a user calls it: output, files and exit codes.
 
 mod arrivals;
+mod classes;
 mod compare;
 #[cfg(target_os = "linux")]
 mod cuda;

@@ -16,6 +16,7 @@ use batchlab::experiment::executor::Target;
 use batchlab::experiment::{self, Options, Run};
 
 use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::metrics::summary::summarize;
 use batchlab::policy::registry::Registry;
 use batchlab::results::write;
 use batchlab::scenario::Scenario;
@@ -176,7 +177,8 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
             assert_eq!(finished, quirks.stop_after.is_none());
             look(&run, &record);
             let folder = report.folder.point(&run);
-            write::write_requests(&folder.join("requests.csv"), &record).expect("the folder can be written");
+            let warmup = summarize(&record, &inputs.measure(load)).warmup;
+            write::write_requests(&folder.join("requests.csv"), &record, warmup).expect("the folder can be written");
             write::write_tasks(&folder.join("tasks.csv"), &record, inputs.cells()).expect("the folder can be written");
             write::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
             if !finished {

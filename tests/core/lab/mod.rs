@@ -129,7 +129,7 @@ impl Device {
             CellGraph::Graph(Arc::new(Graph::new(cells, &edges).expect("an acyclic graph")))
         };
         let graphs: Arc<[CellGraph]> = texts.map(graph).collect();
-        Requests { shapes: vec![Shape::Fixed; graphs.len()].into(), graphs }
+        Requests { shapes: vec![Shape::Fixed; graphs.len()].into(), graphs, classes: None }
     }
 
     pub fn requests(&self, shapes: impl IntoIterator<Item = Shape>) -> Requests {

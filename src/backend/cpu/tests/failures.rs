@@ -155,7 +155,7 @@ fn a_backend_that_is_dropped_leaves_its_tasks_undone() {
     }
     let network = toy::of_cells(vec![Box::new(Slow(Mix { salt: 0, writes: false }))]);
     let graphs = vec![CellGraph::chain(CellId(0), u32::MAX)];
-    let requests = Requests { shapes: vec![Shape::Chain(u32::MAX)].into(), graphs: graphs.into() };
+    let requests = Requests { shapes: vec![Shape::Chain(u32::MAX)].into(), graphs: graphs.into(), classes: None };
     let mut cpu = Cpu::new(Arc::clone(&network), &requests, 1, 1, None).expect("a thread");
     let steps = [Step { cell: CellId(0), batch: 1, times: u32::MAX, input: 0 }];
     let task = Task::whole_requests(WorkerId(0), &steps, &[], 1);

@@ -99,7 +99,7 @@ fn streams_of_a_worker_run_side_by_side() {
     let expected = 3;
     let network = toy::of_cells(vec![Box::new(Meeting { there: AtomicUsize::new(0), expected })]);
     let graphs = vec![CellGraph::chain(CellId(0), 1); expected];
-    let requests = Requests { shapes: vec![Shape::Chain(1); expected].into(), graphs: graphs.into() };
+    let requests = Requests { shapes: vec![Shape::Chain(1); expected].into(), graphs: graphs.into(), classes: None };
     let mut cpu = Cpu::new(network, &requests, 1, expected, None).expect("threads");
     let steps = [Step { cell: CellId(0), batch: 1, times: 1, input: 0 }];
     for request in (0..expected as u32).map(RequestId) {

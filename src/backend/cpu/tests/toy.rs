@@ -145,7 +145,7 @@ impl Kind {
 
     pub fn requests(self, count: usize, rng: &mut Stream) -> Requests {
         let (shapes, graphs): (Vec<Shape>, Vec<CellGraph>) = (0..count).map(|_| self.request(rng)).unzip();
-        Requests { shapes: shapes.into(), graphs: graphs.into() }
+        Requests { shapes: shapes.into(), graphs: graphs.into(), classes: None }
     }
 
     fn request(self, rng: &mut Stream) -> (Shape, CellGraph) {
