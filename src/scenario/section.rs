@@ -60,8 +60,10 @@ impl<'s> Section<'s> {
                 Err(error) => error,
             };
             let span = error.span().unwrap_or(self.table.span());
-            // Perhaps a key is only missing because its value was a mistake.
-            if mistakes.is_empty() || !error.message().starts_with("missing field") {
+            // Perhaps a key, or the name of a process, is only missing because it was a mistake.
+            let is_missing =
+                ["missing field", "wanted exactly 1 element"].iter().any(|what| error.message().starts_with(what));
+            if mistakes.is_empty() || !is_missing {
                 mistakes.push((span.start, self.mistake(&error, span.clone())));
             }
             if span == self.table.span() || !cut(table.get_mut(), &span) {
