@@ -168,6 +168,15 @@ pub struct Common {
     pub shown: Shown,
 }
 
+/// Of commands that run sweeps.
+#[derive(Args, Clone, Debug)]
+pub struct Sweeps {
+    /// Run each of several values of a key (repeatable, for all combinations), such as device.workers=1,2,4; a policy's key
+    /// multiplies that policy only
+    #[arg(long = "sweep", value_name = "KEY=V1,V2,…")]
+    pub sweeps: Vec<String>,
+}
+
 impl Common {
     pub fn scenario(&self, path: &Path, registry: &Registry) -> Result<Scenario> {
         self.scenario_with(path, &[], registry)
@@ -180,20 +189,29 @@ impl Common {
         Ok(scenario)
     }
 
-    /// Scenarios with equal names would overwrite each other's results.
     pub fn scenarios(&self, paths: &[PathBuf], registry: &Registry) -> Result<Vec<Scenario>> {
         let scenarios = paths.iter().map(|path| self.scenario(path, registry)).collect::<Result<Vec<_>>>()?;
-        let mut seen = BTreeMap::new();
-        for scenario in &scenarios {
-            // Some file systems ignore case.
-            if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
-                return Err(Error::input(format!(
-                    "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
-                    scenario.file.display(),
-                    scenario.name,
-                    other.display()
-                )));
+        named_apart(scenarios.iter())?;
+        Ok(scenarios)
+    }
+
+    /// For each file, the scenarios of its sweep and of `sweeps`.
+    pub fn sweeps(&self, paths: &[PathBuf], sweeps: &[String], registry: &Registry) -> Result<Vec<Vec<Scenario>>> {
+        let expand = |path: &PathBuf| self.sweep(path, sweeps, registry);
+        let scenarios = paths.iter().map(expand).collect::<Result<Vec<_>>>()?;
+        named_apart(scenarios.iter().map(|scenarios| &scenarios[0]))?;
+        Ok(scenarios)
+    }
+
+    /// The scenarios of a file's sweep and of `sweeps`; a single one if there is none.
+    pub fn sweep(&self, path: &Path, sweeps: &[String], registry: &Registry) -> Result<Vec<Scenario>> {
+        let mut scenarios = Scenario::expand(path, &self.overrides, sweeps, registry)?;
+        for scenario in &mut scenarios {
+            if self.seed.is_some() && scenario.policies[0].swept.iter().any(|(key, _)| key == "seed") {
+                let file = path.display();
+                return Err(Error::input(format!("{file}: --seed: the seed is swept; leave one of the two out")));
             }
+            scenario.seed = self.seed.unwrap_or(scenario.seed);
         }
         Ok(scenarios)
     }
@@ -231,6 +249,23 @@ impl Common {
             eprintln!("{text}");
         }
     }
+}
+
+/// Scenarios with equal names would overwrite each other's results.
+fn named_apart<'s>(scenarios: impl Iterator<Item = &'s Scenario>) -> Result<()> {
+    let mut seen = BTreeMap::new();
+    for scenario in scenarios {
+        // Some file systems ignore case.
+        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
+            return Err(Error::input(format!(
+                "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
+                scenario.file.display(),
+                scenario.name,
+                other.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// On standard error; hidden if that is not a terminal or the user wants quiet.

@@ -109,7 +109,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         (kinds, Place::Folder(folder)) => {
             let mut files = Vec::new();
             for kind in kinds {
-                files.extend(draw(*kind, &inputs, &options, &folder.join(kind.to_string()))?.files);
+                files.extend(draw(*kind, &inputs, &options, &folder.join(options.stem(*kind)))?.files);
             }
             Ok(files)
         }

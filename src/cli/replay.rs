@@ -46,8 +46,8 @@ pub struct Args {
     pub shown: Shown,
 }
 
-struct Row<'r> {
-    policy: &'r str,
+struct Row {
+    policy: String,
     point: String,
     replay: Replay,
     /// If asked for and the decisions are the same.
@@ -56,8 +56,8 @@ struct Row<'r> {
 
 /// A difference is an error, after all results have been printed.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let Results { scenario, points, .. } = Results::open(&args.results, registry)?;
-    let recorded: Vec<&Point> = points.iter().filter(|point| Recording::is_in(&point.folder)).collect();
+    let results = Results::open(&args.results, registry)?;
+    let recorded: Vec<&Point> = results.points.iter().filter(|point| Recording::is_in(&point.folder)).collect();
     if recorded.is_empty() {
         return Err(Error::input(format!(
             "{}: there is no rounds.csv in any of its points; a replay needs a run on a real backend, which records \
@@ -65,9 +65,12 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
             args.results.display()
         )));
     }
-    let inputs = Inputs::new(&scenario)?;
-    let models = args.ledger.then(|| models(args, &scenario, inputs.cells())).transpose()?;
+    let inputs = results.scenarios.iter().map(Inputs::new).collect::<Result<Vec<_>>>()?;
+    let models_of =
+        |inputs: &Inputs<'_>| args.ledger.then(|| models(args, inputs.scenario(), inputs.cells())).transpose();
+    let models = inputs.iter().map(models_of).collect::<Result<Vec<_>>>()?;
     let row = |point: &&Point| {
+        let (inputs, models) = (&inputs[point.variant], &models[point.variant]);
         let recording = Recording::read(&point.folder, inputs.cells())?;
         let mut signatures = Vec::new();
         let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
@@ -75,18 +78,19 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
                 signatures.push(Signature::of(task));
             }
         };
-        let replay = replay(&inputs, point, &recording, Watcher { members: false, see: &mut see })?;
+        let replay = replay(inputs, point, &recording, Watcher { members: false, see: &mut see })?;
         let model = models.as_ref().filter(|_| replay.difference.is_none()).map(|models| &models[point.run.policy]);
         Ok(Row {
-            policy: &scenario.policies[point.run.policy].label,
+            policy: results.scenario(point).policies[point.run.policy].name(),
             point: point.run.load.to_string(),
-            ledger: model.map(|m| ledger(&inputs, point, &recording, &replay, &signatures, m)).transpose()?,
+            ledger: model.map(|m| ledger(inputs, point, &recording, &replay, &signatures, m)).transpose()?,
             replay,
         })
     };
-    let rows = recorded.par_iter().with_max_len(1).map(row).collect::<Result<Vec<Row<'_>>>>()?;
+    let rows = recorded.par_iter().with_max_len(1).map(row).collect::<Result<Vec<Row>>>()?;
 
-    let json = || json!({ "scenario": scenario.name, "rows": rows.iter().map(to_json).collect::<Vec<_>>() });
+    let json =
+        || json!({ "scenario": results.scenarios[0].name, "rows": rows.iter().map(to_json).collect::<Vec<_>>() });
     args.shown.show(|| text(&rows), json)?;
     match rows.iter().filter(|row| row.replay.difference.is_some()).count() {
         0 => Ok(()),
@@ -115,7 +119,7 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
 }
 
 /// A line for each point, then differences and ledgers.
-fn text(rows: &[Row<'_>]) -> String {
+fn text(rows: &[Row]) -> String {
     let rounds = |(played, all): (usize, usize)| {
         if played == all { all.to_string() } else { format!("{played} of {all}") }
     };
@@ -180,7 +184,7 @@ type Latency = (Metric, fn(&Times) -> Option<f64>);
 const LATENCIES: [Latency; 3] =
     [(Metric::Mean, |times| times.mean_ms), (Metric::P50, |times| times.p50_ms), (Metric::P99, |times| times.p99_ms)];
 
-fn to_json(row: &Row<'_>) -> Value {
+fn to_json(row: &Row) -> Value {
     let Row { policy, point, replay, ledger } = row;
     json!({
         "policy": policy,

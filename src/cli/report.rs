@@ -100,8 +100,8 @@ impl Study {
         let mut rows = Vec::new();
         for place in side.iter().flat_map(Side::places) {
             let side = side.as_ref().expect("it has places");
-            let (policy, point) = (place.policy.clone(), place.point.clone());
-            rows.push(SummaryRow { policy, backend: side.backend().into(), point, runs: side.runs(place)? });
+            let (policy, point, swept) = (place.policy.clone(), place.load.clone(), place.swept.clone());
+            rows.push(SummaryRow { policy, swept, backend: side.backend().into(), point, runs: side.runs(place)? });
         }
         Ok(Study { path: path.into(), name, run, side, rows })
     }
@@ -166,9 +166,9 @@ impl Study {
             .collect();
         let lines: Vec<Vec<String>> =
             lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect();
-        let costs_of = |label: &str| {
+        let costs_of = |row: &SummaryRow| {
             let policies = self.setting("/scenario/policy").as_array();
-            let own = policies.and_then(|policies| policies.iter().find(|policy| policy["label"] == label));
+            let own = policies.and_then(|policies| policies.iter().find(|policy| policy["label"] == row.policy));
             own.map_or(String::new(), |policy| settings(&policy["costs"]))
         };
         let short = lines.iter().flatten().any(|cell| cell.starts_with("n&lt;"));

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::Common;
 use super::render::width;
+use super::{Common, Sweeps};
 use crate::cost::table::CostTable;
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target, Verify};
@@ -15,7 +15,7 @@ use crate::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::policy::registry::Registry;
 use crate::results::summary::SummaryRow;
 use crate::results::{summary, table};
-use crate::scenario::Scenario;
+use crate::scenario::{PolicyEntry, Scenario};
 
 /// Run scenarios on the simulated GPU
 ///
@@ -38,6 +38,9 @@ pub struct SimArgs {
     /// Continue an interrupted run of the same scenario: finished runs are kept, and loads or policies may have been added
     #[arg(long)]
     pub resume: bool,
+
+    #[command(flatten)]
+    pub sweeps: Sweeps,
 
     #[command(flatten)]
     pub common: Common,
@@ -73,6 +76,9 @@ pub struct RealArgs {
     pub resume: bool,
 
     #[command(flatten)]
+    pub sweeps: Sweeps,
+
+    #[command(flatten)]
     pub common: Common,
 }
 
@@ -80,35 +86,38 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
     let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.replications, resume: args.resume };
-    run_all(&args.scenarios, &args.common, &options, registry)
+    let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
+    run_all(&scenarios, &args.common, &options)
 }
 
 pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Real(executors.executor(&args.backend)?, args.verify);
     let out = args.common.out(target.name());
     let options = Options { target, out, replications: args.repeats, resume: args.resume };
-    run_all(&args.scenarios, &args.common, &options, registry)
+    let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
+    run_all(&scenarios, &args.common, &options)
 }
 
 /// Failed requests whose reasons are printed.
 const FAILURES_SHOWN: usize = 3;
 
 /// Checks all scenarios first; failed requests are an error at the end, after all files have been written.
-fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Registry) -> Result<()> {
-    let scenarios = common.scenarios(files, registry)?;
-    if scenarios.len() > 1 {
+fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Result<()> {
+    if sweeps.len() > 1 {
         // A mistake in the last scenario must not appear after hours of the first.
-        scenarios.iter().try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
+        sweeps.iter().flatten().try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
     }
     let mut shown = common.shown.several();
     let mut failed = None;
-    for scenario in &scenarios {
-        let runs = scenario.policies.len() * scenario.points().len() * options.replications as usize;
-        let report =
-            common.carry_out(runs, &scenario.name, |stop, done| experiment::run(scenario, options, stop, done))?;
+    for scenarios in sweeps {
+        let scenario = &scenarios[0];
+        let points: usize = scenarios.iter().map(|one| one.policies.len() * one.points().len()).sum();
+        let runs = points * options.replications as usize;
+        let report = common
+            .carry_out(runs, &scenario.name, |stop, done| experiment::run_sweep(scenarios, options, stop, done))?;
         let table = || format!("{}\n{}\n", scenario.name, table::table(&report.rows, width()));
         shown.show(table, || summary::to_json(&scenario.name, &report.rows))?;
-        tell(common, scenario, &report);
+        tell(common, scenarios, &report);
         let folder = report.folder.path().display();
         if report.interrupted() {
             let (done, all) = report.finished;
@@ -130,9 +139,11 @@ fn run_all(files: &[PathBuf], common: &Common, options: &Options, registry: &Reg
     failed.map_or(Ok(()), Err)
 }
 
-fn tell(common: &Common, scenario: &Scenario, report: &Report) {
-    let costs_of = |label: &str| {
-        let policy = scenario.policies.iter().find(|policy| policy.label == label);
+fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
+    let scenario = &scenarios[0];
+    let costs_of = |row: &SummaryRow| {
+        let of_row = |policy: &&PolicyEntry| policy.label == row.policy && policy.swept == row.swept;
+        let policy = scenarios.iter().flat_map(|scenario| &scenario.policies).find(of_row);
         policy.and_then(|policy| policy.costs.as_ref()).map_or(String::new(), |costs| costs.display().to_string())
     };
     if report.taken_over > 0 {
@@ -173,12 +184,12 @@ fn tell(common: &Common, scenario: &Scenario, report: &Report) {
 }
 
 /// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load generators.
-pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&str) -> String) -> Vec<String> {
+pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> Vec<String> {
     let mut notes = extrapolations(rows, costs_of);
     for row in rows {
         let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
         if rejected > 0 {
-            notes.push(format!("\"{}\" at {}: {rejected} requests were rejected", row.policy, row.point));
+            notes.push(format!("\"{}\" at {}: {rejected} requests were rejected", row.name(), row.point));
         }
         notes.extend(row.lateness().map(|late| lateness(row, &late)));
     }
@@ -186,10 +197,10 @@ pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&str) -> String) -> Vec<Stri
 }
 
 /// A line for each cell that ran at unmeasured batch sizes, over all runs with that table.
-fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&str) -> String) -> Vec<String> {
+fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> Vec<String> {
     let mut sums: BTreeMap<(String, String), Extrapolation> = BTreeMap::new();
     for row in rows {
-        let costs = costs_of(&row.policy);
+        let costs = costs_of(row);
         for found in row.runs.iter().flat_map(|run| &run.extrapolated) {
             let of_cell = sums.entry((costs.clone(), found.cell.clone()));
             of_cell.and_modify(|sum| sum.add(found)).or_insert_with(|| found.clone());
@@ -226,6 +237,9 @@ fn lateness(row: &SummaryRow, late: &Lateness) -> String {
     };
     format!(
         "\"{}\" at {}: the generator was late by {:.1} us on average, {p99}at most {:.1} us; {share}{verdict}",
-        row.policy, row.point, late.mean_us, late.max_us
+        row.name(),
+        row.point,
+        late.mean_us,
+        late.max_us
     )
 }

@@ -5,18 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::device::Device;
-use super::inputs::Inputs;
 use super::point::{Host, PointResult};
-use super::{Options, Run};
+use super::{Job, Options, Run, Variant};
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
 use crate::metrics::summary::Summary;
 use crate::plot;
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
-use crate::scenario::{Load, Scenario};
+use crate::results::swept;
+use crate::scenario::{Load, PolicyEntry, Scenario};
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
@@ -41,7 +40,7 @@ const BATCHES: (&str, &str) = ("batches", ".csv");
 #[derive(Clone, Debug)]
 pub struct Folder {
     path: PathBuf,
-    policies: Vec<String>,
+    policies: Vec<PolicyEntry>,
     device: String,
     fingerprints: Vec<String>,
 }
@@ -53,16 +52,19 @@ struct Point {
 }
 
 impl Folder {
-    /// Removes partial files and, unless runs are resumed, earlier results.
-    pub fn open(workload: &Inputs<'_>, device: &Device, options: &Options, runs: &[Run]) -> Result<Folder> {
-        let scenario = workload.scenario();
+    /// One for each variant, within the same path. Removes partial files and, unless runs are resumed, earlier results.
+    pub fn open(variants: &[Variant<'_>], options: &Options, jobs: &[Job]) -> Result<Vec<Folder>> {
+        let scenario = variants[0].inputs.scenario();
         let path = options.out.join(folder_name(&scenario.name));
-        let policies: Vec<String> = scenario.policies.iter().map(|policy| folder_name(&policy.label)).collect();
-        let description = device.describe();
-        let fingerprints = fingerprints(scenario, &description, options.target.is_real())?;
-        let folder = Folder { path, policies, device: description, fingerprints };
+        let of = |variant: &Variant<'_>| {
+            let (scenario, device) = (variant.inputs.scenario(), variant.device.describe());
+            let fingerprints = fingerprints(scenario, &device, options.target.is_real())?;
+            Ok(Folder { path: path.clone(), policies: scenario.policies.clone(), device, fingerprints })
+        };
+        let folders = variants.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let folder = &folders[0];
         if options.resume {
-            folder.refuse_others(runs)?;
+            jobs.iter().try_for_each(|job| folders[job.variant].refuse_other(&job.run))?;
             // It would lack the runs that are now added.
             let _ = fs::remove_file(folder.summary());
         } else {
@@ -70,28 +72,54 @@ impl Folder {
         }
         fs::create_dir_all(&folder.path).map_err(|cause| Error::unwritable(&folder.path, &cause))?;
         folder.remove_partial_files();
+        folder.write_settings(variants, options)?;
+        folder.write_inputs(variants)?;
+        Ok(folders)
+    }
 
-        let labels = scenario.policies.iter().map(|policy| policy.label.clone());
-        let folders: serde_json::Map<String, Value> =
-            labels.zip(folder.policies.iter().map(|name| json!(name))).collect();
-        let reproduces = json!({
+    /// Writes `run.json`.
+    fn write_settings(&self, variants: &[Variant<'_>], options: &Options) -> Result<()> {
+        let scenarios: Vec<&Scenario> = variants.iter().map(|variant| variant.inputs.scenario()).collect();
+        let scenario = scenarios[0];
+        let policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
+        let folders: Map<String, Value> =
+            policies.map(|policy| (policy.label.clone(), json!(folder_name(&policy.label)))).collect();
+        let mut inputs = Map::new();
+        for scenario in &scenarios {
+            inputs.extend(inputs_of(scenario)?);
+        }
+        let mut reproduces = json!({
             "scenario": scenario.resolved_json(),
             "seed": scenario.seed,
             "replications": options.replications,
             "version": env!("CARGO_PKG_VERSION"),
             "git_commit": env!("BATCHLAB_COMMIT"),
             "backend": options.target.name(),
-            "device": folder.device,
+            "device": self.device,
             "file": scenario.file.to_string_lossy(),
-            "inputs": inputs(scenario)?,
+            "inputs": inputs,
             "folders": folders,
         });
-        write_json(&folder.path.join("run.json"), &reproduces)?;
-        folder.write_lengths(&workload.requests(0)?.shapes)?;
-        if let Some(bounds) = device.bounds(workload)? {
-            write_json(&folder.path.join("bounds.json"), &bounds)?;
+        if scenarios.len() > 1 {
+            reproduces["variants"] = scenarios.iter().map(|scenario| scenario.resolved_json()).collect();
         }
-        Ok(folder)
+        write_json(&self.path.join("run.json"), &reproduces)
+    }
+
+    /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
+    fn write_inputs(&self, variants: &[Variant<'_>]) -> Result<()> {
+        let requests = variants.iter().map(|variant| variant.inputs.requests(0)).collect::<Result<Vec<_>>>()?;
+        if requests.iter().all(|one| one.shapes == requests[0].shapes) {
+            self.write_lengths(&requests[0].shapes)?;
+        }
+        let bounds =
+            variants.iter().map(|variant| variant.device.bounds(&variant.inputs)).collect::<Result<Vec<_>>>()?;
+        match &bounds[0] {
+            Some(first) if bounds.iter().flatten().all(|one| one == first) => {
+                write_json(&self.path.join("bounds.json"), first)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A file that can't be removed can't be overwritten either; writing it reports the error.
@@ -117,13 +145,11 @@ impl Folder {
     }
 
     /// Resuming must not replace finished runs that would have other results today.
-    fn refuse_others(&self, runs: &[Run]) -> Result<()> {
-        let other = runs
-            .iter()
-            .find(|run| self.read_point(run).is_some_and(|point| point.fingerprint != self.fingerprints[run.policy]));
-        match other {
+    fn refuse_other(&self, run: &Run) -> Result<()> {
+        match self.read_point(run) {
             None => Ok(()),
-            Some(run) => Err(Error::input(format!(
+            Some(point) if point.fingerprint == self.fingerprints[run.policy] => Ok(()),
+            Some(_) => Err(Error::input(format!(
                 "{}: was run with other settings, seed, input files or another version of the program, so that --resume \
                  can't go on with it; leave --resume out to replace what is there, or give another --out",
                 self.point_file(run).display()
@@ -148,7 +174,8 @@ impl Folder {
     }
 
     pub fn point(&self, run: &Run) -> PathBuf {
-        self.path.join(&self.policies[run.policy]).join(run.load.to_string())
+        let entry = &self.policies[run.policy];
+        self.path.join(folder_name(&entry.label)).join(swept::place(&run.load.to_string(), &entry.swept))
     }
 
     fn point_file(&self, run: &Run) -> PathBuf {
@@ -195,9 +222,7 @@ impl Folder {
     }
 
     /// The only file in which two simulated runs of one seed differ.
-    pub(super) fn write_host(&self, runs: &[Run], finished: &[Option<PointResult>], wall: Duration) -> Result<()> {
-        let runs: Vec<Value> =
-            runs.iter().zip(finished).filter_map(|(run, finished)| self.host_row(run, finished.as_ref()?)).collect();
+    pub(super) fn write_host(&self, runs: &[Value], wall: Duration) -> Result<()> {
         let now = crate::clock::unix_seconds();
         let host = json!({
             "device": self.device,
@@ -209,12 +234,12 @@ impl Folder {
         write_json(&self.path.join("host.json"), &host)
     }
 
-    fn host_row(&self, run: &Run, finished: &PointResult) -> Option<Value> {
+    pub(super) fn host_row(&self, run: &Run, finished: &PointResult) -> Option<Value> {
         let Host { wall, decisions, verified, failures: _ } = finished.host.as_ref()?;
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
         let mut row = json!({
-            "policy": self.policies[run.policy],
-            "point": run.load.to_string(),
+            "policy": folder_name(&self.policies[run.policy].label),
+            "point": swept::place(&run.load.to_string(), &self.policies[run.policy].swept),
             "replication": run.replication,
             "wall_s": wall.as_secs_f64(),
             "decisions": decisions.calls,
@@ -326,7 +351,7 @@ fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<Str
         .collect()
 }
 
-fn inputs(scenario: &Scenario) -> Result<Value> {
+fn inputs_of(scenario: &Scenario) -> Result<Map<String, Value>> {
     let requests = match &scenario.workload.load {
         Load::Drawn { dataset, .. } => dataset,
         Load::Trace { trace, .. } => trace,

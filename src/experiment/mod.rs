@@ -20,9 +20,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+use self::device::Device;
 pub use self::device::prepare;
 use self::executor::Target;
 use self::folder::Folder;
+use self::inputs::Inputs;
 use self::point::{PointResult, run_point};
 use self::verify::Verified;
 use crate::clock;
@@ -33,7 +35,7 @@ use crate::plot;
 use crate::results::classes::write_classes;
 use crate::results::summary::SummaryRow;
 use crate::results::write;
-use crate::scenario::{LoadPoint, Scenario};
+use crate::scenario::{LoadPoint, PolicyEntry, Scenario};
 use crate::units::RequestId;
 
 #[derive(Clone, Debug)]
@@ -75,17 +77,17 @@ impl Report {
     fn new(
         folder: Folder,
         rows: Vec<SummaryRow>,
-        scenario: &Scenario,
-        runs: &[Run],
+        scenarios: &[&Scenario],
+        jobs: &[Job],
         finished: &[Option<PointResult>],
     ) -> Report {
-        let done = || runs.iter().zip(finished).filter_map(|(run, finished)| Some((run, finished.as_ref()?)));
-        let here = || done().filter_map(|(run, finished)| Some((run, finished.host.as_ref()?)));
+        let done = || jobs.iter().zip(finished).filter_map(|(job, finished)| Some((job, finished.as_ref()?)));
+        let here = || done().filter_map(|(job, finished)| Some((job, finished.host.as_ref()?)));
         let failed = done().map(|(_, finished)| finished.summary.failed).sum();
-        let failures = here().flat_map(|(run, host)| host.failures.iter().map(move |failure| (run, failure)));
-        let failures = failures.map(|(run, (request, reason))| Failure {
-            run: *run,
-            policy: scenario.policies[run.policy].label.clone(),
+        let failures = here().flat_map(|(job, host)| host.failures.iter().map(move |failure| (job, failure)));
+        let failures = failures.map(|(job, (request, reason))| Failure {
+            run: job.run,
+            policy: job.entry(scenarios).name(),
             request: *request,
             reason: reason.clone(),
         });
@@ -94,7 +96,7 @@ impl Report {
             figures: Vec::new(),
             undrawn: Vec::new(),
             decisions: here().map(|(_, host)| host.decisions).sum(),
-            finished: (done().count(), runs.len()),
+            finished: (done().count(), jobs.len()),
             taken_over: done().count() - here().count(),
             verified: here().map(|(_, host)| host.verified).sum(),
             failed,
@@ -116,20 +118,55 @@ pub struct Run {
     pub replication: u32,
 }
 
-/// Runs every point and writes the results. `progress` is called after each run. When `stop` is set, finished runs are
-/// kept, and the logs of a current real run.
+/// One scenario of a sweep, prepared.
+pub struct Variant<'s> {
+    pub inputs: Inputs<'s>,
+    pub device: Device,
+}
+
+/// A run of a variant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Job {
+    pub variant: usize,
+    pub run: Run,
+}
+
+impl Job {
+    fn entry<'s>(&self, scenarios: &[&'s Scenario]) -> &'s PolicyEntry {
+        &scenarios[self.variant].policies[self.run.policy]
+    }
+}
+
+/// As [`run_sweep`], of a scenario without a sweep.
 pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
+    run_sweep(std::slice::from_ref(scenario), options, stop, progress)
+}
+
+/// Runs every point of the scenarios of a sweep and writes the results. `progress` is called after each run. When `stop`
+/// is set, finished runs are kept, and the logs of a current real run.
+pub fn run_sweep(
+    scenarios: &[Scenario],
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Report> {
     let clock = clock::now();
-    let scenario = &*options.target.completed(scenario);
-    let (inputs, device) = prepare(scenario, options.target)?;
-    let runs = runs(scenario, options);
-    let folder = Folder::open(&inputs, &device, options, &runs)?;
+    let completed: Vec<_> = scenarios.iter().map(|scenario| options.target.completed(scenario)).collect();
+    let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
+    let variants = scenarios.iter().map(|scenario| {
+        let (inputs, device) = prepare(scenario, options.target)?;
+        Ok(Variant { inputs, device })
+    });
+    let variants = variants.collect::<Result<Vec<_>>>()?;
+    let jobs = jobs(&scenarios, options);
+    let folders = Folder::open(&variants, options, &jobs)?;
 
     let failure = Mutex::new(None);
-    let one = |run: &Run| {
+    let one = |Job { variant, run }: &Job| {
+        let folder = &folders[*variant];
         let outcome = match options.resume.then(|| folder.finished(run)).flatten() {
             Some(summary) => Ok(PointResult { summary, host: None }),
-            None => run_point(run, &inputs, &device, &folder, stop),
+            None => run_point(run, &variants[*variant].inputs, &variants[*variant].device, folder, stop),
         };
         match outcome {
             Ok(finished) => {
@@ -146,64 +183,72 @@ pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: 
         }
     };
     let finished: Vec<Option<PointResult>> = match options.target.is_real() {
-        true => runs.iter().map(one).collect(),
-        false => runs.par_iter().with_max_len(1).map(one).collect(),
+        true => jobs.iter().map(one).collect(),
+        false => jobs.par_iter().with_max_len(1).map(one).collect(),
     };
     let failure = failure.into_inner().expect("no run panics while it holds the lock");
     // A device that is lost may have served requests before.
-    let rows = rows(scenario, options.target, &runs, &finished);
+    let rows = rows(&scenarios, options.target, &jobs, &finished);
+    let folder = &folders[0];
     if !rows.is_empty() || failure.is_none() {
         write::write_summary(&folder.summary(), &rows)?;
         write::write_differences(&folder.differences(), &rows)?;
         write_classes(&folder.classes(), &rows)?;
-        folder.write_host(&runs, &finished, clock.elapsed())?;
+        let host = |(job, finished): (&Job, &Option<_>)| folders[job.variant].host_row(&job.run, finished.as_ref()?);
+        let host: Vec<_> = jobs.iter().zip(&finished).filter_map(host).collect();
+        folder.write_host(&host, clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;
-    let mut report = Report::new(folder, rows, scenario, &runs, &finished);
+    let mut report = Report::new(folder.clone(), rows, &scenarios, &jobs, &finished);
     if !report.interrupted() {
-        draw(scenario, &mut report)?;
+        draw(scenarios[0], &mut report)?;
     }
     Ok(report)
 }
 
-/// Neighbouring simulated runs share their requests. In real runs, policies take turns under each load, so that slow
-/// drifts affect all.
-fn runs(scenario: &Scenario, options: &Options) -> Vec<Run> {
-    let loads = scenario.points();
-    let policies = 0..scenario.policies.len();
-    (0..options.replications)
-        .flat_map(|replication| {
-            let run = move |policy, load: LoadPoint| Run { policy, load, replication };
-            let pairs: Vec<Run> = match options.target.is_real() {
-                true => loads.iter().flat_map(|load| policies.clone().map(move |policy| run(policy, *load))).collect(),
-                false => policies.clone().flat_map(|policy| loads.iter().map(move |load| run(policy, *load))).collect(),
-            };
-            pairs
-        })
-        .collect()
+/// The first replication of every point. Neighbours share their requests.
+fn points(scenarios: &[&Scenario]) -> Vec<Job> {
+    let mut points = Vec::new();
+    for (variant, scenario) in scenarios.iter().enumerate() {
+        for policy in 0..scenario.policies.len() {
+            let first = |load| Job { variant, run: Run { policy, load, replication: 0 } };
+            points.extend(scenario.points().into_iter().map(first));
+        }
+    }
+    points
+}
+
+/// In real runs, variants and policies take turns under each load, so that slow drifts affect all.
+fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
+    let mut points = points(scenarios);
+    if options.target.is_real() {
+        let place = |job: &Job| scenarios[job.variant].points().iter().position(|load| *load == job.run.load);
+        points.sort_by_key(place);
+    }
+    let repeat = |replication, job: &Job| Job { run: Run { replication, ..job.run }, ..*job };
+    (0..options.replications).flat_map(|replication| points.iter().map(move |job| repeat(replication, job))).collect()
 }
 
 /// A row for each point whose replications are all finished.
-fn rows(scenario: &Scenario, target: Target, runs: &[Run], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
-    let loads = scenario.points();
-    let points = (0..scenario.policies.len()).flat_map(|policy| loads.iter().map(move |load| (policy, *load)));
-    points
-        .filter_map(|(policy, load)| {
-            let of_point = |run: &Run| run.policy == policy && run.load == load;
-            let summaries: Option<Vec<Summary>> = runs
-                .iter()
-                .zip(finished)
-                .filter(|(run, _)| of_point(run))
-                .map(|(_, finished)| finished.as_ref().map(|f| f.summary.clone()))
-                .collect();
-            Some(SummaryRow {
-                policy: scenario.policies[policy].label.clone(),
-                backend: target.name().into(),
-                point: load.to_string(),
-                runs: summaries?,
-            })
+fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
+    let row = |point: Job| {
+        let of_point = |job: &Job| Job { run: Run { replication: 0, ..job.run }, ..*job } == point;
+        let summaries: Option<Vec<Summary>> = jobs
+            .iter()
+            .zip(finished)
+            .filter(|(job, _)| of_point(job))
+            .map(|(_, finished)| finished.as_ref().map(|f| f.summary.clone()))
+            .collect();
+        let entry = point.entry(scenarios);
+        Some(SummaryRow {
+            policy: entry.label.clone(),
+            swept: entry.swept.clone(),
+            backend: target.name().into(),
+            point: point.run.load.to_string(),
+            runs: summaries?,
         })
-        .collect()
+    };
+    points(scenarios).into_iter().filter_map(row).collect()
 }
 
 fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {

@@ -97,7 +97,7 @@ impl Again {
     pub fn run(results: &Results, point: &Point, subject: Subject, executors: &Executors) -> Result<Again> {
         let Subject { what, number } = subject;
         let mut formed = Vec::new();
-        let cells = results.scenario.workload.model.cell_types().len();
+        let cells = results.scenario(point).workload.model.cell_types().len();
         let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
             let concerned = |members: &&MemberList| match what {
                 What::Task => id.0 == number,
@@ -131,7 +131,7 @@ impl Again {
             )));
         }
         Ok(Again {
-            policy: results.scenario.policies[point.run.policy].label.clone(),
+            policy: results.scenario(point).policies[point.run.policy].name(),
             point: point.run.load.to_string(),
             steps: inputs.steps().to_vec(),
             requests,
@@ -187,7 +187,7 @@ fn simulated<'r>(
             point.folder.display()
         )));
     };
-    let (inputs, device) = prepare(&results.scenario, Target::Simulated(simulator))?;
+    let (inputs, device) = prepare(results.scenario(point), Target::Simulated(simulator))?;
     let mut backend = device.simulated(&inputs, &point.run).expect("the target is simulated");
     let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
     run.serve(&mut Watched { backend: &mut *backend, watcher }, &AtomicBool::new(false))?;
@@ -208,7 +208,7 @@ fn simulated<'r>(
 }
 
 fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Inputs<'r>, Recorder)> {
-    let inputs = Inputs::new(&results.scenario)?;
+    let inputs = Inputs::new(results.scenario(point))?;
     let recording = Recording::read(&point.folder, inputs.cells())?;
     let replay = replay(&inputs, point, &recording, watcher)?;
     match replay.difference {

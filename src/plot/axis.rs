@@ -75,6 +75,28 @@ impl Axis {
         axis
     }
 
+    /// With a tick at each of the values, which ascend; labels that would touch the one before are left out.
+    pub fn at_values(label: &str, values: &[(f64, String)], length: f64, extent: impl Fn(&str) -> f64) -> Axis {
+        const MARGIN: f64 = 0.05;
+        let (first, last) = (values.first().map_or(0.0, |value| value.0), values.last().map_or(1.0, |value| value.0));
+        // Such as 1, 2, 4, 8, 16.
+        let spread = if first > 0.0 && last >= 16.0 * first { Spread::Log } else { Spread::Linear };
+        let (low, high) = match spread {
+            Spread::Log => (first * (first / last).powf(MARGIN), last * (last / first).powf(MARGIN)),
+            _ if last > first => (first - (last - first) * MARGIN, last + (last - first) * MARGIN),
+            _ => (first - 0.5, first + 0.5),
+        };
+        let mut axis = Axis { label: label.into(), spread, low, high, ticks: Vec::new() };
+        for (value, name) in values {
+            axis.ticks.push(Tick { value: *value, label: Some(name.clone()) });
+            if !axis.has_room(length, &extent) {
+                axis.ticks.pop();
+                axis.ticks.push(Tick { value: *value, label: None });
+            }
+        }
+        axis
+    }
+
     pub fn labels(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.ticks.iter().filter_map(|tick| tick.label.as_deref())
     }

@@ -10,6 +10,7 @@ use super::style::{INK, SMALL, Style};
 use super::{Drawing, Inputs, Kind, Options, nothing};
 use crate::error::Result;
 use crate::results::columns::Metric;
+use crate::results::swept;
 use crate::results::table::significant;
 
 /// DVABatch, Figures 14 and 16.
@@ -126,6 +127,9 @@ fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     let field =
         |(folder, own): &Part<'_>| Ok(Field { name: folder.name.clone(), groups: groups(own, policies.len())? });
     let mut fields = parts.iter().map(field).collect::<Result<Vec<_>>>()?;
+    for field in fields.iter_mut().filter(|_| options.x.is_some()) {
+        field.groups.sort_by(|a, b| swept::order(&a.name, &b.name));
+    }
     if fields.iter().all(|field| field.groups.iter().all(|group| group.bars.iter().all(Option::is_none))) {
         return Err(nothing("summary.csv has no row with mean_ms"));
     }
@@ -134,7 +138,7 @@ fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     }
     let bars = Bars {
         title: options.title.clone(),
-        across: "Load (requests/s)".into(),
+        across: options.x.clone().unwrap_or_else(|| "Load (requests/s)".into()),
         value: "Latency (ms)".into(),
         whiskers: Some("mean to p99".into()),
         series: policies.into_iter().map(String::from).collect(),
@@ -146,9 +150,10 @@ fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
 fn groups(series: &[(usize, &Series<'_>)], policies: usize) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (place, s) in series {
-        for row in s.rows_by_rate()? {
+        for (value, row) in s.rows_by_x()? {
             let point = row.point()?;
-            let name = point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
+            let load = || point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
+            let name = value.map_or_else(load, String::from);
             let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
                 groups.push(Group { name, bars: vec![None; policies] });
                 groups.len() - 1

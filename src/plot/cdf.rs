@@ -161,12 +161,12 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
     };
     let mut lines: Vec<Line> = Vec::new();
     let (of_first, of_second): (Vec<_>, Vec<_>) = all.iter().partition(|series| series.is_of(first));
-    let pairs = of_first.iter().filter_map(|one| Some((one, of_second.iter().find(|s| s.policy == one.policy)?)));
+    let pairs = of_first.iter().filter_map(|one| Some((one, of_second.iter().find(|s| s.name == one.name)?)));
     for (colour, (one, other)) in pairs.enumerate() {
         let (Some(cdf), Some(other_cdf)) = (found(one)?, found(other)?) else { continue };
         for (cdf, dash, hollow) in [(cdf, &[][..], false), (other_cdf, SECOND, true)] {
             let style = Style { dash, ..Style::of(colour) };
-            lines.push(Line { label: one.policy.to_string(), style, hollow, cdf });
+            lines.push(Line { label: one.name.clone(), style, hollow, cdf });
         }
     }
     let Some((least, largest)) = ends(&lines) else { return Ok(None) };

@@ -2,9 +2,9 @@
 
 use super::axis::{Axis, number};
 use super::canvas::{Canvas, Stroke};
-use super::input::{Folder, Series, line_legend};
+use super::input::{Folder, Series, line_legend, x_values};
 use super::legend::{Entry, Key, WHISKER, marker_entries};
-use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for};
+use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for, swept_x};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::metrics::bounds::Bounds;
@@ -68,17 +68,22 @@ const FAR: f64 = 2.5;
 struct Runs<'i> {
     series: Vec<Series<'i>>,
     curves: Vec<Curve>,
+    /// The swept key on the x axis, if any.
+    swept: Option<Axis>,
 }
 
 impl<'i> Runs<'i> {
     /// `hint`: the way out if no run has both metrics.
     fn read(inputs: &'i Inputs, options: &Options, x: Metric, y: Metric, hint: &str) -> Result<Runs<'i>, Undrawn> {
         let series = inputs.series(options)?;
+        let values = x_values(&series);
+        let place = |value: &str| values.iter().find(|(_, other)| other == value).map(|(place, _)| *place);
         let mut curves = Vec::new();
         for s in &series {
             let mut dots = Vec::new();
-            for row in s.rows_by_rate()? {
-                if let (Some(x), Some(y)) = (row.metric(x)?, row.metric(y)?) {
+            for (value, row) in s.rows_by_x()? {
+                let x = value.map_or_else(|| row.metric(x), |value| Ok(place(value)))?;
+                if let (Some(x), Some(y)) = (x, row.metric(y)?) {
                     dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()? });
                 }
             }
@@ -86,7 +91,7 @@ impl<'i> Runs<'i> {
         }
         match curves.iter().all(|curve| curve.dots.is_empty()) {
             true => Err(nothing(format!("summary.csv has no row with {} and {}{hint}", x.name(), y.name()))),
-            false => Ok(Runs { series, curves }),
+            false => Ok(Runs { series, curves, swept: options.x.as_ref().map(|key| swept_x(key, &values)) }),
         }
     }
 
@@ -98,7 +103,11 @@ impl<'i> Runs<'i> {
         self.dots().map(|dot| dot.x).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    fn rate_axis(&self) -> Axis {
+    /// Of the offered rate or the swept key.
+    fn x_axis(&self) -> Axis {
+        if let Some(axis) = &self.swept {
+            return axis.clone();
+        }
         let fastest = self.largest_x();
         Axis::linear("Offered rate (requests/s)", 0.0, fastest * 1.04, room_for(fastest))
     }
@@ -136,9 +145,10 @@ fn drawn(
 fn served(y: Metric, label: &str, of_all: &str, hint: &str, inputs: &Inputs, options: &Options) -> Drawing {
     let runs = Runs::read(inputs, options, Metric::Offered, y, hint)?;
     let best = runs.dots().map(|dot| dot.y).fold(0.0, f64::max);
-    let (x, y) = (runs.rate_axis(), Axis::linear_to_tick(label, 0.0, best, 5));
+    let (x, y) = (runs.x_axis(), Axis::linear_to_tick(label, 0.0, best, 5));
     let equal = (Entry::new(of_all, Key::Rule), [(0.0, 0.0), (x.high, x.high)]);
-    Ok(drawn(&runs, options, [x, y], vec![equal], None, LINE))
+    let rules = if runs.swept.is_some() { Vec::new() } else { vec![equal] };
+    Ok(drawn(&runs, options, [x, y], rules, None, LINE))
 }
 
 fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
@@ -150,7 +160,7 @@ fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
         runs.dots().map(|dot| (dot.y, dot.saturated)).chain(slo.map(|ms| (ms, false))),
         options.linear,
     );
-    let x = runs.rate_axis();
+    let x = runs.x_axis();
     let rule = |ms| (Entry::new(format!("SLO {} ms", number(ms)), Key::Rule), [(x.low, ms), (x.high, ms)]);
     let rules = slo.map(rule).into_iter().collect();
     Ok(drawn(&runs, options, [x, y], rules, None, SATURATED_LINE))

@@ -1,5 +1,6 @@
 //! The inputs of figures (results folders and single files), and the policies and points chosen from them.
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use super::axis::number;
@@ -11,6 +12,7 @@ use crate::results::columns::Metric;
 use crate::results::logs::{LogRow, RequestLine};
 use crate::results::read::{CsvRow, Log};
 use crate::results::saved::Saved;
+use crate::results::swept::{self, Swept};
 use crate::workload::model::Model;
 
 #[derive(Debug)]
@@ -27,15 +29,21 @@ pub struct Folder {
     full: PathBuf,
 }
 
-/// A policy's rows in one folder's summary.
+/// A policy's rows in one folder's summary, with one combination of swept keys.
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
     pub label: String,
     /// The same in every figure of these inputs, whatever policies are chosen.
     pub style: Style,
-    /// [`Series::label`] may extend it.
-    pub policy: &'a str,
+    /// The policy and its swept keys; [`Series::label`] may extend it.
+    pub name: String,
+    policy: &'a str,
+    swept: Vec<Swept>,
+    /// With a swept key on the x axis, each load is a series.
+    load: Option<&'a str>,
     pub rows: Vec<CsvRow<'a>>,
+    /// The value of each row, with a swept key on the x axis.
+    x: Vec<String>,
     folder: &'a Folder,
 }
 
@@ -96,24 +104,40 @@ impl Inputs {
         let Some(first) = self.folders.first() else {
             return Err(nothing("this kind of figure needs a results folder, the one with summary.csv"));
         };
-        let of = |folder| Folder::policies(folder).into_iter().map(move |policy| (folder, policy));
-        let all: Vec<(&Folder, &str)> = self.folders.iter().flat_map(of).collect();
-        let known: Vec<&str> = all.iter().map(|(_, policy)| *policy).collect();
-        let chosen = chosen_policies(&options.policies, &known)?;
-        let series = all.iter().enumerate().map(|(i, &(folder, policy))| Series {
-            label: match known.iter().filter(|other| **other == policy).count() {
-                1 => policy.to_string(),
-                _ => format!("{}: {policy}", folder.name),
-            },
-            style: Style::of(i),
-            policy,
-            rows: folder.results.rows().filter(|row| row.policy() == policy).collect(),
-            folder,
-        });
-        match all.is_empty() {
-            true => Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display()))),
-            false => Ok(series.filter(|s| chosen.as_ref().is_none_or(|c| c.contains(&s.policy))).collect()),
+        let mut all = Vec::new();
+        for folder in &self.folders {
+            all.extend(folder.series(options)?);
         }
+        let known: Vec<&str> = all.iter().map(|s| s.policy).collect();
+        let chosen = chosen_policies(&options.policies, &known)?;
+        let loads = distinct(all.iter().filter_map(|s| s.load)).len();
+        for (i, s) in all.iter_mut().enumerate() {
+            s.style = Style::of(i);
+            s.name = swept::label(s.policy, &s.swept);
+            s.name.extend(s.load.filter(|_| loads > 1).map(|load| format!(", at {load}")));
+        }
+        let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
+        for s in &mut all {
+            s.label = match names.iter().filter(|other| **other == s.name).count() {
+                1 => s.name.clone(),
+                _ => format!("{}: {}", s.folder.name, s.name),
+            };
+        }
+        match (&options.x, all.is_empty()) {
+            (Some(key), true) => Err(self.not_swept(key).into()),
+            (None, true) => Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display()))),
+            _ => Ok(all.into_iter().filter(|s| chosen.as_ref().is_none_or(|c| c.contains(&s.policy))).collect()),
+        }
+    }
+
+    fn not_swept(&self, key: &str) -> Error {
+        let keys = distinct(self.folders.iter().flat_map(|folder| folder.results.swept.iter().map(String::as_str)));
+        Error::input(match keys.is_empty() {
+            true => format!("--x {key}: these results are of no sweep; run the scenario with --sweep {key}=V1,V2"),
+            false => {
+                format!("--x {key}: is not a swept key of these results at this point; there are {}", keys.join(", "))
+            }
+        })
     }
 
     /// The compared point, and the chosen policies that have it.
@@ -126,8 +150,8 @@ impl Inputs {
 
     /// The policies of all folders, each once, and the series of each folder.
     pub fn by_folder<'s>(&'s self, series: &'s [Series<'s>]) -> (Vec<&'s str>, Vec<Part<'s>>) {
-        let policies = distinct(series.iter().map(|s| s.policy));
-        let place = |s: &'s Series<'s>| policies.iter().position(|policy| *policy == s.policy).map(|place| (place, s));
+        let policies = distinct(series.iter().map(|s| s.name.as_str()));
+        let place = |s: &'s Series<'s>| policies.iter().position(|policy| *policy == s.name).map(|place| (place, s));
         let of = |folder| (folder, series.iter().filter(|s| s.is_of(folder)).filter_map(place).collect());
         let parts = self.folders.iter().map(of).collect();
         (policies, parts)
@@ -157,9 +181,10 @@ fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     let rows = || series.iter().flat_map(|s| &s.rows);
     let known = distinct(rows().map(CsvRow::point).collect::<Result<Vec<_>>>()?.into_iter());
     if let Some(asked) = &options.point {
-        let same = |point: &&&str| {
-            **point == asked || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
-        };
+        if series.iter().any(|s| s.row_at(asked).is_some()) {
+            return Ok(asked.clone());
+        }
+        let same = |point: &&&str| is_point(point, asked);
         let unknown = || format!("--point: no point \"{asked}\" in these results; there are {}", known.join(", "));
         return known.iter().find(same).map(ToString::to_string).ok_or_else(|| Error::input(unknown()));
     }
@@ -177,11 +202,18 @@ fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     Ok(best.map_or(known[0], |(_, point)| point).to_string())
 }
 
+/// Rates may be written in several ways.
+fn is_point(point: &str, asked: &str) -> bool {
+    point == asked || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
+}
+
 /// The part of an axis label with the point's rate or clients. Empty for a trace, and where the title names the load.
 pub fn at_point(point: &str, options: &Options) -> String {
+    let (point, swept) =
+        point.split_once(',').map_or((point, String::new()), |(load, keys)| (load, format!(", {keys}")));
     let (before, load) = match (point.parse::<f64>(), point.strip_prefix("clients-")) {
-        (Ok(rate), _) => ("at", format!("{} requests/s", number(rate))),
-        (_, Some(clients)) => ("with", format!("{clients} clients")),
+        (Ok(rate), _) => ("at", format!("{} requests/s{swept}", number(rate))),
+        (_, Some(clients)) => ("with", format!("{clients} clients{swept}")),
         _ => return String::new(),
     };
     match options.title.as_deref().is_some_and(|title| says(title, &load)) {
@@ -221,6 +253,39 @@ impl Folder {
         distinct(self.results.rows().map(|row| row.policy()))
     }
 
+    /// By policy, then by swept values, without names and styles.
+    fn series(&self, options: &Options) -> Result<Vec<Series<'_>>> {
+        let mut all: Vec<Series<'_>> = Vec::new();
+        for row in self.results.rows() {
+            let (policy, mut swept, mut load, mut x) = (row.policy(), self.results.swept_of(row)?, None, None);
+            if let Some(asked) = &options.x {
+                let point = row.point()?;
+                let key = swept.iter().position(|(key, _)| key == asked || swept::short(key) == asked);
+                let Some(key) = key.filter(|_| options.point.as_ref().is_none_or(|asked| is_point(point, asked)))
+                else {
+                    continue;
+                };
+                (load, x) = (Some(point), Some(swept.remove(key).1));
+            }
+            let at = all.iter().position(|s| s.policy == policy && s.swept == swept && s.load == load);
+            let at = at.unwrap_or_else(|| {
+                let (label, name, style, rows, x) =
+                    (String::new(), String::new(), Style::of(0), Vec::new(), Vec::new());
+                all.push(Series { label, style, name, policy, swept, load, rows, x, folder: self });
+                all.len() - 1
+            });
+            all[at].rows.push(row);
+            all[at].x.extend(x);
+        }
+        let policies = self.policies();
+        let place = |s: &Series<'_>| policies.iter().position(|policy| *policy == s.policy);
+        all.sort_by(|a, b| {
+            let values = a.swept.iter().zip(&b.swept).map(|((_, a), (_, b))| swept::order(a, b));
+            place(a).cmp(&place(b)).then(values.fold(Ordering::Equal, Ordering::then))
+        });
+        Ok(all)
+    }
+
     pub fn model(&self) -> Option<Model> {
         Model::parse(self.results.settings().ok()?.pointer("/scenario/workload/model")?.as_str()?).ok()
     }
@@ -236,6 +301,16 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     seen
 }
 
+/// The places of the values of a swept key on an axis, ascending: numbers at their size, texts side by side.
+pub fn x_values(series: &[Series<'_>]) -> Vec<(f64, String)> {
+    let mut values: Vec<&String> = series.iter().flat_map(|s| &s.x).collect();
+    values.sort_by(|a, b| swept::order(a, b));
+    values.dedup();
+    let numbers: Option<Vec<f64>> = values.iter().map(|value| swept::number(value)).collect();
+    let places = numbers.unwrap_or_else(|| (0..values.len()).map(|place| place as f64).collect());
+    places.into_iter().zip(values.into_iter().cloned()).collect()
+}
+
 impl<'a> Series<'a> {
     pub fn is_of(&self, folder: &Folder) -> bool {
         std::ptr::eq(self.folder, folder)
@@ -249,14 +324,30 @@ impl<'a> Series<'a> {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
+    /// In the order of the x axis, each with the value of the swept key if that is there.
+    pub fn rows_by_x(&self) -> Result<Vec<(Option<&str>, CsvRow<'a>)>> {
+        if self.x.is_empty() {
+            return Ok(self.rows_by_rate()?.into_iter().map(|row| (None, row)).collect());
+        }
+        let mut rows: Vec<(&String, CsvRow<'a>)> = self.x.iter().zip(self.rows.iter().copied()).collect();
+        rows.sort_by(|(a, _), (b, _)| swept::order(a, b));
+        Ok(rows.into_iter().map(|(value, row)| (Some(value.as_str()), row)).collect())
+    }
+
+    /// `point`: a load, or also the name of the point's folder.
     pub fn row_at(&self, point: &str) -> Option<CsvRow<'a>> {
-        self.rows.iter().find(|row| row.point().is_ok_and(|other| other == point)).copied()
+        let is_at = |row: &&CsvRow<'a>| {
+            row.point().is_ok_and(|load| load == point)
+                || self.folder.results.place(**row).is_ok_and(|place| place == point)
+        };
+        self.rows.iter().find(is_at).copied()
     }
 
     /// Where a log of a point is, and its rows, if it was written.
     pub fn log<T: LogRow>(&self, point: &str) -> Result<(PathBuf, Option<Log<T>>)> {
         let results = &self.folder.results;
-        Ok((results.folder(self.policy, point).join(T::FILE), results.log(self.policy, point)?))
+        let place = self.row_at(point).map_or(Ok(point.into()), |row| results.place(row))?;
+        Ok((results.folder(self.policy, &place).join(T::FILE), results.log(self.policy, &place)?))
     }
 
     /// [`Undrawn::Nothing`] if it was not written.

@@ -27,11 +27,12 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::{folder_name, write_whole};
 use crate::units::Nanos;
 pub use bars::{Bar, Bars, Field, Group};
 use canvas::Canvas;
 pub use cdf::compared as compared_cdf;
+use curves::{GOODPUT, LATENCY_RATE, THROUGHPUT_RATE};
 pub use input::Inputs;
 pub use latency_steps::LATENCY_STEPS;
 
@@ -40,9 +41,9 @@ pub const KINDS: &[Kind] = &[
     curves::LATENCY_THROUGHPUT,
     curves::P50_THROUGHPUT,
     curves::P99_THROUGHPUT,
-    curves::THROUGHPUT_RATE,
-    curves::LATENCY_RATE,
-    curves::GOODPUT,
+    THROUGHPUT_RATE,
+    LATENCY_RATE,
+    GOODPUT,
     cdf::QUEUE_CDF,
     cdf::COMPUTE_CDF,
     cdf::LATENCY_CDF,
@@ -70,6 +71,22 @@ impl PartialEq for Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
+    }
+}
+
+impl Kind {
+    pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
+        match options.x.is_none() || [THROUGHPUT_RATE, LATENCY_RATE, GOODPUT, bars::BARS].contains(&self) {
+            true => (self.drawn)(inputs, options),
+            false => Err(nothing("--x is for throughput-rate, latency-rate, goodput and bars")),
+        }
+    }
+}
+
+impl Options {
+    /// Of the files of a kind: its name, with a swept key on the x axis also that.
+    pub fn stem(&self, kind: Kind) -> String {
+        self.x.as_ref().map_or(kind.to_string(), |key| folder_name(&format!("{kind}-by-{key}")))
     }
 }
 
@@ -118,6 +135,9 @@ pub struct Options {
     /// policy]
     #[arg(long)]
     pub point: Option<String>,
+    /// Swept key on the x axis of throughput-rate, latency-rate, goodput and bars, such as device.workers or max_batch
+    #[arg(long, value_name = "KEY")]
+    pub x: Option<String>,
     /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
@@ -184,12 +204,6 @@ pub struct Figure {
     pub files: Vec<PathBuf>,
 }
 
-impl Kind {
-    pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
-        (self.drawn)(inputs, options)
-    }
-}
-
 /// As [`write()`]; inputs without the data are an error.
 pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Figure> {
     let canvas = kind.drawn(inputs, options).map_err(|undrawn| undrawn.error(kind.name))?;
@@ -202,7 +216,7 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     let mut reasons = String::new();
     for kind in KINDS {
         match kind.drawn(inputs, options) {
-            Ok(canvas) => drawn.push((kind.name, canvas)),
+            Ok(canvas) => drawn.push((options.stem(*kind), canvas)),
             Err(Undrawn::Nothing(why)) => reasons += &format!("\n  {kind}: {why}"),
             Err(Undrawn::Broken(error)) => return Err(error),
         }

@@ -139,6 +139,10 @@ pub fn log_x(label: impl Into<String>, low: f64, high: f64) -> Axis {
     Axis::log(label, low, high, 380.0, |label| text_width(label, SMALL) + 10.0)
 }
 
+pub fn swept_x(key: &str, values: &[(f64, String)]) -> Axis {
+    Axis::at_values(key, values, 380.0, |label| text_width(label, SMALL) + 10.0)
+}
+
 pub fn log_y(label: impl Into<String>, low: f64, high: f64) -> Axis {
     Axis::log(label, low, high, HEIGHT, |_| SMALL + 3.0)
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::columns::{Column, Metric, Unit, to_object};
-use super::summary::{Estimate, SummaryRow};
+use super::summary::{Estimate, SummaryRow, swept_keys};
+use super::swept;
 use super::write::write_columns;
 use crate::error::Result;
 use crate::metrics::summary::Summary;
@@ -79,6 +80,10 @@ fn columns(rows: &[ClassRow]) -> Vec<Column<'static, ClassRow>> {
         }));
         columns.push(Column::number("within_slo_ci", Unit::Ratio, |row: &ClassRow| row.within_slo().half_width));
     }
+    columns.extend(swept_keys(rows.iter().map(|row| &row.part)).into_iter().map(|key| {
+        let key = key.to_string();
+        Column::swept(key.clone(), move |row: &ClassRow| swept::value(&row.part.swept, &key).map(String::from))
+    }));
     columns
 }
 

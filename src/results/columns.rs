@@ -36,6 +36,8 @@ pub enum Value {
     Truth(Option<bool>),
     Number(Option<f64>, Unit),
     Ratios(Vec<f64>),
+    /// A value of a scenario's key; in JSON a number where it reads as one.
+    Swept(Option<String>),
 }
 
 impl Value {
@@ -43,6 +45,7 @@ impl Value {
     pub fn to_csv(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
+            Value::Swept(text) => text.clone().unwrap_or_default(),
             Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
             Value::Number(number, unit) => number.map_or(String::new(), |number| unit.written(number)),
             Value::Ratios(ratios) => {
@@ -55,6 +58,9 @@ impl Value {
     pub fn to_json(&self) -> Json {
         match self {
             Value::Text(text) => text.as_str().into(),
+            Value::Swept(text) => text
+                .as_ref()
+                .map_or(Json::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())),
             Value::Truth(truth) => (*truth).into(),
             Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => (*count as u64).into(),
             Value::Number(number, _) => (*number).into(),
@@ -70,6 +76,11 @@ pub struct Column<'c, T> {
 }
 
 impl<'c, T> Column<'c, T> {
+    /// Of a swept key.
+    pub fn swept(key: String, of: impl Fn(&T) -> Option<String> + 'c) -> Self {
+        Column { name: key.into(), value: Box::new(move |row| Value::Swept(of(row))) }
+    }
+
     pub fn text(name: &'static str, of: impl Fn(&T) -> String + 'c) -> Self {
         Column { name: name.into(), value: Box::new(move |row| Value::Text(of(row))) }
     }

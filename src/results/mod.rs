@@ -4,6 +4,7 @@ pub mod classes;
 pub mod columns;
 pub mod logs;
 pub mod summary;
+pub mod swept;
 
 pub mod write;
 

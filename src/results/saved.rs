@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::columns::Metric;
 use super::logs::LogRow;
 use super::read::{CsvRow, CsvTable, Log};
+use super::swept::{self, Swept};
 use crate::error::{Context as _, Error, Result};
 use crate::files::folder_name;
 use crate::metrics::bounds::Bounds;
@@ -16,6 +17,8 @@ use crate::metrics::bounds::Bounds;
 pub struct Saved {
     pub path: PathBuf,
     summary: CsvTable,
+    /// The columns of swept keys.
+    pub swept: Vec<String>,
 }
 
 impl Saved {
@@ -26,21 +29,40 @@ impl Saved {
         }
         let summary = CsvTable::read(&file)?;
         summary.rows().try_for_each(|row| row.text("policy").map(drop))?;
-        Ok(Saved { path: path.to_path_buf(), summary })
+        let mut saved = Saved { path: path.to_path_buf(), summary, swept: Vec::new() };
+        // A summary alone, without its settings, is of no sweep. Each swept key concerns a policy of the first scenario.
+        let settings = saved.settings().unwrap_or_default();
+        let policies = settings.pointer("/scenario/policy").and_then(Value::as_array).into_iter().flatten();
+        let pairs: Vec<&Value> = policies.filter_map(|policy| policy["swept"].as_array()).flatten().collect();
+        let is_swept = |name: &&str| pairs.iter().any(|pair| pair[0] == *name);
+        saved.swept = saved.summary.names().filter(is_swept).map(String::from).collect();
+        Ok(saved)
+    }
+
+    /// The swept keys of a row.
+    pub fn swept_of(&self, row: CsvRow<'_>) -> Result<Vec<Swept>> {
+        let values = self.swept.iter().map(|key| Ok((key.clone(), row.text(key)?.to_string())));
+        let concern = |pair: &Result<Swept>| !matches!(pair, Ok((_, value)) if value.is_empty());
+        values.filter(concern).collect()
+    }
+
+    /// The name of the folder of a row's point.
+    pub fn place(&self, row: CsvRow<'_>) -> Result<String> {
+        Ok(swept::place(row.point()?, &self.swept_of(row)?))
     }
 
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.summary.rows()
     }
 
-    /// With the logs of a policy at a point.
-    pub fn folder(&self, policy: &str, point: &str) -> PathBuf {
-        self.path.join(folder_name(policy)).join(point)
+    /// With the logs of a policy at a place.
+    pub fn folder(&self, policy: &str, place: &str) -> PathBuf {
+        self.path.join(folder_name(policy)).join(place)
     }
 
     /// `None` if it was not written.
-    pub fn log<T: LogRow>(&self, policy: &str, point: &str) -> Result<Option<Log<T>>> {
-        Log::open_if_there(&self.folder(policy, point).join(T::FILE))
+    pub fn log<T: LogRow>(&self, policy: &str, place: &str) -> Result<Option<Log<T>>> {
+        Log::open_if_there(&self.folder(policy, place).join(T::FILE))
     }
 
     /// `run.json`: the scenario and what determined its results.

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::classes;
 use super::columns::{Column, Metric, Unit, to_object};
+use super::swept::{self, Swept};
 use crate::metrics::stats::{Interval, interval, paired_difference};
 use crate::metrics::summary::Summary;
 use crate::metrics::validity::Lateness;
@@ -12,6 +13,8 @@ use crate::metrics::validity::Lateness;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SummaryRow {
     pub policy: String,
+    /// The keys of a sweep that concern it.
+    pub swept: Vec<Swept>,
     pub backend: String,
     /// The point's name: the rate, `trace`, `offline`, …
     pub point: String,
@@ -29,6 +32,19 @@ pub struct Estimate {
 }
 
 impl SummaryRow {
+    /// The policy and the swept keys.
+    pub fn name(&self) -> String {
+        swept::label(&self.policy, &self.swept)
+    }
+
+    /// Whether both have the same requests: the same load, and equal swept keys besides those of policies.
+    pub fn is_beside(&self, other: &SummaryRow) -> bool {
+        let common =
+            |row: &SummaryRow| row.swept.iter().filter(|(key, _)| !swept::is_of_policy(key)).cloned().collect();
+        let [own, others]: [Vec<Swept>; 2] = [self, other].map(common);
+        self.point == other.point && own == others
+    }
+
     pub fn estimate(&self, metric: Metric) -> Estimate {
         self.estimated(|run| metric.of(run))
     }
@@ -78,8 +94,21 @@ impl SummaryRow {
     }
 }
 
+/// The swept keys of the rows, each once.
+pub fn swept_keys<'r>(rows: impl IntoIterator<Item = &'r SummaryRow>) -> Vec<&'r str> {
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in rows.into_iter().flat_map(|row| &row.swept) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
+    // So those of a row stand in the row's order, whatever the first row has.
+    keys.sort_by_key(|key| swept::is_of_policy(key));
+    keys
+}
+
 /// The columns about the load generator are there if any row ran on a real clock, half-widths if any has several
-/// replications.
+/// replications. Swept keys come last.
 pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
     let mut columns = vec![
         Column::text("policy", |row: &SummaryRow| row.policy.clone()),
@@ -110,6 +139,10 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
         };
         columns.extend(Metric::ALL.iter().copied().map(half_width));
     }
+    columns.extend(swept_keys(rows).into_iter().map(|key| {
+        let key = key.to_string();
+        Column::swept(key.clone(), move |row: &SummaryRow| swept::value(&row.swept, &key).map(String::from))
+    }));
     columns
 }
 
@@ -118,10 +151,10 @@ const FIRST_IN_JSON: [&str; 5] = ["policy", "backend", "point", "replications", 
 
 /// The scenario's name and an object for each row, with the names of `summary.csv`.
 pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
+    let mut columns = columns(rows);
+    let place = |name: &str| FIRST_IN_JSON.iter().position(|first| *first == name);
+    columns.sort_by_key(|column| place(&column.name).unwrap_or(FIRST_IN_JSON.len()));
     let object = |row: &SummaryRow| {
-        let mut columns = columns(std::slice::from_ref(row));
-        let place = |name: &str| FIRST_IN_JSON.iter().position(|first| *first == name);
-        columns.sort_by_key(|column| place(&column.name).unwrap_or(FIRST_IN_JSON.len()));
         let mut object = to_object(&columns, row);
         match classes::to_json(row) {
             of_classes if of_classes.is_empty() => {}

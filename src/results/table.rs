@@ -1,7 +1,8 @@
 //! The results as a table for the terminal.
 
 use super::columns::{Metric, Unit};
-use super::summary::{Estimate, SummaryRow};
+use super::summary::{Estimate, SummaryRow, swept_keys};
+use super::swept;
 use crate::metrics::stats::Quantile;
 use crate::metrics::summary::Summary;
 
@@ -67,7 +68,16 @@ pub struct Table {
 
 impl Table {
     pub fn of(rows: &[SummaryRow]) -> Table {
-        let mut headings = [vec!["policy".to_string(), "offered".into()], vec![String::new(), "req/s".into()]];
+        let mut swept: Vec<&str> = Vec::new();
+        for key in swept_keys(rows).into_iter().map(swept::short) {
+            if !swept.contains(&key) {
+                swept.push(key);
+            }
+        }
+        let mut headings = [vec!["policy".to_string()], vec![String::new()]];
+        for names in swept.iter().map(|key| [*key, ""]).chain([["offered", "req/s"]]) {
+            headings.iter_mut().zip(names).for_each(|(line, name)| line.push(name.into()));
+        }
         let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
         let with_rejected = rows.iter().any(|row| row.runs.iter().any(|run| run.rejected > 0));
         let shown = |(metric, _): &(Metric, [&str; 2])| match metric {
@@ -97,7 +107,7 @@ impl Table {
                 "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
             notes.push(interval.into());
         }
-        Table { headings, lines: rows.iter().map(|row| cells(row, &columns)).collect(), notes }
+        Table { headings, lines: rows.iter().map(|row| cells(row, &swept, &columns)).collect(), notes }
     }
 }
 
@@ -110,12 +120,14 @@ fn is_invalid(row: &SummaryRow) -> bool {
     row.lateness().is_some_and(|late| late.valid == Some(false))
 }
 
-fn cells(row: &SummaryRow, columns: &[(Metric, [&str; 2])]) -> Vec<String> {
+fn cells(row: &SummaryRow, swept: &[&str], columns: &[(Metric, [&str; 2])]) -> Vec<String> {
     // A closed loop offers as much as it is served.
     let offered = row.estimate(Metric::Offered).value.filter(|_| !row.point.starts_with("clients-"));
     let mark = if is_invalid(row) { INVALID } else { "" };
     let offered = offered.map_or_else(|| row.point.clone(), significant);
-    let mut line = vec![row.policy.clone(), format!("{offered}{mark}")];
+    let mut line = vec![row.policy.clone()];
+    line.extend(swept.iter().map(|key| swept::value(&row.swept, key).unwrap_or_default().to_string()));
+    line.push(format!("{offered}{mark}"));
     for (metric, _) in columns {
         let mut cell = cell(row, *metric);
         if *metric == Metric::Throughput {
@@ -237,7 +249,8 @@ mod tests {
     use crate::units::Rate;
 
     fn row(policy: &str, runs: &[Summary]) -> SummaryRow {
-        SummaryRow { policy: policy.into(), backend: "sim".into(), point: "offline".into(), runs: runs.to_vec() }
+        let [policy, backend, point] = [policy, "sim", "offline"].map(String::from);
+        SummaryRow { policy, swept: Vec::new(), backend, point, runs: runs.to_vec() }
     }
 
     fn measured(requests: usize, load: f64, seed: u64) -> Summary {

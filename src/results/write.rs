@@ -96,15 +96,15 @@ const COMPARED: [Metric; 7] =
 pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     let mut lines = Vec::new();
     let mut pairs = 0;
-    for row in rows.iter().filter(|row| row.policy != rows[0].policy && row.runs.len() > 1) {
-        let first = |other: &&SummaryRow| other.point == row.point && other.policy == rows[0].policy;
-        let Some(against) = rows.iter().find(first) else { continue };
+    for row in rows.iter().filter(|row| row.runs.len() > 1) {
+        let first = |other: &&SummaryRow| other.policy == rows[0].policy && other.is_beside(row);
+        let Some(against) = rows.iter().find(first).filter(|against| !std::ptr::eq(*against, row)) else { continue };
         pairs += 1;
         for metric in COMPARED {
             let Some(interval) = row.difference(against, metric) else { continue };
             lines.push(DifferenceLine {
-                policy: row.policy.clone(),
-                against: against.policy.clone(),
+                policy: row.name(),
+                against: against.name(),
                 point: row.point.clone(),
                 figure: metric.name().into(),
                 difference: metric.unit().written(interval.mean),
@@ -234,7 +234,7 @@ mod tests {
 
     fn row(runs: &[Summary]) -> SummaryRow {
         let [policy, backend, point] = ["Batch, Maker", "sim", "1000"].map(String::from);
-        SummaryRow { policy, backend, point, runs: runs.to_vec() }
+        SummaryRow { policy, swept: Vec::new(), backend, point, runs: runs.to_vec() }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::costs::CostEstimates;
 use super::given::{self, Given};
 use super::section::{Owner, Section, unknown};
 use super::source::{Source, shown};
+use super::sweep::{self, Axis, Choice};
 use super::{ArrivalSpec, ClassEntry, Input, Load, PolicyEntry, Scenario, Workload};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
@@ -26,14 +27,43 @@ const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
 /// File systems limit names to 255 bytes; some are left for suffixes.
 const MAX_NAME: usize = 200;
 
-pub(super) fn scenario(source: &Source, registry: &Registry) -> Result<Scenario> {
-    let root = Section::root(source)?;
-    let (given, arrivals) = match (root.read(), arrival_spec(&root)) {
+/// One for each combination of the swept keys outside of policies.
+pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scenario>> {
+    let mut root = source.parse()?;
+    let axes = sweep::axes(source, &mut root)?;
+    let one = |choices: Vec<Choice<'_, '_>>| {
+        let mut table = Spanned::new(0..0, DeValue::Table(root.clone()));
+        sweep::apply(source, &mut table, &choices)?;
+        let root = Section::root(source, table_of(&Section::root(source, DeTable::new()), "", &table)?.into_inner());
+        scenario(&root, registry, &axes, &choices)
+    };
+    sweep::product(&axes, None).into_iter().map(one).collect()
+}
+
+/// For commands that run no sweeps.
+pub(super) fn scenario_alone(source: &Source, registry: &Registry) -> Result<Scenario> {
+    match sweep::axes(source, &mut source.parse()?)?.first() {
+        Some(axis) => Err(axis.refuse(
+            source,
+            "this command takes one value of each key; give it as --set KEY=VALUE, and leave the sweep out with --set \
+             sweep={}",
+        )),
+        None => Ok(scenarios(source, registry)?.remove(0)),
+    }
+}
+
+fn scenario(
+    root: &Section<'_>,
+    registry: &Registry,
+    axes: &[Axis<'_>],
+    choices: &[Choice<'_, '_>],
+) -> Result<Scenario> {
+    let (given, arrivals) = match (root.read(), arrival_spec(root)) {
         (Ok(given), Ok(arrivals)) => (given, arrivals),
         (given, arrivals) => return Err(Error::all(given.err().into_iter().chain(arrivals.err()).collect())),
     };
-    let mut scenario = checked(given, arrivals, source.file()).map_err(|problem| root.refuse(&problem))?;
-    scenario.policies = policies(&root, registry, &scenario)?;
+    let mut scenario = checked(given, arrivals, root.source.file()).map_err(|problem| root.refuse(&problem))?;
+    scenario.policies = policies(root, registry, &scenario, axes, choices)?;
     Ok(scenario)
 }
 
@@ -225,7 +255,14 @@ fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
     Err(format!("no such file: {}", tried.join(", nor ")))
 }
 
-fn policies(root: &Section<'_>, registry: &Registry, scenario: &Scenario) -> Result<Vec<PolicyEntry>> {
+/// Each as often as its swept keys have combinations.
+fn policies(
+    root: &Section<'_>,
+    registry: &Registry,
+    scenario: &Scenario,
+    axes: &[Axis<'_>],
+    choices: &[Choice<'_, '_>],
+) -> Result<Vec<PolicyEntry>> {
     let items =
         root.table.get_ref().get("policy").and_then(|list| list.get_ref().as_array()).map_or(&[][..], |items| items);
     if items.is_empty() {
@@ -234,26 +271,34 @@ fn policies(root: &Section<'_>, registry: &Registry, scenario: &Scenario) -> Res
     let cells = scenario.workload.model.cell_types();
     let setup = Setup { model: &scenario.workload.model, cells: &cells, workers: scenario.device.workers, costs: None };
     let mut folders = BTreeMap::new();
-    let read = |(index, item)| {
+    let mut read = |index: usize, item: &Spanned<DeValue<'_>>, own: &[Choice<'_, '_>]| {
         let key = format!("policy[{index}]");
-        let table = table_of(root, &key, item)?;
+        let mut item = item.clone();
+        sweep::apply(root.source, &mut item, own)?;
+        let table = table_of(root, &key, &item)?;
         let mut section =
             Section { source: root.source, owner: Owner { prefix: format!("{key}."), ..Owner::default() }, table };
-        let entry = policy(&mut section, registry, scenario, setup)?;
+        let mut entry = policy(&mut section, registry, scenario, setup)?;
+        entry.swept = sweep::swept(choices.iter().chain(own));
         // Some file systems ignore case.
         match folders.insert(folder_name(&entry.label).to_lowercase(), index) {
-            None => Ok(entry),
-            Some(other) => Err(section.refuse(&format!(
+            Some(other) if other != index && !root.source.is_kept() => Err(section.refuse(&format!(
                 "label: \"{}\" names the same folder as the label of policy[{other}]; add a `label` of its own",
                 entry.label
             ))),
+            _ => Ok(entry),
         }
     };
-    let (read, mistakes): (Vec<_>, Vec<_>) = items.iter().enumerate().map(read).partition(Result::is_ok);
-    match mistakes.is_empty() {
-        true => Ok(read.into_iter().flatten().collect()),
-        false => Err(Error::all(mistakes.into_iter().filter_map(Result::err).collect())),
+    let (mut entries, mut mistakes) = (Vec::new(), Vec::new());
+    for (index, item) in items.iter().enumerate() {
+        for own in sweep::product(axes, Some(index)) {
+            match read(index, item, &own) {
+                Ok(entry) => entries.push(entry),
+                Err(mistake) => mistakes.push(mistake),
+            }
+        }
     }
+    if mistakes.is_empty() { Ok(entries) } else { Err(Error::all(mistakes)) }
 }
 
 fn policy<'s>(
@@ -296,7 +341,7 @@ fn policy<'s>(
         let (device, sizes) = (&scenario.device, scenario.workload.sizes());
         CostEstimates::read(costs.as_deref(), device, &*settings, setup.model, &sizes).build(&*settings, setup)?;
         let overhead = overhead.or(scenario.overhead);
-        Ok(PolicyEntry { kind: settings.kind(), label, costs, overhead, settings })
+        Ok(PolicyEntry { kind: settings.kind(), label, swept: Vec::new(), costs, overhead, settings })
     };
     checked().map_err(|problem: String| section.refuse(&problem))
 }

@@ -40,6 +40,9 @@ pub struct Given {
     pub output: Output,
     #[serde(rename = "policy")]
     _policy: Vec<IgnoredAny>,
+    /// It was taken out before; here it is known.
+    #[serde(rename = "sweep")]
+    _sweep: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]

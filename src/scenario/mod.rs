@@ -10,6 +10,7 @@ mod resolved;
 pub mod schema;
 mod section;
 mod source;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::metrics::stats;
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
+use crate::results::swept::{self, Swept};
 use crate::units::{Nanos, Rate};
 use crate::workload::class::Class;
 use crate::workload::model::Model;
@@ -309,6 +311,10 @@ pub struct PolicyEntry {
     pub kind: &'static str,
     /// Unique; names its line in figures and, through `folder_name`, its folder.
     pub label: String,
+    /// What distinguishes it from others of that label: the keys of the sweep that concern it, with their values. The
+    /// scenario's come first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub swept: Vec<Swept>,
     /// Its own cost table, else the device's.
     pub costs: Option<Input>,
     /// Its own overhead, with the scenario's as defaults.
@@ -316,6 +322,13 @@ pub struct PolicyEntry {
     /// The keys of its kind.
     #[serde(flatten)]
     pub settings: Configured,
+}
+
+impl PolicyEntry {
+    /// The label and the swept keys.
+    pub fn name(&self) -> String {
+        swept::label(&self.label, &self.swept)
+    }
 }
 
 /// A file or generator; dereferences to its path.
@@ -374,9 +387,16 @@ impl Scenario {
         Scenario::parse(text, path, overrides, registry)
     }
 
+    /// As [`Scenario::load`], with the table `[sweep]` and sweeps such as `device.workers=1,2,4`. Each combination of keys
+    /// outside of policies is a scenario of its own. A policy is in it once for each combination of its own keys.
+    pub fn expand(path: &Path, overrides: &[String], sweeps: &[String], registry: &Registry) -> Result<Vec<Scenario>> {
+        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        check::scenarios(&source::Source::new(path, text, overrides, sweeps)?, registry)
+    }
+
     /// Messages show `file`; files that the scenario names may lie beside it.
     pub fn parse(text: String, file: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
-        check::scenario(&source::Source::new(file, text, overrides)?, registry)
+        check::scenario_alone(&source::Source::new(file, text, overrides, &[])?, registry)
     }
 
     /// Files are looked for in the current folder and beside `file`, the original scenario; `kept_in` keeps the JSON.

@@ -43,6 +43,9 @@ pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &
         Some(Value::Object(root)) => root,
         _ => return Err(Error::input("scenario: must be a table")).within(kept_in.display()),
     };
+    let policies = root.get_mut("policy").and_then(Value::as_array_mut);
+    let mut take = |policy: &mut Value| policy.as_object_mut().and_then(|keys| keys.remove("swept"));
+    let swept: Vec<Option<Value>> = policies.into_iter().flatten().map(&mut take).collect();
     // Seeds may exceed TOML's integers.
     let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
     let entries = root.get("policy").and_then(Value::as_array).into_iter().flatten();
@@ -52,8 +55,12 @@ pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &
         return Err(Error::input(problem)).within(kept_in.display());
     }
     let text = toml::to_string(&root).map_err(|cause| Error::input(format!("scenario: {cause}")));
-    let mut scenario = check::scenario(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
+    let mut scenario = check::scenario_alone(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
     scenario.seed = seed.unwrap_or(scenario.seed);
+    for (entry, swept) in scenario.policies.iter_mut().zip(swept) {
+        let read = serde_json::from_value(swept.unwrap_or_else(|| json!([])));
+        entry.swept = read.map_err(|cause| Error::input(format!("swept: {cause}"))).within(kept_in.display())?;
+    }
     Ok(scenario)
 }
 

@@ -40,6 +40,8 @@ pub fn schema(registry: &Registry) -> Value {
         };
         properties.insert(table.clone(), object(about, keys, required));
     }
+    // Its keys are the paths of others.
+    properties["sweep"]["additionalProperties"] = json!({ "type": ["array", "object"] });
     let kinds: Vec<Value> = registry.kinds().map(|kind| of_policy(kind, registry, &reference)).collect();
     properties.insert("policy".into(), json!({ "type": "array", "minItems": 1, "items": { "oneOf": kinds } }));
     let mut root = object("A scenario of batchlab", properties, &["name", "workload", "policy"]);

@@ -36,9 +36,8 @@ struct Place {
 }
 
 impl<'s> Section<'s> {
-    pub fn root(source: &'s Source) -> Result<Section<'s>> {
-        let table = Spanned::new(0..0, source.parse()?);
-        Ok(Section { source, owner: Owner::default(), table })
+    pub fn root(source: &'s Source, table: DeTable<'s>) -> Section<'s> {
+        Section { source, owner: Owner::default(), table: Spanned::new(0..0, table) }
     }
 
     pub fn read<T: Deserialize<'s>>(&self) -> Result<T> {

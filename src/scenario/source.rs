@@ -1,5 +1,5 @@
-//! The text of a scenario: the file and the `--set` overrides as one document, in which an offset identifies the place
-//! of a key or value.
+//! The text of a scenario: the file, the `--set` overrides and the `--sweep` options as one document, in which an offset
+//! identifies the place of a key or value.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::sweep;
 use crate::error::{Error, Result};
 
 /// In bytes from the start of the document.
@@ -18,37 +19,59 @@ pub(super) struct Source {
     file: PathBuf,
     text: String,
     overrides: Vec<Override>,
+    /// For each `--sweep`, one for each value.
+    sweeps: Vec<Vec<Override>>,
     /// The file that keeps a restored scenario. Its lines mean nothing to the user.
     kept_in: Option<PathBuf>,
 }
 
-#[derive(Debug)]
-struct Override {
+/// A value for a key: `--set KEY=VALUE`, or one of those of `--sweep KEY=V1,V2`.
+#[derive(Clone, Debug)]
+pub(super) struct Override {
+    option: &'static str,
     written: String,
     offset: usize,
-    path: Vec<String>,
-    /// The start of the value in `written`.
-    value_at: usize,
+    pub path: Vec<String>,
+    /// The place of the value in `written`.
+    value: Span,
     /// `v=VALUE` after blanks, which move the value to its place in the document.
     assigned: String,
 }
 
+/// A value to set at a path. The place of the key is for messages.
+pub(super) struct Setting<'a, 's> {
+    pub path: &'a [String],
+    pub span: &'a Span,
+    pub value: &'a Spanned<DeValue<'s>>,
+}
+
 impl Source {
-    pub fn new(file: &Path, text: String, overrides: &[String]) -> Result<Source> {
+    pub fn new(file: &Path, text: String, overrides: &[String], sweeps: &[String]) -> Result<Source> {
         let mut offset = text.len() + 1;
-        let mut parsed = Vec::with_capacity(overrides.len());
-        for written in overrides {
-            let (path, value_at) =
-                split_override(written).map_err(|problem| Error::input(format!("--set {written}: {problem}")))?;
-            let assigned = format!("{}v={}", " ".repeat(offset + value_at - 2), &written[value_at..]);
-            parsed.push(Override { written: written.clone(), offset, path, value_at, assigned });
+        let mut parse = |option, written: &String, split: fn(&str) -> Result<Vec<Span>, String>| {
             offset += written.len() + 1;
-        }
-        Ok(Source { file: file.to_path_buf(), text, overrides: parsed, kept_in: None })
+            Override::parse(option, written, offset - written.len() - 1, split)
+        };
+        let set = |written| parse("--set", written, sweep::whole);
+        let overrides = overrides.iter().map(set).collect::<Result<Vec<_>>>()?.concat();
+        let sweep = |written| parse("--sweep", written, sweep::split);
+        let sweeps = sweeps.iter().map(sweep).collect::<Result<_>>()?;
+        Ok(Source { file: file.to_path_buf(), text, overrides, sweeps, kept_in: None })
     }
 
     pub fn kept(file: &Path, text: String, kept_in: &Path) -> Source {
-        Source { file: file.to_path_buf(), text, overrides: Vec::new(), kept_in: Some(kept_in.to_path_buf()) }
+        let kept_in = Some(kept_in.to_path_buf());
+        Source { file: file.to_path_buf(), text, overrides: Vec::new(), sweeps: Vec::new(), kept_in }
+    }
+
+    /// Whether the scenario was checked before, when it was kept.
+    pub fn is_kept(&self) -> bool {
+        self.kept_in.is_some()
+    }
+
+    /// For each `--sweep`, one override for each value.
+    pub fn sweeps(&self) -> impl Iterator<Item = &[Override]> {
+        self.sweeps.iter().map(Vec::as_slice)
     }
 
     pub fn file(&self) -> &Path {
@@ -63,7 +86,7 @@ impl Source {
         })?;
         let mut root = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
         for set in &self.overrides {
-            self.apply(set, 0, &mut root)?;
+            self.apply(&Setting { path: &set.path, span: &set.span(), value: &set.value() }, 0, &mut root)?;
         }
         match root.into_inner() {
             DeValue::Table(table) => Ok(table),
@@ -72,32 +95,34 @@ impl Source {
     }
 
     /// Sets the value at the rest of the path, from `depth` on, and creates missing tables.
-    fn apply<'s>(&self, set: &'s Override, depth: usize, value: &mut Spanned<DeValue<'s>>) -> Result<()> {
+    pub fn apply<'s>(&self, set: &Setting<'_, 's>, depth: usize, value: &mut Spanned<DeValue<'s>>) -> Result<()> {
         let (key, is_last) = (&set.path[depth], depth + 1 == set.path.len());
+        let name = || Spanned::new(set.span.clone(), key.clone().into());
         match value.get_mut() {
             DeValue::Table(table) if is_last => {
                 // An insertion would keep the old key and its place.
                 table.remove(key.as_str());
-                table.insert(Spanned::new(set.span(), key.into()), set.value());
+                table.insert(name(), set.value.clone());
                 Ok(())
             }
             DeValue::Table(table) => {
-                let made = || Spanned::new(set.span(), DeValue::Table(DeTable::new()));
-                self.apply(set, depth + 1, table.entry(Spanned::new(set.span(), key.into())).or_insert_with(made))
+                let made = || Spanned::new(set.span.clone(), DeValue::Table(DeTable::new()));
+                self.apply(set, depth + 1, table.entry(name()).or_insert_with(made))
             }
             DeValue::Array(items) => {
                 let items: &mut [_] = items;
-                let index = find_item(items, key)
-                    .map_err(|problem| self.error(set.span(), format!("{}: {problem}", set.path[..depth].join("."))))?;
+                let index = find_item(items, key).map_err(|problem| {
+                    self.error(set.span.clone(), format!("{}: {problem}", set.path[..depth].join(".")))
+                })?;
                 if is_last {
-                    items[index] = set.value();
+                    items[index] = set.value.clone();
                     return Ok(());
                 }
                 self.apply(set, depth + 1, &mut items[index])
             }
             scalar => {
                 let problem = format!("no table but {}, so it has no key \"{key}\"", shown(scalar));
-                Err(self.error(set.span(), format!("{}: {problem}", set.path[..depth].join("."))))
+                Err(self.error(set.span.clone(), format!("{}: {problem}", set.path[..depth].join("."))))
             }
         }
     }
@@ -108,8 +133,9 @@ impl Source {
             return kept_in.display().to_string();
         }
         let file = self.file.display();
-        match self.overrides.iter().rev().find(|set| set.offset <= span.start) {
-            Some(set) => format!("{file}: --set {}", set.written),
+        let options = self.overrides.iter().chain(self.sweeps.iter().flatten());
+        match options.rev().find(|set| set.offset <= span.start) {
+            Some(set) => format!("{file}: {} {}", set.option, set.written),
             None => {
                 let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
                 format!("{file}:{}", 1 + before.iter().filter(|byte| **byte == b'\n').count())
@@ -123,22 +149,40 @@ impl Source {
 }
 
 impl Override {
-    fn span(&self) -> Span {
+    /// `split` gives the places of the values in the text after the key.
+    fn parse(
+        option: &'static str,
+        written: &str,
+        offset: usize,
+        split: impl Fn(&str) -> Result<Vec<Span>, String>,
+    ) -> Result<Vec<Override>> {
+        let wrong = |problem| Error::input(format!("{option} {written}: {problem}"));
+        let (path, value_at) = split_override(written)
+            .map_err(|problem| wrong(format!("{problem}; write it as {option} key.path=value")))?;
+        let one = |place: Span| {
+            let value = value_at + place.start..value_at + place.end;
+            let assigned = format!("{}v={}", " ".repeat(offset + value.start - 2), &written[value.clone()]);
+            Override { option, written: written.to_string(), offset, path: path.clone(), value, assigned }
+        };
+        Ok(split(&written[value_at..]).map_err(wrong)?.into_iter().map(one).collect())
+    }
+
+    pub fn span(&self) -> Span {
         self.offset..self.offset + self.written.len()
     }
 
     /// A word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
-    fn value(&self) -> Spanned<DeValue<'_>> {
+    pub fn value(&self) -> Spanned<DeValue<'_>> {
         let table = DeTable::parse(&self.assigned).map(Spanned::into_inner);
         match table.map(|mut table| (table.remove("v"), table.is_empty())) {
             Ok((Some(value), true)) => value,
-            _ => Spanned::new(self.span(), DeValue::String(self.written[self.value_at..].into())),
+            _ => Spanned::new(self.span(), DeValue::String(self.written[self.value.clone()].into())),
         }
     }
 }
 
 /// By index, else by label or name, else by kind.
-fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
+pub(super) fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, String> {
     if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
         return Ok(index);
     }
@@ -163,7 +207,7 @@ fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<usize, Stri
 }
 
 /// Splits `key.path=value` at the first `=` outside quotes.
-fn split_override(written: &str) -> Result<(Vec<String>, usize), String> {
+pub(super) fn split_override(written: &str) -> Result<(Vec<String>, usize), String> {
     let mut path = vec![String::new()];
     let mut quoted = false;
     for (at, letter) in written.char_indices() {
@@ -175,14 +219,14 @@ fn split_override(written: &str) -> Result<(Vec<String>, usize), String> {
                 let value_at = at + 1 + (value.len() - value.trim_start().len());
                 let path: Vec<String> = path.iter().map(|key| key.trim().to_string()).collect();
                 if path.iter().any(String::is_empty) {
-                    return Err("a part of the key is empty; write it as --set key.path=value".into());
+                    return Err("a part of the key is empty".into());
                 }
                 return Ok((path, value_at));
             }
             _ => path.last_mut().expect("a key has a part").push(letter),
         }
     }
-    Err("no value; write it as --set key.path=value".into())
+    Err("no value".into())
 }
 
 /// A value as messages quote it.

@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_judged_by_the_spread_of_the_runs_of_a() {
-        let place = Place { policy: "p".into(), point: "100".into() };
+        let place = Place { policy: "p".into(), point: "100".into(), ..Place::default() };
         let a = [run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(1.0))];
         let row = |metric, a: &[Summary], b| metric_row(&place, metric, a, &[run(b, Some(2.0))], false);
         let inside = row(Metric::Mean, &a, 14.9);

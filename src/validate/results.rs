@@ -10,22 +10,25 @@ use crate::experiment::folder::hash_of;
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::saved::read_json;
-use crate::scenario::{Load, Scenario};
+use crate::results::swept;
+use crate::scenario::{Load, LoadPoint, Scenario};
 
 const RUN: &str = "run.json";
 
 #[derive(Debug)]
 pub struct Results {
-    /// The scenario, with the seed of the runs.
-    pub scenario: Scenario,
+    /// The scenarios, with the seed of the runs: several if other keys than those of policies were swept.
+    pub scenarios: Vec<Scenario>,
     /// `sim`, `cpu` or `cuda`.
     pub backend: String,
-    /// The requested points that exist, by policy, then by load.
+    /// The requested points that exist, by scenario, then by policy, then by load.
     pub points: Vec<Point>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Point {
+    /// The place of its scenario.
+    pub variant: usize,
     /// The first replication, whose logs are kept.
     pub run: Run,
     pub folder: PathBuf,
@@ -47,25 +50,43 @@ impl Results {
             Some(root) => root.to_path_buf(),
             None => full.ancestors().nth(depth).unwrap_or(&full).to_path_buf(),
         };
-        let (scenario, backend) = restored(&root.join(RUN), registry)?;
+        let (scenarios, backend) = restored(&root.join(RUN), registry)?;
         let within = |folder: &Path| folder.canonicalize().is_ok_and(|folder| folder.starts_with(&full));
-        let loads = scenario.points();
-        let all = scenario.policies.iter().enumerate().flat_map(|(policy, entry)| {
-            let folder = root.join(folder_name(&entry.label));
-            let run = move |load| Run { policy, load, replication: 0 };
-            loads.iter().map(move |load| Point { run: run(*load), folder: folder.join(load.to_string()) })
-        });
-        let points = all.filter(|point| within(&point.folder)).collect();
-        Ok(Results { scenario, backend, points })
+        let mut points = Vec::new();
+        for (variant, scenario) in scenarios.iter().enumerate() {
+            for (policy, entry) in scenario.policies.iter().enumerate() {
+                let folder = root.join(folder_name(&entry.label));
+                let point = |load: LoadPoint| Point {
+                    variant,
+                    run: Run { policy, load, replication: 0 },
+                    folder: folder.join(swept::place(&load.to_string(), &entry.swept)),
+                };
+                points.extend(scenario.points().into_iter().map(point).filter(|point| within(&point.folder)));
+            }
+        }
+        Ok(Results { scenarios, backend, points })
     }
 }
 
-fn restored(file: &Path, registry: &Registry) -> Result<(Scenario, String)> {
+impl Results {
+    pub fn scenario(&self, point: &Point) -> &Scenario {
+        &self.scenarios[point.variant]
+    }
+}
+
+fn restored(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)> {
     let run = read_json(file)?;
     let resolved = run.get("scenario").ok_or_else(|| Error::input("has no scenario")).within(file.display())?;
     let read_from = run.get("file").and_then(Value::as_str).unwrap_or_default();
-    let scenario = Scenario::restore(resolved, Path::new(read_from), file, registry)?;
+    let kept = run.get("variants").and_then(Value::as_array).map_or(std::slice::from_ref(resolved), Vec::as_slice);
+    let restore = |kept| Scenario::restore(kept, Path::new(read_from), file, registry);
+    let scenarios = kept.iter().map(restore).collect::<Result<Vec<_>>>()?;
+    scenarios.iter().try_for_each(|scenario| same_inputs(scenario, &run, file))?;
+    Ok((scenarios, run.get("backend").and_then(Value::as_str).unwrap_or_default().into()))
+}
 
+/// Fails if an input file is not what it was.
+fn same_inputs(scenario: &Scenario, run: &Value, file: &Path) -> Result<()> {
     let requests = match &scenario.workload.load {
         Load::Drawn { dataset, .. } => dataset,
         Load::Trace { trace, .. } => trace,
@@ -84,5 +105,5 @@ fn restored(file: &Path, registry: &Registry) -> Result<(Scenario, String)> {
             )));
         }
     }
-    Ok((scenario, run.get("backend").and_then(Value::as_str).unwrap_or_default().into()))
+    Ok(())
 }

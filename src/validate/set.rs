@@ -180,8 +180,8 @@ pub fn validate(
 
 /// With a ledger if the replay equals the logs.
 fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
-    let Results { scenario, points, .. } = Results::open(folder, registry)?;
-    let inputs = Inputs::new(&scenario)?;
+    let Results { scenarios, points, .. } = Results::open(folder, registry)?;
+    let inputs = Inputs::new(&scenarios[0])?;
     let (_, simulated) = prepare(&part.scenario, Target::SIM)?;
     let model = simulated.costs(0).expect("a simulation has costs");
     let one = |point: &Point| {

@@ -31,5 +31,6 @@ mod report;
 mod reproduce;
 mod setup;
 mod shipped;
+mod sweep;
 mod traces;
 mod validate;

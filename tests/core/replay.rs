@@ -44,8 +44,9 @@ fn desk(workload: &str, arrivals: &str, workers: usize, policies: &str) -> (Temp
 
 /// Replays all points of a folder.
 fn replayed(results: &Path) -> Vec<Replay> {
-    let Results { scenario, points, .. } = Results::open(results, &Registry::standard()).unwrap();
-    let inputs = Inputs::new(&scenario).unwrap();
+    let Results { scenarios, points, .. } = Results::open(results, &Registry::standard()).unwrap();
+    let scenario = &scenarios[0];
+    let inputs = Inputs::new(scenario).unwrap();
     let one = |point: Point| {
         let recording = Recording::read(&point.folder, inputs.cells()).unwrap();
         replay(&inputs, &point, &recording, Watcher { members: false, see: &mut |_, _, _| {} }).unwrap()
@@ -210,8 +211,9 @@ fn a_policy_of_other_settings_is_found_out() {
 
 /// The ledgers of all points of a folder.
 fn ledgers(results: &Path) -> Vec<Ledger> {
-    let Results { scenario, points, .. } = Results::open(results, &Registry::standard()).unwrap();
-    let inputs = Inputs::new(&scenario).unwrap();
+    let Results { scenarios, points, .. } = Results::open(results, &Registry::standard()).unwrap();
+    let scenario = &scenarios[0];
+    let inputs = Inputs::new(scenario).unwrap();
     let one = |point: Point| {
         let entry = &scenario.policies[point.run.policy];
         let costs = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();

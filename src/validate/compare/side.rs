@@ -12,6 +12,7 @@ use crate::metrics::summary::Summary;
 use crate::results::logs::{BatchLine, RequestLine};
 use crate::results::read::{CsvRow, Log};
 use crate::results::saved::{Saved, read_json};
+use crate::results::swept::Swept;
 
 #[derive(Debug)]
 pub struct Side {
@@ -20,10 +21,13 @@ pub struct Side {
     places: Vec<Place>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub policy: String,
+    /// The name of its folder: the load and the swept keys.
     pub point: String,
+    pub load: String,
+    pub swept: Vec<Swept>,
 }
 
 pub type BatchCounts = BTreeMap<u64, u64>;
@@ -31,7 +35,10 @@ pub type BatchCounts = BTreeMap<u64, u64>;
 impl Side {
     pub fn open(path: &Path) -> Result<Side> {
         let results = Saved::open(path)?;
-        let place = |row: CsvRow<'_>| Ok(Place { policy: row.policy().into(), point: row.point()?.into() });
+        let place = |row: CsvRow<'_>| {
+            let (load, swept) = (row.point()?.to_string(), results.swept_of(row)?);
+            Ok(Place { policy: row.policy().into(), point: results.place(row)?, load, swept })
+        };
         let places = results.rows().map(place).collect::<Result<_>>()?;
         Ok(Side { run: results.settings()?, results, places })
     }
