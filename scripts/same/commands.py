@@ -152,8 +152,10 @@ def papers(side):
 
 
 def searches(side):
-    side.both("find-knee", "scenarios/quickstart.toml", "--set", "workload.requests=3000", "--replications", 2, "--out", "out/knee")
-    side.run("find-knee", "scenarios/graphs/tree.toml", "--slo", "50ms", "--quantile", "p90", "--set", "workload.requests=2000", "--out", "out/knee")
+    side.both("find-knee", "scenarios/quickstart.toml", "--set", "workload.requests=3000", "--replications", 2,
+              "--max-requests", 20000, "--out", "out/knee")
+    side.run("find-knee", "scenarios/graphs/tree.toml", "--slo", "50ms", "--quantile", "p90", "--set", "workload.requests=2000",
+             "--max-requests", 4000, "--out", "out/knee")
     side.both("find-window", "scenarios/dvabatch/linknet.toml", "--policy", "DelayBatch", "--windows", "1ms,5ms", "--tolerance", "0.05", "--set",
               "workload.requests=3000", "--out", "out/window")
 

@@ -75,7 +75,7 @@ struct Search {
     replications: u32,
 
     /// The longest run, in requests; results that it limits are marked
-    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
     max_requests: u32,
 
     /// The share of requests that may be rejected without missing the objective, from 0 to 1
