@@ -82,7 +82,7 @@ fn requests_that_are_turned_away_are_results() {
     assert!(outcomes("rejected") > 200);
     assert_eq!(row["rejected"], outcomes("rejected").to_string());
     assert_eq!(row["completed"], outcomes("served").to_string());
-    let percent = format!("{:.1}", outcomes("rejected") as f64 / 20.0);
+    let percent = format!("{:.1}", 100.0 * (outcomes("rejected") as f64 / 2000.0));
     assert!(table.contains(&format!(" {percent} ")), "{table}");
     assert!(desk.read("out/t/latency-throughput.svg").contains("requests rejected"));
     let without = desk.sim(&["--set", "output.plots=['latency-throughput']"]).ok().stdout;

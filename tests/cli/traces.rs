@@ -14,7 +14,8 @@ fn a_trace_is_what_the_scenario_replays() {
         ),
     ] {
         desk.write("t.toml", SCENARIO.replace("process = \"poisson\"\nrates = [100, 200]", process));
-        desk.sim(&["--seed", "9"]).ok();
+        // By itself, a trace has no warm-up.
+        desk.sim(&["--seed", "9", "--set", "metrics.warmup=none"]).ok();
         let gen_ = ["trace", "gen", "--dataset", "lengths.csv", "-n", "200", "--seed", "9", "-o", "trace.csv"];
         desk.run(&[&gen_[..], options].concat()).ok();
         let drawn = desk.read("out/t/B/200/requests.csv");
