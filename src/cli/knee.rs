@@ -1,10 +1,12 @@
 //! `batchlab find-knee`, `find-workers` and `find-window`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 
-use super::{Common, number_in};
+use super::{Common, Sweeps, number_in};
 use crate::error::{Error, Result};
 use crate::experiment::capacity::{self, Capacity};
 use crate::experiment::executor::Target;
@@ -13,6 +15,7 @@ use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit};
+use crate::results::swept::{self, Swept};
 use crate::results::table::aligned;
 use crate::results::write::write_columns;
 use crate::scenario::{Quantile, Scenario, named};
@@ -81,6 +84,9 @@ struct Search {
     /// The share of requests that may be rejected without missing the objective, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = number_in(0.0..=1.0))]
     max_rejected: f64,
+
+    #[command(flatten)]
+    sweeps: Sweeps,
 }
 
 impl Search {
@@ -144,106 +150,175 @@ impl Goal {
     }
 }
 
+/// What a search found for a policy, in one combination of a sweep.
+struct Row<T> {
+    policy: String,
+    swept: Vec<Swept>,
+    objective: Objective,
+    found: T,
+}
+
+impl<T> Row<T> {
+    fn name(&self) -> String {
+        swept::label(&self.policy, &self.swept)
+    }
+
+    /// With the swept columns after them.
+    fn columns<'c>(rows: &[Row<T>], mut columns: Vec<Column<'c, Row<T>>>) -> Vec<Column<'c, Row<T>>> {
+        let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.swept.iter().map(|(key, _)| key)).collect();
+        columns.extend(keys.into_iter().cloned().map(|key| {
+            Column::swept(key.clone(), move |row: &Row<T>| swept::value(&row.swept, &key).map(String::from))
+        }));
+        columns
+    }
+
+    /// With its swept keys after the others.
+    fn json(&self, mut fields: Value) -> Value {
+        for (key, value) in &self.swept {
+            fields[key] = swept::number(value).map_or_else(|| value.as_str().into(), Value::from);
+        }
+        fields
+    }
+}
+
+/// A search and its answer, whatever is searched for.
+struct Study {
+    name: String,
+    objective: Objective,
+    tolerance: f64,
+    /// Where the table is written.
+    file: PathBuf,
+}
+
+impl Goal {
+    /// Searches all combinations of the sweep.
+    fn search<T: Send>(
+        &self,
+        (common, search, tolerance): (&Common, &Search, f64),
+        (registry, file): (&Registry, &str),
+        find: impl Fn(&Scenario, &Objective, &AtomicBool, &(dyn Fn() + Sync)) -> Result<Vec<T>> + Sync,
+    ) -> Result<(Study, Vec<Row<T>>)> {
+        let scenarios = common.sweep(&self.scenario, &search.sweeps.sweeps, registry)?;
+        let goal = |scenario: &Scenario| self.objective(scenario, search.max_rejected, "100ms");
+        let objectives = scenarios.iter().map(goal).collect::<Result<Vec<Objective>>>()?;
+        let (name, searches) = (&scenarios[0].name, scenarios.iter().map(|one| one.policies.len()).sum());
+        let rows = common.carry_out(searches, name, |stop, done| {
+            let mut rows = Vec::new();
+            for (scenario, objective) in scenarios.iter().zip(&objectives) {
+                let found = find(scenario, objective, stop, done)?;
+                rows.extend(found.into_iter().zip(&scenario.policies).map(|(found, entry)| Row {
+                    policy: entry.label.clone(),
+                    swept: entry.swept.clone(),
+                    objective: *objective,
+                    found,
+                }));
+            }
+            Ok(rows)
+        })?;
+        let file = common.out(Target::SIM.name()).join(folder_name(name)).join(file);
+        Ok((Study { name: name.clone(), objective: objectives[0], tolerance, file }, rows))
+    }
+}
+
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
     let (common, search) = (&args.common, &args.search);
-    let scenario = common.scenario(&args.goal.scenario, registry)?;
-    let objective = args.goal.objective(&scenario, search.max_rejected, "100ms")?;
     let effort = search.effort(args.tolerance);
-    let knees = common.carry_out(scenario.policies.len(), &scenario.name, |stop, done| {
-        knee::find(&scenario, &objective, &effort, stop, done)
-    })?;
-
-    let file = common.out(Target::SIM.name()).join(folder_name(&scenario.name)).join("knee.csv");
-    let columns = [
-        Column::text("policy", |knee: &Knee| knee.policy.clone()),
-        Column::text("slo_ms", |_: &Knee| objective.slo.as_millis_f64().to_string()),
-        Column::text("quantile", |_: &Knee| objective.quantile.to_string()),
-        Column::number("knee_rps", Unit::PerSecond, |knee: &Knee| knee.mean().map(|rate| rate.0)),
-        Column::number("knee_rps_ci", Unit::PerSecond, Knee::half_width),
-        Column::count("replications", |knee: &Knee| knee.rates.len()),
-        Column::count("requests", |knee: &Knee| knee.requests as usize),
-        Column::text("caveat", |knee: &Knee| knee.caveat.clone().unwrap_or_default()),
+    let (study, rows) = args.goal.search(
+        (common, search, args.tolerance),
+        (registry, "knee.csv"),
+        |scenario, objective, stop, done| knee::find(scenario, objective, &effort, stop, done),
+    )?;
+    let columns = vec![
+        Column::text("policy", |row: &Row<Knee>| row.policy.clone()),
+        Column::text("slo_ms", |row: &Row<Knee>| row.objective.slo.as_millis_f64().to_string()),
+        Column::text("quantile", |row: &Row<Knee>| row.objective.quantile.to_string()),
+        Column::number("knee_rps", Unit::PerSecond, |row: &Row<Knee>| row.found.mean().map(|rate| rate.0)),
+        Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Knee>| row.found.half_width()),
+        Column::count("replications", |row: &Row<Knee>| row.found.rates.len()),
+        Column::count("requests", |row: &Row<Knee>| row.found.requests as usize),
+        Column::text("caveat", |row: &Row<Knee>| row.found.caveat.clone().unwrap_or_default()),
     ];
-    write_columns(&file, &columns, &knees)?;
-    let row = |knee: &Knee| {
-        json!({
-            "policy": knee.policy,
-            "knee_rps": knee.mean(),
-            "knee_rps_ci": knee.half_width(),
-            "replications": knee.rates,
-            "requests": knee.requests,
-            "caveat": knee.caveat,
-        })
+    write_columns(&study.file, &Row::columns(&rows, columns), &rows)?;
+    let json = |row: &Row<Knee>| {
+        let Row { policy, found, .. } = row;
+        row.json(json!({
+            "policy": policy,
+            "knee_rps": found.mean(),
+            "knee_rps_ci": found.half_width(),
+            "replications": found.rates,
+            "requests": found.requests,
+            "caveat": found.caveat,
+        }))
     };
-    let json = || answer(&scenario, &objective, args.tolerance, knees.iter().map(row).collect());
+    let line = |row: &Row<Knee>| {
+        let mark = if row.found.caveat.is_some() && row.found.mean().is_some() { " ?" } else { "" };
+        vec![format!("  {}", row.name()), rate(row.found.mean(), row.found.half_width()) + mark]
+    };
+    let note = match rows.iter().any(|row| row.found.half_width().is_some()) {
+        true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
+        false => "",
+    };
     let text = || {
-        let line = |knee: &Knee| {
-            let mark = if knee.caveat.is_some() && knee.mean().is_some() { " ?" } else { "" };
-            vec![format!("  {}", knee.policy), rate(knee.mean(), knee.half_width()) + mark]
-        };
-        let what = format!("{}: the highest rate", scenario.name);
-        let mut text = table(&what, &objective, args.tolerance, &knees.iter().map(line).collect::<Vec<_>>());
-        if knees.iter().any(|knee| knee.half_width().is_some()) {
-            text += "± half the width of the 95 % interval over the replications, the bracket of the search included\n";
-        }
-        text + &caveats(knees.iter().map(|knee| (&*knee.policy, &knee.caveat)))
+        let text = study.table("the highest rate", &rows.iter().map(line).collect::<Vec<_>>());
+        text + note + &caveats(rows.iter().map(|row| (row.name(), &row.found.caveat)))
     };
-    common.shown.show(text, json)?;
-    common.note(format!("results in {}", file.display()));
+    common.shown.show(text, || study.json(rows.iter().map(json).collect()))?;
+    common.note(format!("results in {}", study.file.display()));
     Ok(())
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
     let (common, search) = (&args.common, &args.search);
-    let scenario = common.scenario(&args.goal.scenario, registry)?;
-    let objective = args.goal.objective(&scenario, search.max_rejected, "100ms")?;
     let (effort, rate) = (search.effort(args.tolerance), Rate(args.rate));
-    let found = common.carry_out(scenario.policies.len(), &scenario.name, |stop, done| {
-        capacity::find(&scenario, rate, args.max_workers, &objective, &effort, stop, done)
-    })?;
-
-    let file = common.out(Target::SIM.name()).join(folder_name(&scenario.name)).join("workers.csv");
-    let latency = |one: &Capacity| one.latency.map(Nanos::as_millis_f64);
-    let columns = [
-        Column::text("policy", |one: &Capacity| one.policy.clone()),
-        Column::text("rate_rps", |_: &Capacity| rate.to_string()),
-        Column::text("slo_ms", |_: &Capacity| objective.slo.as_millis_f64().to_string()),
-        Column::text("quantile", |_: &Capacity| objective.quantile.to_string()),
-        Column::text("workers", |one: &Capacity| one.workers.map_or(String::new(), |workers| workers.to_string())),
+    let (study, rows) = args.goal.search(
+        (common, search, args.tolerance),
+        (registry, "workers.csv"),
+        |scenario, objective, stop, done| {
+            capacity::find(scenario, rate, args.max_workers, objective, &effort, stop, done)
+        },
+    )?;
+    let latency = |row: &Row<Capacity>| row.found.latency.map(Nanos::as_millis_f64);
+    let columns = vec![
+        Column::text("policy", |row: &Row<Capacity>| row.policy.clone()),
+        Column::text("rate_rps", |_: &Row<Capacity>| rate.to_string()),
+        Column::text("slo_ms", |row: &Row<Capacity>| row.objective.slo.as_millis_f64().to_string()),
+        Column::text("quantile", |row: &Row<Capacity>| row.objective.quantile.to_string()),
+        Column::text("workers", |row: &Row<Capacity>| row.found.workers.map_or(String::new(), |n| n.to_string())),
         Column::number("latency_ms", Unit::Millis, latency),
-        Column::count("requests", |one: &Capacity| one.requests as usize),
-        Column::text("caveat", |one: &Capacity| one.caveat.clone().unwrap_or_default()),
+        Column::count("requests", |row: &Row<Capacity>| row.found.requests as usize),
+        Column::text("caveat", |row: &Row<Capacity>| row.found.caveat.clone().unwrap_or_default()),
     ];
-    write_columns(&file, &columns, &found)?;
-    let row = |one: &Capacity| {
-        json!({
-            "policy": one.policy,
+    write_columns(&study.file, &Row::columns(&rows, columns), &rows)?;
+    let json = |row: &Row<Capacity>| {
+        let Row { policy, found, .. } = row;
+        row.json(json!({
+            "policy": policy,
             "rate_rps": rate,
-            "workers": one.workers,
-            "latency_ms": latency(one),
-            "requests": one.requests,
-            "caveat": one.caveat,
-        })
+            "workers": found.workers,
+            "latency_ms": latency(row),
+            "requests": found.requests,
+            "caveat": found.caveat,
+        }))
     };
-    let json = || answer(&scenario, &objective, args.tolerance, found.iter().map(row).collect());
-    let text = || {
-        let line = |one: &Capacity| {
-            let mark = if one.caveat.is_some() { " ?" } else { "" };
-            let Some(workers) = one.workers else {
-                return vec![format!("  {}", one.policy), format!("more than {} workers", args.max_workers)];
-            };
-            let spare = one.latency.map_or(String::new(), |latency| {
-                let share = 100.0 * (1.0 - latency.as_secs_f64() / objective.slo.as_secs_f64());
-                format!("{} {}, {share:.0} % below the objective", objective.quantile, milliseconds(latency))
-            });
-            vec![format!("  {}", one.policy), format!("{workers} workers{mark}"), spare]
+    let line = |row: &Row<Capacity>| {
+        let Row { objective, found, .. } = row;
+        let Some(workers) = found.workers else {
+            return vec![format!("  {}", row.name()), format!("more than {} workers", args.max_workers)];
         };
-        let what = format!("{}: the fewest workers for {rate} req/s", scenario.name);
-        let text = table(&what, &objective, args.tolerance, &found.iter().map(line).collect::<Vec<_>>());
-        text + &caveats(found.iter().map(|one| (&*one.policy, &one.caveat)))
+        let mark = if found.caveat.is_some() { " ?" } else { "" };
+        let spare = found.latency.map_or(String::new(), |latency| {
+            let share = 100.0 * (1.0 - latency.as_secs_f64() / objective.slo.as_secs_f64());
+            format!("{} {}, {share:.0} % below the objective", objective.quantile, milliseconds(latency))
+        });
+        vec![format!("  {}", row.name()), format!("{workers} workers{mark}"), spare]
     };
-    common.shown.show(text, json)?;
-    common.note(format!("results in {}", file.display()));
+    let text = || {
+        let what = format!("the fewest workers for {rate} req/s");
+        let text = study.table(&what, &rows.iter().map(line).collect::<Vec<_>>());
+        text + &caveats(rows.iter().map(|row| (row.name(), &row.found.caveat)))
+    };
+    common.shown.show(text, || study.json(rows.iter().map(json).collect()))?;
+    common.note(format!("results in {}", study.file.display()));
     Ok(())
 }
 
@@ -251,18 +326,24 @@ fn milliseconds(time: Nanos) -> String {
     format!("{:.2} ms", time.as_millis_f64())
 }
 
-fn answer(scenario: &Scenario, objective: &Objective, tolerance: f64, rows: Vec<Value>) -> Value {
-    json!({
-        "scenario": scenario.name,
-        "slo_ms": objective.slo.as_millis_f64(),
-        "quantile": objective.quantile,
-        "tolerance": tolerance,
-        "rows": rows,
-    })
+impl Study {
+    fn json(&self, rows: Vec<Value>) -> Value {
+        json!({
+            "scenario": self.name,
+            "slo_ms": self.objective.slo.as_millis_f64(),
+            "quantile": self.objective.quantile,
+            "tolerance": self.tolerance,
+            "rows": rows,
+        })
+    }
+
+    fn table(&self, what: &str, lines: &[Vec<String>]) -> String {
+        table(&format!("{}: {what}", self.name), &self.objective, self.tolerance, lines)
+    }
 }
 
 /// Part of the result, so never a note that `--quiet` drops.
-fn caveats<'a>(rows: impl Iterator<Item = (&'a str, &'a Option<String>)>) -> String {
+fn caveats<'a>(rows: impl Iterator<Item = (String, &'a Option<String>)>) -> String {
     rows.filter_map(|(policy, caveat)| Some(format!("? {policy}: {}\n", caveat.as_ref()?))).collect()
 }
 

@@ -231,8 +231,10 @@ impl KneeSearch<'_> {
         let overload = self.objective.slo.as_secs_f64() * rate / f64::from(round.requests);
         let open = if overload > self.effort.tolerance {
             format!("an overload below {:.1} % may hold the objective to the end of the run", 100.0 * overload)
-        } else {
+        } else if half_width > self.effort.tolerance {
             format!("the interval is ±{:.2} %", 100.0 * half_width)
+        } else {
+            "the objective still holds at the highest rate that can be served".into()
         };
         let more = match self.scenario.workload.load.drawn() {
             Some(_) => "--max-requests allows longer ones",

@@ -89,6 +89,39 @@ fn a_rejected_request_has_missed_the_objective() {
 }
 
 #[test]
+fn each_combination_of_a_sweep_has_its_knee() {
+    let desk = deterministic();
+    let words =
+        ["find-knee", "t.toml", "--out", "out", "-q", "--slo", "2ms", "--replications", "1", "--max-requests", "5000"];
+    let sets =
+        ["--set", "workload.requests=5000", "--set", "arrivals.process=uniform", "--sweep", "device.workers=1,2"];
+    let ran = desk.run(&[&words[..], &sets].concat()).ok();
+    assert!(ran.stdout.lines().any(|line| line.starts_with("  immediate, device.workers=2  ")), "{ran:?}");
+    assert_eq!(desk.column("out/t/knee.csv", "device.workers"), ["1", "2"]);
+    for (knee, expected) in desk.column("out/t/knee.csv", "knee_rps").iter().zip([1000.0, 2000.0]) {
+        let knee: f64 = knee.parse().unwrap();
+        assert!((knee / expected - 1.0).abs() < 0.01, "{knee} for {expected}");
+    }
+}
+
+/// The time axis of a trace is scaled: requests of a millisecond, 10 ms apart.
+#[test]
+fn a_trace_has_a_knee() {
+    let desk = deterministic();
+    let rows: String = (0..3000u64).map(|id| format!("{id},{},chain:1\n", id * 10_000_000)).collect();
+    desk.write("trace.csv", format!("id,arrival_ns,shape\n{rows}"));
+    let scenario = desk.read("t.toml");
+    let (head, rest) = (scenario.split("[workload]").next().unwrap(), scenario.split("[device]").nth(1).unwrap());
+    let workload = "[workload]\nmodel = \"lstm\"\ntrace = \"trace.csv\"\n[arrivals]\nrates = [100]\n";
+    desk.write("t.toml", format!("{head}{workload}[device]{rest}"));
+    let ran = desk.run(&["find-knee", "t.toml", "--out", "out", "-q", "--slo", "2ms", "--format", "json"]).ok().json();
+    let row = &ran["rows"][0];
+    let knee = row["knee_rps"].as_f64().unwrap();
+    assert!((knee / 1000.0 - 1.0).abs() < 0.01, "{row}");
+    assert_eq!((row["replications"].as_array().unwrap().len(), &row["requests"]), (1, &3000.into()), "{row}");
+}
+
+#[test]
 fn the_fewest_workers_are_found() {
     let desk = deterministic();
     let words =
