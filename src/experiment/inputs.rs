@@ -50,6 +50,7 @@ enum Origin {
     Trace {
         requests: Arc<Requests>,
         trace: Trace,
+        file: PathBuf,
         time_scale: f64,
     },
 }
@@ -183,14 +184,15 @@ impl<'s> Inputs<'s> {
     fn arrivals(&self, run: &Run, requests: usize) -> Result<Arrivals> {
         let stream = |purpose| self.stream(run.replication, purpose);
         Ok(match (&self.origin, run.load) {
-            (Origin::Trace { trace, time_scale, .. }, load) => {
+            (Origin::Trace { trace, time_scale, file, .. }, load) => {
                 let scaled = match load {
                     LoadPoint::Rate(rate) => trace.at_rate(rate).within("arrivals.rates"),
                     LoadPoint::Scaled(factor) => trace.scaled(factor).within("workload.time_scale"),
                     _ => trace.scaled(*time_scale).within("workload.time_scale"),
                 };
                 let scaled = scaled.within(self.scenario.file.display())?;
-                within_the_clock(&scaled.arrivals).within("workload.trace").within(self.scenario.file.display())?;
+                let clock = within_the_clock(&scaled.arrivals).within(file.display());
+                clock.within("workload.trace").within(self.scenario.file.display())?;
                 Arrivals::Open(scaled.arrivals)
             }
             (Origin::Dataset { arrivals, .. }, LoadPoint::Clients(clients)) => {
@@ -297,7 +299,12 @@ impl Origin {
                     None => draw_classes(scenario, read.len(), 0),
                 };
                 let requests = Requests { classes: classes.map(Arc::new), ..requests };
-                Ok(Origin::Trace { requests: Arc::new(requests), trace: read, time_scale: time_scale[0] })
+                Ok(Origin::Trace {
+                    requests: Arc::new(requests),
+                    trace: read,
+                    file: trace.path().into(),
+                    time_scale: time_scale[0],
+                })
             }
         }
     }

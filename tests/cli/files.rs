@@ -14,7 +14,7 @@ fn columns_are_those_of_the_design() {
     let desk = Desk::new();
     desk.sim(&["--set", "metrics.slo=20ms"]).ok();
     let header = |name: &str| desk.read(name).lines().next().unwrap().to_string();
-    assert_eq!(header("out/t/A/100/requests.csv"), "id,arrival_ns,start_ns,finish_ns");
+    assert_eq!(header("out/t/A/100/requests.csv"), "id,arrival_ns,start_ns,finish_ns,class,length,measured,outcome");
     assert_eq!(header("out/t/A/100/tasks.csv"), "task,worker,stream,cell,batch,submit_ns,start_ns,finish_ns");
     assert_eq!(header("out/t/A/100/batches.csv"), "cell,batch,tasks");
     assert_eq!(header("out/t/lengths.csv"), "length,count");

@@ -1,0 +1,74 @@
+//! Earliest deadline first: padded batches of the most urgent requests. Late requests are rejected.
+//!
+//!     cargo run --release -- sim SCENARIO.toml        # a scenario with [[policy]] kind = "edf"
+//!     cargo test                                      # the laws that every policy keeps
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use batchlab::prelude::*;
+use serde::{Deserialize, Serialize};
+
+fn main() -> ExitCode {
+    batchlab::cli::main(&Registry::standard().with::<EarliestDeadline>())
+}
+
+/// `kind = "edf"`: the keys of its `[[policy]]` table.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct EarliestDeadline {
+    /// The most requests in a batch.
+    max_batch: u32,
+}
+
+impl Default for EarliestDeadline {
+    fn default() -> Self {
+        EarliestDeadline { max_batch: 64 }
+    }
+}
+
+impl Settings for EarliestDeadline {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("edf", "the earliest deadlines first, in padded batches; late requests are rejected")
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        setup.require_sequences("padding")?;
+        Ok(Box::new(Queue { max_batch: self.max_batch.max(1) as usize, waiting: BTreeMap::new() }))
+    }
+}
+
+struct Queue {
+    max_batch: usize,
+    /// By deadline, then in the order of arrival. Requests without a deadline come last.
+    waiting: BTreeMap<(Nanos, RequestId), CellGraph>,
+}
+
+impl Policy for Queue {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.waiting.insert((request.deadline.unwrap_or(Nanos::MAX), request.id), request.graph.clone());
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < dispatch.now()) {
+            dispatch.reject(first.remove_entry().0.1);
+        }
+        for worker in dispatch.workers() {
+            if !dispatch.is_idle(worker) || self.waiting.is_empty() {
+                continue;
+            }
+            let mut batch = PaddedBatch::default();
+            while batch.requests.len() < self.max_batch
+                && let Some(((_, request), graph)) = self.waiting.pop_first()
+            {
+                batch.add(request, &graph);
+            }
+            dispatch.submit(&batch.task(worker));
+        }
+    }
+}
+
+#[test]
+fn earliest_deadline_first_keeps_the_laws() {
+    check(&EarliestDeadline { max_batch: 4 }, &Guarantees { max_batch: 4, ..Guarantees::default() });
+}
