@@ -58,6 +58,7 @@ impl Settings for Padded {
             sized: setup.cells.iter().any(|cell| cell.sized),
             longest: setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX),
             buckets: BTreeMap::new(),
+            spare: Vec::new(),
             pointer: 0,
             now: Nanos::ZERO,
             batch: PaddedBatch::default(),
@@ -75,6 +76,8 @@ struct PaddedPolicy {
     longest: u32,
     /// Without empty ones.
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
+    /// The memory of buckets that became empty.
+    spare: Vec<VecDeque<Waiting>>,
     pointer: u32,
     now: Nanos,
     batch: PaddedBatch,
@@ -109,7 +112,7 @@ impl PaddedPolicy {
         }
         let left = waiting.len();
         if left == 0 {
-            self.buckets.remove(&bucket);
+            self.spare.extend(self.buckets.remove(&bucket));
         }
         if self.settings.pad_to == PadTo::Bucket {
             // The last bucket may reach beyond the largest number.
@@ -148,7 +151,8 @@ impl PaddedPolicy {
 impl Policy for PaddedPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         let bucket = (request.shape.length() - 1) / self.settings.bucket_width;
-        self.buckets.entry(bucket).or_default().push_back(Waiting {
+        let PaddedPolicy { buckets, spare, .. } = self;
+        buckets.entry(bucket).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(Waiting {
             request: request.id,
             arrival: request.arrival,
             graph: request.graph.clone(),

@@ -131,5 +131,8 @@ fn mistakes_about_loads_of_a_trace_are_named() {
     );
     desk.write("trace.csv", "id,arrival_ns,shape\n0,0,chain:3\n1,1,chain:3\n2,9223372036854775807,chain:2\n");
     desk.refuses(&["--set", "arrivals.rates=[1e-10]"], "rates[0]: must be a number of requests per second from 1e-6");
-    desk.refuses(&["--set", "workload.time_scale=1.5"], "t.toml: workload.trace: the last of 3 requests arrives after");
+    desk.refuses(
+        &["--set", "workload.time_scale=1.5"],
+        "t.toml: workload.trace: trace.csv: the last of 3 requests arrives after",
+    );
 }
