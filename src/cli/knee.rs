@@ -29,17 +29,7 @@ use crate::units::{Nanos, Rate};
 #[derive(clap::Args, Clone, Debug)]
 pub struct KneeArgs {
     #[command(flatten)]
-    goal: Goal,
-
-    /// Half the width of the interval, as a fraction of the rate
-    #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
-    tolerance: f64,
-
-    #[command(flatten)]
     search: Search,
-
-    #[command(flatten)]
-    common: Common,
 }
 
 /// Find the smallest number of workers with which each policy holds a latency objective at a rate
@@ -48,31 +38,28 @@ pub struct KneeArgs {
 /// scenario's name.
 #[derive(clap::Args, Clone, Debug)]
 pub struct WorkersArgs {
-    #[command(flatten)]
-    goal: Goal,
-
     /// Requests per second
     #[arg(long, value_parser = number_in(1e-3..=1e9))]
     rate: f64,
 
     /// The largest number of workers to try
-    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1024))]
     max_workers: u32,
-
-    /// The smallest overload that a run must show, as a fraction of the rate
-    #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
-    tolerance: f64,
 
     #[command(flatten)]
     search: Search,
-
-    #[command(flatten)]
-    common: Common,
 }
 
-/// How much a search simulates.
+/// A search in every combination of a sweep, as precise as asked for.
 #[derive(clap::Args, Clone, Debug)]
 struct Search {
+    #[command(flatten)]
+    goal: Goal,
+
+    /// As a fraction of the rate: half the width of the interval, and the smallest overload that a run must show
+    #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
+    tolerance: f64,
+
     /// Searches, each with its own random streams
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     replications: u32,
@@ -87,13 +74,9 @@ struct Search {
 
     #[command(flatten)]
     sweeps: Sweeps,
-}
 
-impl Search {
-    fn effort(&self, tolerance: f64) -> Effort {
-        let Search { replications, max_requests, .. } = *self;
-        Effort { tolerance, replications, max_requests }
-    }
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Find the batch window with which a policy holds a latency objective at the highest rate
@@ -121,7 +104,7 @@ pub struct WindowArgs {
     common: Common,
 }
 
-/// Longer runs show the difference between windows no better.
+/// Longer runs do not separate windows better.
 const WINDOW_REQUESTS: u32 = 1_000_000;
 
 /// A scenario and its objective.
@@ -181,7 +164,7 @@ impl<T> Row<T> {
     }
 }
 
-/// A search and its answer, whatever is searched for.
+/// What was searched for, as its answers begin.
 struct Study {
     name: String,
     objective: Objective,
@@ -190,22 +173,23 @@ struct Study {
     file: PathBuf,
 }
 
-impl Goal {
-    /// Searches all combinations of the sweep.
-    fn search<T: Send>(
+impl Search {
+    fn run<T: Send>(
         &self,
-        (common, search, tolerance): (&Common, &Search, f64),
-        (registry, file): (&Registry, &str),
-        find: impl Fn(&Scenario, &Objective, &AtomicBool, &(dyn Fn() + Sync)) -> Result<Vec<T>> + Sync,
+        registry: &Registry,
+        file: &str,
+        find: impl Fn(&Scenario, &Objective, &Effort, &AtomicBool, &(dyn Fn() + Sync)) -> Result<Vec<T>> + Sync,
     ) -> Result<(Study, Vec<Row<T>>)> {
-        let scenarios = common.sweep(&self.scenario, &search.sweeps.sweeps, registry)?;
-        let goal = |scenario: &Scenario| self.objective(scenario, search.max_rejected, "100ms");
-        let objectives = scenarios.iter().map(goal).collect::<Result<Vec<Objective>>>()?;
+        let Search { goal, tolerance, replications, max_requests, max_rejected, sweeps, common } = self;
+        let effort = Effort { tolerance: *tolerance, replications: *replications, max_requests: *max_requests };
+        let scenarios = common.sweep(&goal.scenario, &sweeps.sweeps, registry)?;
+        let objective = |scenario: &Scenario| goal.objective(scenario, *max_rejected, "100ms");
+        let objectives = scenarios.iter().map(objective).collect::<Result<Vec<Objective>>>()?;
         let (name, searches) = (&scenarios[0].name, scenarios.iter().map(|one| one.policies.len()).sum());
         let rows = common.carry_out(searches, name, |stop, done| {
             let mut rows = Vec::new();
             for (scenario, objective) in scenarios.iter().zip(&objectives) {
-                let found = find(scenario, objective, stop, done)?;
+                let found = find(scenario, objective, &effort, stop, done)?;
                 rows.extend(found.into_iter().zip(&scenario.policies).map(|(found, entry)| Row {
                     policy: entry.label.clone(),
                     swept: entry.swept.clone(),
@@ -216,18 +200,13 @@ impl Goal {
             Ok(rows)
         })?;
         let file = common.out(Target::SIM.name()).join(folder_name(name)).join(file);
-        Ok((Study { name: name.clone(), objective: objectives[0], tolerance, file }, rows))
+        Ok((Study { name: name.clone(), objective: objectives[0], tolerance: *tolerance, file }, rows))
     }
 }
 
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
-    let (common, search) = (&args.common, &args.search);
-    let effort = search.effort(args.tolerance);
-    let (study, rows) = args.goal.search(
-        (common, search, args.tolerance),
-        (registry, "knee.csv"),
-        |scenario, objective, stop, done| knee::find(scenario, objective, &effort, stop, done),
-    )?;
+    let common = &args.search.common;
+    let (study, rows) = args.search.run(registry, "knee.csv", knee::find)?;
     let columns = vec![
         Column::text("policy", |row: &Row<Knee>| row.policy.clone()),
         Column::text("slo_ms", |row: &Row<Knee>| row.objective.slo.as_millis_f64().to_string()),
@@ -268,15 +247,10 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
-    let (common, search) = (&args.common, &args.search);
-    let (effort, rate) = (search.effort(args.tolerance), Rate(args.rate));
-    let (study, rows) = args.goal.search(
-        (common, search, args.tolerance),
-        (registry, "workers.csv"),
-        |scenario, objective, stop, done| {
-            capacity::find(scenario, rate, args.max_workers, objective, &effort, stop, done)
-        },
-    )?;
+    let (common, rate) = (&args.search.common, Rate(args.rate));
+    let (study, rows) = args.search.run(registry, "workers.csv", |scenario, objective, effort, stop, done| {
+        capacity::find(scenario, rate, args.max_workers, objective, effort, stop, done)
+    })?;
     let latency = |row: &Row<Capacity>| row.found.latency.map(Nanos::as_millis_f64);
     let columns = vec![
         Column::text("policy", |row: &Row<Capacity>| row.policy.clone()),
@@ -303,14 +277,14 @@ pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
     let line = |row: &Row<Capacity>| {
         let Row { objective, found, .. } = row;
         let Some(workers) = found.workers else {
-            return vec![format!("  {}", row.name()), format!("more than {} workers", args.max_workers)];
+            return vec![format!("  {}", row.name()), format!("more than {}", count(args.max_workers))];
         };
         let mark = if found.caveat.is_some() { " ?" } else { "" };
         let spare = found.latency.map_or(String::new(), |latency| {
             let share = 100.0 * (1.0 - latency.as_secs_f64() / objective.slo.as_secs_f64());
             format!("{} {}, {share:.0} % below the objective", objective.quantile, milliseconds(latency))
         });
-        vec![format!("  {}", row.name()), format!("{workers} workers{mark}"), spare]
+        vec![format!("  {}", row.name()), format!("{}{mark}", count(workers)), spare]
     };
     let text = || {
         let what = format!("the fewest workers for {rate} req/s");
@@ -320,6 +294,10 @@ pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
     common.shown.show(text, || study.json(rows.iter().map(json).collect()))?;
     common.note(format!("results in {}", study.file.display()));
     Ok(())
+}
+
+fn count(workers: u32) -> String {
+    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
 }
 
 fn milliseconds(time: Nanos) -> String {

@@ -15,7 +15,6 @@ use crate::units::{Nanos, Rate};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Capacity {
-    pub policy: String,
     /// `None` if no number up to the limit holds the objective.
     pub workers: Option<u32>,
     /// The objective's quantile of the latency with these workers, the highest of all replications.
@@ -93,7 +92,6 @@ impl Search<'_> {
                 None
             };
             return Ok(Capacity {
-                policy: self.scenario.policies[self.policy].label.clone(),
                 workers: holds.then_some(enough.workers),
                 latency: enough.attained.iter().map(|attained| attained.latency).max().flatten(),
                 requests: enough.requests,

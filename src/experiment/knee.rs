@@ -35,7 +35,6 @@ pub struct Effort {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knee {
-    pub policy: String,
     /// By replication. Empty if no rate holds the objective.
     pub rates: Vec<Rate>,
     /// Of each rate: half the width of the bracket that the search ended with, relative to the rate.
@@ -47,7 +46,7 @@ pub struct Knee {
 }
 
 impl Effort {
-    /// The scenario with runs of this many requests. A trace has as many as it has.
+    /// The scenario with runs of this many requests. A trace keeps its own number.
     pub(super) fn sized(&self, scenario: &Scenario, requests: u32) -> Scenario {
         let mut scenario = scenario.clone();
         if let Load::Drawn { requests: drawn, .. } = &mut scenario.workload.load {
@@ -213,7 +212,6 @@ impl KneeSearch<'_> {
             _ => None,
         });
         Knee {
-            policy: self.scenario.policies[self.policy].label.clone(),
             rates: if nowhere.is_some() {
                 Vec::new()
             } else {
