@@ -50,9 +50,11 @@ impl<'a> Account<'a> {
             "task {task} under {policy} at {point}: {names} in a batch of {batch} on worker {worker}, stream {stream}"
         )];
         match again.reason(*task) {
-            Some(Reason { what, size, when }) => {
-                lines.extend([format!("why this: {what}"), format!("why so many: {size}"), format!("why then: {when}")])
-            }
+            Some(Reason { what, size, when }) => lines.extend([
+                format!("why this: {what}"),
+                format!("why this size: {size}"),
+                format!("why then: {when}"),
+            ]),
             None => lines.push("its policy gives no reasons".into()),
         }
         let (waited, took) = (span(*submit, *start), span(*start, *finish));
