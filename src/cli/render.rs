@@ -64,7 +64,7 @@ impl Several {
     }
 }
 
-/// In characters; `None` if standard output is no terminal.
+/// In characters; `None` if standard output is not a terminal.
 pub fn width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
 }

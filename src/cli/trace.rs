@@ -156,7 +156,7 @@ impl OutputArgs {
             return print_with(|out| trace.write_to(out));
         };
         trace.write(path)?;
-        // Devices and pipes are no files to tell of.
+        // Devices and pipes are not reported as written files.
         if path.is_file() && !self.quiet {
             let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
             eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());

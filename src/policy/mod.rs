@@ -34,8 +34,8 @@ pub trait Policy {
         completed.requests.iter().for_each(|request| outcomes.finish(*request));
     }
 
-    /// Submits tasks, and may reject requests. Called once for each instant, after all its events. Offer idle workers work in the order of their
-    /// numbers.
+    /// Submits tasks, and may reject requests. Called once for each instant, after all its events. Offer idle workers
+    /// work in the order of their numbers.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
 
     /// When [`Policy::schedule`] must be called even without events. Asked after each `schedule`; ignored if not in the

@@ -105,7 +105,7 @@ pub enum Load {
 }
 
 impl Load {
-    /// The number of requests that are drawn; `None` for a trace, which has as many as it has.
+    /// The number of requests that are drawn; `None` for a trace.
     pub fn drawn(&self) -> Option<u32> {
         match self {
             Load::Drawn { requests, .. } => Some(*requests),

@@ -35,8 +35,8 @@ impl Trace {
         self.shapes.is_empty()
     }
 
-    /// `id,arrival_ns,shape`, then maybe `class`; ids 0, 1, 2, …, arrivals not descending; maybe packed by gzip. Equal trees become one, so that they share their
-    /// cell graph.
+    /// `id,arrival_ns,shape` and optionally `class`, plain or compressed with gzip; ids 0, 1, 2, …, arrivals not
+    /// descending. Equal trees become one, so that they share their cell graph.
     pub fn read(path: &Path) -> Result<Trace> {
         let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(unpacked(file)).within(path.display())

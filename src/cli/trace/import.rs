@@ -10,7 +10,7 @@ use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file, maybe packed by gzip; `-` for standard input
+    /// The file, which may be compressed with gzip; `-` for standard input
     file: PathBuf,
     /// The file's format [default: azure, burstgpt, mooncake or csv, by the first line]
     #[arg(long, value_enum, value_name = "FORMAT")]
