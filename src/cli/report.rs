@@ -142,9 +142,9 @@ impl Study {
         let wall = host["wall_s"].as_f64().map_or(String::new(), |s| format!("{s:.1} s"));
         let mut all = vec![("scenario", text("/file")), ("workload", table("workload"))];
         all.extend(["arrivals", "device", "metrics"].map(|name| (name, table(name))));
-        let policies = self.setting("/scenario/policy").as_array().map_or(&[][..], Vec::as_slice);
-        all.extend(policies.iter().map(|policy| ("policy", settings(policy))));
+        all.extend(array(self.setting("/scenario/policy")).iter().map(|policy| ("policy", settings(policy))));
         all.extend([
+            ("sweep", self.sweep()),
             ("seed", text("/seed")),
             ("replications", text("/replications")),
             ("backend", text("/backend")),
@@ -154,6 +154,22 @@ impl Study {
             ("wall time", wall),
         ]);
         Ok(if self.run.is_null() { String::new() } else { facts(&all) })
+    }
+
+    /// Each swept key with its values; the other facts are those of the first combination.
+    fn sweep(&self) -> String {
+        let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
+        let variants = array(self.setting("/variants")).iter();
+        for pair in variants.flat_map(|one| array(&one["policy"])).flat_map(|policy| array(&policy["swept"])) {
+            let (Some(key), Some(value)) = (pair[0].as_str(), pair[1].as_str()) else { continue };
+            match keys.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, values)) if values.contains(&value) => {}
+                Some((_, values)) => values.push(value),
+                None => keys.push((key, vec![value])),
+            }
+        }
+        let keys = keys.iter().map(|(key, values)| format!("{key} = {}", values.join(", ")));
+        keys.collect::<Vec<_>>().join("; ")
     }
 
     /// With the notes that `sim` prints.
@@ -167,8 +183,7 @@ impl Study {
         let lines: Vec<Vec<String>> =
             lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect();
         let costs_of = |row: &SummaryRow| {
-            let policies = self.setting("/scenario/policy").as_array();
-            let own = policies.and_then(|policies| policies.iter().find(|policy| policy["label"] == row.policy));
+            let own = array(self.setting("/scenario/policy")).iter().find(|policy| policy["label"] == row.policy);
             own.map_or(String::new(), |policy| settings(&policy["costs"]))
         };
         let short = lines.iter().flatten().any(|cell| cell.starts_with("n&lt;"));
@@ -187,7 +202,7 @@ impl Study {
 
     /// Asked for, or those of the scenario.
     fn kinds(&self, asked: &[Kind]) -> Vec<Kind> {
-        let own = self.setting("/scenario/output/plots").as_array().map_or(&[][..], Vec::as_slice);
+        let own = array(self.setting("/scenario/output/plots"));
         let own: Vec<Kind> = own.iter().filter_map(|kind| kind.as_str()?.parse().ok()).collect();
         [asked, &own, KINDS].into_iter().find(|kinds| !kinds.is_empty()).unwrap_or_default().to_vec()
     }
@@ -259,14 +274,21 @@ fn csv(path: &Path) -> Result<Option<String>> {
     Ok(Some(table(&file.names().collect::<Vec<_>>(), &lines)))
 }
 
-/// A value, or the keys of a table with their values; keys without a value are left out.
+/// Empty if it is none.
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A value, or the keys of a table with their values. Keys without a value are left out, and so is the sweep, which has a
+/// line of its own.
 fn settings(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(all) => all.iter().map(settings).collect::<Vec<_>>().join(", "),
         Value::Object(keys) => {
-            let keys = keys.iter().map(|(key, value)| (key, settings(value))).filter(|(_, text)| !text.is_empty());
+            let keys = keys.iter().filter(|(key, _)| *key != "swept").map(|(key, value)| (key, settings(value)));
+            let keys = keys.filter(|(_, text)| !text.is_empty());
             keys.map(|(key, text)| format!("{key} = {text}")).collect::<Vec<_>>().join("; ")
         }
         other => other.to_string(),

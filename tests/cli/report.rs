@@ -114,3 +114,14 @@ fn mistakes_are_told() {
     desk.run(&["report", "out/t", "-o", "out"]).failed(1, "out: ");
     assert!(!desk.path("report.html").exists() && !desk.path("out/t/report.html").exists());
 }
+
+#[test]
+fn a_sweep_is_part_of_the_question() {
+    let desk = with_results();
+    desk.sim(&["--set", "workload.requests=400", "--sweep", "device.workers=1,2", "--sweep", "policy.A.max_batch=4,8"])
+        .ok();
+    desk.run(&["report", "out/t"]).ok();
+    let page = desk.read("out/t/report.html");
+    assert!(page.contains("<dt>sweep</dt><dd>device.workers = 1, 2; policy.A.max_batch = 4, 8</dd>"), "{page}");
+    assert!(!page.contains("swept ="), "{page}");
+}
