@@ -10,6 +10,7 @@ use super::executor::Target;
 use super::knee::{Effort, Objective, attain, over_rates};
 use crate::error::Result;
 use crate::metrics::attainment::Attainment;
+use crate::metrics::stats::{Interval, interval};
 use crate::scenario::{LoadPoint, Scenario};
 use crate::units::{Nanos, Rate};
 
@@ -21,7 +22,7 @@ pub struct Capacity {
     pub latency: Option<Nanos>,
     /// Of each run.
     pub requests: u32,
-    /// Why no number holds, or why one worker less may do.
+    /// Why no number holds, or why one worker less or more may be the answer.
     pub caveat: Option<String>,
 }
 
@@ -61,7 +62,7 @@ struct Tried {
     requests: u32,
 }
 
-/// Runs with which some replications hold the objective and others do not are repeated with this many times the requests.
+/// Runs that leave it open whether the objective holds are repeated with this many times the requests.
 const GROWTH: u32 = 4;
 
 impl Search<'_> {
@@ -74,7 +75,8 @@ impl Search<'_> {
         loop {
             let (enough, fewer) = self.smallest(start, most, requests)?;
             let undecided = fewer.as_ref().map_or(0, |fewer| self.holding(fewer));
-            if undecided > 0 && requests < longest {
+            let narrow = self.narrowly(&enough);
+            if (undecided > 0 || narrow.is_some()) && requests < longest {
                 start = enough.workers.saturating_sub(1).max(1);
                 requests = requests.saturating_mul(GROWTH).min(longest);
                 continue;
@@ -86,6 +88,9 @@ impl Search<'_> {
             } else if undecided > 0 {
                 let (fewer, all) = (enough.workers - 1, enough.attained.len());
                 Some(format!("{fewer} hold it in {undecided} of {all} replications of {} requests", enough.requests))
+            } else if let Some(Interval { mean, half_width }) = narrow {
+                let quantile = self.objective.quantile;
+                Some(format!("{quantile} is {mean:.2} ± {half_width:.2} ms in runs of {} requests", enough.requests))
             } else if visible > f64::from(enough.requests) {
                 Some(format!("{} requests a run may be too few to show an overload", enough.requests))
             } else {
@@ -147,6 +152,13 @@ impl Search<'_> {
         let replications = 0..self.effort.replications(self.scenario);
         let attained = replications.into_par_iter().with_max_len(1).map(one).collect::<Result<_>>()?;
         Ok(Tried { workers, attained, requests: inputs.requests(0)?.len() as u32 })
+    }
+
+    /// The interval of the latency, if the objective lies in it: further replications may miss it.
+    fn narrowly(&self, tried: &Tried) -> Option<Interval> {
+        let latencies: Option<Vec<f64>> =
+            tried.attained.iter().map(|attained| attained.latency.map(Nanos::as_millis_f64)).collect();
+        interval(&latencies?).filter(|interval| interval.contains(self.objective.slo.as_millis_f64()))
     }
 
     fn holding(&self, tried: &Tried) -> usize {

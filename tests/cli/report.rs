@@ -91,7 +91,7 @@ fn a_search_has_only_its_table() {
         "--slo",
         "20ms",
         "--replications",
-        "2",
+        "1",
         "--tolerance",
         "0.1",
         "--quiet",
