@@ -5,6 +5,7 @@
 
 pub mod compare;
 pub mod explain;
+pub mod export;
 pub mod grnn;
 pub mod jit;
 pub mod knee;
@@ -58,6 +59,7 @@ enum Command {
     Plot(plot::Args),
     Compare(compare::Args),
     Report(report::Args),
+    Export(export::Args),
     Profile(profile::Args),
     Trace(trace::Args),
     Reproduce(reproduce::Args),
@@ -92,6 +94,7 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Profile(args) => profile::run(&args, registry, executors),
         Command::Trace(args) => trace::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),

@@ -8,6 +8,7 @@ mod cuda;
 mod desk;
 mod determinism;
 mod explain;
+mod export;
 mod files;
 mod graphs;
 mod grnn;

@@ -98,6 +98,11 @@ impl Side {
         self.results.log(&place.policy, &place.point)
     }
 
+    /// Whether or not it was written.
+    pub fn log_file(&self, place: &Place, file: &str) -> PathBuf {
+        self.results.folder(&place.policy, &place.point).join(file)
+    }
+
     pub fn lengths(&self) -> Option<String> {
         fs::read_to_string(self.path().join("lengths.csv")).ok()
     }
@@ -105,6 +110,6 @@ impl Side {
     /// The first run's file has no number, the second's has 2.
     fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> PathBuf {
         let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
-        self.results.folder(&place.policy, &place.point).join(format!("{name}{number}.{ending}"))
+        self.log_file(place, &format!("{name}{number}.{ending}"))
     }
 }

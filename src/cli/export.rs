@@ -1,0 +1,180 @@
+//! `batchlab export`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::render::print_with;
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+use crate::metrics::summary::Summary;
+use crate::results::columns::{Metric, Unit};
+use crate::results::logs::{LogRow, RequestLine, TaskLine};
+use crate::results::read::CsvFile;
+use crate::results::swept;
+use crate::validate::compare::side::{Place, Side};
+
+/// Write the requests, tasks or summaries of all points as one table
+///
+/// Each row begins with the scenario, policy, load, swept keys and replication of its point. The other columns are those of
+/// requests.csv or tasks.csv, or the metrics of one replication and class (no class: of all its requests). Logs are those of
+/// the first replication. docs/ANALYSIS.md reads the table with pandas and DuckDB.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Results folders, such as results/sim/NAME
+    #[arg(required = true, value_name = "RESULTS")]
+    results: Vec<PathBuf>,
+
+    /// What the rows are
+    #[arg(long, value_enum, default_value_t = Rows::Requests)]
+    rows: Rows,
+
+    /// CSV file to write; `-` for standard output [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Rows {
+    Requests,
+    Tasks,
+    Summaries,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let sides = args.results.iter().map(|path| Side::open(path)).collect::<Result<Vec<_>>>()?;
+    let mut unreadable = None;
+    let mut fill = |out: &mut dyn Write| {
+        let mut table =
+            Table { sides: &sides, keys: swept_keys(&sides), csv: csv::Writer::from_writer(out), unreadable: None };
+        let written = match args.rows {
+            Rows::Requests => table.logs::<RequestLine>(),
+            Rows::Tasks => table.logs::<TaskLine>(),
+            Rows::Summaries => table.summaries(),
+        };
+        unreadable = table.unreadable;
+        written.and_then(|()| table.csv.flush())
+    };
+    let written = match args.out.as_deref().filter(|path| *path != Path::new("-")) {
+        Some(path) => write_whole(path, fill),
+        None => print_with(|out| fill(out)),
+    };
+    unreadable.map_or(written, Err)
+}
+
+/// Of all points, each once.
+fn swept_keys(sides: &[Side]) -> Vec<&str> {
+    let mut keys = Vec::new();
+    for (key, _) in sides.iter().flat_map(Side::places).flat_map(|place| &place.swept) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key.as_str());
+        }
+    }
+    keys
+}
+
+struct Table<'a, 'o> {
+    sides: &'a [Side],
+    keys: Vec<&'a str>,
+    csv: csv::Writer<&'o mut dyn Write>,
+    /// Why the table ends early, if not because of the file that is written.
+    unreadable: Option<Error>,
+}
+
+impl<'a> Table<'a, '_> {
+    fn read<T>(&mut self, read: Result<T>) -> io::Result<T> {
+        read.map_err(|error| {
+            let cause = io::Error::other(error.to_string());
+            self.unreadable = Some(error);
+            cause
+        })
+    }
+
+    fn row<'t>(&mut self, point: &[String], fields: impl IntoIterator<Item = &'t str>) -> io::Result<()> {
+        point.iter().try_for_each(|field| self.csv.write_field(field))?;
+        fields.into_iter().try_for_each(|field| self.csv.write_field(field))?;
+        Ok(self.csv.write_record(None::<&[u8]>)?)
+    }
+
+    fn header<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> io::Result<()> {
+        let of_points = ["scenario", "policy", "load"].iter().chain(&self.keys).chain(&["replication"]);
+        let of_points: Vec<String> = of_points.map(ToString::to_string).collect();
+        self.row(&of_points, names)
+    }
+
+    /// The first fields of a row. Replications count from 1.
+    fn point(&self, side: &Side, place: &Place, replication: usize) -> Vec<String> {
+        let values = self.keys.iter().map(|key| swept::value(&place.swept, key).unwrap_or_default());
+        let texts = [side.scenario(), &place.policy, &place.load].into_iter().chain(values);
+        texts.map(String::from).chain([replication.to_string()]).collect()
+    }
+
+    fn points(&self) -> impl Iterator<Item = (&'a Side, &'a Place)> + use<'a> {
+        self.sides.iter().flat_map(|side| side.places().iter().map(move |place| (side, place)))
+    }
+
+    fn logs<T: LogRow>(&mut self) -> io::Result<()> {
+        let mut names: Option<Vec<String>> = None;
+        for (side, place) in self.points() {
+            let opened = open_log::<T>(&side.log_file(place, T::FILE), names.as_deref());
+            let mut log = self.read(opened)?;
+            if names.is_none() {
+                self.header(log.names())?;
+                names = Some(log.names().map(String::from).collect());
+            }
+            let point = self.point(side, place, 1);
+            loop {
+                match log.read() {
+                    Ok(Some(row)) => self.row(&point, row.fields())?,
+                    Ok(None) => break,
+                    Err(error) => return self.read(Err(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn summaries(&mut self) -> io::Result<()> {
+        let own = ["class", "saturated", "expired", "within_slo"];
+        self.header(own.into_iter().chain(Metric::ALL.iter().map(|metric| metric.name())))?;
+        for (side, place) in self.points() {
+            let runs = side.runs(place);
+            for (replication, all) in (1..).zip(self.read(runs)?) {
+                let point = self.point(side, place, replication);
+                let classes = all.classes.iter().map(|(class, of)| (class.as_str(), of));
+                for (class, summary) in [("", &all)].into_iter().chain(classes) {
+                    let fields = fields(class, summary);
+                    self.row(&point, fields.iter().map(String::as_str))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fields(class: &str, summary: &Summary) -> Vec<String> {
+    let number = |value: Option<f64>, unit: Unit| value.map_or(String::new(), |number| unit.written(number));
+    let own = [
+        class.to_string(),
+        summary.saturated.map_or(String::new(), |saturated| saturated.to_string()),
+        summary.expired.to_string(),
+        number(summary.within_slo, Unit::Ratio),
+    ];
+    own.into_iter().chain(Metric::ALL.iter().map(|metric| number(metric.of(summary), metric.unit()))).collect()
+}
+
+/// `names`: the columns that it must have.
+fn open_log<T: LogRow>(path: &Path, names: Option<&[String]>) -> Result<CsvFile> {
+    if !path.is_file() {
+        let key = T::FILE.trim_end_matches(".csv");
+        return Err(Error::input(format!("{}: is missing; a run writes it with output.{key} = true", path.display())));
+    }
+    let log = CsvFile::open(path)?;
+    match names {
+        Some(names) if log.names().ne(names) => Err(Error::input(format!(
+            "{}: its columns are not {}, as before; run the scenario again",
+            path.display(),
+            names.join(", ")
+        ))),
+        _ => Ok(log),
+    }
+}
