@@ -61,6 +61,15 @@ impl Error {
     }
 }
 
+/// `; did you mean workers?` if a known name is similar, else nothing.
+pub fn nearest(name: &str, known: &[&str]) -> String {
+    let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();
+    match nearest {
+        Some((distance, candidate)) if distance <= 1 + name.len() / 4 => format!("; did you mean {candidate}?"),
+        _ => String::new(),
+    }
+}
+
 /// Adds context to an error.
 pub trait Context<T> {
     /// Puts `place: ` before the message.

@@ -110,7 +110,7 @@ const WINDOW_REQUESTS: u32 = 1_000_000;
 /// A scenario and its objective.
 #[derive(clap::Args, Clone, Debug)]
 struct Goal {
-    /// Scenario file; its arrivals must have a rate
+    /// Scenario, a file or a name that batchlab scenarios lists; its arrivals must have a rate
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
 

@@ -17,12 +17,13 @@ pub mod render;
 pub mod replay;
 pub mod report;
 pub mod reproduce;
+pub mod scenarios;
 pub mod shell;
 pub mod sim;
 pub mod trace;
 pub mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ use crate::experiment::executor::Executors;
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
+use crate::shipped::{self, Shipped};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BATCHLAB_SHORT_COMMIT"), ")");
 
@@ -69,6 +71,7 @@ enum Command {
     Jit(jit::Args),
     Grnn(grnn::Args),
     Network(network::Args),
+    Scenarios(scenarios::Args),
     Policies(list::PoliciesArgs),
     Devices(list::DevicesArgs),
     Init(shell::InitArgs),
@@ -104,6 +107,7 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::Jit(args) => jit::run(&args),
         Command::Grnn(args) => grnn::run(&args),
         Command::Network(args) => network::run(&args),
+        Command::Scenarios(args) => scenarios::run(&args, registry),
         Command::Policies(args) => list::policies(&args, registry),
         Command::Devices(args) => list::devices(&args),
         Command::Init(args) => shell::init(&args),
@@ -182,12 +186,15 @@ pub struct Sweeps {
 
 impl Common {
     pub fn scenario(&self, path: &Path, registry: &Registry) -> Result<Scenario> {
-        self.scenario_with(path, &[], registry)
+        let scenario = self.scenario_with(path, &[], registry)?;
+        note_built_in(files_of(std::slice::from_ref(&scenario)), self.quiet);
+        Ok(scenario)
     }
 
-    /// With the user's overrides, then `more`.
+    /// With the user's overrides, then `more`; without a note on built-in files.
     pub fn scenario_with(&self, path: &Path, more: &[String], registry: &Registry) -> Result<Scenario> {
-        let mut scenario = Scenario::load(path, &[&self.overrides, more].concat(), registry)?;
+        let path = Shipped::Scenario.find(path)?;
+        let mut scenario = Scenario::load(&path, &[&self.overrides, more].concat(), registry)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         Ok(scenario)
     }
@@ -208,7 +215,9 @@ impl Common {
 
     /// The scenarios of a file's sweep and of `sweeps`; a single one if there is none.
     pub fn sweep(&self, path: &Path, sweeps: &[String], registry: &Registry) -> Result<Vec<Scenario>> {
-        let mut scenarios = Scenario::expand(path, &self.overrides, sweeps, registry)?;
+        let path = Shipped::Scenario.find(path)?;
+        let mut scenarios = Scenario::expand(&path, &self.overrides, sweeps, registry)?;
+        note_built_in(files_of(&scenarios), self.quiet);
         for scenario in &mut scenarios {
             if self.seed.is_some() && scenario.policies[0].swept.iter().any(|(key, _)| key == "seed") {
                 let file = path.display();
@@ -251,6 +260,26 @@ impl Common {
         if !self.quiet {
             eprintln!("{text}");
         }
+    }
+}
+
+/// Each scenario's own file, and those that it names.
+fn files_of(scenarios: &[Scenario]) -> impl Iterator<Item = &Path> {
+    scenarios.iter().flat_map(|one| one.inputs().map(|(_, path)| path).chain([one.file.as_path()]))
+}
+
+/// A file on disk, or a built-in one, by its path or name.
+fn find(kind: Shipped, given: &Path, quiet: bool) -> Result<PathBuf> {
+    let path = kind.find(given)?;
+    note_built_in(std::iter::once(path.as_path()), quiet);
+    Ok(path)
+}
+
+fn note_built_in<'p>(files: impl Iterator<Item = &'p Path>, quiet: bool) {
+    let plain = |path: &Path| shipped::within_repository(path).map(|path| path.display().to_string());
+    let used: BTreeSet<String> = files.filter(|path| shipped::is_built_in(path)).filter_map(plain).collect();
+    if !quiet && !used.is_empty() {
+        eprintln!("built-in files: {}", used.into_iter().collect::<Vec<_>>().join(", "));
     }
 }
 

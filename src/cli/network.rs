@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::render;
+use super::{find, render};
 use crate::cost::CostModel;
 use crate::cost::roofline::Roofline;
 use crate::cost::slice;
@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 use crate::results::table::aligned;
 use crate::scenario::named;
+use crate::shipped::Shipped;
 use crate::task::Step;
 use crate::units::Nanos;
 use crate::workload::dnn::{Dnn, Kind, Operator, Work};
@@ -24,9 +25,9 @@ use crate::workload::operator::Sizes;
 /// Show a network's operators: shapes, times by batch size on a device, preferred batches, and stages
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// The network, a CSV file of operators (docs/NETWORKS.md)
+    /// The network, a CSV file of operators (docs/NETWORKS.md), or a built-in one such as bert-base
     network: PathBuf,
-    /// Show the times on this device, a TOML file such as scenarios/devices/titan-rtx.toml
+    /// Show the times on this device, a TOML file or a built-in one: h200, titan-rtx, titan-v or v100
     #[arg(long, value_name = "DEVICE")]
     roofline: Option<PathBuf>,
     /// The precision of the device's arithmetic: f32, tf32, bf16 or f16
@@ -56,10 +57,12 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let given = args.network.display().to_string();
-    let network = Arc::new(Dnn::read(&given, &args.network).map_err(Error::input)?);
+    let file = find(Shipped::Network, &args.network, false)?;
+    let network = Arc::new(Dnn::read(&given, &file).map_err(Error::input)?);
     let tokens = tokens(args, &network)?;
     let model = Model::Network(Arc::clone(&network));
-    let device = args.roofline.as_ref().map(|file| Roofline::read(file, args.precision)).transpose()?.map(Arc::new);
+    let roofline = |device: &PathBuf| Roofline::read(&find(Shipped::Device, device, false)?, args.precision);
+    let device = args.roofline.as_ref().map(roofline).transpose()?.map(Arc::new);
     let costs = costs(args, &model, device.as_ref())?;
     let shown = Shown { args, network: &network, tokens, costs };
     let stages = shown.stages()?;
@@ -83,7 +86,7 @@ fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
 fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<Option<TableModel>> {
     let table = match (&args.costs, device) {
         (None, None) => return Ok(None),
-        (Some(file), _) => CostTable::read(file)?,
+        (Some(file), _) => CostTable::read(&find(Shipped::Costs, file, false)?)?,
         (None, Some(_)) => CostTable::empty(),
     };
     let table = match device {

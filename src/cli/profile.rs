@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::ArgGroup;
 
 use super::render::print;
-use super::{progress, seed, stop_on_ctrl_c};
+use super::{find, progress, seed, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::cost::grnn;
 use crate::error::{Context as _, Error, Result};
@@ -19,6 +19,7 @@ use crate::network::Spec;
 use crate::policy::registry::Registry;
 use crate::profile::{self, Settings, Wanted};
 use crate::scenario::{Scenario, named as known};
+use crate::shipped::Shipped;
 use crate::workload::model::Model;
 
 const REPEATS: u32 = 5;
@@ -140,7 +141,8 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         return floors(args);
     }
     let executor = executors.executor(&args.backend)?;
-    let scenario = args.scenario.as_ref().map(|path| Scenario::load(path, &args.overrides, registry)).transpose()?;
+    let load = |path: &PathBuf| Scenario::load(&find(Shipped::Scenario, path, args.quiet)?, &args.overrides, registry);
+    let scenario = args.scenario.as_ref().map(load).transpose()?;
     let (wanted, workers, gpu) = match &scenario {
         Some(scenario) => {
             (vec![Wanted::of_scenario(scenario, &args.inputs)?], scenario.device.workers, scenario.device.gpu())

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+use super::find;
 use super::render::Shown;
 use crate::backend::watched::Watcher;
 use crate::cost::table::TableModel;
@@ -15,6 +16,7 @@ use crate::policy::registry::Registry;
 use crate::results::columns::Metric;
 use crate::results::table::{aligned, tabulate};
 use crate::scenario::{PolicyEntry, Scenario, costs};
+use crate::shipped::Shipped;
 use crate::task::{MemberList, Task};
 use crate::units::TaskId;
 use crate::validate::ledger::{Ledger, Signature, Term, ledger};
@@ -103,8 +105,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 }
 
 fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<TableModel>> {
+    let given = args.costs.as_deref().map(|file| find(Shipped::Costs, file, false)).transpose()?;
     let model = |policy: &PolicyEntry| {
-        let costs = args.costs.as_deref().or(policy.costs.as_deref()).ok_or_else(|| {
+        let costs = given.as_deref().or(policy.costs.as_deref()).ok_or_else(|| {
             Error::input(format!(
                 "{}: its scenario names no cost table for \"{}\"; name the one to simulate with, as --costs COSTS.csv",
                 args.results.display(),

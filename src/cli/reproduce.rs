@@ -25,15 +25,14 @@ use crate::scenario::Scenario;
 ///
 /// `list` names the figures. `batchmaker fig13a` runs the scenario of a figure, draws it and checks the paper's claims about it.
 /// `claims` checks all claims of a paper: the paper's value, ours, the gap and the reason. `all` does all of this and writes a
-/// page, index.html. Without a paper, `list`, `claims` and `all` cover every paper. Run it in the repository, where the
-/// scenarios are.
+/// page, index.html. Without a paper, `list`, `claims` and `all` cover every paper.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 
-    /// Folder of the papers' scenarios
+    /// Folder of the papers' scenarios; without a folder scenarios, those inside the program
     #[arg(long, value_name = "DIR", default_value = "scenarios")]
     pub scenarios: PathBuf,
 
@@ -82,13 +81,16 @@ fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> 
         match item.exhibit.made {
             Made::Study => studies.push(*item),
             Made::Scenario => {
-                scenarios.push((*item, common.scenario(&file(item.paper, &item.exhibit.name), registry)?));
+                scenarios.push((*item, common.scenario_with(&file(item.paper, &item.exhibit.name), &[], registry)?));
             }
             Made::Count => {
                 let launches = Launches::of(args.data.as_deref())?;
                 findings.entry(item.paper).or_default().add_launches(&item.exhibit.name, launches);
             }
         }
+    }
+    if !args.scenarios.is_dir() {
+        common.note("built-in files: scenarios, traces");
     }
     let stop = stop_on_ctrl_c()?;
     let runs = |scenario: &Scenario| scenario.policies.len() * scenario.points().len();

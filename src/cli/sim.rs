@@ -23,7 +23,7 @@ use crate::scenario::{PolicyEntry, Scenario};
 /// scenario's name: summary.csv, a folder for each policy and load, and the figures that the scenario asks for.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SimArgs {
-    /// Scenario files
+    /// Scenario files, or names that batchlab scenarios lists
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
 
@@ -53,7 +53,7 @@ pub struct SimArgs {
 /// logs of the interrupted one.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RealArgs {
-    /// Scenario files
+    /// Scenario files, or names that batchlab scenarios lists
     #[arg(required = true, value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
 

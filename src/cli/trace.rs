@@ -5,7 +5,6 @@ mod generate;
 mod import;
 mod info;
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +12,11 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::render::print_with;
-use super::seed;
+use super::{find, seed};
 use crate::error::{Context as _, Error, Result};
 use crate::files::unpacked;
 use crate::scenario::ArrivalSpec;
+use crate::shipped::{self, Shipped};
 use crate::units::{Nanos, Rate};
 use crate::workload::arrivals::{PROCESSES, Process, check_rate, within_the_clock};
 use crate::workload::random;
@@ -135,7 +135,8 @@ fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
     if path == Path::new("-") {
         return Ok((unpacked(io::stdin().lock()), "standard input".into()));
     }
-    let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
+    let path = &find(Shipped::Trace, path, false)?;
+    let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
     Ok((unpacked(file), path.display().to_string()))
 }
 

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::compare::{self, PICTURE};
 use super::profile;
-use super::{Common, number_in, stop_on_ctrl_c};
+use super::{Common, find, number_in, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Executors, Target, Verify};
 use crate::experiment::prepare;
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
+use crate::shipped::Shipped;
 use crate::validate::set::{self, Line, Plan, report};
 
 /// Validate the simulator against this machine
@@ -22,7 +23,7 @@ use crate::validate::set::{self, Line, Plan, report};
 /// profile.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// Scenario files that draw their requests [default: scenarios/validate/*.toml, on GPUs scenarios/validate/gpu/*.toml]
+    /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]
     #[arg(value_name = "SCENARIO")]
     pub scenarios: Vec<PathBuf>,
 
@@ -55,7 +56,8 @@ pub struct Args {
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let common = &args.common;
     let executor = executors.executor(&args.backend)?;
-    let files = if args.scenarios.is_empty() { the_set(executor)? } else { args.scenarios.clone() };
+    let set = || executor.validation_set().iter().map(PathBuf::from).collect();
+    let files = if args.scenarios.is_empty() { set() } else { args.scenarios.clone() };
     let scenarios = common.scenarios(&files, registry)?;
     let target = Target::Real(executor, Verify::Sample);
     let mut device = String::new();
@@ -105,21 +107,9 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
 }
 
-/// Of an executor.
-fn the_set(executor: &dyn Executor) -> Result<Vec<PathBuf>> {
-    let set: Vec<PathBuf> = executor.validation_set().iter().map(PathBuf::from).collect();
-    match set.iter().find(|file| !file.is_file()) {
-        None => Ok(set),
-        Some(missing) => Err(Error::input(format!(
-            "{}: is not there; name the scenarios to validate, or call this in a checkout of batchlab",
-            missing.display()
-        ))),
-    }
-}
-
 fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &Scenario) -> Result<PathBuf> {
     if let Some(costs) = &args.costs {
-        return Ok(costs.clone());
+        return find(Shipped::Costs, costs, args.common.quiet);
     }
     let costs = plan.out.join(folder_name(&scenario.name)).join("costs.csv");
     args.common.note(format!("{}: measuring the cells", scenario.name));

@@ -7,23 +7,16 @@ use serde::de::DeserializeOwned;
 use super::roofline::Roofline;
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
-
-/// Name and text.
-pub const FILES: [(&str, &str); 4] = [
-    ("titan-v", include_str!("../../scenarios/devices/titan-v.toml")),
-    ("v100", include_str!("../../scenarios/devices/v100.toml")),
-    ("titan-rtx", include_str!("../../scenarios/devices/titan-rtx.toml")),
-    ("h200", include_str!("../../scenarios/devices/h200.toml")),
-];
+use crate::shipped::{BuiltIn, Shipped};
 
 /// The file of a GPU by the driver's name, such as "NVIDIA TITAN V", which must contain the device's name as whole
 /// words: a GH200 is not an H200. With its data sheet in float32.
 pub fn of_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
     let gpu = words(gpu);
-    FILES.iter().find_map(|(file, text)| {
+    Shipped::Device.all().into_iter().find_map(|BuiltIn { name: file, text }| {
         let sheet = Roofline::parse(text, file, Precision::F32).expect("a shipped file is complete");
         let name = words(sheet.name());
-        gpu.windows(name.len()).any(|part| part == name).then_some((*file, sheet))
+        gpu.windows(name.len()).any(|part| part == name).then_some((file, sheet))
     })
 }
 

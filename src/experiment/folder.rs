@@ -16,6 +16,7 @@ use crate::plot;
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::swept;
 use crate::scenario::{Load, PolicyEntry, Scenario};
+use crate::shipped;
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
@@ -352,28 +353,15 @@ fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<Str
 }
 
 fn inputs_of(scenario: &Scenario) -> Result<Map<String, Value>> {
-    let requests = match &scenario.workload.load {
-        Load::Drawn { dataset, .. } => dataset,
-        Load::Trace { trace, .. } => trace,
-    };
-    let costs = scenario.policies.iter().filter_map(|policy| policy.costs.as_ref());
-    let named = std::iter::once(requests)
-        .chain(&scenario.workload.weights)
-        .chain(&scenario.device.roofline)
-        .chain(costs)
-        .chain(scenario.classes.iter().filter_map(|class| class.dataset.as_ref()))
-        .filter(|input| input.is_file());
-    let named = named.map(|input| (input.given(), input.path()));
-    let model = scenario.workload.model.file();
-    named.chain(model).map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
+    scenario.inputs().map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
 }
 
 /// Empty for a generator.
 pub fn hash_of(file: &Path) -> Result<String> {
-    if !file.is_file() {
+    if !shipped::is_file(file) {
         return Ok(String::new());
     }
-    let bytes = fs::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
+    let bytes = shipped::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
     Ok(format!("{:016x}", fnv1a(&bytes)))
 }
 

@@ -18,6 +18,7 @@ use super::{ArrivalSpec, ClassEntry, Input, Load, PolicyEntry, Scenario, Workloa
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
+use crate::shipped;
 use crate::workload::arrivals::PROCESSES;
 use crate::workload::model::Model;
 use crate::workload::trace::class_name;
@@ -240,19 +241,27 @@ fn find_input(key: &str, input: &mut Option<Input>, scenario: &Path) -> Result<(
     Ok(())
 }
 
-/// Searches the current folder, then the scenario's.
+/// Searches the current folder, the scenario's, that above its `scenarios/`, and then what is built in.
 fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
-    let beside = scenario.parent().map(|folder| folder.join(given));
+    let folders = || scenario.ancestors().skip(1);
+    let above = folders().find(|folder| folder.ends_with("scenarios")).and_then(Path::parent);
     let mut places = vec![PathBuf::from(given)];
-    places.extend(beside.filter(|path| *path != places[0]));
-    if let Some(found) = places.iter().find(|path| path.exists() && !path.is_dir()) {
+    for folder in folders().take(1).chain(above) {
+        let place = folder.join(given);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let on_disk = |path: &&PathBuf| path.exists() && !path.is_dir();
+    if let Some(found) = places.iter().find(on_disk).or_else(|| places.iter().find(|path| shipped::is_built_in(path))) {
         return Ok(found.clone());
     }
     let tried: Vec<String> = places
         .iter()
         .map(|path| format!("{}{}", path.display(), if path.is_dir() { " (a folder)" } else { "" }))
         .collect();
-    Err(format!("no such file: {}", tried.join(", nor ")))
+    let built_in = if Path::new(given).is_relative() { ", nor built in" } else { "" };
+    Err(format!("no such file: {}{built_in}", tried.join(", nor ")))
 }
 
 /// Each as often as its swept keys have combinations.

@@ -15,7 +15,6 @@ mod sweep;
 mod tests;
 
 use std::fmt;
-use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
@@ -25,12 +24,13 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use self::arrivals::ArrivalSpec;
 pub use self::section::unknown;
 use crate::cost::table::Overhead;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::metrics::stats;
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
 use crate::results::swept::{self, Swept};
+use crate::shipped;
 use crate::units::{Nanos, Rate};
 use crate::workload::class::Class;
 use crate::workload::model::Model;
@@ -383,14 +383,14 @@ impl Scenario {
     /// `policy.BatchMaker.max_batch=64`. Quote labels with dots or equals signs. Missing keys are created, and the last
     /// override wins. Errors read `FILE:LINE: key: problem; permitted values`.
     pub fn load(path: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
-        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let text = shipped::text(path)?;
         Scenario::parse(text, path, overrides, registry)
     }
 
     /// As [`Scenario::load`], with the table `[sweep]` and sweeps such as `device.workers=1,2,4`. Each combination of keys
     /// outside of policies is a scenario of its own. A policy is in it once for each combination of its own keys.
     pub fn expand(path: &Path, overrides: &[String], sweeps: &[String], registry: &Registry) -> Result<Vec<Scenario>> {
-        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let text = shipped::text(path)?;
         check::scenarios(&source::Source::new(path, text, overrides, sweeps)?, registry)
     }
 
@@ -413,6 +413,23 @@ impl Scenario {
             }
             (None, _) => vec![LoadPoint::Trace],
         }
+    }
+
+    /// The files that it names, as written and where they were found.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let requests = match &self.workload.load {
+            Load::Drawn { dataset, .. } => dataset,
+            Load::Trace { trace, .. } => trace,
+        };
+        let Device { roofline, grnn, .. } = &self.device;
+        let named = std::iter::once(requests)
+            .chain(&self.workload.weights)
+            .chain(roofline)
+            .chain(grnn)
+            .chain(self.policies.iter().filter_map(|policy| policy.costs.as_ref()))
+            .chain(self.classes.iter().filter_map(|class| class.dataset.as_ref()));
+        let named = named.map(|input| (input.given(), input.path()));
+        named.chain(self.workload.model.file()).filter(|(_, path)| shipped::is_file(path))
     }
 
     /// Every key with its effective value, defaults included. Paths are as given.

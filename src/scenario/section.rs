@@ -5,7 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::source::{Source, Span, shown};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, nearest};
 use crate::workload::model;
 
 /// A table, and how messages speak of it.
@@ -187,12 +187,7 @@ impl Owner {
 
 /// `unknown key; did you mean workers?; known: workers, costs`, the guess only if a known name is similar.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();
-    let hint = match nearest {
-        Some((distance, candidate)) if distance <= 1 + name.len() / 4 => format!("; did you mean {candidate}?"),
-        _ => String::new(),
-    };
-    format!("{what}{hint}; known: {}", known.join(", "))
+    format!("{what}{}; known: {}", nearest(name, known), known.join(", "))
 }
 
 /// The key, and those that are known.

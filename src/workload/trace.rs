@@ -1,7 +1,6 @@
 //! Traces: requests with arrival times.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use super::model::{Model, Unfolder};
 use super::shape::{Shape, Tree};
 use crate::error::{Context, Error, Result};
 use crate::files::{unpacked, write_whole};
+use crate::shipped;
 use crate::units::{Nanos, Rate, RequestId};
 use crate::workload::arrivals::LAST_ARRIVAL;
 
@@ -38,7 +38,7 @@ impl Trace {
     /// `id,arrival_ns,shape` and optionally `class`, plain or compressed with gzip; ids 0, 1, 2, …, arrivals not
     /// descending. Equal trees become one, so that they share their cell graph.
     pub fn read(path: &Path) -> Result<Trace> {
-        let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         Trace::read_from(unpacked(file)).within(path.display())
     }
 

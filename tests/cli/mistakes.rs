@@ -20,7 +20,11 @@ fn of_the_scenario() {
         ),
         ("[100, 200]", "[100, nan]", "t.toml:8: arrivals.rates[1]: must be a number of requests per second from 1e-6"),
         ("[100, 200]", "[100, 1e2]", "t.toml:8: arrivals.rates[1]: 100 stands twice"),
-        ("\"lengths.csv\"", "\"europarl\"", "dataset: no such file: europarl; a dataset is a file, constant:SIZE,"),
+        (
+            "\"lengths.csv\"",
+            "\"europarl\"",
+            "dataset: no such file: europarl, nor built in; a dataset is a file, constant:SIZE,",
+        ),
         (
             "\"B\"",
             "\"../B\"",

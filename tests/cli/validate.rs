@@ -67,7 +67,6 @@ fn mistakes_are_named() {
     for (arguments, message) in [
         (&["validate", "traced.toml"][..], "workload.trace: validation chooses the rates itself"),
         (&["validate", "t.toml", "t.toml"], "each scenario of one call needs a folder of its own"),
-        (&["validate", "--quiet"], "scenarios/validate/chains.toml: is not there; name the scenarios to validate"),
         (&["validate", "t.toml", "--loads", "0"], "--loads"),
         (&["validate", "t.toml", "--repeats", "1"], "--repeats"),
         (&["validate", "t.toml", "--seconds", "0"], "\"0\" is not a number from 0.01 to 100000"),

@@ -1,13 +1,13 @@
 //! The table `[grnn]` of a device file.
 
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 
 use super::Times;
-use crate::cost::device_file::{self, FILES, in_range};
+use crate::cost::device_file::{self, in_range};
 use crate::error::{Error, Result};
+use crate::shipped::{self, Shipped};
 
 /// A GPU in GRNN's performance model (Figure 10). The unit of cost is the time of a dependent fused multiply-add.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,20 +105,11 @@ const MOST_MULTIPROCESSORS: u32 = 4096;
 
 impl Device {
     pub fn open(given: &str) -> Result<Device> {
-        match FILES.iter().find(|(name, _)| *name == given) {
-            Some((name, text)) => Device::parse(text, name),
-            None if given.ends_with(".toml") => Device::read(Path::new(given)),
-            None => {
-                let known = FILES.map(|(name, _)| name).join(", ");
-                Err(Error::input(format!(
-                    "unknown device \"{given}\"; known: {known}, or a file such as scenarios/devices/titan-v.toml"
-                )))
-            }
-        }
+        Device::read(&Shipped::Device.find(Path::new(given))?)
     }
 
     pub fn read(path: &Path) -> Result<Device> {
-        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let text = shipped::text(path)?;
         Device::parse(&text, &path.display().to_string())
     }
 

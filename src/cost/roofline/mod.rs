@@ -8,7 +8,6 @@ mod kernels;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -18,6 +17,7 @@ pub use self::kernels::Kernels;
 use super::device_file::{self, in_range};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
+use crate::shipped;
 use crate::units::Nanos;
 use crate::workload::dnn::{Kind, Work};
 
@@ -105,7 +105,7 @@ impl File {
 
 impl Roofline {
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
-        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let text = shipped::text(path)?;
         Roofline::parse(&text, &path.display().to_string(), precision)
     }
 

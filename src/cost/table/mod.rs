@@ -3,7 +3,6 @@
 mod model;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use super::operators;
 use super::persistent::Persistent;
 use super::roofline::{Kernels, Roofline};
 use crate::error::{Context as _, Error, Result};
+use crate::shipped;
 use crate::units::{Nanos, nanos_or_time};
 use crate::workload::dnn::Form;
 use crate::workload::model::{CellType, Model};
@@ -57,7 +57,7 @@ impl Overhead {
 
 impl CostTable {
     pub fn read(path: &Path) -> Result<CostTable> {
-        let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let text = shipped::text(path)?;
         CostTable::parse(&text, &path.display().to_string())
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::cost::device_file::FILES;
 use crate::cost::grnn::{Cell, Device, Launches, Persistent, Ranked, Rnn, Space, rank};
 use crate::cost::roofline::{Kernels, Roofline};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
+use crate::shipped::Shipped;
 use crate::units::Nanos;
 use crate::workload::model::Model as Network;
 use crate::workload::operator::Sizes;
@@ -21,7 +21,8 @@ pub struct Model {
 
 impl Model {
     pub fn new() -> Result<Model> {
-        let (_, text) = FILES.iter().find(|(name, _)| *name == TITAN_V).expect("a file of the Titan V");
+        let files = Shipped::Device.all();
+        let text = files.iter().find(|one| one.name == TITAN_V).expect("a file of the Titan V").text;
         let roofline = Arc::new(Roofline::parse(text, TITAN_V, Precision::F32)?);
         Ok(Model { device: Device::parse(text, TITAN_V)?, roofline })
     }

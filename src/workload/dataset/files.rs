@@ -1,13 +1,13 @@
 //! The files of datasets.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Family, not_for};
 use crate::error::{Context, Error, Result};
+use crate::shipped;
 use crate::workload::generators::Shares;
 use crate::workload::import::sentences;
 use crate::workload::model::Model;
@@ -16,7 +16,7 @@ use crate::workload::treebanks::Notation;
 
 /// Messages begin with the line, if there is one.
 pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares<Shape>> {
-    let bytes = fs::read(path).map_err(|cause| match cause.kind() {
+    let bytes = shipped::read(path).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => {
             Error::input("no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
         }

@@ -4,12 +4,12 @@
 
 mod file;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cell_graph::{CellGraph, Run};
 use super::model::CellType;
 use super::shape::Shape;
+use crate::shipped;
 use crate::units::{CellId, NodeId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Work {
 
 impl Dnn {
     pub fn read(given: &str, path: &Path) -> Result<Dnn, String> {
-        let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
+        let text = shipped::text(path).map_err(|error| error.to_string())?;
         Dnn::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
     }
 

@@ -8,7 +8,6 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use self::operators::{Operator, OperatorKind};
@@ -16,6 +15,7 @@ use self::rule::Rule;
 use super::cell_graph::{CellGraph, Graph, Run};
 use super::model::CellType;
 use super::shape::Shape;
+use crate::shipped;
 use crate::units::CellId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub enum Takes {
 
 impl GraphModel {
     pub fn read(given: &str, path: &Path) -> Result<GraphModel, String> {
-        let text = fs::read_to_string(path).map_err(|cause| format!("{}: cannot be read: {cause}", path.display()))?;
+        let text = shipped::text(path).map_err(|error| error.to_string())?;
         GraphModel::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
     }
 

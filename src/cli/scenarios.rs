@@ -1,0 +1,82 @@
+//! `batchlab scenarios`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::files_of;
+use super::render::{Shown, print};
+use crate::error::{Error, Result};
+use crate::files::write_whole;
+use crate::policy::registry::Registry;
+use crate::scenario::Scenario;
+use crate::shipped::{self, BuiltIn, Shipped};
+
+/// List the scenarios that batchlab brings along, or copy some to change them
+///
+/// Commands take their names: batchlab sim batchmaker/fig7a, or fig7a where only one scenario is called so. Without a file on
+/// disk, paths such as scenarios/costs/v100.csv and traces/europarl-en.csv mean the built-in files in any folder.
+#[derive(clap::Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Command {
+    /// Write scenarios to a folder, with the cost tables, traces, networks and devices that they name
+    ///
+    /// They keep their paths below the folder, and run in it. A file that exists is never replaced.
+    Copy {
+        /// Names of scenarios
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<PathBuf>,
+
+        /// Folder to write to
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+    if let Some(Command::Copy { names, folder }) = &args.command {
+        return copy(names, folder, registry);
+    }
+    let all = Shipped::Scenario.all();
+    let width = all.iter().map(|one| one.name.len()).max().unwrap_or(0);
+    let line = |one: &BuiltIn| format!("{:<width$}  {}\n", one.name, one.about());
+    let object =
+        |one: &BuiltIn| json!({ "name": one.name, "file": Shipped::Scenario.path(one.name), "about": one.about() });
+    args.shown.show(|| all.iter().map(line).collect(), || all.iter().map(object).collect::<Vec<_>>())
+}
+
+fn copy(names: &[PathBuf], folder: &Path, registry: &Registry) -> Result<()> {
+    let mut copies = BTreeMap::new();
+    for name in names {
+        let scenarios = Scenario::expand(&Shipped::Scenario.find(name)?, &[], &[], registry)?;
+        for file in files_of(&scenarios) {
+            let plain = shipped::within_repository(file).ok_or_else(|| {
+                Error::input(format!(
+                    "{}: lies outside of this folder; copy works on built-in scenarios",
+                    file.display()
+                ))
+            })?;
+            copies.insert(folder.join(plain), file.to_path_buf());
+        }
+    }
+    if let Some(there) = copies.keys().find(|copy| copy.exists()) {
+        let there = there.display();
+        return Err(Error::input(format!("{there}: exists already; name another folder, or remove the file")));
+    }
+    for (copy, file) in copies {
+        let content = shipped::read(&file).map_err(|cause| Error::unreadable(&file, &cause))?;
+        write_whole(&copy, |out| out.write_all(&content))?;
+        print(&format!("{}\n", copy.display()))?;
+    }
+    Ok(())
+}

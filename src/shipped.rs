@@ -1,0 +1,173 @@
+//! The scenarios, cost tables, devices, networks and traces of the repository, which are inside the program. A file on
+//! disk comes first; without one, a path such as `traces/figure5.csv` means the built-in copy in any folder.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+use include_dir::{Dir, include_dir};
+
+use crate::error::{Error, Result, nearest};
+
+static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
+static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
+
+/// Decides where a name is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shipped {
+    Scenario,
+    Costs,
+    Device,
+    Network,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    /// Its path below the folder of its kind, without the ending: `batchmaker/fig7a`.
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+impl Shipped {
+    fn folder(self) -> &'static str {
+        match self {
+            Shipped::Scenario => "scenarios/",
+            Shipped::Costs => "scenarios/costs/",
+            Shipped::Device => "scenarios/devices/",
+            Shipped::Network => "scenarios/networks/",
+            Shipped::Trace => "traces/",
+        }
+    }
+
+    fn ending(self) -> &'static str {
+        match self {
+            Shipped::Scenario | Shipped::Device => ".toml",
+            Shipped::Costs | Shipped::Network | Shipped::Trace => ".csv",
+        }
+    }
+
+    /// In the order of the names.
+    pub fn all(self) -> Vec<BuiltIn> {
+        let (top, tree) = if self == Shipped::Trace { ("traces/", &TRACES) } else { ("scenarios/", &SCENARIOS) };
+        let below = self.folder().strip_prefix(top).unwrap_or_default();
+        let mut found = Vec::new();
+        let mut folders = vec![tree];
+        while let Some(folder) = folders.pop() {
+            // Device files are TOML too, but not scenarios.
+            folders.extend(folder.dirs().filter(|one| self != Shipped::Scenario || !one.path().ends_with("devices")));
+            found.extend(folder.files().filter_map(|file| {
+                let name = file.path().to_str()?.strip_prefix(below)?.strip_suffix(self.ending())?;
+                Some(BuiltIn { name, text: file.contents_utf8()? })
+            }));
+        }
+        found.sort_by_key(|one| one.name);
+        found
+    }
+
+    pub fn path(self, name: &str) -> PathBuf {
+        PathBuf::from(format!("{}{name}{}", self.folder(), self.ending()))
+    }
+
+    /// The file on disk, else the built-in file of this path, else the only one whose name ends like this: `fig7a` and
+    /// `batchmaker/fig7a` are `scenarios/batchmaker/fig7a.toml`.
+    ///
+    /// # Errors
+    /// If there is none, or if several names end like this.
+    pub fn find(self, given: &Path) -> Result<PathBuf> {
+        let on_disk = fs::metadata(given);
+        if on_disk.as_ref().is_ok_and(|found| !found.is_dir()) {
+            return Ok(given.to_path_buf());
+        }
+        if let Some(path) = within_repository(given).filter(|path| content(path).is_some()) {
+            return Ok(path);
+        }
+        let text = given.to_string_lossy();
+        let name = text.strip_prefix(self.folder()).unwrap_or(&text);
+        let name = name.strip_suffix(self.ending()).unwrap_or(name);
+        let all = self.all();
+        let ends_so =
+            |one: &&'static str| one.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+        let found: Vec<&str> = all.iter().map(|one| one.name).filter(ends_so).collect();
+        match (&found[..], on_disk) {
+            ([one], _) => Ok(self.path(one)),
+            ([], Ok(_)) => Ok(given.to_path_buf()), // A folder; reading it reports that.
+            ([], Err(cause)) => {
+                let names: Vec<&str> = all.iter().flat_map(|one| one.name.rsplit('/').next()).collect();
+                let guess = nearest(name, &names);
+                let error = Error::unreadable(given, &cause);
+                Err(Error::input(format!("{error}; nothing built in has that name{guess}; {}", self.known(&all))))
+            }
+            (several, _) if several.contains(&name) => Ok(self.path(name)),
+            (several, _) => Err(Error::input(format!(
+                "{text}: several built-in files have this name; name one of {}",
+                several.join(", ")
+            ))),
+        }
+    }
+
+    fn known(self, all: &[BuiltIn]) -> String {
+        match self {
+            Shipped::Scenario => "batchlab scenarios lists what is".into(),
+            _ => format!("known: {}", all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ")),
+        }
+    }
+}
+
+impl BuiltIn {
+    /// The first sentence of its first comment.
+    pub fn about(&self) -> String {
+        let comment = self.text.lines().map_while(|line| line.strip_prefix("# "));
+        let text = comment.collect::<Vec<_>>().join(" ");
+        text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first).to_string()
+    }
+}
+
+/// A relative path without `.` and `..`, as paths are in the repository.
+pub fn within_repository(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if plain.pop() => {}
+            _ => return None,
+        }
+    }
+    Some(plain)
+}
+
+fn content(path: &Path) -> Option<&'static [u8]> {
+    let path = within_repository(path)?;
+    let of = |(folder, tree): (&str, &'static Dir<'_>)| tree.get_file(path.strip_prefix(folder).ok()?);
+    [("scenarios", &SCENARIOS), ("traces", &TRACES)].into_iter().find_map(of).map(include_dir::File::contents)
+}
+
+/// Whether a path means a built-in file: there is one, and none on disk.
+pub fn is_built_in(path: &Path) -> bool {
+    !path.exists() && content(path).is_some()
+}
+
+pub fn is_file(path: &Path) -> bool {
+    path.is_file() || is_built_in(path)
+}
+
+pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    match content(path).filter(|_| !path.exists()) {
+        Some(text) => Ok(Box::new(text)),
+        None => Ok(Box::new(File::open(path)?)),
+    }
+}
+
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes).map(|_| bytes)
+}
+
+/// # Errors
+/// Names the file.
+pub fn text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = open(path).and_then(|mut file| file.read_to_string(&mut text));
+    read.map(|_| text).map_err(|cause| Error::unreadable(path, &cause))
+}
