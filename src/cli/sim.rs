@@ -208,15 +208,18 @@ fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String)
     }
     let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole as f64;
     let note = |((costs, cell), sum): (&(String, String), &Extrapolation)| {
-        let sides = [(sum.below, "smaller"), (sum.above, "larger")];
-        let sides: Vec<&str> = sides.iter().filter(|(count, _)| *count > 0).map(|(_, side)| *side).collect();
+        let (from, to) = (sum.from, sum.to);
+        let below = (sum.below, "smaller", format!("below {from} they take the time of {from}"));
+        let above = (sum.above, "larger", format!("above {to} the slope of the last two rows goes on"));
+        let sides = [below, above].into_iter().filter(|(count, ..)| *count > 0);
+        let (sides, rules): (Vec<_>, Vec<_>) = sides.map(|(_, side, rule)| (side, rule)).unzip();
         format!(
-            "extrapolated: {:.2} % of the batches of {cell} ({:.2} % of its cells) were {} than the measured {}..{} of {costs}",
+            "extrapolated: {:.2} % of the batches of {cell} ({:.2} % of its cells) were {} than the measured {from}..{to} of \
+             {costs}; {}",
             percent(sum.below + sum.above, sum.batches),
             percent(sum.cells_beyond, sum.cells),
             sides.join(" or "),
-            sum.from,
-            sum.to,
+            rules.join(", "),
         )
     };
     sums.iter().map(note).collect()

@@ -61,6 +61,9 @@ pub struct Summary {
     /// Of the rejected, those that were at their deadline or past it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub expired: u64,
+    /// The objective of goodput.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Nanos>,
     /// The share of the measured requests that were served within the SLO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_slo: Option<f64>,
@@ -181,6 +184,7 @@ impl<'a> RunRecord<'a> {
             failed: failed + unfinished,
             rejected: rejected + expired,
             expired,
+            slo,
             within_slo: slo.and_then(within),
             warmup: warmup as u64,
             latency: times(|run, r| run.latency(r)),

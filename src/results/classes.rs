@@ -10,6 +10,7 @@ use super::swept;
 use super::write::write_columns;
 use crate::error::Result;
 use crate::metrics::summary::Summary;
+use crate::units::Nanos;
 
 /// A class, and its part of the row of its policy and point.
 #[derive(Clone, Debug)]
@@ -70,6 +71,7 @@ fn columns(rows: &[ClassRow]) -> Vec<Column<'static, ClassRow>> {
         Column::text("class", |row: &ClassRow| row.class.clone()),
     ];
     columns.extend(METRICS.map(metric));
+    columns.push(Column::number("slo_ms", Unit::Millis, |row: &ClassRow| row.part.slo().map(Nanos::as_millis_f64)));
     columns.push(Column::number("expired", Unit::Count, expired));
     columns.push(Column::number("within_slo", Unit::Ratio, |row: &ClassRow| row.within_slo().value));
     columns.push(Column::count("replications", |row: &ClassRow| row.part.runs.len()));

@@ -35,7 +35,6 @@ pub enum Value {
     Text(String),
     Truth(Option<bool>),
     Number(Option<f64>, Unit),
-    Ratios(Vec<f64>),
     /// A value of a scenario's key; in JSON a number where it reads as one.
     Swept(Option<String>),
 }
@@ -48,9 +47,6 @@ impl Value {
             Value::Swept(text) => text.clone().unwrap_or_default(),
             Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
             Value::Number(number, unit) => number.map_or(String::new(), |number| unit.written(number)),
-            Value::Ratios(ratios) => {
-                ratios.iter().map(|ratio| Unit::Ratio.written(*ratio)).collect::<Vec<_>>().join(";")
-            }
         }
     }
 
@@ -64,7 +60,6 @@ impl Value {
             Value::Truth(truth) => (*truth).into(),
             Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => (*count as u64).into(),
             Value::Number(number, _) => (*number).into(),
-            Value::Ratios(ratios) => ratios.as_slice().into(),
         }
     }
 }
@@ -95,10 +90,6 @@ impl<'c, T> Column<'c, T> {
 
     pub fn count(name: &'static str, of: impl Fn(&T) -> usize + 'c) -> Self {
         Column::number(name, Unit::Count, move |row| Some(of(row) as f64))
-    }
-
-    pub fn ratios(name: &'static str, of: impl Fn(&T) -> Vec<f64> + 'c) -> Self {
-        Column { name: name.into(), value: Box::new(move |row| Value::Ratios(of(row))) }
     }
 
     pub fn value(&self, row: &T) -> Value {

@@ -8,6 +8,7 @@ use super::swept::{self, Swept};
 use crate::metrics::stats::{Interval, interval, paired_difference};
 use crate::metrics::summary::Summary;
 use crate::metrics::validity::Lateness;
+use crate::units::Nanos;
 
 /// One policy at one point.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,6 +76,11 @@ impl SummaryRow {
         if any { Some(true) } else { none.then_some(false) }
     }
 
+    /// The objective of goodput.
+    pub fn slo(&self) -> Option<Nanos> {
+        self.runs.first().and_then(|run| run.slo)
+    }
+
     /// Means; empty unless every replication has them.
     pub fn worker_utilization(&self) -> Vec<f64> {
         let workers = self.runs.iter().map(|run| run.worker_utilization.len()).min().unwrap_or(0);
@@ -121,7 +127,7 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
         }
         columns.push(Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value));
     }
-    columns.push(Column::ratios("worker_utilization", SummaryRow::worker_utilization));
+    columns.push(Column::number("slo_ms", Unit::Millis, |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64)));
     columns.push(Column::count("replications", |row: &SummaryRow| row.runs.len()));
     if rows.iter().any(|row| row.lateness().is_some()) {
         let late = |name: &'static str, of: fn(Lateness) -> Option<f64>| {
@@ -156,6 +162,7 @@ pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
     columns.sort_by_key(|column| place(&column.name).unwrap_or(FIRST_IN_JSON.len()));
     let object = |row: &SummaryRow| {
         let mut object = to_object(&columns, row);
+        object["worker_utilization"] = row.worker_utilization().into();
         match classes::to_json(row) {
             of_classes if of_classes.is_empty() => {}
             of_classes => object["classes"] = of_classes.into(),

@@ -1,10 +1,14 @@
 //! The results as a table for the terminal.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::classes::ClassRow;
 use super::columns::{Metric, Unit};
 use super::summary::{Estimate, SummaryRow, swept_keys};
 use super::swept;
 use crate::metrics::stats::Quantile;
 use crate::metrics::summary::Summary;
+use crate::units::Nanos;
 
 /// Marks the throughput of a saturated row.
 const SATURATED: &str = "*";
@@ -12,6 +16,10 @@ const SATURATED: &str = "*";
 const UNKNOWN: &str = "?";
 /// Load of a row whose load generator was late.
 const INVALID: &str = "!";
+/// Throughput above the offered rate.
+const ABOVE: &str = "+";
+/// As a share of the offered rate; less is the chance of the arrivals.
+const CLEARLY_ABOVE: f64 = 1.005;
 
 const COLUMNS: [(Metric, [&str; 2]); 10] = [
     (Metric::Throughput, ["throughput", "req/s"]),
@@ -35,8 +43,15 @@ const NAME_WIDTH: usize = 20;
 /// A quantile with too few samples shows the number that it needs (`n<1000`), a missing figure `-`, and a saturated or
 /// invalid row has a mark. Replicated figures show 95 % half-widths as a share of the metric, except the last three,
 /// which hardly vary.
+/// A second table has the classes, if there are any.
 pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
-    let Table { headings, lines, notes } = Table::of(rows);
+    let classes = Table::of_classes(rows).map_or(String::new(), |table| format!("\n{}", within(table, width)));
+    within(Table::of(rows), width) + &classes
+}
+
+/// As text, in so many columns of a terminal.
+fn within(table: Table, width: Option<usize>) -> String {
+    let Table { headings, lines, notes } = table;
     let mut lines: Vec<Vec<String>> = headings.into_iter().chain(lines).collect();
     lines.iter_mut().for_each(|line| line[0] = shortened(&line[0]));
     let mut text = aligned(&lines);
@@ -68,16 +83,7 @@ pub struct Table {
 
 impl Table {
     pub fn of(rows: &[SummaryRow]) -> Table {
-        let mut swept: Vec<&str> = Vec::new();
-        for key in swept_keys(rows).into_iter().map(swept::short) {
-            if !swept.contains(&key) {
-                swept.push(key);
-            }
-        }
-        let mut headings = [vec!["policy".to_string()], vec![String::new()]];
-        for names in swept.iter().map(|key| [*key, ""]).chain([["offered", "req/s"]]) {
-            headings.iter_mut().zip(names).for_each(|(line, name)| line.push(name.into()));
-        }
+        let swept = short_keys(rows);
         let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
         let with_rejected = rows.iter().any(|row| row.runs.iter().any(|run| run.rejected > 0));
         let shown = |(metric, _): &(Metric, [&str; 2])| match metric {
@@ -86,16 +92,25 @@ impl Table {
             _ => true,
         };
         let columns: Vec<_> = COLUMNS.into_iter().filter(shown).collect();
-        for (_, names) in &columns {
-            headings.iter_mut().zip(names).for_each(|(line, name)| line.push((*name).into()));
-        }
+        let headings = headings(&swept, columns.iter().map(|(_, names)| *names));
         let mut notes = Vec::new();
+        let objectives: BTreeSet<Nanos> = rows.iter().filter_map(SummaryRow::slo).collect();
+        if !objectives.is_empty() {
+            let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
+            notes.push(format!("goodput: requests served within {}, per second", objectives.join(" or ")));
+        }
         if rows.iter().any(|row| row.saturated() == Some(true)) {
             notes
                 .push(format!("{SATURATED} saturated: more arrived than could be served; latencies grow with the run"));
         }
         if rows.iter().any(|row| row.saturated().is_none() && tells_of_saturation(row)) {
             notes.push(format!("{UNKNOWN} the run is too short to tell whether it is saturated"));
+        }
+        if rows.iter().any(is_above) {
+            notes.push(format!(
+                "{ABOVE} above the offered rate: requests of the warm-up were served in the measured time, or more came \
+                 than the rate says"
+            ));
         }
         if rows.iter().any(is_invalid) {
             notes.push(format!(
@@ -109,6 +124,57 @@ impl Table {
         }
         Table { headings, lines: rows.iter().map(|row| cells(row, &swept, &columns)).collect(), notes }
     }
+
+    /// A line for each class of each row.
+    fn of_classes(rows: &[SummaryRow]) -> Option<Table> {
+        let swept = short_keys(rows);
+        let with_rejected = rows.iter().any(|row| row.runs.iter().any(|run| run.rejected > 0));
+        let mut objectives: BTreeMap<String, String> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for row in rows {
+            for class in ClassRow::of(row) {
+                let arrived = class.part.estimated(|run| Some((run.completed + run.failed + run.rejected) as f64));
+                let requests = arrived.value.map_or("-".into(), |requests| format!("{requests:.0}"));
+                let within = class.within_slo().value.map_or("-".into(), percent);
+                let mut line = head(row, &swept);
+                line.extend([
+                    class.class.clone(),
+                    requests,
+                    cell(&class.part, Metric::P50),
+                    cell(&class.part, Metric::P99),
+                    within,
+                ]);
+                line.extend(with_rejected.then(|| cell(&class.part, Metric::Rejected)));
+                lines.push(line);
+                objectives.extend(class.part.slo().map(|slo| (class.class, slo.to_string())));
+            }
+        }
+        let rejected = with_rejected.then_some(["rej", "%"]);
+        let names = [["class", ""], ["requests", ""], ["p50", "ms"], ["p99", "ms"], ["within", "%"]];
+        let objectives: Vec<String> = objectives.iter().map(|(class, slo)| format!("{class} {slo}")).collect();
+        let note =
+            format!("within: measured requests served within the objective of their class ({})", objectives.join(", "));
+        let notes = if objectives.is_empty() { Vec::new() } else { vec![note] };
+        let headings = headings(&swept, names.into_iter().chain(rejected));
+        (!lines.is_empty()).then_some(Table { headings, lines, notes })
+    }
+}
+
+fn short_keys(rows: &[SummaryRow]) -> Vec<&str> {
+    let mut swept: Vec<&str> = Vec::new();
+    for key in swept_keys(rows).into_iter().map(swept::short) {
+        if !swept.contains(&key) {
+            swept.push(key);
+        }
+    }
+    swept
+}
+
+/// Of the columns behind the policy, the swept keys and the load.
+fn headings<'a>(swept: &[&'a str], columns: impl Iterator<Item = [&'a str; 2]>) -> [Vec<String>; 2] {
+    let keys = swept.iter().map(|key| [*key, ""]);
+    let all: Vec<_> = [["policy", ""]].into_iter().chain(keys).chain([["offered", "req/s"]]).chain(columns).collect();
+    [0, 1].map(|line| all.iter().map(|names| names[line].to_string()).collect())
 }
 
 /// Saturation means nothing where all requests arrive at once.
@@ -120,19 +186,35 @@ fn is_invalid(row: &SummaryRow) -> bool {
     row.lateness().is_some_and(|late| late.valid == Some(false))
 }
 
-fn cells(row: &SummaryRow, swept: &[&str], columns: &[(Metric, [&str; 2])]) -> Vec<String> {
-    // A closed loop offers as much as it is served.
-    let offered = row.estimate(Metric::Offered).value.filter(|_| !row.point.starts_with("clients-"));
+/// `None` in a closed loop, which offers as much as it is served.
+fn offered(row: &SummaryRow) -> Option<f64> {
+    row.estimate(Metric::Offered).value.filter(|_| !row.point.starts_with("clients-"))
+}
+
+fn is_above(row: &SummaryRow) -> bool {
+    let throughput = row.estimate(Metric::Throughput).value;
+    row.saturated() == Some(false)
+        && offered(row).zip(throughput).is_some_and(|(offered, throughput)| throughput > CLEARLY_ABOVE * offered)
+}
+
+/// The policy, the swept keys and the load.
+fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
     let mark = if is_invalid(row) { INVALID } else { "" };
-    let offered = offered.map_or_else(|| row.point.clone(), significant);
+    let offered = offered(row).map_or_else(|| row.point.clone(), significant);
     let mut line = vec![row.policy.clone()];
     line.extend(swept.iter().map(|key| swept::value(&row.swept, key).unwrap_or_default().to_string()));
     line.push(format!("{offered}{mark}"));
+    line
+}
+
+fn cells(row: &SummaryRow, swept: &[&str], columns: &[(Metric, [&str; 2])]) -> Vec<String> {
+    let mut line = head(row, swept);
     for (metric, _) in columns {
         let mut cell = cell(row, *metric);
         if *metric == Metric::Throughput {
             cell.push_str(match row.saturated() {
                 Some(true) => SATURATED,
+                _ if is_above(row) => ABOVE,
                 None if tells_of_saturation(row) => UNKNOWN,
                 _ => "",
             });
@@ -150,7 +232,7 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
     let estimate = if metric == Metric::Rejected { row.estimated(rejected) } else { row.estimate(metric) };
     match (estimate, metric) {
         (Estimate { value: Some(share), .. }, Metric::Rejected | Metric::Padding | Metric::Utilization) => {
-            format!("{:.1}", 100.0 * share)
+            percent(share)
         }
         (Estimate { value: Some(value), half_width: Some(half) }, _) if metric.unit() != Unit::Ratio => {
             format!("{}{}", significant(value), relative(half, value))
@@ -163,6 +245,10 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
             _ => "-".into(),
         },
     }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}", 100.0 * share)
 }
 
 fn quantile(metric: Metric) -> Option<Quantile> {
@@ -194,6 +280,7 @@ fn decimals(value: f64) -> usize {
 fn relative(half_width: f64, value: f64) -> String {
     match 100.0 * half_width / value {
         percent if percent < 10.0 => format!("±{percent:.1}%"),
+        percent if percent > 100.0 && percent.is_finite() => "±>100%".into(),
         percent if percent.is_finite() => format!("±{percent:.0}%"),
         _ => String::new(),
     }
@@ -321,6 +408,27 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         let text = table(&[row("late", &[summary.clone()])], None);
         assert!(text.contains("late     50.00!") && text.contains("\n! not valid: "), "{text}");
         assert_eq!(to_json("s", &[row("late", &[summary])])["rows"][0]["valid"], json!(false));
+    }
+
+    #[test]
+    fn a_throughput_above_the_offered_rate_has_a_mark() {
+        let of = |throughput, saturated| Summary {
+            offered: Some(Rate(8000.0)),
+            throughput: Some(Rate(throughput)),
+            saturated: Some(saturated),
+            ..Summary::default()
+        };
+        let text = table(&[row("a", &[of(8047.0, false)]), row("b", &[of(8010.0, false)])], None);
+        assert!(text.contains(" 8047+ ") && text.contains(" 8010 "), "{text}");
+        assert!(text.contains("\n+ above the offered rate: "), "{text}");
+        assert!(table(&[row("a", &[of(8047.0, true)])], None).contains(" 8047* "));
+    }
+
+    #[test]
+    fn an_interval_wider_than_its_figure_has_no_number() {
+        let run = |throughput| Summary { throughput: Some(Rate(throughput)), ..Summary::default() };
+        let text = table(&[row("a", &[run(10.0), run(200.0)])], None);
+        assert!(text.contains(" 105.0±>100%"), "{text}");
     }
 
     #[test]

@@ -241,7 +241,7 @@ mod tests {
     fn the_summary_has_its_columns_in_order() {
         let mut summary = summarize(&queue(30, 0.5, 1), &Measure { offered: Some(Rate(1000.0)), ..Measure::default() });
         summary.latency.mean_ms = Some(0.001_234_5);
-        summary.worker_utilization = vec![0.5, 0.25];
+        summary.slo = Some(Nanos(2_500_000));
         summary.saturated = Some(true);
         let text = read(|path| write_summary(path, &[row(&[summary])]));
         let mut lines = csv::Reader::from_reader(text.as_bytes());
@@ -249,7 +249,7 @@ mod tests {
             lines.headers().unwrap().iter().collect::<Vec<_>>().join(","),
             "policy,backend,offered_rps,throughput_rps,goodput_rps,completed,failed,rejected,mean_ms,p50_ms,p90_ms,\
              p95_ms,p99_ms,p999_ms,queue_p50_ms,queue_p99_ms,compute_p50_ms,compute_p99_ms,mean_batch,padding,\
-             utilization,point,saturated,warmup,max_ms,queue_p90_ms,compute_p90_ms,worker_utilization,replications"
+             utilization,point,saturated,warmup,max_ms,queue_p90_ms,compute_p90_ms,slo_ms,replications"
         );
         let line = lines.records().next().unwrap().unwrap();
         assert_eq!(&line[0], "Batch, Maker");
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(&line[8], "0.001234");
         assert_eq!(&line[10], "", "30 samples have no p90");
         assert_eq!((&line[21], &line[22], &line[23]), ("1000", "true", "0"));
-        assert_eq!((&line[27], &line[28]), ("0.500000;0.250000", "1"));
+        assert_eq!((&line[27], &line[28]), ("2.500000", "1"));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::{ArrivalSpec, ClassEntry, Input, Load, PolicyEntry, Scenario, Workloa
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
+use crate::results::swept;
 use crate::shipped;
 use crate::workload::arrivals::PROCESSES;
 use crate::workload::model::Model;
@@ -25,7 +26,9 @@ use crate::workload::trace::class_name;
 
 /// The prefixes of datasets that are not files.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
-/// File systems limit names to 255 bytes; some are left for suffixes.
+/// File systems limit names to this many bytes.
+const MAX_FOLDER: usize = 255;
+/// Some are left for suffixes.
 const MAX_NAME: usize = 200;
 
 /// One for each combination of the swept keys outside of policies.
@@ -65,13 +68,36 @@ fn scenario(
     };
     let mut scenario = checked(given, arrivals, root.source.file()).map_err(|problem| root.refuse(&problem))?;
     scenario.policies = policies(root, registry, &scenario, axes, choices)?;
+    points_have_folders(&scenario).map_err(|problem| root.refuse(&problem))?;
     Ok(scenario)
+}
+
+/// Long sweeps make long names.
+fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
+    for (load, policy) in scenario.points().iter().flat_map(|load| scenario.policies.iter().map(move |one| (load, one)))
+    {
+        let name = swept::place(&load.to_string(), &policy.swept);
+        if name.len() > MAX_FOLDER {
+            return Err(format!(
+                "sweep: the folder of a point of \"{}\" would have a name of {} letters; at most {MAX_FOLDER}; sweep fewer keys \
+                 at once: {name}",
+                policy.label,
+                name.len()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Without its policies.
 fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<Scenario, String> {
-    let Given { name, seed, workload, mut classes, mut device, overhead, metrics, output, .. } = given;
+    let Given { name, seed, mut workload, mut classes, mut device, overhead, metrics, output, .. } = given;
     folder_safe("name", &name)?;
+    let of_classes: Option<Vec<&Input>> = classes.iter().map(|class| class.dataset.as_ref()).collect();
+    if let (None, None, Some([first, ..])) = (&workload.dataset, &workload.trace, of_classes.as_deref()) {
+        // No request has it, because each class has its own.
+        workload.dataset = Some((*first).clone());
+    }
     let workload = self::workload(workload, arrivals.as_ref(), file)?;
     self::classes(&mut classes, &workload, file)?;
     for (key, input) in [("costs", &mut device.costs), ("roofline", &mut device.roofline), ("grnn", &mut device.grnn)] {
@@ -126,7 +152,9 @@ fn load(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> 
             "workload.trace: there is a dataset too; remove trace to draw requests from the dataset, or remove dataset, \
              requests, max_length and [arrivals] to replay the trace"
         }
-        (None, None) => "workload.dataset: missing; a dataset to draw requests from, or else a trace to replay",
+        (None, None) => {
+            "workload.dataset: missing; a dataset to draw requests from (or one for each class), or else a trace to replay"
+        }
         (Some(_), _) if time_scale.is_some() => "workload.time_scale: goes with a trace, and there is none; remove it",
         (Some(_), _) if matches!(arrivals, None | Some(ArrivalSpec::Trace { .. })) => {
             return Err(format!("arrivals.{}", no_process()));

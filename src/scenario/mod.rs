@@ -214,6 +214,8 @@ pub enum Quantile {
 }
 
 impl Quantile {
+    pub const ALL: [Quantile; 5] = [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999];
+
     pub fn of_samples(self) -> stats::Quantile {
         match self {
             Quantile::P50 => stats::Quantile::P50,

@@ -16,6 +16,12 @@ fn results_tell_classes_apart() {
     let desk = with_classes();
     let text = desk.sim(&["--set", "workload.requests=2000", "--format", "json"]).ok().json().to_string();
     assert!(text.contains("\"classes\":[{\"class\":\"gold\""), "{text}");
+    let table = desk.sim(&["--set", "workload.requests=2000"]).ok().stdout;
+    let (whole, of_classes) = table.split_once("\n\n").expect("two tables");
+    assert!(whole.lines().all(|line| !line.contains("gold")), "{table}");
+    assert_eq!(of_classes.lines().filter(|line| line.contains(" gold ")).count(), 4, "{table}");
+    assert!(of_classes.contains("objective of their class (gold 6ms)"), "{table}");
+    assert!(of_classes.lines().take(10).all(|line| line.chars().count() <= 80), "{table}");
     let rows = desk.rows("out/t/classes.csv");
     let summary = desk.rows("out/t/summary.csv");
     assert_eq!(rows.len(), 2 * summary.len());
@@ -26,6 +32,7 @@ fn results_tell_classes_apart() {
         assert_eq!(sum("warmup"), whole["warmup"].parse::<f64>().unwrap());
         assert!((sum("throughput_rps") - whole["throughput_rps"].parse::<f64>().unwrap()).abs() < 0.01);
         assert_ne!(parts[0]["within_slo"], "");
+        assert_eq!((&parts[0]["slo_ms"][..], &parts[1]["slo_ms"][..]), ("6.000000", ""));
         assert_eq!(parts[1]["within_slo"], "", "it has no objective");
     }
     let log = desk.rows("out/t/A/200/requests.csv");
@@ -39,11 +46,22 @@ fn results_tell_classes_apart() {
     let share = format!("{:.6}", within as f64 / measured.len() as f64);
     let found = rows.iter().find(|row| row["policy"] == "A" && row["point"] == "200" && row["class"] == "gold");
     assert_eq!(found.unwrap()["within_slo"], share);
+    assert!(of_classes.contains(&format!(" {:.1}\n", 100.0 * within as f64 / measured.len() as f64)), "{table}");
     // Another policy has the same requests.
     assert_eq!(desk.column("out/t/A/200/requests.csv", "class"), desk.column("out/t/B/200/requests.csv", "class"));
     desk.run(&["explain", "out/t/A/200", "request", "7"]).ok();
     desk.sim(&["--set", "workload.requests=2000", "--set", "class.gold.share=3", "--replications", "2"]).ok();
     assert!(desk.rows("out/t/classes.csv")[0].contains_key("p50_ms_ci"));
+    // Without a data set of the workload, each class needs its own.
+    let without = desk.read("t.toml").replace("dataset = \"lengths.csv\"\n", "");
+    desk.write("t.toml", &without);
+    desk.sim(&[]).failed(2, "workload.dataset: missing; a dataset to draw requests from (or one for each class)");
+    let own = ["--set", "class.gold.dataset='lengths.csv'", "--sweep", "class.gold.share=1,3"];
+    desk.sim(&own).ok();
+    assert_eq!(desk.column("out/t/A/200,class.gold.share=1/requests.csv", "class").len(), 200);
+    let rows = desk.rows("out/t/classes.csv");
+    assert_eq!(rows.len(), 2 * 2 * 2 * 2);
+    assert_eq!((&rows[0]["class.gold.share"][..], &rows[15]["class.gold.share"][..]), ("1", "3"));
     desk.write("t.toml", SCENARIO);
     desk.sim(&[]).ok();
     assert!(!desk.path("out/t/classes.csv").exists(), "it was another run's");

@@ -7,7 +7,7 @@ use crate::desk::{Desk, SCENARIO};
 /// The columns that come first, in this order.
 const SUMMARY: &str = "policy,backend,offered_rps,throughput_rps,goodput_rps,completed,failed,rejected,mean_ms,p50_ms,\
     p90_ms,p95_ms,p99_ms,p999_ms,queue_p50_ms,queue_p99_ms,compute_p50_ms,compute_p99_ms,mean_batch,padding,utilization";
-const FURTHER: &str = "point,saturated,warmup,max_ms,queue_p90_ms,compute_p90_ms,worker_utilization,replications";
+const FURTHER: &str = "point,saturated,warmup,max_ms,queue_p90_ms,compute_p90_ms,slo_ms,replications";
 
 #[test]
 fn columns_are_those_of_the_design() {
@@ -63,7 +63,10 @@ fn batches_beyond_the_cost_table_are_counted() {
     let ran = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
     let note = ran.stderr.lines().find(|line| line.starts_with("extrapolated: ")).expect("a note");
     assert!(
-        note.contains("batches of lstm") && note.ends_with("were larger than the measured 1..2 of costs.csv"),
+        note.contains("batches of lstm")
+            && note.ends_with(
+                "were larger than the measured 1..2 of costs.csv; above 2 the slope of the last two rows goes on"
+            ),
         "{note}"
     );
     let point: Value = serde_json::from_str(&desk.read("out/t/A/200/point.json")).unwrap();

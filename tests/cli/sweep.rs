@@ -50,6 +50,11 @@ fn a_sweep_has_a_row_and_a_folder_for_each_combination() {
     // Other workers have other bounds, but the same requests.
     assert!(!desk.path("out/t/bounds.json").exists());
     assert!(desk.path("out/t/lengths.csv").exists());
+    // Names of folders have a limit, which shows before the first run.
+    let long = format!("workload.dataset=lengths.csv,{}lengths.csv", "./".repeat(130));
+    let refused = desk.run(&["sim", "t.toml", "--out", "none", "--sweep", &long]);
+    refused.failed(2, "sweep: the folder of a point of \"A\" would have a name of 292 letters");
+    assert!(!desk.path("none").exists());
     // As JSON, values are numbers.
     let json = sim(&desk, &[&BOTH[..], &["--format", "json"]].concat()).ok().json();
     let row = &json["rows"][2];
