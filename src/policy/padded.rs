@@ -11,10 +11,11 @@ use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::PaddedBatch;
 use super::{Outcomes, Policy};
-use crate::task::{Dispatch, Reason};
-use crate::units::{Nanos, RequestId, WorkerId};
+use crate::task::{Dispatch, Reason, Step};
+use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::dnn::Dnn;
+use crate::workload::model::Model;
 use crate::workload::trace::Request;
 
 /// `kind = "padded"`.
@@ -53,8 +54,9 @@ impl Settings for Padded {
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("padded batching")?;
         at_least_1([("bucket_width", self.bucket_width), ("max_batch", self.max_batch)])?;
+        let pad_to = if self.pays_for_inputs(setup) { self.pad_to } else { PadTo::Longest };
         Ok(Box::new(PaddedPolicy {
-            settings: self.clone(),
+            settings: Padded { pad_to, ..self.clone() },
             sized: setup.cells.iter().any(|cell| cell.sized),
             longest: setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX),
             buckets: BTreeMap::new(),
@@ -67,6 +69,15 @@ impl Settings for Padded {
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         Some(Batches::Requests(self.max_batch))
+    }
+}
+
+impl Padded {
+    /// False if a cost table without input sizes gives all sizes the same time: nothing is then padded to a bucket.
+    fn pays_for_inputs(&self, setup: &Setup<'_>) -> bool {
+        let (Model::Dnn(_), Some(costs)) = (setup.model, setup.costs) else { return true };
+        let time = |batch, input| costs.cell(&Step { cell: CellId(0), batch, times: 1, input });
+        [1, self.max_batch].iter().any(|&batch| time(batch, 1) != time(batch, u32::MAX))
     }
 }
 

@@ -412,3 +412,22 @@ fn the_shipped_scenario_runs() {
     assert!(rows.iter().all(|row| row["completed"] == "500"), "{rows:?}");
     assert!(Path::new(&desk.path("out/bert-base/bars.svg")).is_file());
 }
+
+#[test]
+fn only_inputs_that_take_time_are_padded_to_a_bucket() {
+    let desk = Desk::new();
+    let padding = || {
+        let ran = desk.sim(&[
+            "--set=workload.model=dnn:net",
+            "--set=workload.dataset=constant:1",
+            "--set=arrivals.rates=[100]",
+            "--set=policy.B.bucket_width=4",
+            "--format=json",
+        ]);
+        ran.ok().json()["rows"][1]["padding"].as_f64().unwrap()
+    };
+    desk.write("costs.csv", "cell,batch,ns\nnet,1,1000000\nnet,8,2000000\n");
+    assert_eq!(padding(), 0.0);
+    desk.write("costs.csv", "cell,batch,ns,input\nnet,1,1000000,1\nnet,1,2000000,4\n");
+    assert_eq!(padding(), 0.75);
+}
