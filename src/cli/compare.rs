@@ -1,6 +1,7 @@
 //! `batchlab compare`.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::render::Shown;
@@ -9,13 +10,13 @@ use crate::plot::{self, Inputs};
 use crate::validate::compare::{Comparison, compare, report};
 
 /// How the names of its figures begin.
-pub const PICTURE: &str = "latency-cdf-";
+const PICTURE: &str = "latency-cdf-";
 
 /// Compare two runs of the same requests, such as a real one with a simulated one
 ///
 /// For each common policy and load: latencies, throughput and batch sizes, the difference of B from A in percent, and whether
-/// that is within the spread of A's repeated runs. Writes comparison.csv and, for each load, a figure with both latency
-/// distributions.
+/// that is within the spread of A's repeated runs. With --out, writes comparison.csv and, for each load, a figure with both
+/// latency distributions.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Reference results folder, such as results/cpu/NAME
@@ -24,7 +25,7 @@ pub struct Args {
     /// Results folder to compare with it, such as results/sim/NAME
     pub b: PathBuf,
 
-    /// Folder for the table and the figures [default: A/compare-PARENT, where PARENT is the folder that contains B]
+    /// Folder for comparison.csv and the figures [default: none is written]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
@@ -38,28 +39,23 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let comparison = compare(&args.a, &args.b)?;
-    let out = args.out.clone().unwrap_or_else(|| default_folder(&args.a, &args.b));
-    let figures = write(&comparison, &out)?;
+    let figures = args.out.as_ref().map(|out| write(&comparison, out)).transpose()?;
     args.shown.show(|| report::table(&comparison), || report::to_json(&comparison))?;
     if !args.quiet {
         for note in &comparison.notes {
             eprintln!("{note}");
         }
-        let without = if figures == 0 { "; no figures without request logs (output.requests = true)" } else { "" };
-        eprintln!("comparison in {}{without}", out.display());
+        if let Some((out, figures)) = args.out.as_ref().zip(figures) {
+            let without = if figures == 0 { "; no figures without request logs (output.requests = true)" } else { "" };
+            eprintln!("comparison in {}{without}", out.display());
+        }
     }
     Ok(())
 }
 
-fn default_folder(a: &Path, b: &Path) -> PathBuf {
-    // Resolved, because `.` and a relative name have no parent.
-    let full = b.canonicalize().unwrap_or_else(|_| b.to_path_buf());
-    let parent = full.parent().and_then(Path::file_name).map_or("results".into(), |name| name.to_string_lossy());
-    a.join(format!("compare-{parent}"))
-}
-
-/// A table and, for each load, a figure. Returns the number of figures' files.
+/// A table and, for each load, a figure, in place of those of an earlier comparison. Returns the number of figures' files.
 pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
+    remove_figures(out);
     report::write_csv(&out.join("comparison.csv"), comparison)?;
     let (a, b) = (comparison.a.path(), comparison.b.path());
     // A run compared with itself has only one folder.
@@ -76,4 +72,12 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
         }
     }
     Ok(files)
+}
+
+fn remove_figures(folder: &Path) {
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if file.file_name().to_string_lossy().starts_with(PICTURE) {
+            let _ = fs::remove_file(file.path());
+        }
+    }
 }

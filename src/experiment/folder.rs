@@ -20,7 +20,7 @@ use crate::shipped;
 use crate::workload::random::fnv1a;
 use crate::workload::shape::Shape;
 
-const OF_THE_RUN: [&str; 8] = [
+const OF_THE_RUN: [&str; 10] = [
     "summary.csv",
     "differences.csv",
     "classes.csv",
@@ -29,6 +29,9 @@ const OF_THE_RUN: [&str; 8] = [
     "lengths.csv",
     "bounds.json",
     "report.html",
+    // Of searches with other settings, perhaps.
+    "knee.csv",
+    "workers.csv",
 ];
 const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "timeline.json"];
 /// By the start and the end of their names.

@@ -20,11 +20,12 @@ fn with_results() -> Desk {
 fn figures_differ_beside_the_spread_of_the_first() {
     let desk = with_results();
     let ran = desk.run(&["compare", "one/t", "two/t"]).ok();
+    assert!(!ran.stderr.contains("comparison in"), "without --out nothing is written: {}", ran.stderr);
+    desk.run(&["compare", "one/t", "two/t", "--out", "c"]).ok();
     for part in ["A: one/t (sim, 3 runs)", "B: two/t (sim, 1 run)", "A at 100", "B at 200", "batches of lstm (KS)"] {
         assert!(ran.stdout.contains(part), "{part}\n{}", ran.stdout);
     }
-    assert!(ran.stderr.ends_with("comparison in one/t/compare-two\n"), "{}", ran.stderr);
-    let rows = desk.rows("one/t/compare-two/comparison.csv");
+    let rows = desk.rows("c/comparison.csv");
     assert_eq!(rows.len(), 2 * 2 * 7, "two policies at two rates, with seven figures each");
     let number = |row: usize, column: &str| rows[row][column].parse::<f64>().unwrap();
     let summary = desk.rows("one/t/summary.csv");
@@ -56,9 +57,9 @@ fn figures_differ_beside_the_spread_of_the_first() {
     let p99 = rows.iter().find(|row| row["figure"] == "p99_ms").unwrap();
     assert_eq!((p99["a"].as_str(), p99["verdict"].as_str()), ("", "unknown"), "400 requests have no p99");
     for point in ["100", "200"] {
-        let svg = desk.read(&format!("one/t/compare-two/latency-cdf-{point}.svg"));
+        let svg = desk.read(&format!("c/latency-cdf-{point}.svg"));
         assert!(svg.contains("one/t") && svg.contains("two/t"), "the legend names both");
-        assert!(desk.path(&format!("one/t/compare-two/latency-cdf-{point}.png")).is_file());
+        assert!(desk.path(&format!("c/latency-cdf-{point}.png")).is_file());
     }
     let json = desk.run(&["compare", "one/t", "two/t", "--format", "json", "--quiet", "--out", "here"]).ok();
     assert_eq!(json.stderr, "");
@@ -69,11 +70,14 @@ fn figures_differ_beside_the_spread_of_the_first() {
 #[test]
 fn a_single_run_has_no_spread_and_no_figures_without_logs() {
     let desk = with_results();
+    desk.run(&["compare", "one/t", "two/t", "--out", "c"]).ok();
+    assert!(desk.path("c/latency-cdf-100.svg").exists());
     fs::remove_file(desk.path("one/t/A/100/requests.csv")).unwrap();
     fs::remove_file(desk.path("one/t/B/100/requests.csv")).unwrap();
-    let ran = desk.run(&["compare", "two/t", "one/t"]).ok();
+    let ran = desk.run(&["compare", "two/t", "one/t", "--out", "c"]).ok();
+    assert!(ran.stderr.ends_with("comparison in c\n"), "{}", ran.stderr);
     assert!(ran.stdout.contains(" differ"), "{}", ran.stdout);
-    let rows = desk.rows("two/t/compare-one/comparison.csv");
+    let rows = desk.rows("c/comparison.csv");
     let verdict = |row: &std::collections::BTreeMap<String, String>| match row["difference_percent"].parse() {
         Ok(0.0) => "equal",
         Ok(_) => "differs",
@@ -82,8 +86,8 @@ fn a_single_run_has_no_spread_and_no_figures_without_logs() {
     assert!(rows.iter().all(|row| row["spread_percent"].is_empty() && row["verdict"] == verdict(row)), "{rows:?}");
     let same = desk.run(&["compare", "two/t", "two/t", "--out", "same"]).ok().stdout;
     assert!(same.ends_with("24 equal, 4 unknown\n"), "{same}");
-    assert!(!desk.path("two/t/compare-one/latency-cdf-100.svg").exists());
-    assert!(desk.path("two/t/compare-one/latency-cdf-200.svg").exists());
+    assert!(!desk.path("c/latency-cdf-100.svg").exists(), "it was another comparison's");
+    assert!(desk.path("c/latency-cdf-200.svg").exists());
 }
 
 #[test]

@@ -152,6 +152,8 @@ fn the_scenario_names_the_objective() {
     );
     assert_eq!(ran.stderr, "results in out/t/knee.csv\n");
     assert_eq!(desk.column("out/t/knee.csv", "knee_rps"), [""]);
+    desk.sim(&[]).ok();
+    assert!(!desk.path("out/t/knee.csv").exists(), "it may be of other settings");
 }
 
 #[test]
