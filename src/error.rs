@@ -15,6 +15,9 @@ pub enum Error {
     /// A failure of the machine or of a check: a full disk, a folder that can't be written. Exit code 1.
     #[error("{0}")]
     Failed(String),
+    /// Measurements scatter too much to tell. Exit code 4.
+    #[error("{0}")]
+    Inconclusive(String),
     /// The user stopped the run. Exit code 1.
     #[error("interrupted")]
     Interrupted,
@@ -49,6 +52,7 @@ impl Error {
         match self {
             Error::Input(message) => Error::Input(words(message)),
             Error::Failed(message) => Error::Failed(words(message)),
+            Error::Inconclusive(message) => Error::Inconclusive(words(message)),
             Error::Interrupted => Error::Interrupted,
         }
     }
@@ -57,6 +61,7 @@ impl Error {
         match self {
             Error::Input(_) => 2,
             Error::Failed(_) | Error::Interrupted => 1,
+            Error::Inconclusive(_) => 4,
         }
     }
 }

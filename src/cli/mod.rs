@@ -1,7 +1,7 @@
 //! The command line: a file for each command.
 //!
 //! Results go to standard output and to files, messages to standard error. Exit codes: 0 success, 1 failure, 2 a
-//! mistake of the user. A program with policies of its own calls [`main`] with its registry and has all commands.
+//! mistake of the user, 4 measurements that scatter too much. A program with policies of its own calls [`main`] with its registry and has all commands.
 
 pub mod compare;
 pub mod explain;

@@ -1,9 +1,8 @@
 //! `batchlab validate`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::compare::{self, PICTURE};
+use super::compare;
 use super::profile;
 use super::{Common, find, number_in, stop_on_ctrl_c};
 use crate::error::{Error, Result};
@@ -21,6 +20,8 @@ use crate::validate::set::{self, Line, Plan, report};
 /// simulated at loads from below to above that capacity. Prints both latencies, their difference, the spread of the real
 /// runs, and whether a replay of the recorded runs results in the same decisions. Rates and lengths differ from those of the
 /// profile.
+///
+/// The exit code is 4 if the real runs differ so much from each other that a difference says nothing.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]
@@ -87,7 +88,6 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             let (comparison, of_part) =
                 common.carry_out(runs, name, |stop, done| set::validate(part, &plan, registry, stop, done))?;
             let folder = plan.out.join("compared").join(folder_name(name));
-            remove_figures(&folder);
             compare::write(&comparison, &folder)?;
             lines.extend(of_part);
             // After each part, so that results remain if a later one fails.
@@ -97,7 +97,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     common.shown.show(|| format!("{device}\n{}", report::table(&lines)), || report::to_json(&lines))?;
     common.note(format!("profiles, results and figures in {}", plan.out.display()));
     match lines.iter().find(|line| !line.same_decisions()) {
-        None => Ok(()),
+        None => report::inconclusive(&lines).map_or(Ok(()), |why| Err(Error::Inconclusive(why))),
         Some(line) => Err(Error::failed(format!(
             "{} at {}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
             line.scenario,
@@ -115,13 +115,4 @@ fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &S
     args.common.note(format!("{}: measuring the cells", scenario.name));
     profile::of_scenario(scenario, executor, &costs, args.common.quiet)?;
     Ok(costs)
-}
-
-/// Of an earlier validation with other rates, as far as possible.
-fn remove_figures(folder: &Path) {
-    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if file.file_name().to_string_lossy().starts_with(PICTURE) {
-            let _ = fs::remove_file(file.path());
-        }
-    }
 }

@@ -216,8 +216,8 @@ impl Line {
             _ if self.load > BOUND_UP_TO => Judgement::NoBound,
             (_, None) => Judgement::NoBound,
             (Some(difference), Some(bound)) if difference.abs() <= bound => Judgement::Within,
-            (Some(_), _) if row.verdict() == Verdict::Inside => Judgement::WithinNoise,
-            _ => Judgement::Beyond,
+            (Some(_), _) if row.verdict() == Verdict::Inside => Judgement::Unclear,
+            _ => Judgement::Off,
         }
     }
 }
@@ -227,8 +227,10 @@ impl Line {
 pub enum Judgement {
     NoBound,
     Within,
-    WithinNoise,
-    Beyond,
+    /// Outside, but by less than real runs differ.
+    Unclear,
+    /// Outside, by more than real runs differ.
+    Off,
 }
 
 impl Judgement {
@@ -236,8 +238,8 @@ impl Judgement {
         match self {
             Judgement::NoBound => "",
             Judgement::Within => "ok",
-            Judgement::WithinNoise => "noise",
-            Judgement::Beyond => "beyond",
+            Judgement::Unclear => "unclear",
+            Judgement::Off => "off",
         }
     }
 }

@@ -57,6 +57,13 @@ impl Ran {
         self
     }
 
+    /// Asserts that a validation came to an end: the machine decides whether its figures are clear.
+    #[track_caller]
+    pub fn validated(self) -> Ran {
+        assert!(matches!(self.code, Some(0 | 4)), "{self:?}");
+        self
+    }
+
     /// Asserts that the call printed one error and nothing else.
     #[track_caller]
     pub fn failed(&self, code: i32, message: &str) {

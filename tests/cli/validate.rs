@@ -18,7 +18,7 @@ const QUICK: [&str; 9] =
 #[test]
 fn each_policy_is_validated_at_loads_of_its_own() {
     let desk = desk();
-    let ran = desk.run(&[&QUICK[..], &["--loads", "20,80", "--out", "out", "--format", "json"]].concat()).ok();
+    let ran = desk.run(&[&QUICK[..], &["--loads", "20,80", "--out", "out", "--format", "json"]].concat()).validated();
     let lines = ran.results();
     let places: Vec<(&str, u64)> =
         lines.iter().map(|line| (line["scenario"].as_str().unwrap(), line["load_percent"].as_u64().unwrap())).collect();
@@ -51,9 +51,22 @@ fn each_policy_is_validated_at_loads_of_its_own() {
 
 #[test]
 fn a_table_names_both_sides_and_the_bounds() {
-    let ran = desk().run(&[&QUICK[..], &["--loads", "50", "--out", "out"]].concat()).ok();
-    for part in ["t-A", "t-B", "real", "sim", "equal", "mean within 3 %", "p99 within 5 %"] {
+    let desk = desk();
+    let ran = desk.run(&[&QUICK[..], &["--loads", "50", "--out", "out"]].concat());
+    for part in ["t-A", "t-B", "real", "sim", "verdict", "equal", "mean within 3 %", "p99 within 5 %"] {
         assert!(ran.stdout.contains(part), "{part} in {}", ran.stdout);
+    }
+    // The machine decides which, but the table, the message and the exit code agree.
+    let judged = desk.column("out/validation.csv", "judgement");
+    assert!(judged.iter().all(|judgement| ["", "ok", "unclear", "off"].contains(&judgement.as_str())), "{judged:?}");
+    let unclear = judged.iter().filter(|judgement| *judgement == "unclear").count();
+    assert!(ran.stdout.contains(&format!("{unclear} are unclear: ")), "{}", ran.stdout);
+    match unclear {
+        0 => assert_eq!((ran.code, &ran.stderr[..]), (Some(0), "")),
+        _ => {
+            assert_eq!(ran.code, Some(4));
+            assert!(ran.stderr.starts_with("batchlab: inconclusive: where "), "{}", ran.stderr);
+        }
     }
 }
 

@@ -46,7 +46,13 @@ pub fn table(lines: &[Line]) -> String {
     let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
     for (figure, _) in BOUNDS {
         let unit = figure.name().replace('_', " ");
-        heading.extend([pair("real", &unit), pair("sim", &unit), pair("diff", "%"), pair("±", "%"), pair("", "")]);
+        heading.extend([
+            pair("real", &unit),
+            pair("sim", &unit),
+            pair("diff", "%"),
+            pair("±", "%"),
+            pair("verdict", ""),
+        ]);
     }
     heading.extend([pair("decisions", "in replay"), pair("", ""), pair("the gap", "is owned by")]);
     let (above, below) = heading.into_iter().map(Into::into).unzip();
@@ -56,14 +62,30 @@ pub fn table(lines: &[Line]) -> String {
         BOUNDS.iter().map(|(figure, bound)| format!("{} within {bound} %", figure.short_name())).collect();
     format!(
         "{}\n± is where one more real run would lie with 95 % confidence. Asked for up to {BOUND_UP_TO} % of capacity: {}.\n\
-         {} of {} figures are within; {} are beyond, but not by more than real runs differ among each other; {} are beyond.\n",
+         {} of {} figures are ok; {} are unclear: outside, but by less than real runs differ; {} are off, by more than that.\n",
         aligned(&rows),
         bounds.join(", "),
         count(lines, Judgement::Within),
         lines.iter().flat_map(Line::judgements).filter(|judgement| *judgement != Judgement::NoBound).count(),
-        count(lines, Judgement::WithinNoise),
-        count(lines, Judgement::Beyond),
+        count(lines, Judgement::Unclear),
+        count(lines, Judgement::Off),
     )
+}
+
+/// Says so if figures are unclear, with the least and the largest difference of real runs among them.
+pub fn inconclusive(lines: &[Line]) -> Option<String> {
+    let of_line = |line: &'_ Line| {
+        let unclear = |row: &&Row| line.judgement(row) == Judgement::Unclear;
+        line.figures.iter().filter(unclear).filter_map(|row| row.spread).collect::<Vec<_>>()
+    };
+    let mut spreads: Vec<f64> = lines.iter().flat_map(of_line).collect();
+    spreads.sort_by(f64::total_cmp);
+    let (least, most) = (spreads.first()?, spreads.last()?);
+    Some(format!(
+        "inconclusive: where {} figures are unclear, real runs differ by {least:.0} to {most:.0} %; quieten the machine or \
+         add --repeats",
+        spreads.len()
+    ))
 }
 
 fn count(lines: &[Line], wanted: Judgement) -> usize {
