@@ -118,8 +118,9 @@ struct Goal {
     #[arg(long, value_parser = Nanos::parse)]
     slo: Option<Nanos>,
 
-    /// The quantile that must hold it: p50, p90, p95, p99 or p999 [default: the scenario's metrics.quantile]
-    #[arg(long, value_parser = named::<Quantile>)]
+    #[arg(long, help = format!("The quantile that must hold it: {} [default: the scenario's metrics.quantile]",
+                               Quantile::ALL.map(|quantile| quantile.to_string()).join(", ")),
+          value_parser = named::<Quantile>)]
     quantile: Option<Quantile>,
 }
 

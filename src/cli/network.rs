@@ -30,8 +30,8 @@ pub struct Args {
     /// Show the times on this device, a TOML file or a built-in one: h200, titan-rtx, titan-v or v100
     #[arg(long, value_name = "DEVICE")]
     roofline: Option<PathBuf>,
-    /// The precision of the device's arithmetic: f32, tf32, bf16 or f16
-    #[arg(long, default_value = "f32", value_parser = named::<Precision>)]
+    #[arg(long, help = format!("The precision of the device's arithmetic: {}", Precision::ALL.map(Precision::name).join(", ")),
+          default_value = "f32", value_parser = named::<Precision>)]
     precision: Precision,
     /// A cost table, whose rows replace the times computed for the device
     #[arg(long, value_name = "TABLE")]

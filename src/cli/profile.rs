@@ -27,7 +27,8 @@ const REPEATS: u32 = 5;
 /// Measure the cost table that `sim` reads
 ///
 /// Runs the cells of networks on this machine at each batch size and measures the time of a step, the cost of a change of the
-/// batch's members, the time between tasks, and the time from a decision to its task.
+/// batch's members, the time between tasks, and the time from a decision to its task. Ctrl-C ends it with a table of what is
+/// measured.
 #[derive(clap::Args, Clone, Debug)]
 #[command(group = ArgGroup::new("what").required(true).multiple(false).args(["cell", "model", "scenario", "floors"]))]
 pub struct Args {
@@ -77,8 +78,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub inputs: Vec<u32>,
 
-    /// The format in which a GPU multiplies: f32, tf32, bf16 or f16
-    #[arg(long, default_value = "f32", conflicts_with = "scenario", value_parser = known::<Precision>)]
+    #[arg(long, help = format!("The format in which a GPU multiplies: {}", Precision::ALL.map(Precision::name).join(", ")),
+          default_value = "f32", conflicts_with = "scenario", value_parser = known::<Precision>)]
     pub precision: Precision,
 
     /// How a GPU signals that a task is done: fused or kernel
@@ -236,9 +237,17 @@ fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
 fn measure(wanted: &[Wanted], settings: &Settings, output: Option<&Path>, quiet: bool) -> Result<()> {
     output.map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
-    let bar = progress(quiet, wanted.iter().map(|one| one.steps(settings)).sum(), "batches", "profile");
+    let steps = wanted.iter().map(|one| one.steps(settings)).sum();
+    let bar = progress(quiet, steps, "batches", "profile");
+    let done = || {
+        bar.inc(1);
+        if !quiet && settings.repeats > 1 && bar.position() == (steps / settings.repeats as usize) as u64 {
+            let left = bar.elapsed().as_secs_f64() * f64::from(settings.repeats - 1);
+            bar.suspend(|| eprintln!("one of {} repeats is measured; about {left:.0} s are left", settings.repeats));
+        }
+    };
     let command: Vec<String> = std::env::args().skip(1).collect();
-    let made = profile::make(wanted, settings, &format!("batchlab {}", command.join(" ")), stop, &|| bar.inc(1))?;
+    let made = profile::make(wanted, settings, &format!("batchlab {}", command.join(" ")), stop, &done)?;
     bar.finish_and_clear();
     put(output, &made.csv)?;
     if !quiet {
@@ -247,6 +256,9 @@ fn measure(wanted: &[Wanted], settings: &Settings, output: Option<&Path>, quiet:
         if let Some(path) = output {
             eprintln!("costs in {}", path.display());
         }
+    }
+    if made.interrupted {
+        return Err(Error::failed("interrupted: the table has only what was measured until then"));
     }
     Ok(())
 }

@@ -146,38 +146,37 @@ impl Profile {
     }
 }
 
-/// Measures one network in [`Wanted::steps`] steps.
-fn measure(subject: &mut Subject<'_>) -> Result<Profile> {
+/// Measures one network in [`Wanted::steps`] steps, or until it is interrupted.
+fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     let Subject { wanted, settings, steps, .. } = *subject;
-    let mut profile = Profile::default();
     for repeat in 0..settings.repeats {
         let mut batches = settings.batches.clone();
         if repeat % 2 == 1 {
             batches.reverse();
         }
         if wanted.model.takes_trees() {
-            served::measure_trees(subject, &batches, &mut profile)?;
+            served::measure_trees(subject, &batches, profile)?;
         }
         if wanted.model.network().is_some() {
-            whole::measure_listed(subject, &batches, &mut profile)?;
+            whole::measure_listed(subject, &batches, profile)?;
             continue;
         }
         for bench in steady::benches(wanted) {
-            steady::measure(&bench, subject, &batches, &mut profile)?;
+            steady::measure(&bench, subject, &batches, profile)?;
         }
         if settings.persistent.is_some() {
-            steady::measure_persistent(subject, &batches, &mut profile)?;
+            steady::measure_persistent(subject, &batches, profile)?;
         }
         for requests in whole::sizes(wanted, settings) {
             whole::measure(subject, requests, &mut profile.whole)?;
             steps.done()?;
         }
         for batch in served::launch_batches(settings) {
-            served::measure_launch(subject, batch, &mut profile)?;
+            served::measure_launch(subject, batch, profile)?;
             steps.done()?;
         }
     }
-    Ok(profile)
+    Ok(())
 }
 
 fn id_of(model: &Model, cell: &str) -> CellId {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::samples::{Cost, LeaveOneOut, STEPS, costs};
 use super::{Launches, Profile, Settings, Steps, Subject, Wanted, measure, unfolded};
-use crate::error::{Context as _, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
 use crate::network::Network;
@@ -21,10 +21,12 @@ pub struct Made {
     pub notes: Vec<String>,
     /// For a reader at a terminal.
     pub shown: String,
+    /// The table has what was measured until then.
+    pub interrupted: bool,
 }
 
 /// Measures networks one after the other. Costs of tasks beside their cells are those of the first. Calls `progress`
-/// [`Wanted::steps`] times for each network.
+/// [`Wanted::steps`] times for each network. An interrupted profile keeps what is measured.
 pub fn make(
     wanted: &[Wanted],
     settings: &Settings,
@@ -36,22 +38,30 @@ pub fn make(
     let sized = wanted.iter().any(|one| !one.inputs.is_empty());
     let device = engines.first().map_or_else(String::new, |engine| engine.describe());
     let mut notes = preamble(settings, command, &device);
-    let (mut table, mut shown) = (String::new(), String::new());
+    let (mut table, mut shown, mut interrupted) = (String::new(), String::new(), false);
     for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
         let precision = engine.precision();
         let steps = Steps { stop, progress };
-        let profile = measure(&mut Subject { wanted: one, settings, steps, engine: &mut **engine })?;
+        let mut profile = Profile::default();
+        match measure(&mut Subject { wanted: one, settings, steps, engine: &mut **engine }, &mut profile) {
+            Err(Error::Interrupted) if !(table.is_empty() && profile.cells.is_empty()) => interrupted = true,
+            measured => measured?,
+        }
         notes.push(one.described(precision));
         notes.extend(about(&profile));
         table.push_str(&rows(&profile, place == 0, sized));
         shown.push_str(&times(&profile));
+        if interrupted {
+            notes.push("interrupted: rows are missing, and others are of fewer repeats".into());
+            break;
+        }
     }
     if wanted.len() > 1 {
         notes.push(format!("task, gather, launch and whole: those of {}", wanted[0].model.name()));
     }
     let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
     let header = if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" };
-    Ok(Made { csv: comments + header + &table, notes, shown })
+    Ok(Made { csv: comments + header + &table, notes, shown, interrupted })
 }
 
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {

@@ -96,6 +96,26 @@ fn single_cells_share_a_table() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn an_interrupted_profile_keeps_what_is_measured() {
+    use std::io::{BufRead as _, BufReader};
+    let desk = Desk::new();
+    let words = ["profile", "--cell", "lstm:4", "--batches", "1,2", "--repeats", "1000", "-o", "part.csv"];
+    let mut child = desk.command(&words).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let note = lines.next().unwrap();
+    assert!(note.starts_with("one of 1000 repeats is measured; about ") && note.ends_with(" s are left"), "{note}");
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let last = lines.last().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(last, "batchlab: interrupted: the table has only what was measured until then");
+    let table = desk.read("part.csv");
+    assert!(table.contains("\n# interrupted: ") && table.contains("\nlstm,2,"), "{table}");
+    desk.sim(&["--set", "device.costs=part.csv"]).ok();
+}
+
 #[test]
 fn a_scenario_is_measured_and_runs_on_the_table() {
     let desk = Desk::new();

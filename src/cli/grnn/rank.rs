@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cli::render::Shown;
+use crate::cost::device_file::FILES;
 use crate::cost::grnn::{Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
 use crate::files::write_whole;
@@ -26,8 +27,8 @@ pub struct Args {
     /// Sequences in the batch
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
-    /// A device by name (titan-v, v100, titan-rtx, h200), or a file with a `grnn` table
-    #[arg(long, default_value = "titan-v")]
+    #[arg(long, help = format!("A device by name ({}), or a file with a `grnn` table", FILES.map(|(name, _)| name).join(", ")),
+          default_value = "titan-v")]
     device: String,
     /// Number of mappings to print
     #[arg(long, default_value_t = 5)]
