@@ -161,19 +161,24 @@ fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> 
     Some((mean, variance.sqrt()))
 }
 
+/// In bins of one width, or in widths that grow if most lengths would lie in the first.
 fn histogram(lengths: &[u32]) -> Vec<Bin> {
     const MOST_BINS: u32 = 20;
     let Some(&longest) = lengths.last() else { return Vec::new() };
     let width = round_widths().find(|width| longest.div_ceil(*width) <= MOST_BINS).unwrap_or(longest);
-    let mut rest = lengths;
-    (0..longest.div_ceil(width))
-        .map(|bin| {
-            let (from, to) = (bin * width + 1, (bin + 1).saturating_mul(width));
-            let count = rest.partition_point(|length| *length <= to);
-            rest = &rest[count..];
-            Bin { from, to, count }
-        })
-        .collect()
+    let heavy_tail = width > 1 && 2 * lengths.partition_point(|length| *length <= width) > lengths.len();
+    let ends: Vec<u32> = if heavy_tail {
+        round_widths().take_while(|end| *end < longest).chain([longest]).collect()
+    } else {
+        (1..=longest.div_ceil(width)).map(|bin| bin.saturating_mul(width)).collect()
+    };
+    let (mut rest, mut before) = (lengths, 0);
+    let bin = |to: u32| {
+        let (from, count) = (before + 1, rest.partition_point(|length| *length <= to));
+        (rest, before) = (&rest[count..], to);
+        Bin { from, to, count }
+    };
+    ends.into_iter().map(bin).collect()
 }
 
 fn round_widths() -> impl Iterator<Item = u32> {
@@ -257,6 +262,9 @@ mod tests {
             ]
         );
         assert_eq!(histogram(&[1, 1]), [Bin { from: 1, to: 1, count: 2 }]);
+        let tail: Vec<_> = histogram(&[3, 4, 7, 900]).iter().map(|bin| (bin.from, bin.to, bin.count)).collect();
+        let all = [(1, 1, 0), (2, 2, 0), (3, 5, 2), (6, 10, 1), (11, 20, 0), (21, 50, 0), (51, 100, 0), (101, 200, 0)];
+        assert_eq!(tail, [&all[..], &[(201, 500, 0), (501, 900, 1)]].concat());
         let most = histogram(&[1 << 30]);
         assert!(most.len() <= 20 && most[most.len() - 1].count == 1);
     }
