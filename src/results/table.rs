@@ -49,7 +49,7 @@ pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
     within(Table::of(rows), width) + &classes
 }
 
-/// As text, in so many columns of a terminal.
+/// As text, in the columns of a terminal.
 fn within(table: Table, width: Option<usize>) -> String {
     let Table { headings, lines, notes } = table;
     let mut lines: Vec<Vec<String>> = headings.into_iter().chain(lines).collect();

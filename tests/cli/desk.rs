@@ -57,7 +57,7 @@ impl Ran {
         self
     }
 
-    /// Asserts that a validation came to an end: the machine decides whether its figures are clear.
+    /// Asserts that a validation ended: the machine decides whether its figures are clear.
     #[track_caller]
     pub fn validated(self) -> Ran {
         assert!(matches!(self.code, Some(0 | 4)), "{self:?}");
