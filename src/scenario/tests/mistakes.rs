@@ -33,7 +33,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "dataset = \"lengths.csv\"",
             "",
-            "s.toml:2: workload.dataset: missing; a dataset to draw requests from, or else a trace to replay",
+            "s.toml:2: workload.dataset: missing; a dataset to draw requests from (or one for each class), or else a trace to replay",
         ),
         (
             "[arrivals]",
