@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cli::render::Shown;
-use crate::cost::device_file::FILES;
 use crate::cost::grnn::{Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::results::table::tabulate;
+use crate::shipped::Shipped;
 
 /// Rank the mappings of a persistent kernel
 ///
@@ -27,7 +27,7 @@ pub struct Args {
     /// Sequences in the batch
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     batch: u32,
-    #[arg(long, help = format!("A device by name ({}), or a file with a `grnn` table", FILES.map(|(name, _)| name).join(", ")),
+    #[arg(long, help = format!("A device by name ({}), or a file with a `grnn` table", devices()),
           default_value = "titan-v")]
     device: String,
     /// Number of mappings to print
@@ -44,6 +44,10 @@ pub struct Args {
     loose: bool,
     #[command(flatten)]
     shown: Shown,
+}
+
+fn devices() -> String {
+    Shipped::Device.all().iter().map(|one| one.name).collect::<Vec<_>>().join(", ")
 }
 
 pub fn run(args: &Args) -> Result<()> {
